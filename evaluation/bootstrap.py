@@ -54,11 +54,11 @@ def replicated(seed: str, statistics: Sequence[Statistic], replicates: int = REP
         total = np.bincount(at, np.asarray(values, dtype=float)[known], len(names))
         sums[:, j, 0] = np.rint(np.ldexp(total, POINT))
         sums[:, j, 1] = np.bincount(at, minlength=len(names))
-    found = np.zeros((replicates, len(statistics), 2), dtype=np.int64)
+    sums_here = np.zeros((replicates, len(statistics), 2), dtype=np.int64)
     for start in range(0, len(names), CHUNK):
         drawn = np.stack([weights(seed, name, replicates) for name in names[start : start + CHUNK]])
-        found += weighted(drawn, sums[start : start + CHUNK])
-    return found
+        sums_here += weighted(drawn, sums[start : start + CHUNK])
+    return sums_here
 
 
 def weighted(drawn: NDArray[np.integer[Any]], values: Counts) -> Counts:

@@ -245,8 +245,8 @@ def _service(placed: Placed[Prediction], turn: UserTurn) -> str:
     if not service and len(turn.frames) == 1:
         (service,) = turn.frames
     if service not in turn.frames:
-        what = f"the turn has no frame of {service!r}" if service else "has no 'service'"
-        raise placed.error(f"{what}: it has frames of {', '.join(turn.frames)}")
+        problem = f"the turn has no frame of {service!r}" if service else "has no 'service'"
+        raise placed.error(f"{problem}: it has frames of {', '.join(turn.frames)}")
     return service
 
 
@@ -439,7 +439,10 @@ def overall(counts: Counts) -> dict[str, float | None]:
     """Computes ``METRICS`` for at least one item; macro-averages are unweighted means over intents."""
     intents = by_intent(counts).values()
     right = sum(n for (label, prediction), n in counts.items() if label == prediction)
-    macro = {f"macro_{name}": sum(of[name] for of in intents) / len(intents) for name in ("f1", "precision", "recall")}
+    macro = {
+        f"macro_{name}": sum(numbers[name] for numbers in intents) / len(intents)
+        for name in ("f1", "precision", "recall")
+    }
     return {"accuracy": right / sum(counts.values()), **macro}
 
 
@@ -476,7 +479,7 @@ def report(items: Mapping[ItemKey, Item], metrics: Metrics, details: Mapping[str
     return set_report(
         metrics,
         {**HEADINGS, "items": "items"},
-        sizes={name: {"items": of["items"]} for name, of in details.items()},
+        sizes={name: {"items": numbers["items"]} for name, numbers in details.items()},
         sections=[table for table in tables if table.rows],
         tiles=SHORT,
         chart={"macro_f1": "macro-F1"},

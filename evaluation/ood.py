@@ -241,10 +241,10 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
             None if predicted is UNSET else predicted == OOD,
             (its.utterance if its is not None else "") or row.utterance,
         )
-        one = next(iter(turns.values()))
+        first_turn = next(iter(turns.values()))
         for name in ("score", "predicted"):
-            if (getattr(turns[key], name) is None) != (getattr(one, name) is None):
-                lacks, has = ("no", "one") if getattr(one, name) is not None else ("a", "none")
+            if (getattr(turns[key], name) is None) != (getattr(first_turn, name) is None):
+                lacks, has = ("no", "one") if getattr(first_turn, name) is not None else ("a", "none")
                 raise placed.error(f"has {lacks} {name}, but the first row has {has}: give it in all rows, or in none")
     check_complete(truths, turns, predictions)
     return turns
@@ -329,21 +329,21 @@ def _has_labels(root: Path) -> bool:
 
 
 def _sets_of(place: Path, sets: Sequence[str]) -> list[str]:
-    there = sorted(path.name for path in place.iterdir() if (path / "turns").is_dir())
-    if not there:
+    sets_here = sorted(path.name for path in place.iterdir() if (path / "turns").is_dir())
+    if not sets_here:
         raise InputError("contains no set of 'parapet ood': expected folders such as ood-10/turns", place)
     for name in sets:
-        if name not in there:
-            raise InputError(f"there is no set {name!r}: must be one of {', '.join(there)}", place, "--sets")
-    return list(sets) or there
+        if name not in sets_here:
+            raise InputError(f"there is no set {name!r}: must be one of {', '.join(sets_here)}", place, "--sets")
+    return list(sets) or sets_here
 
 
 def _files_of(folder: Path, split: str) -> list[Path]:
     """Lists the files of a split; for a corpus without splits, those in the folder itself."""
     files = sorted((folder / split).glob("*.parquet")) or sorted(folder.glob("*.parquet"))
     if not files:
-        there = ", ".join(sorted(path.name for path in folder.iterdir() if path.is_dir())) or "none"
-        raise InputError(f"contains no turns of split {split!r}; these splits have some: {there}", folder)
+        known_sets = ", ".join(sorted(path.name for path in folder.iterdir() if path.is_dir())) or "none"
+        raise InputError(f"contains no turns of split {split!r}; these splits have some: {known_sets}", folder)
     return files
 
 

@@ -147,8 +147,8 @@ def list_tests(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, l
         place = as_path(root)
         if not is_there(root):
             raise InputError("there is no such file or folder", root, "--sets")
-        found = sorted(str(path) for path in place.glob("*.txt")) if place.is_dir() else [root]
-        files[name] = [path for path in found if "tst" in as_path(path).name] or found
+        paths_here = sorted(str(path) for path in place.glob("*.txt")) if place.is_dir() else [root]
+        files[name] = [path for path in paths_here if "tst" in as_path(path).name] or paths_here
         if not files[name]:
             raise InputError("contains no test files: expected .txt", root, "--sets")
     if not files:
@@ -175,12 +175,12 @@ def answer_files(files: Mapping[str, Sequence[str]], predictions: Sequence[str])
     """
     folder = as_path(predictions[0])
     if len(predictions) == 1 and is_there(predictions[0]) and folder.is_dir():
-        found = []
+        paths_here = []
         for name, paths in files.items():
             of_set = folder / name if name != ORIGINAL or (folder / name).is_dir() else folder
             check_published(of_set, "--predictions")
-            found += [(name, path, str(_in_folder(of_set, path))) for path in paths]
-        return found
+            paths_here += [(name, path, str(_in_folder(of_set, path))) for path in paths]
+        return paths_here
     if list(files) != [ORIGINAL]:
         raise InputError(
             "must be one folder that contains a folder for each of --sets", predictions[0], "--predictions"

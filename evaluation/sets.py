@@ -407,7 +407,7 @@ def read_predictions(
                         raise placed.error(f"belongs to set {row.set!r}, but is in the files of {name!r}")
                     yield placed
         return
-    found = set()
+    turns_found = set()
     for where, row in read(predictions):
         placed = Placed(row.set or names[0], predictions, where, row)
         if not row.set and len(names) > 1:
@@ -415,9 +415,9 @@ def read_predictions(
         if placed.set not in names:
             listed = ", ".join(names)
             raise placed.error(f"there is no set {row.set!r}, only {listed}: add it with --sets {row.set}=ROOT")
-        found.add(placed.set)
+        turns_found.add(placed.set)
         yield placed
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in turns_found]
     if missing and len(names) > 1:
         raise InputError(f"contains no predictions for {missing[0]}", predictions, "--predictions")
 
@@ -470,7 +470,7 @@ def match_turns(
     Raises:
       InputError: a prediction is missing, occurs twice, or is for a turn that is not the system's.
     """
-    found: dict[str, dict[tuple[str, int], RowOfTurn]] = {name: {} for name in turns}
+    rows_by_set: dict[str, dict[tuple[str, int], RowOfTurn]] = {name: {} for name in turns}
     for placed in rows:
         row, known = placed.row, turns[placed.set].get(placed.row.dialogue_id)
         if known is None:
@@ -481,14 +481,14 @@ def match_turns(
             raise placed.error(
                 f"turn {row.turn} of {row.dialogue_id!r} is not a turn of the system, whose turns are {listed}"
             )
-        if (row.dialogue_id, row.turn) in found[placed.set]:
+        if (row.dialogue_id, row.turn) in rows_by_set[placed.set]:
             raise placed.error(f"dialogue {row.dialogue_id!r} turn {row.turn} appears twice")
-        found[placed.set][row.dialogue_id, row.turn] = row
+        rows_by_set[placed.set][row.dialogue_id, row.turn] = row
     for name, dialogues in turns.items():
         keys = sorted((dialogue_id, turn) for dialogue_id, known in dialogues.items() for turn in known)
-        if missing := [key for key in keys if key not in found[name]]:
+        if missing := [key for key in keys if key not in rows_by_set[name]]:
             reason = f"there is no prediction for dialogue {missing[0][0]!r} turn {missing[0][1]}"
             reason += f" of {name}" if len(turns) > 1 else ""
             raise InputError(reason + (f"; {len(missing):,} are missing in all" if missing[1:] else ""), predictions)
-        found[name] = {key: found[name][key] for key in keys}
-    return found
+        rows_by_set[name] = {key: rows_by_set[name][key] for key in keys}
+    return rows_by_set

@@ -197,17 +197,17 @@ def group_table(
       headings: the columns, in order.
       options: further fields of the table.
     """
-    rows = [[name, *(shown(key, of.get(key)) for key in headings)] for name, of in groups.items()]
+    rows = [[name, *(shown(key, numbers.get(key)) for key in headings)] for name, numbers in groups.items()]
     return Table(title=title, columns=[first, *headings.values()], rows=rows, **options)
 
 
 def group_dots(title: str, groups: Mapping[str, Mapping[str, Any]], metrics: Headings) -> Dots:
     """Charts some metrics of the groups that have them."""
     dots = [
-        Dot(name, of[key], group=label if len(metrics) > 1 else "")
-        for name, of in groups.items()
+        Dot(name, numbers[key], group=label if len(metrics) > 1 else "")
+        for name, numbers in groups.items()
         for key, label in metrics.items()
-        if key in of
+        if key in numbers
     ]
     return Dots(title=title, dots=dots)
 

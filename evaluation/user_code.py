@@ -108,7 +108,9 @@ def resolve(code: UserCode) -> Any:
         module = _imported(code)
     if not hasattr(module, name):
         near = difflib.get_close_matches(name, [key for key in vars(module) if not key.startswith("_")], n=1)
-        raise code.refused("cannot be loaded: its module has no such name" + "".join(f", but {one}" for one in near))
+        raise code.refused(
+            "cannot be loaded: its module has no such name" + "".join(f", but {suggestion}" for suggestion in near)
+        )
     return getattr(module, name)
 
 
@@ -182,11 +184,15 @@ def _check_arguments(
         for parameter in parameters
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     ]
-    takes = f"it takes {', '.join(one.name for one in named) or 'no arguments'}"
+    takes = f"it takes {', '.join(parameter.name for parameter in named) or 'no arguments'}"
     any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     if unknown := [key for key in arguments if not any_name and key not in [parameter.name for parameter in named]]:
         raise InputError(f"{name} has no parameter {', '.join(unknown)}: {takes}", flag)
-    if missing := [one.name for one in named if one.default is one.empty and one.name not in arguments]:
+    if missing := [
+        parameter.name
+        for parameter in named
+        if parameter.default is parameter.empty and parameter.name not in arguments
+    ]:
         raise InputError(f"{name} requires {' '.join(f'{key}=VALUE' for key in missing)}: {takes}", flag)
 
 
@@ -224,9 +230,9 @@ def running(code: UserCode, headline: str) -> Iterator[None]:
 def users_traceback(code: UserCode, error: BaseException) -> str:
     """Formats the traceback as Python does, with frames of the user's files only; also that of each cause."""
     roots = _roots(code)
-    found = traceback.TracebackException.from_exception(error)
-    _filter(found, roots)
-    return "".join(found.format()).rstrip()
+    exception = traceback.TracebackException.from_exception(error)
+    _filter(exception, roots)
+    return "".join(exception.format()).rstrip()
 
 
 def _filter(found: traceback.TracebackException, roots: Sequence[Path]) -> None:

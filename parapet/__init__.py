@@ -84,9 +84,9 @@ def __getattr__(name: str) -> Any:
     if name == "beam":
         return importlib.import_module("parapet.beam")
     if name in _PLACES:
-        found = getattr(importlib.import_module(_PLACES[name]), name)
-        globals()[name] = found
-        return found
+        value = getattr(importlib.import_module(_PLACES[name]), name)
+        globals()[name] = value
+        return value
     raise AttributeError(f"module 'parapet' has no attribute {name!r}")
 
 

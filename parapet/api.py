@@ -65,8 +65,8 @@ def corpus_from(corpus: Corpus | str | Path | None) -> Corpus:
     if corpus is None or isinstance(corpus, str | Path):
         return load_corpus(corpus)
     if not isinstance(corpus, Corpus):
-        what = f"expected a corpus from parapet.load_corpus or parapet.corpus_of, found {type(corpus).__name__}"
-        raise InputError(what, "corpus")
+        problem = f"expected a corpus from parapet.load_corpus or parapet.corpus_of, found {type(corpus).__name__}"
+        raise InputError(problem, "corpus")
     return corpus
 
 
@@ -119,9 +119,9 @@ def perturb(
     from parapet.transforms.perturbation.base import set_of
     from parapet.transforms.perturbation.corpus import perturbation_of, perturbed_sets
 
-    made = perturbation_of(perturbation, options)
-    name = set_of(made, set_name)
-    return perturbed_sets(corpus_from(corpus), made, [name])[name]
+    instance = perturbation_of(perturbation, options)
+    name = set_of(instance, set_name)
+    return perturbed_sets(corpus_from(corpus), instance, [name])[name]
 
 
 def perturb_sets(

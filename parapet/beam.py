@@ -334,8 +334,10 @@ class ApplyVariants(beam.PTransform):
         ]
         for name, renamed in renamed_corpora(original, variants, names).items():
             of_folders = [renamed.names[folder] for folder in folders]
-            matched = {old: new for of in of_folders for old, new in of.names.items()}
-            bad = {old: why for of in of_folders for old, why in of.bad.items() if old not in matched}
+            matched = {old: new for folder_names in of_folders for old, new in folder_names.names.items()}
+            bad = {
+                old: why for folder_names in of_folders for old, why in folder_names.bad.items() if old not in matched
+            }
             self.variants.append(Variant(name, matched, bad))
             for folder in folders:
                 self.known |= renamed.known[folder]
@@ -457,10 +459,10 @@ def _keyed_dialogues(name: str) -> beam.PTransform:
 
 
 def _with_id(name: str, dialogue: Dialogue) -> tuple[str, Dialogue]:
-    found = dialogue.get("dialogue_id") if isinstance(dialogue, Mapping) else None
-    if not isinstance(found, str):
+    dialogue_id = dialogue.get("dialogue_id") if isinstance(dialogue, Mapping) else None
+    if not isinstance(dialogue_id, str):
         raise InputError("a dialogue has no dialogue_id", name)
-    return found, dialogue
+    return dialogue_id, dialogue
 
 
 class _ScoreDialogue(beam.DoFn):
@@ -474,11 +476,11 @@ class _ScoreDialogue(beam.DoFn):
         (name, groups), scoring = element, self.scoring
         references = dialogues_in_memory(groups[REFERENCES], f"{REFERENCES} {name}")
         place = f"{PREDICTIONS} {name}"
-        found = as_dialogues(references, predictions_in_memory(groups[PREDICTIONS], place), place)
+        dialogues = as_dialogues(references, predictions_in_memory(groups[PREDICTIONS], place), place)
         if not scoring.settings.official:
-            check_known(references, found, PREDICTIONS)
+            check_known(references, dialogues, PREDICTIONS)
         passed = PassedOver()
-        scored = list(score_dialogues(references, found, scoring.slots, scoring.settings, PREDICTIONS, passed))
+        scored = list(score_dialogues(references, dialogues, scoring.slots, scoring.settings, PREDICTIONS, passed))
         for counter, number in msgspec.structs.asdict(passed).items():
             Metrics.counter("parapet", counter).inc(number)
         if scored:

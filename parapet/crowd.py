@@ -207,11 +207,11 @@ def _schemas(services: Any) -> list[SplitSchemas]:
     if isinstance(services, str | Path):
         return read_root(services, leave_out_bad=True)
     if isinstance(services, Corpus):
-        return list({id(of): of for of in services.folders.values()}.values())
+        return list({id(schemas): schemas for schemas in services.folders.values()}.values())
     if not isinstance(services, Iterable):
         raise InputError(f"expected a corpus, its place or services, found {type(services).__name__}", "services")
-    found = services if isinstance(services, Mapping) else list(services)
-    return compared([parse_services(found, "services", SINGLE)], leave_out_bad=True)
+    services_list = services if isinstance(services, Mapping) else list(services)
+    return compared([parse_services(services_list, "services", SINGLE)], leave_out_bad=True)
 
 
 def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> Answers:

@@ -167,17 +167,25 @@ def score_states(
     from parapet.evaluation.dst.frames import ScoreConfig
 
     try:
-        found = _references(references, split, schemas, name)
+        references_found = _references(references, split, schemas, name)
         if isinstance(seen, str):
             raise InputError("expected a list of service names, found one name: put it in a list", "seen")
         if seen is not None:
-            found.of = msgspec.structs.replace(found.of, seen=frozenset(seen))
-        dialogues, passed = model.score(found, predictions, ScoreConfig(fuzzy, official))
+            references_found.of = msgspec.structs.replace(references_found.of, seen=frozenset(seen))
+        dialogues, passed = model.score(references_found, predictions, ScoreConfig(fuzzy, official))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", error.filename or "") from None
-    metrics = totals.means(totals.add_up(dialogues, found.of.seen, across_turn))
+    metrics = totals.means(totals.add_up(dialogues, references_found.of.seen, across_turn))
     counts = msgspec.structs.asdict(passed)
-    return Scores(found.of.name, dialogues, metrics, found.of.seen, found.originals, counts, across_turn)
+    return Scores(
+        references_found.of.name,
+        dialogues,
+        metrics,
+        references_found.of.seen,
+        references_found.originals,
+        counts,
+        across_turn,
+    )
 
 
 def _references(given: Any, split: str | None, schemas: Iterable[Any] | None, name: str | None) -> References:
@@ -313,7 +321,7 @@ def _coefficients(
         )
     if not allow_missing:
         _check_same_dialogues(variants)
-    together = totals.aligned([of._dialogues for of in variants.values()])
+    together = totals.aligned([state_scores._dialogues for state_scores in variants.values()])
     return totals.measured(together, lambda _: (ALL,))[unit] if together else None
 
 
@@ -338,20 +346,23 @@ def _check_known(value: str, known: Sequence[str], place: str) -> None:
 def _variants(scores: Any) -> dict[str, Scores]:
     """Returns scores by the name of the variant, without those of the original."""
     if isinstance(scores, Mapping):
-        variants = {str(name): of for name, of in scores.items() if name != ORIGINAL}
+        variants = {str(name): state_scores for name, state_scores in scores.items() if name != ORIGINAL}
     else:
-        variants = {f"scores[{i}]": of for i, of in enumerate(scores)}
-    for name, of in variants.items():
-        if not isinstance(of, Scores):
-            raise InputError(f"expected the scores of a variant, found {type(of).__name__}", name)
+        variants = {f"scores[{i}]": state_scores for i, state_scores in enumerate(scores)}
+    for name, state_scores in variants.items():
+        if not isinstance(state_scores, Scores):
+            raise InputError(f"expected the scores of a variant, found {type(state_scores).__name__}", name)
     return variants
 
 
 def _check_same_dialogues(variants: Mapping[str, Scores]) -> None:
-    ids = {name: {frames[0].dialogue_id for frames in of._dialogues if frames} for name, of in variants.items()}
+    ids = {
+        name: {frames[0].dialogue_id for frames in state_scores._dialogues if frames}
+        for name, state_scores in variants.items()
+    }
     every = set().union(*ids.values())
-    for name, found in ids.items():
-        if lacking := sorted(every - found):
+    for name, ids_of_variant in ids.items():
+        if lacking := sorted(every - ids_of_variant):
             reason = f"{name} lacks {len(lacking):,} of {len(every):,} dialogues, such as {lacking[0]!r}"
             raise InputError(f"{reason}: allow_missing=True compares only the dialogues that all have", "scores")
 
@@ -394,12 +405,12 @@ def table_of(x: Any, place: str) -> pa.Table:
         if not x:
             raise InputError("it is empty", place)
         return pa.concat_tables(
-            [_in_set(str(name), table_of(of, f"{place}[{name!r}]")) for name, of in x.items()],
+            [_in_set(str(name), table_of(scores_table, f"{place}[{name!r}]")) for name, scores_table in x.items()],
             promote_options="default",
         )
     for attribute in ("frames", "audit", "rows"):
-        if isinstance(found := getattr(x, attribute, None), pa.Table):
-            return found
+        if isinstance(table := getattr(x, attribute, None), pa.Table):
+            return table
     raise InputError(f"expected a table, scores, a composition or rows, found {type(x).__name__}", place)
 
 

@@ -26,12 +26,12 @@ EXAMPLE = """\
 
 def parser() -> Parser:
     """Builds the command line."""
-    what = (
+    description = (
         "Replaces names, places, numbers and addresses in chats by placeholders such as <PERSON_1> and <PHONE_1>, the "
         "same throughout a chat. Writes OUT/chats/00001.jsonl and, in the format of dialog bAbI, OUT/babi/00001.txt. "
         "OUT/suspects lists what may have been missed."
     )
-    parser = Parser("anonymise", what, EXAMPLE)
+    parser = Parser("anonymise", description, EXAMPLE)
     add = parser.group(INPUT)
     add(
         "--chats",

@@ -28,12 +28,12 @@ TRANSCRIPTION, ASR = "transcription", "asr"
 
 def parser() -> Parser:
     """Builds the command line."""
-    what = (
+    description = (
         "Converts logs and labels of DSTC2 to dialog bAbI task 6 (Bordes et al. 2017), "
         "OUT/dialog-babi-task6-dstc2-trn.txt and so on; and to the SGD format, with states, spans, acts and API "
         "results, in OUT/sgd."
     )
-    parser = Parser("babi_task6", what, EXAMPLE)
+    parser = Parser("babi_task6", description, EXAMPLE)
     add = parser.group(INPUT)
     add(
         "--logs",

@@ -125,11 +125,11 @@ def read_memories(args: argparse.Namespace) -> list[Translation]:
     from parapet.transforms.translation.memory import MEMORY_FILE, merge, read_memory
     from parapet.transforms.translation.translate import read_parts
 
-    given = list(args.memory)
+    memories = list(args.memory)
     before = join(args.output, MEMORY_FILE)
     if is_there(before):
-        given.append(before)
-    return merge(*(read_memory(path) for path in given), read_parts(join(args.output, PAID)))
+        memories.append(before)
+    return merge(*(read_memory(path) for path in memories), read_parts(join(args.output, PAID)))
 
 
 def open_engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | None) -> Engine | None:
@@ -209,11 +209,11 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> Parser:
     """Builds the command line."""
-    what = (
+    description = (
         "Makes one schema variant per pivot language, by translation there and back: OUT/zh/train/schema.json and so "
         "on. Every translation is kept in OUT/memory.parquet: a text is paid for once."
     )
-    parser = Parser("back_translate", what, EXAMPLE)
+    parser = Parser("back_translate", description, EXAMPLE)
     add_schemas(parser)
     add = parser.group("translation")
     add("--pivots", metavar="LIST", help="pivot languages (default: pt with --engine embedded, else zh,ja,ko)")
@@ -385,11 +385,14 @@ def _print_plan(config: Config) -> None:
     total = 0
     for pivot in config.corpus.pivots:
         into = known.of("en", pivot)
-        there = missing(texts, into)
+        missing_texts = missing(texts, into)
         back = missing((into[text] for text in texts if text in into), known.of(pivot, "en"))
         # The translations do not exist yet, so their length is estimated: it rarely exceeds that of the English text.
-        characters = 2 * sum(map(len, there)) + sum(map(len, back))
+        characters = 2 * sum(map(len, missing_texts)) + sum(map(len, back))
         total += characters
-        print(f"{pivot}: {counted(len(there) * 2 + len(back), 'text')} to translate, about {characters:,} characters")
+        print(
+            f"{pivot}: {counted(len(missing_texts) * 2 + len(back), 'text')} to translate, "
+            f"about {characters:,} characters"
+        )
     dollars = total * (config.translator.dollars_per_million if config.translator else 0) / 1e6
     print(f"about {total:,} characters, ${dollars:,.2f}; dry run: nothing was sent or written")

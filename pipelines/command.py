@@ -224,8 +224,8 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
         args.sgd = str(download(sgd))
     for action, path in _inputs(parser, args):
         if "://" not in path and not os.path.exists(path):
-            what = {"FILE": "file", "DIR": "folder"}.get(str(action.metavar), "file or folder")
-            raise InputError(f"there is no such {what}", path, action.option_strings[0])
+            kind = {"FILE": "file", "DIR": "folder"}.get(str(action.metavar), "file or folder")
+            raise InputError(f"there is no such {kind}", path, action.option_strings[0])
         if action.metavar == "FILE" and os.path.isdir(path):
             raise InputError("is a folder: give a file", path, action.option_strings[0])
         check_input(path, action.option_strings[0], getattr(args, "output", None))
@@ -234,9 +234,9 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
 def _inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Iterator[tuple[argparse.Action, str]]:
     """Yields the files and folders that the flags name, except for the output."""
     for action in parser._actions:
-        given = getattr(args, action.dest, None)
+        value_here = getattr(args, action.dest, None)
         metavar = str(action.metavar)
-        values = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+        values = [value_here] if isinstance(value_here, str) else value_here if isinstance(value_here, list) else []
         for value in values if is_input(action) else []:
             path = value.partition("=")[2] if "=" in metavar else value
             if path not in ("", *metavar.split("|"), getattr(args, "output", None)):
@@ -253,14 +253,14 @@ def check_input(path: str, flag: str, output: str | None = None) -> None:
       flag: the flag that names it.
       output: the output of the command: an interrupted run there may use what it has already written.
     """
-    found = find_output(path)
-    if found is None or (output and same_place(found.folder, output)):
+    parent = find_output(path)
+    if parent is None or (output and same_place(parent.folder, output)):
         return
     locks = _locks.get()
     if locks is not None and "://" not in path:
-        locks.enter_context(reading(found.folder))
-        found = find_output(path) or found  # read again under the lock, as it may have changed
-    check_output(found, flag)
+        locks.enter_context(reading(parent.folder))
+        parent = find_output(path) or parent  # read again under the lock, as it may have changed
+    check_output(parent, flag)
 
 
 def check_apart(output: str, **inputs: str | None) -> None:
@@ -273,7 +273,7 @@ def check_apart(output: str, **inputs: str | None) -> None:
             continue
         if same_place(place, output):
             raise InputError(f"is the same folder as --{flag}: choose another folder", output, "--output")
-        if (found := find_output(place)) is not None and same_place(found.folder, output):
+        if (parent := find_output(place)) is not None and same_place(parent.folder, output):
             reason = (
                 f"an earlier run wrote --{flag} into this folder, and a new run would delete it: choose another folder"
             )
@@ -325,10 +325,10 @@ def report_faults(output: str) -> int:
                 parts = ("key",) if "key" in letter else ("split", "file", "dialogue_id", "where")
                 faults.add(letter["reason"], tuple(letter[part] for part in parts))
     used = json.loads(read_written(output, MANIFEST)).get("plugins", ())
-    plugins = ", ".join(f"{one['name']!r} ({one['distribution']} {one['version']})" for one in used)
+    plugins = ", ".join(f"{plugin['name']!r} ({plugin['distribution']} {plugin['version']})" for plugin in used)
     lines_of_faults = list(faults.lines(f"{output}/{DEAD_LETTERS}", f"the plug-in {plugins}" if plugins else ""))
-    for told in lines_of_faults:
-        logging.error("%s", told)
+    for line_here in lines_of_faults:
+        logging.error("%s", line_here)
     return len(lines_of_faults)
 
 

@@ -111,9 +111,9 @@ def _baselines(values: Sequence[str], systems: Mapping[str, object]) -> dict[str
             baselines |= {name: value for name in systems if name != value and name not in baselines}
             continue
         name, equals, baseline = value.partition("=")
-        for one in (name, *([baseline] if equals else [])):
-            if one not in systems:
-                raise InputError(f"there is no system {one!r}: must be one of {', '.join(systems)}", "--baseline")
+        for system in (name, *([baseline] if equals else [])):
+            if system not in systems:
+                raise InputError(f"there is no system {system!r}: must be one of {', '.join(systems)}", "--baseline")
         if name == baseline:
             raise InputError(f"{value!r}: a system cannot be its own baseline", "--baseline")
         baselines[name] = baseline

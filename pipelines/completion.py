@@ -75,9 +75,9 @@ def tree(words: Sequence[str]) -> argparse.ArgumentParser:
 def _add(to: argparse.ArgumentParser, names: Mapping[str, str], known: Mapping[str, argparse.ArgumentParser]) -> None:
     """Adds sub-commands. Those without a parser in ``known`` are added by name only."""
     commands = to.add_subparsers()
-    for name, what in names.items():
+    for name, summary in names.items():
         parents = [known[name]] if name in known else []
-        commands.add_parser(name, help=what.replace("%", "%%"), parents=parents, add_help=False)
+        commands.add_parser(name, help=summary.replace("%", "%%"), parents=parents, add_help=False)
 
 
 def _of_pipeline(name: str, words: Sequence[str]) -> argparse.ArgumentParser:
@@ -93,9 +93,9 @@ def _of_pipeline(name: str, words: Sequence[str]) -> argparse.ArgumentParser:
 
 def _of_evaluate(tasks: Mapping[str, str], words: Sequence[str]) -> argparse.ArgumentParser:
     """Builds the parser of ``evaluate``, whose flags depend on the value of ``--task``."""
-    named = [other for one, other in pairwise(words) if one == "--task"]
+    named = [other for word, other in pairwise(words) if word == "--task"]
     named += [word.removeprefix("--task=") for word in words if word.startswith("--task=")]
     known = [parser_of("evaluate", task) for task in named if task in tasks]
-    made = argparse.ArgumentParser(parents=known[:1], add_help=not known)
-    made.add_argument("--task", choices=tuple(tasks), help="what is evaluated")
-    return made
+    parser = argparse.ArgumentParser(parents=known[:1], add_help=not known)
+    parser.add_argument("--task", choices=tuple(tasks), help="what is evaluated")
+    return parser

@@ -28,11 +28,11 @@ EXAMPLE = """\
 
 def parser() -> Parser:
     """Builds the command line."""
-    what = (
+    description = (
         "Vets, ranks and composes crowd answers into the schema variants v1...v5 of SGD-X. "
         "Writes OUT/v1/SPLIT/schema.json and so on, an audit of every answer, and a page to review them."
     )
-    parser = Parser("compose", what, EXAMPLE)
+    parser = Parser("compose", description, EXAMPLE)
     add_schemas(parser)
     add_answer_flags(parser)
     add = parser.group("composition")
@@ -45,8 +45,14 @@ def parser() -> Parser:
         default="random",
         help="which five are used where there are more",
     )
-    for what, default in (("name", "levenshtein"), ("description", "jaccard")):
-        add(f"--{what}_distance", rare=True, choices=DISTANCES, default=default, help=f"distance that ranks {what}s")
+    for description, default in (("name", "levenshtein"), ("description", "jaccard")):
+        add(
+            f"--{description}_distance",
+            rare=True,
+            choices=DISTANCES,
+            default=default,
+            help=f"distance that ranks {description}s",
+        )
     add(
         "--vetting_rules",
         rare=True,

@@ -27,12 +27,12 @@ EXAMPLE = """\
 
 def parser() -> Parser:
     """Builds the command line."""
-    what = (
+    description = (
         "Vets what crowd workers answered to the tasks of 'parapet hits --task rewrites'. Writes OUT/rewritten.jsonl, "
         "a line for each user turn and kind (paraphrase, typos, verbose, simple) with a good answer, and an audit of "
         "every answer."
     )
-    parser = Parser("compose_variations", what, EXAMPLE)
+    parser = Parser("compose_variations", description, EXAMPLE)
     add_sgd(parser)
     add_split(parser)
     add_answer_flags(parser)

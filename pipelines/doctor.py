@@ -142,11 +142,11 @@ def requirements_of(distribution: str, extra: str = "") -> list[Requirement]:
 
 def problems(requirement: Requirement, seen: Iterable[str] = ()) -> Iterator[str]:
     """Yields the problems of a requirement: not installed, wrong version, or incomplete extras."""
-    name, there = requirement.name, installed(requirement.name)
-    if there is None:
+    name, version = requirement.name, installed(requirement.name)
+    if version is None:
         yield f"{name} is not installed"
-    elif not requirement.specifier.contains(there, prereleases=True):
-        yield f"{name} {there} is installed, {requirement.specifier} is required"
+    elif not requirement.specifier.contains(version, prereleases=True):
+        yield f"{name} {version} is installed, {requirement.specifier} is required"
     else:
         for extra in sorted(requirement.extras - set(seen)):
             for further in requirements_of(name, extra):
@@ -223,13 +223,13 @@ def _memory() -> Finding:
 
 def _torch() -> Finding:
     """Checks whether models would run on a GPU: there is one, and the installed torch is built for it."""
-    cards, there = gpus(), installed("torch")
+    cards, version = gpus(), installed("torch")
     has = ", ".join(cards) or "no NVIDIA GPU"
-    if there is None:
+    if version is None:
         enables = "train and predict with nets, --engine local, --scorer nli"
         return Finding("torch", "missing", enables, f"not installed; {has}", install_line("local"))
     cuda = torch_cuda()
-    built = f"torch {there}, built for {f'CUDA {cuda}' if cuda else 'the CPU'}; {has}"
+    built = f"torch {version}, built for {f'CUDA {cuda}' if cuda else 'the CPU'}; {has}"
     if cards and not cuda:
         fix = "pip install --force-reinstall torch   (a build for CUDA: https://pytorch.org/get-started/locally)"
         return Finding("torch", "missing", "training on a GPU", built, fix)
@@ -316,19 +316,21 @@ def aws_source() -> str:
     for provider in session.get_component("credential_provider").providers:
         if provider.METHOD in _QUIET and provider.load() is not None:
             return "the environment" if provider.METHOD == "env" else f"{named}, {provider.METHOD}"
-    return next((f"{what}, according to {named}; not tried here" for key, what in _LOUD.items() if key in profile), "")
+    return next(
+        (f"{source}, according to {named}; not tried here" for key, source in _LOUD.items() if key in profile), ""
+    )
 
 
 def _google() -> Iterator[Finding]:
     enables = "back_translate --engine google; gs:// paths; Dataflow"
     variable = "GOOGLE_APPLICATION_CREDENTIALS"
-    given = os.environ.get(variable)
-    place = Path(given) if given else google_default()
+    value = os.environ.get(variable)
+    place = Path(value) if value else google_default()
     kind, login = _kind_of(place), "gcloud auth application-default login"
     if kind:
-        yield Finding("Google", "there", enables, f"from {variable if given else place} ({kind})")
-    elif given:
-        reason = f"{variable} names {given}, which contains no credentials"
+        yield Finding("Google", "there", enables, f"from {variable if value else place} ({kind})")
+    elif value:
+        reason = f"{variable} names {value}, which contains no credentials"
         yield Finding("Google", "wrong", enables, reason, f"correct the path, or run: {login}")
     else:
         yield Finding("Google", "missing", enables, "no application default credentials", login)
@@ -472,10 +474,10 @@ def look_around(folders: Sequence[str]) -> Report:
         "models": [*models(), *(inspect(folder) for folder in folders)],
         "credentials": credentials(),
         "plug-ins": [
-            Finding(one.name, "there", what, f"{one.distribution} {one.version} ({one.target})")
-            for group, what in plugins.GROUPS.items()
-            for one in plugins.installed(group)
-            if not one.built_in
+            Finding(plugin.name, "there", title, f"{plugin.distribution} {plugin.version} ({plugin.target})")
+            for group, title in plugins.GROUPS.items()
+            for plugin in plugins.installed(group)
+            if not plugin.built_in
         ],
         "machine": others,
     }
@@ -499,10 +501,10 @@ def inspect(folder: str) -> Finding:
             uses.append(flags)
         except InputError as error:
             reasons[error.reason] = None
-    what = checkpoint.heads[0] if checkpoint.heads else f"a model of type {checkpoint.kind or 'unknown'!r}"
+    description = checkpoint.heads[0] if checkpoint.heads else f"a model of type {checkpoint.kind or 'unknown'!r}"
     if uses:
-        return Finding(folder, "there", "; ".join(uses), what)
-    return Finding(folder, "wrong", detail=f"{what}: {'; '.join(reasons) or 'no command takes it'}")
+        return Finding(folder, "there", "; ".join(uses), description)
+    return Finding(folder, "wrong", detail=f"{description}: {'; '.join(reasons) or 'no command takes it'}")
 
 
 def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:

@@ -58,14 +58,14 @@ def endpoint_of(args: argparse.Namespace, model: str | None, **more: object) -> 
         raise InputError(
             "is required: give the address of the model's API, such as http://127.0.0.1:8080/v1", "--endpoint"
         )
-    given = {
+    options = {
         "key_variable": args.key_variable,
         "max_calls": args.max_calls,
         "dollars": None if args.price is None else _price(args.price),
         **more,
     }
     endpoint = Endpoint(
-        args.endpoint, model or "", **{name: value for name, value in given.items() if value is not None}
+        args.endpoint, model or "", **{name: value for name, value in options.items() if value is not None}
     )
     endpoint.check()
     return endpoint

@@ -161,16 +161,16 @@ def act(config: Config) -> int:
     }
     counts = {"submissions": len(config.folders), "accepted": len(scored), "refused": len(refused)}
     publish(str(config.output), files, {**run_header(NAME, options), "counts": counts})
-    _clear(config.output, {place for one in scored for place in one.scores.values()})
-    for one in refused:
-        logging.warning("%s was refused: %s", one.folder, one.reason)
+    _clear(config.output, {place for scored_here in scored for place in scored_here.scores.values()})
+    for scored_here in refused:
+        logging.warning("%s was refused: %s", scored_here.folder, scored_here.reason)
     for name, rank in pages.ranks_of(board).items() if board else ():
         average = board.average[name].value if board else None
         say(f"{pages.NO_RANK if rank is None else rank} {name}" + ("" if average is None else f": {average:.1f}"))
     say(f"{counted(len(config.folders), 'submission')}, {len(refused):,} of them refused: {config.output}/index.html")
     if scored:
         return 0
-    first = "".join(f"; the first: {one.folder}: {one.reason}" for one in refused[:1])
+    first = "".join(f"; the first: {scored_here.folder}: {scored_here.reason}" for scored_here in refused[:1])
     logging.error("--submissions: no submission was accepted%s", first or ": the folder contains none")
     return EXIT_FAILURE
 
@@ -192,14 +192,14 @@ def _accepted(folder: Path, config: Config) -> tuple[Found, dict[str, str]]:
     from parapet.evaluation.board.submission import check_complete, read_submission
 
     tasks = config.setting.tasks
-    found = read_submission(folder, config.released.of, list(tasks), config.args.max_mb)
-    for task, predictions in found.predictions.items():
+    submission = read_submission(folder, config.released.of, list(tasks), config.args.max_mb)
+    for task, predictions in submission.predictions.items():
         expected = {name: config.released.dialogues[name] for name in tasks[task]}
         try:
             check_complete(predictions, config.setting.split, expected)
         except InputError as error:
             raise InputError(f"{task}: {error}") from None
-    return found, {task: _score(found, task, config) for task in found.predictions}
+    return submission, {task: _score(submission, task, config) for task in submission.predictions}
 
 
 def _score(found: Found, task: str, config: Config) -> str:
@@ -233,8 +233,8 @@ def _score(found: Found, task: str, config: Config) -> str:
         raise InputError(f"{task}: scoring took more than {config.args.timeout:,} s") from None
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        said = lines[-1].removeprefix("error: ") if lines and done.returncode > 0 else "scoring was killed"
-        raise InputError(f"{task}: {said}")
+        reason = lines[-1].removeprefix("error: ") if lines and done.returncode > 0 else "scoring was killed"
+        raise InputError(f"{task}: {reason}")
     return place
 
 

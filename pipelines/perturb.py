@@ -239,12 +239,12 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
 
 def usage() -> str:
     """The help: the perturbations that are installed. None of them is imported, so that help is quick."""
-    found = plugins.installed(plugins.PERTURBATIONS)
-    what = {plugin.name: f"plug-in of {plugin.distribution} {plugin.version}" for plugin in found}
-    what |= {plugin.name: SUMMARIES.get(plugin.name, "built in") for plugin in found if plugin.built_in}
-    listed = "\n".join(f"  {name:20}{what[name]}" for name in what)
+    installed = plugins.installed(plugins.PERTURBATIONS)
+    summaries = {plugin.name: f"plug-in of {plugin.distribution} {plugin.version}" for plugin in installed}
+    summaries |= {plugin.name: SUMMARIES.get(plugin.name, "built in") for plugin in installed if plugin.built_in}
+    listed = "\n".join(f"  {name:20}{summaries[name]}" for name in summaries)
     listed += "\n\nonly for agents' tasks (--tasks):\n"
-    listed += "\n".join(f"  {name:20}{what.partition(':')[0].rstrip('.')}" for name, what in TOOLKITS.items())
+    listed += "\n".join(f"  {name:20}{summaries.partition(':')[0].rstrip('.')}" for name, summaries in TOOLKITS.items())
     return f"{USAGE}\nperturbations:\n{listed}\n\nexample:\n{EXAMPLE}\n"
 
 
@@ -435,14 +435,14 @@ def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
         ("typos",): ("perturb_values", "rates"),
         ("verbose", "simple", "paraphrase") if engine == LLM else ("paraphrase",): ("engine", *_TRANSLATING),
     }
-    for of, flags in of_kinds.items():
+    for kind, flags in of_kinds.items():
         for flag in flags:
             if args.rewritten and getattr(args, flag):
                 raise InputError(
                     "has no effect with --rewritten, whose turns are used unchanged: leave it out", f"--{flag}"
                 )
-            if not {*of} & {*kinds} and getattr(args, flag):
-                is_named = f"the kind {of[0]}, but" if len(of) == 1 else f"{', '.join(of)}, which"
+            if not {*kind} & {*kinds} and getattr(args, flag):
+                is_named = f"the kind {kind[0]}, but" if len(kind) == 1 else f"{', '.join(kind)}, which"
                 raise InputError(
                     f"is for {is_named} --kinds does not include it: add it, or leave the flag out", f"--{flag}"
                 )

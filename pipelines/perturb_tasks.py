@@ -35,33 +35,33 @@ def parser(name: str) -> StrictParser:
     description = f"""\
 Perturbs what users say in tasks in BFCL's format, by {name}: OUT/SET/FILE, with the right calls beside it. Values that
 these need stay as they are. For 'parapet evaluate --task tool_calls --sets {name}=OUT/SET'."""
-    made = StrictParser(
+    parser = StrictParser(
         f"perturb {name} --tasks", description, f"  parapet perturb {name} --tasks tasks.json --output out"
     )
-    made.group(INPUT)("--tasks", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
-    add_output(made)
+    parser.group(INPUT)("--tasks", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
+    add_output(parser)
     for title, options in command.groups.items():
-        add = made.group(title)
+        add = parser.group(title)
         for option in options:
             add(f"--{option.name}", **option.flag())
     if command.has_seed:
-        add_seed(made)
-    return made
+        add_seed(parser)
+    return parser
 
 
 def toolkit_parser(name: str) -> StrictParser:
     """Builds the command line of ``distractors``, ``missing_tool`` and ``corrupted``."""
     example = f"  parapet perturb {name} --tasks tasks.json --output perturbed"
-    made = StrictParser(f"perturb {name} --tasks", TOOLKITS[name], example)
-    made.group(INPUT)("--tasks", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
-    add_output(made)
+    parser = StrictParser(f"perturb {name} --tasks", TOOLKITS[name], example)
+    parser.group(INPUT)("--tasks", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
+    add_output(parser)
     if name == "distractors":
         text = "how many tools are added: one set for each number"
-        made.group("distractors")("--count", type=int, nargs="+", default=list(DISTRACTORS), metavar="N", help=text)
-        add_seed(made, "the order of the tools")
+        parser.group("distractors")("--count", type=int, nargs="+", default=list(DISTRACTORS), metavar="N", help=text)
+        add_seed(parser, "the order of the tools")
     if name == "corrupted":
-        add_seed(made, "the words")
-    return made
+        add_seed(parser, "the words")
+    return parser
 
 
 def _check_toolkit(name: str, args: argparse.Namespace) -> tuple[str, list[str], argparse.Namespace]:
@@ -79,10 +79,10 @@ def _act_toolkit(prepared: tuple[str, list[str], argparse.Namespace]) -> None:
     name, paths, args = prepared
     places = [as_path(path) for path in paths]
     read = {place: (lines_of(place), lines_of(answers_beside(place))) for place in places}
-    made = _corrupted(read, str(args.seed)) if name == "corrupted" else _toolkits(name, read, args)
+    toolkits = _corrupted(read, str(args.seed)) if name == "corrupted" else _toolkits(name, read, args)
     files: dict[str, bytes] = {}
     counts: dict[str, int] = {}
-    for set_name, place, tasks, answers in made:
+    for set_name, place, tasks, answers in toolkits:
         counts[set_name] = counts.get(set_name, 0) + len(tasks)
         files |= {f"{set_name}/{place.name}": json_lines(tasks)} if tasks else {}
         files |= {f"{set_name}/{ANSWERS}/{place.name}": json_lines(answers)} if tasks and answers else {}
@@ -106,8 +106,8 @@ def _toolkits(name: str, read: _Read, args: argparse.Namespace) -> Iterator[tupl
     for place, (tasks, truths) in read.items():
         right = {truth["id"]: truth for truth in truths}
         if name == "missing_tool":
-            found = (without_the_right_tool(task, right.get(task["id"]), catalogue) for task in tasks)
-            left = [task for task in found if task is not None]
+            toolkits = (without_the_right_tool(task, right.get(task["id"]), catalogue) for task in tasks)
+            left = [task for task in toolkits if task is not None]
             yield name, place, left, [{"id": task["id"], "ground_truth": []} for task in left]
             continue
         for count in args.count:
@@ -166,10 +166,10 @@ def _check(name: str, args: argparse.Namespace) -> Plan:
 
     files = _files_of(args)
     with calling():
-        made = complete(class_of(name, command_of(name)).from_flags({**vars(args), "sgd": ""}))
-    if not made.keeps_turns or made.needs_corpus():
+        perturbation = complete(class_of(name, command_of(name)).from_flags({**vars(args), "sgd": ""}))
+    if not perturbation.keeps_turns or perturbation.needs_corpus():
         raise InputError(f"{name} requires dialogues, but the request of a task is a single turn", "--tasks")
-    return Plan(files, made, args.output)
+    return Plan(files, perturbation, args.output)
 
 
 def _act(plan: Plan) -> None:

@@ -66,9 +66,9 @@ def check_build(args: argparse.Namespace) -> _Build:
     licence_text = read_text(base / config.licence_file, where="licence_file") if config.licence_file else ""
     for problem in citation.problems(config.licence, config.sources, bool(licence_text)):
         raise InputError(problem, args.config, "licence")
-    statistics = {given.name: _numbers(base / given.path) for given in config.statistics}
+    statistics = {entry.name: _numbers(base / entry.path) for entry in config.statistics}
     inputs = (config.corpora, config.tasks, config.audits, config.tables)
-    for path in (str(given.path) for kind in inputs for given in kind):
+    for path in (str(entry.path) for kind in inputs for entry in kind):
         check_input(path if "://" in path else str(base / path), "--config")
     plan = make_plan(config, base)
     return _Build(args.output, config, plan, licence_text, statistics, _parent(args.output, config, args.config))
@@ -180,7 +180,7 @@ def verify(args: argparse.Namespace) -> int:
     if (args.root / SIGNATURE).is_file() and not (args.key or args.identity):
         say("the manifest has a signature, but it was not checked who made it: add --key or --identity to do so")
     numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
-    say(", ".join(counted(n, what) for n, what in numbers))
+    say(", ".join(counted(n, unit) for n, unit in numbers))
     return EXIT_FAILURE if done.findings else 0
 
 

@@ -25,11 +25,11 @@ EXAMPLE = """\
 
 def parser() -> Parser:
     """Builds the command line."""
-    what = (
+    description = (
         "Simulates dialogues about reminders, in the SGD format: an agenda-based user talks to a system that sets, "
         "finds, moves and cancels reminders. Writes OUT/train/dialogues_001.json, OUT/train/schema.json and so on."
     )
-    parser = Parser("reminders", what, EXAMPLE)
+    parser = Parser("reminders", description, EXAMPLE)
     add = parser.group("simulation")
     text = "number of dialogues of train, dev and test"
     add("--dialogues", metavar="LIST", default="1000,200,200", help=text)

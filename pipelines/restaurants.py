@@ -23,12 +23,12 @@ EXAMPLE = """\
 
 def parser() -> Parser:
     """Builds the command line."""
-    what = (
+    description = (
         "Simulates the bAbI dialog tasks 1 to 5 from an ontology: a knowledge base, dialogues in the published format "
         "and in the SGD format, and out-of-vocabulary tests. Writes OUT/dialog-babi-task1-API-calls-trn.txt, "
         "OUT/sgd/task1, OUT/sgd/task1-oov and so on."
     )
-    parser = Parser("restaurants", what, EXAMPLE)
+    parser = Parser("restaurants", description, EXAMPLE)
     text = "domain in TOML (default: the paper's restaurants, with other names)"
     parser.group(INPUT)("--ontology", metavar="FILE", reads=True, help=text)
     add = parser.group("simulation")

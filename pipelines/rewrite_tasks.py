@@ -43,9 +43,9 @@ def check(args: argparse.Namespace) -> Config:
     check_apart(args.output, variants=args.variants)
     for path in args.tasks:
         check_apart(args.output, tasks=path)
-    found = find_variants(args.variants, [name for name in args.variant.split(",") if name])
-    variants = [read_variant(name, path) for name, path in found.items()]
-    options = {"variants": [*found], "max_bad": float(args.max_bad)}
+    variants_here = find_variants(args.variants, [name for name in args.variant.split(",") if name])
+    variants = [read_variant(name, path) for name, path in variants_here.items()]
+    options = {"variants": [*variants_here], "max_bad": float(args.max_bad)}
     return Config(list_tasks(args.tasks), variants, RunInfo("rewrite", args.output, options, args.max_bad, "rewritten"))
 
 

@@ -82,18 +82,18 @@ def check(options: Any, output: str, inputs: Iterable[tuple[str, str]]) -> None:
 
 
 def _check_dataflow(options: Any, places: list[tuple[str, str]]) -> None:
-    given = options.get_all_options()
+    beam_options = options.get_all_options()
     for flag in ("project", "region", "temp_location"):
-        if not given.get(flag):
+        if not beam_options.get(flag):
             raise InputError("is required by Dataflow", f"--{flag}")
-    if not any(given.get(name) for name in ("setup_file", "sdk_container_image", "extra_packages")):
+    if not any(beam_options.get(name) for name in ("setup_file", "sdk_container_image", "extra_packages")):
         reason = (
             "is required by Dataflow, whose workers need Parapet: run from a checkout with this flag, or give "
             "an image with --sdk_container_image"
         )
         raise InputError(reason, "--setup_file=./setup.py")
-    staging = given.get("staging_location") or given["temp_location"]
-    for flag, path in [("--temp_location", given["temp_location"]), ("--staging_location", staging), *places]:
+    staging = beam_options.get("staging_location") or beam_options["temp_location"]
+    for flag, path in [("--temp_location", beam_options["temp_location"]), ("--staging_location", staging), *places]:
         if not path.startswith("gs://"):
             raise InputError(
                 "is a local path, which Dataflow's workers cannot read: give a gs:// path", f"{flag} {path}"
@@ -102,8 +102,8 @@ def _check_dataflow(options: Any, places: list[tuple[str, str]]) -> None:
 
 def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
     """Checks the job service, and that its workers can reach the ``local`` paths, a list of (flag, path)."""
-    given = options.get_all_options()
-    endpoint = given.get("job_endpoint")
+    beam_options = options.get_all_options()
+    endpoint = beam_options.get("job_endpoint")
     if not endpoint and _name(options) == "portable":
         raise InputError("is required by PortableRunner: give the address of a job service", "--job_endpoint")
     if endpoint and endpoint != "embed":
@@ -118,7 +118,7 @@ def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
             "workers in this process with --environment_type=LOOPBACK"
         )
         raise InputError(reason, f"{flag} {path}")
-    if not (_is_here(endpoint) and workers == "EXTERNAL" and _is_here(given.get("environment_config"))):
+    if not (_is_here(endpoint) and workers == "EXTERNAL" and _is_here(beam_options.get("environment_config"))):
         logging.warning(
             "these local paths must be the same for every worker: %s", ", ".join(f"{f} {p}" for f, p in local)
         )
@@ -129,10 +129,10 @@ def environment_type(options: Any) -> str:
 
     ``LOOPBACK`` (this process), ``DOCKER``, ``EXTERNAL`` or ``PROCESS``.
     """
-    given, name = options.get_all_options(), _name(options)
-    if given.get("environment_type"):
-        return str(given["environment_type"]).upper()
-    master = given.get(_STARTED_HERE.get(name, ""), "")
+    beam_options, name = options.get_all_options(), _name(options)
+    if beam_options.get("environment_type"):
+        return str(beam_options["environment_type"]).upper()
+    master = beam_options.get(_STARTED_HERE.get(name, ""), "")
     return "LOOPBACK" if name in ("prism", "kafkastreams") or str(master).startswith(("[", "local")) else "DOCKER"
 
 
@@ -170,8 +170,8 @@ def written_here(options: Any, output: str) -> Iterator[None]:
 def _manifest(output: str) -> tuple[int, int] | None:
     """Identifies the current ``run.json`` by inode and modification time; None if there is none."""
     with suppress(OSError):
-        found = os.stat(os.path.join(output, "run.json"))
-        return found.st_ino, found.st_mtime_ns
+        status = os.stat(os.path.join(output, "run.json"))
+        return status.st_ino, status.st_mtime_ns
     return None
 
 
@@ -207,15 +207,15 @@ def wait(job: Any, options: Any, show: Callable[[int, str], object]) -> str | No
 def _wait_for_dataflow(job: Any, options: Any, show: Callable[[int, str], object]) -> str:
     from apache_beam.runners.dataflow.dataflow_runner import DataflowRuntimeException
 
-    given = options.get_all_options()
-    name, region, project = job.job_id(), given["region"], given["project"]
+    beam_options = options.get_all_options()
+    name, region, project = job.job_id(), beam_options["region"], beam_options["project"]
     logging.info("job %s: https://console.cloud.google.com/dataflow/jobs/%s/%s?project=%s", name, region, name, project)
     try:
         with _counting(job, show):
             return str(job.wait_until_finish())
     except DataflowRuntimeException as error:
-        said = str(error).partition("Error:\n")[2]
-        raise RuntimeError(f"job {name} ended in state {job.state}: {said}") from None
+        reason = str(error).partition("Error:\n")[2]
+        raise RuntimeError(f"job {name} ended in state {job.state}: {reason}") from None
     except KeyboardInterrupt:
         cancel = f"gcloud dataflow jobs cancel {name} --region={region} --project={project}"
         raise KeyboardInterrupt(f"job {name} continues without this command; to stop it, run: {cancel}") from None

@@ -118,7 +118,11 @@ def _unseen_services(args: argparse.Namespace, corpus: SplitCorpus) -> UnseenSer
     services = {split: schema.services for split, schema in corpus.schemas.items()}
     test_split = split.test_split_of(args.test_split, services)
     groups = split.groups_of((name for of_split in services.values() for name in of_split), args.by)
-    tested = {name: of for name, of in groups.items() if any(service in services[test_split] for service in of)}
+    tested = {
+        name: tested_services
+        for name, tested_services in groups.items()
+        if any(service in services[test_split] for service in tested_services)
+    }
     hold_out = split.chosen(tested, args.hold_out, args.by, "--hold_out")
     return split.UnseenServices(
         corpus=corpus,

@@ -33,11 +33,11 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> Parser:
     """Builds the command line."""
-    what = (
+    description = (
         "Measures how far schema variants are from the original: the numbers of SGD-X Table 1, and self-BLEU. Without "
         "variants, how many names of unseen services occur in train. Writes OUT/statistics.json and OUT/report.html."
     )
-    parser = Parser("statistics", what, EXAMPLE)
+    parser = Parser("statistics", description, EXAMPLE)
     add_sgd(parser)
     add_schema_variants(parser)
     add = parser.group(INPUT)

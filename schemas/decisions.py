@@ -165,8 +165,8 @@ def _header(record: tuple[int, list[str] | None, str], path: object) -> list[str
     names = [cell.strip().casefold() for cell in cells]
     missing = [name for name in REQUIRED if name not in names]
     if missing:
-        found = ", ".join(name[:40] for name in names[:20] if name)
-        raise InputError(f"missing columns: {', '.join(missing)} (the header has: {found})", path, f"row {row}")
+        names_found = ", ".join(name[:40] for name in names[:20] if name)
+        raise InputError(f"missing columns: {', '.join(missing)} (the header has: {names_found})", path, f"row {row}")
     twice = [name for name in COLUMNS if names.count(name) > 1]
     if twice:
         raise InputError(f"columns that appear twice: {', '.join(twice)}", path, f"row {row}")

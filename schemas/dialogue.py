@@ -345,8 +345,8 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
 
 def corpus_files(root: Path) -> dict[str, list[Path]]:
     """List the files with dialogues of each folder below ``root``, in the SGD layout or as tables."""
-    found = {folder: files for folder in ("", *SPLITS) if (files := dialogue_files(root, folder))}
-    return found or hub_tables.dialogue_tables(root)
+    folders = {folder: files for folder in ("", *SPLITS) if (files := dialogue_files(root, folder))}
+    return folders or hub_tables.dialogue_tables(root)
 
 
 def is_dialogue_file(path: Path) -> bool:
@@ -375,11 +375,11 @@ def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str,
     if originals[0].split == SINGLE:
         # MultiWOZ 2.2 has one schema for all splits; a single split has its dialogues beside the schema.
         return dict.fromkeys(corpus_files(root), originals[0])
-    of, files = {split.split: split for split in originals}, corpus_files(root)
+    split_schemas, files = {split.split: split for split in originals}, corpus_files(root)
     for split in SPLITS:
-        if split not in of and split in files:
+        if split not in split_schemas and split in files:
             raise InputError("contains dialogues, but no schema.json: add the schema of their services", root / split)
-    return {name: split for name, split in of.items() if name in files}
+    return {name: split for name, split in split_schemas.items() if name in files}
 
 
 def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:

@@ -260,7 +260,7 @@ def _frame_row(frame: Mapping[str, Any]) -> dict[str, Any]:
 
 def _frame_of(frame: Mapping[str, Any]) -> dict[str, Any]:
     state, call, results, actions = (frame[key] for key in ("state", "service_call", "service_results", "actions"))
-    made = {
+    frame_here = {
         "service": frame["service"],
         "slots": [_without_none(span, _SPAN_KEYS) for span in frame["slots"]],
         "actions": actions and [_without_none(action, _ACTION_KEYS) for action in actions],
@@ -268,7 +268,7 @@ def _frame_of(frame: Mapping[str, Any]) -> dict[str, Any]:
         "service_call": call and {"method": call["method"], "parameters": _object(call["parameters"])},
         "service_results": results and [_object(result) for result in results],
     }
-    return {key: value for key, value in made.items() if value is not None}
+    return {key: value for key, value in frame_here.items() if value is not None}
 
 
 def _pairs(found: Mapping[str, Any] | None) -> list[dict[str, Any]] | None:

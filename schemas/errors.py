@@ -116,7 +116,7 @@ def surrogate_in(value: object, place: str = "") -> str | None:
 
     JSON can contain lone surrogates, ``"\\ud800"``. For a key with one, the place is the escaped key itself.
     """
-    return next((at for at, one in _parts(value, place) if isinstance(one, str) and not is_unicode(one)), None)
+    return next((at for at, leaf in _parts(value, place) if isinstance(leaf, str) and not is_unicode(leaf)), None)
 
 
 NOT_FINITE = "NaN or infinity, which JSON cannot represent"
@@ -124,7 +124,7 @@ NOT_FINITE = "NaN or infinity, which JSON cannot represent"
 
 def not_finite_in(value: object, place: str = "") -> str | None:
     """Return the place of the first number in parsed JSON that is not finite: ``[3].score``; else None."""
-    return next((at for at, one in _parts(value, place) if isinstance(one, float) and not math.isfinite(one)), None)
+    return next((at for at, leaf in _parts(value, place) if isinstance(leaf, float) and not math.isfinite(leaf)), None)
 
 
 def _parts(value: object, place: str) -> Iterator[tuple[str, object]]:
@@ -134,12 +134,12 @@ def _parts(value: object, place: str) -> Iterator[tuple[str, object]]:
         place, item = waiting.pop()
         yield place, item
         if isinstance(item, list):
-            waiting += [(f"{place}[{i}]", one) for i, one in reversed(list(enumerate(item)))]
+            waiting += [(f"{place}[{i}]", part) for i, part in reversed(list(enumerate(item)))]
         elif isinstance(item, dict):
-            for key, one in reversed(item.items()):
+            for key, part in reversed(item.items()):
                 name = storable(str(key))
                 below = f"{place}.{name}" if place else name
-                waiting += [(below, one), (below, key)]
+                waiting += [(below, part), (below, key)]
 
 
 def is_unicode(text: str) -> bool:
@@ -163,7 +163,7 @@ def storable_row(value: Any) -> Any:
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):
-        return {key: storable_row(one) for key, one in value.items()}
+        return {key: storable_row(item) for key, item in value.items()}
     return [storable_row(item) for item in value] if isinstance(value, list) else value
 
 

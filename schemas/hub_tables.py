@@ -105,9 +105,9 @@ def read_schemas(root: Path) -> list[SplitSchemas]:
                 services.append(service_of(row))
         if split in dialogues or not split or root.is_file():
             splits.append(parse_services(services, paths[0], split or SINGLE))
-    if not splits or {of.split for of in splits} - {SINGLE} not in (set(), set(dialogues)):
-        what = "dialogues and no schemas of all splits: put schema.json beside them, or the rows of the data set's"
-        raise InputError(f"{what} configuration 'schema' into the folder schema (schema/train/0000.parquet)", root)
+    if not splits or {split_schemas.split for split_schemas in splits} - {SINGLE} not in (set(), set(dialogues)):
+        reason = "dialogues and no schemas of all splits: put schema.json beside them, or the rows of the data set's"
+        raise InputError(f"{reason} configuration 'schema' into the folder schema (schema/train/0000.parquet)", root)
     return splits
 
 
@@ -311,17 +311,17 @@ def _groups(path: Path) -> Iterator[tuple[int, Any]]:
 
 def _labels(schema: pa.Schema) -> Labels:
     """Return the names of labels by column from the metadata that ``datasets`` writes."""
-    found = dict(_LABELS)
+    labels = dict(_LABELS)
 
     def walk(feature: Any, name: str) -> None:
         if isinstance(feature, dict):
-            if feature.get("_type") == "ClassLabel" and name in found:
-                found[name] = feature["names"]
+            if feature.get("_type") == "ClassLabel" and name in labels:
+                labels[name] = feature["names"]
             for key, value in feature.items():
                 walk(value, name if key == "feature" else key)
 
     walk(orjson.loads((schema.metadata or {}).get(b"huggingface", b"{}")), "")
-    return found
+    return labels
 
 
 def _parquet(path: Path) -> Any:

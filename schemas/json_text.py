@@ -49,12 +49,12 @@ def parse_json(data: bytes, path: object) -> Any:
     """
     data = without_mark(data, path)
     try:
-        found = _decode(data)
+        value = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        found = _parse_as_python(data, path)
-    if place := too_deep(found):
+        value = _parse_as_python(data, path)
+    if place := too_deep(value):
         raise InputError(_TOO_DEEP, path, place)
-    return found
+    return value
 
 
 def parse_json_line(text: bytes | str) -> Any:
@@ -64,14 +64,14 @@ def parse_json_line(text: bytes | str) -> Any:
       ValueError: not JSON, or nested more than ``MAX_DEPTH`` levels deep.
     """
     try:
-        found = _decode(text)
+        value = _decode(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     except msgspec.MsgspecError as error:  # a subclass of ValueError
         raise ValueError(str(error).removeprefix("JSON is malformed: ")) from None
-    if too_deep(found):
+    if too_deep(value):
         raise ValueError(_TOO_DEEP)
-    return found
+    return value
 
 
 def parse_exactly(data: bytes, fractions: bool = True) -> Any:

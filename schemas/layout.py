@@ -92,9 +92,9 @@ def check_published(path: str | Path, flag: str = "") -> Output | None:
 
 def check_variants(folder: str | Path, flag: str) -> None:
     """Raise InputError if a folder is incomplete, or was written by a command that writes dialogues, not variants."""
-    found = check_published(folder, flag)
-    if found is not None and found.pipeline in _NO_VARIANTS:
-        written = f"contains the output of '{command_of(found.pipeline)}'"
+    published = check_published(folder, flag)
+    if published is not None and published.pipeline in _NO_VARIANTS:
+        written = f"contains the output of '{command_of(published.pipeline)}'"
         raise InputError(
             f"{written}; {flag} takes variants of the schemas, such as those that 'parapet compose' writes", folder
         )
@@ -109,9 +109,11 @@ def held_by(folder: str | Path) -> str:
     if below := list(variant_roots(path)):
         more = ", ..." if len(below) > 5 else ""
         return f"; these subfolders have one: {', '.join(below[:5])}{more}: give one of them"
-    found = find_output(folder)
+    parent_output = find_output(folder)
     return (
-        f"; this folder is the output of '{command_of(found.pipeline)}'" if found is not None and found.pipeline else ""
+        f"; this folder is the output of '{command_of(parent_output.pipeline)}'"
+        if parent_output is not None and parent_output.pipeline
+        else ""
     )
 
 
@@ -175,13 +177,13 @@ def _nearest(storage: _Storage, place: str) -> Output | None:
 
 def _output_at(storage: _Storage, folder: str, below: str) -> Output | None:
     """Return the output of a folder if the input is the folder itself or among the files of the run."""
-    found = storage.read(folder, _TRACES)
-    if _RELEASE in found and _SUMS not in found:
-        _check_release(found[_RELEASE], folder, below)
-    manifests = {name: parsed for name in _MANIFESTS if (parsed := _manifest(found.get(name)))}
+    output = storage.read(folder, _TRACES)
+    if _RELEASE in output and _SUMS not in output:
+        _check_release(output[_RELEASE], folder, below)
+    manifests = {name: parsed for name in _MANIFESTS if (parsed := _manifest(output.get(name)))}
     if manifest := manifests.get(MANIFEST):
         return Output(folder, below, manifest["pipeline"], manifest) if _has(manifest["files"], below) else None
-    if MANIFEST in found and not below and _json(found[MANIFEST]) is None:
+    if MANIFEST in output and not below and _json(output[MANIFEST]) is None:
         raise InputError("is not JSON: it is truncated, or Parapet did not write it; remove it", f"{folder}/{MANIFEST}")
     for manifest in manifests.values():
         if _has(manifest["files"], below):
@@ -190,7 +192,7 @@ def _output_at(storage: _Storage, folder: str, below: str) -> Output | None:
     if pipeline is not None:
         return Output(folder, below, pipeline, None)
     # The deepest input in an output is OUT/v1/test/schema.json. A file for people may be the user's own.
-    if not found and below.count("/") < 3 and not below.endswith(_FOR_PEOPLE) and storage.has(folder, DEAD_LETTERS):
+    if not output and below.count("/") < 3 and not below.endswith(_FOR_PEOPLE) and storage.has(folder, DEAD_LETTERS):
         raise InputError(
             f"has {DEAD_LETTERS} but no {MANIFEST}: either a command did not finish here, or this is only a "
             "part of its output. Run the command again with a new output folder, or copy its whole output; "
@@ -215,11 +217,13 @@ def _has(files: Collection[str], below: str) -> bool:
 
 def _manifest(data: bytes | None) -> dict[str, Any]:
     """Parse the manifest of a run; empty for anything else."""
-    found = _json(data)
+    manifest = _json(data)
     is_ours = (
-        isinstance(found, dict) and isinstance(found.get("pipeline"), str) and isinstance(found.get("files"), dict)
+        isinstance(manifest, dict)
+        and isinstance(manifest.get("pipeline"), str)
+        and isinstance(manifest.get("files"), dict)
     )
-    return found if is_ours else {}
+    return manifest if is_ours else {}
 
 
 def _json(data: bytes | None) -> Any:
@@ -244,10 +248,10 @@ def check_output(output: Output, flag: str = "") -> None:
         return
     files = output.manifest["files"]
     read = {name: facts for name, facts in files.items() if _is_read(name, below) and not name.endswith(_FOR_PEOPLE)}
-    for name, what in storage.differing(output, read):
+    for name, difference in storage.differing(output, read):
         traces = f"{MANIFEST} and {DEAD_LETTERS}" if DEAD_LETTERS in files else MANIFEST
         advice = f"run that command again, or remove {traces} to use the folder as it is"
-        raise InputError(f"{what} since '{command}' wrote this folder: {advice}", f"{folder}/{name}", flag)
+        raise InputError(f"{difference} since '{command}' wrote this folder: {advice}", f"{folder}/{name}", flag)
     if below not in files and any(_OF_CORPUS.fullmatch(os.path.basename(name)) for name in read):
         for name in storage.corpus_files(folder, below):
             if name not in files:
@@ -279,13 +283,13 @@ class _Local:
         return os.path.isdir(place)
 
     def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
-        found = {}
+        files = {}
         for name in names:
             path = os.path.join(folder, name)
             with suppress(OSError):
                 if stat.S_ISREG(os.stat(path).st_mode):  # opening a FIFO would block forever
-                    found[name] = Path(path).read_bytes()
-        return found
+                    files[name] = Path(path).read_bytes()
+        return files
 
     def has(self, folder: str, name: str) -> bool:
         return os.path.isfile(os.path.join(folder, name))
@@ -312,16 +316,16 @@ class _Local:
                 yield MANIFEST, f"has been changed (it names {name!r}, a file outside of this folder)"
                 return
             try:
-                found = os.stat(path)
+                status = os.stat(path)
             except (OSError, ValueError):
                 yield name, "has been removed"
                 continue
-            if not stat.S_ISREG(found.st_mode) or size not in (None, found.st_size):
+            if not stat.S_ISREG(status.st_mode) or size not in (None, status.st_size):
                 yield name, "has been changed"
                 continue
-            is_younger = max(found.st_ctime_ns, _changed(output.folder, os.path.dirname(name), changed)) > written
+            is_younger = max(status.st_ctime_ns, _changed(output.folder, os.path.dirname(name), changed)) > written
             if digest is not None and (size is None or is_younger):
-                state = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+                state = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
                 if _sha256(path, state) != digest:
                     yield name, "has been changed"
 
@@ -338,8 +342,8 @@ class _Local:
                     if _OF_CORPUS.fullmatch(name):
                         yield relative
                     elif depth < _DEEPEST and not name.startswith(".") and entry.is_dir():
-                        found = entry.stat()
-                        if (known := (found.st_dev, found.st_ino)) not in seen:  # links may form cycles
+                        status = entry.stat()
+                        if (known := (status.st_dev, status.st_ino)) not in seen:  # links may form cycles
                             seen.add(known)
                             waiting.append((relative, depth + 1))
 
@@ -398,12 +402,12 @@ class _Bucket:
         return None  # outputs in buckets have no staging folder
 
     def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        found = self._listed(output.folder, output.below)
+        listing = self._listed(output.folder, output.below)
         for name, facts in files.items():
             size, _ = _recorded(facts)
-            if name not in found:
+            if name not in listing:
                 yield name, "has been removed"
-            elif size not in (None, found[name]):
+            elif size not in (None, listing[name]):
                 yield name, "has been changed"
 
     def corpus_files(self, folder: str, below: str) -> Iterator[str]:
@@ -418,11 +422,11 @@ class _Bucket:
         """List the files that may be read, with their sizes."""
         place = os.path.dirname(below) if below.endswith(".json") else below
         try:
-            found = self.storage.find(f"{folder}/{place}".rstrip("/"), detail=True)
+            listing = self.storage.find(f"{folder}/{place}".rstrip("/"), detail=True)
         except Exception as error:  # exceptions differ between storages
             raise InputError(f"cannot be listed: {error}", folder) from None
         start = len(self._key(folder)) + 1
-        return {self._key(path)[start:]: info["size"] for path, info in found.items()}
+        return {self._key(path)[start:]: info["size"] for path, info in listing.items()}
 
 
 _LOCAL = _Local()
@@ -562,23 +566,23 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
         raise InputError("there is no such file or folder", root)
     output = check_published(root)
     # other things than files are refused when they are opened
-    found = [(root / split / "schema.json", split) for split in SPLITS]
-    found = [(path, split) for path, split in found if path.exists()]
-    for path, _ in found if output is None else ():
+    places = [(root / split / "schema.json", split) for split in SPLITS]
+    places = [(path, split) for path, split in places if path.exists()]
+    for path, _ in places if output is None else ():
         check_published(path.parent)
-    if not found and (rows := _schemas_of_rows(root)):
+    if not places and (rows := _schemas_of_rows(root)):
         return compared(rows, leave_out_bad)
-    if not found:
+    if not places:
         path = root
         if root.is_dir():
             path = next((root / name for name in ("schema.json", TOOLS) if (root / name).exists()), root / TOOLS)
             if root.name in SPLITS and not path.exists() and dialogue_files(root, ""):
                 path = root.parent / "schema.json"  # one schema for all splits, as in MultiWOZ 2.2
-        found = [(path, SINGLE)] if path.exists() else []
-    if not found:
+        places = [(path, SINGLE)] if path.exists() else []
+    if not places:
         expected = "expected train/schema.json, dev/schema.json or test/schema.json"
         raise InputError(f"contains no schema: {expected}{held_by(root)}", root)
-    return compared([_read_lenient(path, split) for path, split in found], leave_out_bad)
+    return compared([_read_lenient(path, split) for path, split in places], leave_out_bad)
 
 
 def _schemas_of_rows(root: Path) -> list[SplitSchemas]:
@@ -787,8 +791,8 @@ def is_root(path: Path) -> bool:
 
 def variant_roots(folder: Path) -> dict[str, Path]:
     """Return the variants below a folder, such as ``v1``, by name, in natural order (v2 before v10)."""
-    found = [path for path in folder.iterdir() if not path.name.startswith(".") and is_root(path)]
-    return {path.name: path for path in sorted(found, key=lambda path: _natural(path.name))}
+    roots = [path for path in folder.iterdir() if not path.name.startswith(".") and is_root(path)]
+    return {path.name: path for path in sorted(roots, key=lambda path: _natural(path.name))}
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -812,11 +816,11 @@ def _leave_out_differing(splits: list[SplitSchemas]) -> None:
     for split in splits:
         for raw in split.raw:
             of_name.setdefault(str(raw["service_name"]).casefold(), []).append((split, raw))
-    for found in of_name.values():
+    for versions in of_name.values():
         # compared as read: unknown keys must be equal, too, since one variant is used for all
-        if any(raw != found[0][1] for _, raw in found):
-            for split, raw in found:
-                others = ", ".join(other.path for other, _ in found if other is not split)
+        if any(raw != versions[0][1] for _, raw in versions):
+            for split, raw in versions:
+                others = ", ".join(other.path for other, _ in versions if other is not split)
                 error = InputError(f"service {raw['service_name']!r} differs from the one in {others}", split.path)
                 i = split.raw.index(raw)
                 del split.services[i]

@@ -39,11 +39,14 @@ def user_turn(text: str, values: Iterable[str] = ()) -> dict[str, Any]:
       values: the values in the order of :func:`longest_first`.
     """
     spans = [(f"value_{i % _SLOTS}", start, end) for i, (start, end) in enumerate(sorted(_spans(text, values)))]
-    said: dict[str, list[str]] = {}
+    values_by_slot: dict[str, list[str]] = {}
     for slot, start, end in spans:
-        said.setdefault(slot, []).append(text[start:end])
-    actions = [{"act": "INFORM", "slot": slot, "values": of, "canonical_values": of} for slot, of in said.items()]
-    state = {"active_intent": _INTENT, "requested_slots": [], "slot_values": said}
+        values_by_slot.setdefault(slot, []).append(text[start:end])
+    actions = [
+        {"act": "INFORM", "slot": slot, "values": values_here, "canonical_values": values_here}
+        for slot, values_here in values_by_slot.items()
+    ]
+    state = {"active_intent": _INTENT, "requested_slots": [], "slot_values": values_by_slot}
     slots = [{"slot": slot, "start": start, "exclusive_end": end} for slot, start, end in spans]
     frame = {"service": _SERVICE, "actions": actions, "slots": slots, "state": state}
     return {"speaker": "USER", "utterance": text, "frames": [frame]}

@@ -202,9 +202,9 @@ def parse_config(text: str, path: str | Path) -> ReleaseConfig:
         raw = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not TOML: {error}", path) from None
-    for given, own in (("license", "licence"), ("license_file", "licence_file")):
-        if given in raw and own not in raw:
-            raw[own] = raw.pop(given)
+    for spelling, own in (("license", "licence"), ("license_file", "licence_file")):
+        if spelling in raw and own not in raw:
+            raw[own] = raw.pop(spelling)
     required = [field.name for field in msgspec.structs.fields(ReleaseConfig) if field.required]
     if missing := [name for name in required if name not in raw]:
         raise InputError(f"lacks {', '.join(missing)}; docs/release.md shows a complete file", path)

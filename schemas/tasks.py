@@ -47,11 +47,11 @@ def records(data: bytes) -> Iterator[tuple[str, Any]]:
 
 def by_id(data: bytes, path: object) -> dict[str, Any]:
     """Read the objects of a file by id. Raises InputError with the line if one is invalid or duplicated."""
-    found: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     for where, record in records(data):
         if isinstance(record, InputError):
             raise InputError(record.reason.partition(": ")[2] or record.reason, path, where)
-        if record["id"] in found:
+        if record["id"] in answers:
             raise InputError(f"{record['id']!r} appears twice", path, where)
-        found[record["id"]] = record
-    return found
+        answers[record["id"]] = record
+    return answers

@@ -79,13 +79,13 @@ def parts_of(description: str) -> Description:
 
 def _sentences(text: str) -> list[str]:
     """Split a text into sentences; a full stop in an abbreviation does not end one."""
-    found: list[str] = []
+    sentences: list[str] = []
     for part in _SENTENCE.split(text):
-        if found and (_SHORT.search(found[-1]) or found[-1].count("(") > found[-1].count(")")):
-            found[-1] += f" {part}"
+        if sentences and (_SHORT.search(sentences[-1]) or sentences[-1].count("(") > sentences[-1].count(")")):
+            sentences[-1] += f" {part}"
         else:
-            found.append(part)
-    return found
+            sentences.append(part)
+    return sentences
 
 
 def _without_clauses(sentence: str) -> list[str]:

@@ -83,10 +83,10 @@ class Setting(msgspec.Struct, frozen=True):
 
 def named(accepted: Sequence[tuple[Found, dict[str, str]]]) -> list[Scored]:
     """Orders submissions by name; those with equal names get the names of their folders appended."""
-    names = [found.submission.system for found, _ in accepted]
+    names = [scored_here.submission.system for scored_here, _ in accepted]
     scored = [
-        Scored(found, f"{name} ({found.folder})" if names.count(name) > 1 else name, scores)
-        for name, (found, scores) in zip(names, accepted, strict=True)
+        Scored(scored_here, f"{name} ({scored_here.folder})" if names.count(name) > 1 else name, scores)
+        for name, (scored_here, scores) in zip(names, accepted, strict=True)
     ]
     return sorted(scored, key=lambda one: (one.name, one.found.folder))
 
@@ -100,9 +100,10 @@ def board_of(output: Path, scored: Sequence[Scored], selection: Selection) -> Bo
       selection: the sets, domains and columns of the average.
     """
     # Keys are numbers, as an untrusted name might read like a part of another system.
-    names = {f"{i:06}": one.name for i, one in enumerate(scored)}
+    names = {f"{i:06}": scored_one.name for i, scored_one in enumerate(scored)}
     paths = {
-        key: [str(output / place) for place in one.scores.values()] for key, one in zip(names, scored, strict=True)
+        key: [str(output / place) for place in scored_one.scores.values()]
+        for key, scored_one in zip(names, scored, strict=True)
     }
     systems = read_systems(paths, sets="all", selection=selection)
     board = leaderboard(systems, SignificanceConfig(replicates=0))
@@ -120,7 +121,7 @@ def board_of(output: Path, scored: Sequence[Scored], selection: Selection) -> Bo
 
 def ranks_of(board: Board) -> dict[str, int | None]:
     """Returns the rank of each system. Systems with equal averages share a rank; without an average there is none."""
-    values = {name: of.value for name, of in board.average.items()}
+    values = {name: average.value for name, average in board.average.items()}
     known = [value for value in values.values() if value is not None]
     return {
         name: None if value is None else 1 + sum(other > value for other in known) for name, value in values.items()
@@ -155,17 +156,17 @@ def files_of(
 def _index(
     setting: Setting, board: Board | None, row: Grid | None, ranked: Sequence[Scored], refused: Sequence[Refused]
 ) -> bytes:
-    found: list[Section] = []
+    sections_here: list[Section] = []
     tiles: list[Tile] = []
     if board is not None and row is not None:
-        found.append(_ranking(board, row, ranked))
-        found += sections(board)[1 if board.selection.average else 0 :]
+        sections_here.append(_ranking(board, row, ranked))
+        sections_here += sections(board)[1 if board.selection.average else 0 :]
         best = board.average[board.systems[0]]
         tiles = [Tile("best average", number(best.value, 1))] if best.value is not None else []
     if refused:
         rows = [[refusal.folder, refusal.reason] for refusal in refused]
-        found.append(Table(title="Refused", columns=["folder", "reason"], rows=rows, text_columns=2))
-    found += [_sets(setting), _how(setting)]
+        sections_here.append(Table(title="Refused", columns=["folder", "reason"], rows=rows, text_columns=2))
+    sections_here += [_sets(setting), _how(setting)]
     report = Report(
         command="leaderboard",
         title=setting.title,
@@ -173,7 +174,7 @@ def _index(
         lead=f"Of the release {setting.release.name} {setting.release.version}, split {setting.split}: "
         f"{counted(len(ranked), 'submission')}.",
         tiles=[*tiles, Tile("submissions", f"{len(ranked):,}"), Tile("refused", f"{len(refused):,}")],
-        sections=found,
+        sections=sections_here,
         terms={"JGA": TERMS["JGA"], **terms_of(board)} if board else {},
         notes=[f"By domain: a number is the unweighted mean over {', '.join(board.selection.domains)}."]
         if board and board.selection.domains
@@ -189,21 +190,21 @@ def _index(
 def _ranking(board: Board, row: Grid, ranked: Sequence[Scored]) -> Table:
     ranks, numbers = ranks_of(board), row.blocks[0].numbers
     rows = []
-    for one, values in zip(ranked, numbers, strict=True):
-        rank, submission = ranks[one.name], one.found.submission
-        start = [NO_RANK if rank is None else str(rank), one.name, ", ".join(submission.authors)]
-        average = with_interval(board.average[one.name])
+    for scored_one, values in zip(ranked, numbers, strict=True):
+        rank, submission = ranks[scored_one.name], scored_one.found.submission
+        start = [NO_RANK if rank is None else str(rank), scored_one.name, ", ".join(submission.authors)]
+        average = with_interval(board.average[scored_one.name])
         rows.append([*start, submission.date.isoformat(), average, *(cell(value, values) for value in values)])
     metrics = {column.metric for column in board.columns if column.in_average}
-    what = f" by {metric_label(metrics.pop())}" if len(metrics) == 1 else ""
+    average_name = f" by {metric_label(metrics.pop())}" if len(metrics) == 1 else ""
     return Table(
-        title=f"Ranking{what}, of 100",
+        title=f"Ranking{average_name}, of 100",
         note="In small print: the 95% interval, the change against the original. A name leads to the page of the "
         "submission.",
         columns=["rank", "system", "authors", "date", "average", *row.headings],
         rows=rows,
         text_columns=4,
-        hrefs={(i, 1): one.page for i, one in enumerate(ranked)},
+        hrefs={(i, 1): scored_one.page for i, scored_one in enumerate(ranked)},
         numbers_in="leaderboard.csv",
     )  # fmt: skip
 
@@ -253,7 +254,7 @@ def _page(output: Path, setting: Setting, board: Board, one: Scored) -> bytes:
     links = {f"scores of {task}": f"../{place}/report.html" for task, place in one.scores.items()}
     links |= {"link": quoted(submission.link)}
     hrefs = {(i, 1): links[key] for i, (key, _) in enumerate(facts) if key in links}
-    found: list[Section] = [
+    sections_here: list[Section] = [
         Table(title="Submission", columns=["what", "value"], rows=facts, text_columns=2, hrefs=hrefs),
         *sections(alone),
         *_details(output, one.scores),
@@ -266,7 +267,7 @@ def _page(output: Path, setting: Setting, board: Board, one: Scored) -> bytes:
         if rank is None
         else f"Rank {rank} of {counted(len(board.systems), 'submission')}.",
         tiles=[Tile("average", number(board.average[one.name].value, 1))],
-        sections=found,
+        sections=sections_here,
         terms={"JGA": TERMS["JGA"], **terms_of(alone)},
         links={"../index.html": "the leaderboard"},
     )
@@ -277,7 +278,9 @@ def _details(output: Path, scores: Mapping[str, str]) -> Iterator[Table]:
     """Yields tables by domain and by slot."""
     if "dst" in scores:
         folder = output / scores["dst"]
-        by_domain = {one: value for one, value in read_outcome(str(folder)).by_domain.items() if one.metric == JGA}
+        by_domain = {
+            column: value for column, value in read_outcome(str(folder)).by_domain.items() if column.metric == JGA
+        }
         domains = sorted({column.group for column in by_domain})
         yield Table(
             title="Joint goal accuracy by domain and set, of 100",
@@ -335,10 +338,10 @@ def _csv(board: Board | None, row: Grid | None, ranked: Sequence[Scored]) -> byt
         return "" if value is None else repr(float(value))
 
     rows = []
-    for one, values in zip(ranked, row.blocks[0].numbers, strict=True):
-        submission, rank = one.found.submission, ranks[one.name]
-        start = ["" if rank is None else str(rank), one.name, "; ".join(submission.authors)]
+    for scored_one, values in zip(ranked, row.blocks[0].numbers, strict=True):
+        submission, rank = scored_one.found.submission, ranks[scored_one.name]
+        start = ["" if rank is None else str(rank), scored_one.name, "; ".join(submission.authors)]
         numbers = [None if v is None or v.value is None else of_100(v.metric, v.value) for v in values]
-        average = board.average[one.name].value
+        average = board.average[scored_one.name].value
         rows.append([*start, submission.date.isoformat(), submission.link, *map(text, [average, *numbers])])
     return csv_bytes(columns, rows)

@@ -233,10 +233,10 @@ def _check_name(name: str) -> None:
 
 def _check_release(given: OfRelease, release: OfRelease) -> None:
     for key in ("name", "version", "manifest_sha256"):
-        one, other = getattr(given, key), getattr(release, key)
-        if one != other:
+        given_value, other = getattr(given, key), getattr(release, key)
+        if given_value != other:
             raise InputError(
-                f"is for another release: {key} is {_short(one)!r}, but that of this leaderboard is {other!r}"
+                f"is for another release: {key} is {_short(given_value)!r}, but that of this leaderboard is {other!r}"
             )
 
 
@@ -245,10 +245,10 @@ def _below(folder: Path, place: str, where: str) -> Path:
     parts = PurePosixPath(place).parts
     if not parts or place.startswith("/") or ".." in parts or "\\" in place or "\0" in place:
         raise InputError(f"{_short(place)!r} is not a folder of the submission", "", where)
-    found = folder.joinpath(*parts)
-    if not found.exists():
+    path = folder.joinpath(*parts)
+    if not path.exists():
         raise InputError(f"there is no {_short(place)!r}", "", where)
-    return found
+    return path
 
 
 def _sha256(place: Path, files: Iterable[Path]) -> str:
@@ -356,12 +356,12 @@ def open_released(place: str, private: str | None, split: str) -> Released:
     turns = {root.name: _turns(root.path, split) for root in roots}
     if private:
         others = {root.name: root for root in _roots(release, split)}
-        for name, of in turns.items():
-            if name not in others or _turns(others[name].path, split) != of:
+        for name, dialogues_here in turns.items():
+            if name not in others or _turns(others[name].path, split) != dialogues_here:
                 raise InputError(f"set {name!r} has different dialogues than in {place}", private, "--private")
-    given = OfRelease(release.manifest.name, release.manifest.version, sha256_of(release.root / MANIFEST))
+    expected = OfRelease(release.manifest.name, release.manifest.version, sha256_of(release.root / MANIFEST))
     dialogues = {name: list(dialogues) for name, dialogues in turns.items()}
-    return Released(given, labelled.root, sha256_of(labelled.root / MANIFEST), roots, dialogues)
+    return Released(expected, labelled.root, sha256_of(labelled.root / MANIFEST), roots, dialogues)
 
 
 def _roots(release: Release, split: str) -> list[SetRoot]:

@@ -210,16 +210,16 @@ def read_systems(
         more = f" (and {len(left_out) - 1:,} more differences)" if left_out[1:] else ""
         raise InputError(f"the systems were not scored on the same sets: {left_out[0]}{more}", "--systems")
     by_task: dict[str, dict[str, Outcome]] = {}
-    for name, of in outcomes.items():
-        for outcome in of:
+    for name, outcome_here in outcomes.items():
+        for outcome in outcome_here:
             by_task.setdefault(outcome.task, {})[name] = outcome
     merged = [_merged(list(of_task.values())) for of_task in by_task.values()]
     if sets == "all":
         known = {name for outcome in merged for column in outcome.values for name in column.names}
-        there = tuple(name for name in selection.average if name in known)
+        present = tuple(name for name in selection.average if name in known)
         lacking = ", ".join(name for name in selection.average if name not in known)
         left_out += [f"from the average, because no system has it: {lacking}"] if lacking else []
-        selection = msgspec.structs.replace(selection, average=there)
+        selection = msgspec.structs.replace(selection, average=present)
     columns = columns_of(merged, metrics, selection.sets)
     mixed = mixes({column.set for column in columns})  # mixes only repeat the result of their set, diluted
     averaged = [column for column in columns if column.set not in mixed and _is_averaged(column, frozenset(metrics))]
@@ -231,13 +231,17 @@ def read_systems(
         columns = columns_of(merged, names, selection.sets)
     absent = absent_groups((column for outcome in merged for column in outcome.values), metrics)
     left_out = [*left_out, *(f"{name}: the systems were not scored on such services" for name in absent)]
-    wanted = [column for of in outcomes.values() for column in _with_groups(columns, of)]
+    wanted = [column for outcome_here in outcomes.values() for column in _with_groups(columns, outcome_here)]
     parts: dict[str, dict[Column, Parts]] = {name: {} for name in outcomes}
     for of_task in by_task.values():
-        rows = {name: found for name, one in of_task.items() if (found := read_rows(one, wanted)) is not None}
+        rows = {
+            name: rows_found
+            for name, outcome_here in of_task.items()
+            if (rows_found := read_rows(outcome_here, wanted)) is not None
+        }
         check_same_turns(rows, of_task)
-        for name, found in rows.items():
-            parts[name] |= found.parts
+        for name, rows_found in rows.items():
+            parts[name] |= rows_found.parts
     return Systems(outcomes, columns, averaged, parts, left_out, selection)
 
 
@@ -246,9 +250,9 @@ def _sets_that_are_there(
 ) -> tuple[Selection, list[str]]:
     """Drops the sets from a selection that no system has; also returns a message for each."""
     known = {name for parts in systems.values() for part, outcome in parts for name in (part, *outcome.sets)}
-    there = tuple(name for name in selection.sets if name in known)
+    present = tuple(name for name in selection.sets if name in known)
     lacking = [f"set {name}: no system has it" for name in selection.sets if name not in known]
-    return msgspec.structs.replace(selection, sets=there), lacking
+    return msgspec.structs.replace(selection, sets=present), lacking
 
 
 def _merged(outcomes: Sequence[Outcome]) -> Outcome:
@@ -280,7 +284,7 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
     averages = {name: _average(systems, name, settings.seed) for name in systems.outcomes}
     ranked = sorted(averages, key=lambda name: (averages[name].value is None, -(averages[name].value or 0.0), name))
     counts = {column: {len(parts.get(column, ())) for parts in systems.parts.values()} for column in systems.columns}
-    testable = [column for column, of in counts.items() if len(of) == 1 and of != {0}]
+    testable = [column for column, kinds in counts.items() if len(kinds) == 1 and kinds != {0}]
     tested = testable if settings.replicates and len(ranked) > 1 else []
     return Board(
         ranked,
@@ -292,10 +296,15 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
         {name: averages[name] for name in ranked},
         _tests(ranked, systems, tested, settings) if tested else [],
         settings,
-        {one.task: list(one.variants) for of in systems.outcomes.values() for one in of if len(one.variants) > 1},
+        {
+            outcome.task: list(outcome.variants)
+            for kinds in systems.outcomes.values()
+            for outcome in kinds
+            if len(outcome.variants) > 1
+        },
         systems.left_out,
         {name: list(outcome.examples) for name in ranked for outcome in systems.outcomes[name] if outcome.examples},
-        {name: of for name in ranked if (of := _relative_changes(systems, name, settings.baselines.get(name)))},
+        {name: kinds for name in ranked if (kinds := _relative_changes(systems, name, settings.baselines.get(name)))},
         systems.selection,
     )
 
@@ -318,7 +327,7 @@ def _average(systems: Systems, name: str, seed: str) -> Number:
     parts = [systems.parts[name].get(column, ()) for column in systems.averaged]
     interval = None
     if _alike(parts) and not any(column.metric in OF_100 for column in systems.averaged):
-        interval = intervals([tuple(part for of in parts for part in of)], seed)[0]
+        interval = intervals([tuple(part for part_list in parts for part in part_list)], seed)[0]
     value = macro_average([None if number is None else of_100(metric, number) for metric, number in numbers])
     return Number(value) if interval is None else Number(value, 100 * interval[0], 100 * interval[1])
 
@@ -332,10 +341,10 @@ def _values(systems: Systems, name: str, seed: str) -> Iterator[Value]:
     """Yields all numbers of a system, with the intervals of the evaluation, or else those computed from the rows."""
     outcomes, parts = systems.outcomes[name], systems.parts[name]
     columns = list(dict.fromkeys(_with_groups(systems.columns, outcomes)))
-    known = {column: of for outcome in outcomes for column, of in outcome.intervals.items()}
+    known = {column: value_here for outcome in outcomes for column, value_here in outcome.intervals.items()}
     lacking = [column for column in columns if column not in known and column in parts]
     computed = intervals([parts[column] for column in lacking], seed)
-    known |= {column: of for column, of in zip(lacking, computed, strict=True) if of}
+    known |= {column: value_here for column, value_here in zip(lacking, computed, strict=True) if value_here}
     for column in columns:
         low, high = known.get(column, (None, None))
         value = systems.value(name, column)
@@ -456,30 +465,34 @@ def set_label(board: Board, task: str, name: str) -> str:
 def headings(board: Board) -> dict[str, str]:
     """Returns the labels of the columns, by name: as short as possible without ambiguity."""
     metrics = {(column.task, column.metric) for column in board.columns if column.metric != SENSITIVITY}
-    found = {AVERAGE: "average" if board.selection.average or len(metrics) > 1 else "mean"}
+    titles = {AVERAGE: "average" if board.selection.average or len(metrics) > 1 else "mean"}
     for each in board.columns:
         parts = [each.group] if each.group != WHOLE else []
         if each.metric != SENSITIVITY and not (parts and each.set == ALL):  # a group without a set refers to all sets
             parts.append(set_label(board, each.task, each.set))
         parts += [full_label(board, each.task, each.metric)] if len(metrics) > 1 or each.metric == SENSITIVITY else []
-        found[each.column.name] = " ".join(parts)
-    return found
+        titles[each.column.name] = " ".join(parts)
+    return titles
 
 
 def grid(board: Board, group: str = WHOLE) -> Grid:
     """Makes the table of all services, or of a group of services."""
     values = {key: value for key, value in board.by_column.items() if value.group == group}
-    there = list(dict.fromkeys(column for _, column in values))
+    columns_present = list(dict.fromkeys(column for _, column in values))
     wanted = {(column.task, column.set, column.metric) for column in board.columns}
-    there = [column for column in there if group != WHOLE or (column.task, column.set, column.metric) in wanted]
-    has_goals = {column.task for column in there if column.metric == JGA}
-    beside = [column for column in there if column.metric == SENSITIVITY and column.task in has_goals]
-    of_rows = [column for column in there if column not in beside]
+    columns_present = [
+        column for column in columns_present if group != WHOLE or (column.task, column.set, column.metric) in wanted
+    ]
+    has_goals = {column.task for column in columns_present if column.metric == JGA}
+    beside = [column for column in columns_present if column.metric == SENSITIVITY and column.task in has_goals]
+    of_rows = [column for column in columns_present if column not in beside]
     keys = sorted({(column.set, "") for column in of_rows} | {(column.set, SENSITIVITY) for column in beside},
                   key=lambda key: (set_order(key[0], board.selection.sets), key[1]))  # fmt: skip
 
     def value(name: str, column: Column) -> Value | None:
-        lacking = Value(name, column.task, column.set, group, column.metric, None) if column in there else None
+        lacking = (
+            Value(name, column.task, column.set, group, column.metric, None) if column in columns_present else None
+        )
         return values.get((name, column), lacking)
 
     blocks = []
@@ -525,8 +538,8 @@ def by_domain(board: Board) -> list[Table]:
     tables = []
     values = board.by_column
     for task in dict.fromkeys(column.task for column in board.columns):
-        there = {column.metric for column in board.columns if column.task == task}
-        metrics = [metric for metric in _IN_DOMAINS.get(task, ()) if metric in there]
+        metrics_present = {column.metric for column in board.columns if column.task == task}
+        metrics = [metric for metric in _IN_DOMAINS.get(task, ()) if metric in metrics_present]
         columns = [(domain, metric) for domain in board.selection.domains for metric in metrics]
         sets = dict.fromkeys(column.set for column in board.columns if column.task == task and column.metric in metrics)
         lines = []
@@ -538,9 +551,9 @@ def by_domain(board: Board) -> list[Table]:
                     lines.append((name, set_label(board, task, at), cells))
         several = len(metrics) > 1
         names = [f"{domain} {metric_label(metric)}" if several else domain for domain, metric in columns]
-        what = "Responses" if task == "response" else metric_label(metrics[0]).capitalize() if metrics else ""
+        task_title = "Responses" if task == "response" else metric_label(metrics[0]).capitalize() if metrics else ""
         if lines:
-            title = f"{what} by domain, {'of 100' if several else unit(metrics[0])}"
+            title = f"{task_title} by domain, {'of 100' if several else unit(metrics[0])}"
             tables.append(_table(lines, ["set", *names], range(len(names)), title=title))
     return tables
 
@@ -602,10 +615,10 @@ def grid_tables(of: Sequence[tuple[str, Grid]], title: str, note: str = "") -> l
     """
     lines: list[Line] = []
     several = sum(len(whole.blocks) for _, whole in of) > 1
-    for what, whole in of:
+    for title_here, whole in of:
         for block in whole.blocks:
             metric = f"{block.title}, {unit(block.metric)}"
-            group = f"{metric}, {what}" if what and len(whole.blocks) > 1 else what or metric
+            group = f"{metric}, {title_here}" if title_here and len(whole.blocks) > 1 else title_here or metric
             means, cells = best(block)
             for i, (name, mean, numbers) in enumerate(zip(whole.systems, block.means, block.numbers, strict=True)):
                 row = [(cell(value, numbers), (i, j) in cells) for j, value in enumerate(numbers)]

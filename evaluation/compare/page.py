@@ -83,17 +83,17 @@ _MEANINGS = {
 
 def sections(board: Board) -> list[Section]:
     """Makes the sections of the page."""
-    found: list[Section] = [*main_tables(board), *_chart(board), *by_domain(board)]
-    found += _relative_changes(board)
-    found += seen_and_unseen(board)
-    found += _seen_and_unseen_chart(board)
-    found += [] if board.selection.domains else _services(board)
-    found += _differences(board)
+    all_sections: list[Section] = [*main_tables(board), *_chart(board), *by_domain(board)]
+    all_sections += _relative_changes(board)
+    all_sections += seen_and_unseen(board)
+    all_sections += _seen_and_unseen_chart(board)
+    all_sections += [] if board.selection.domains else _services(board)
+    all_sections += _differences(board)
     for name in board.systems:
         if examples := board.examples.get(name, [])[:EXAMPLES]:
             suffix = f": {name}" if len(board.systems) > 1 else ""
-            found.append(examples_table(examples, f"{EXAMPLES_TITLE}{suffix}"))
-    return found
+            all_sections.append(examples_table(examples, f"{EXAMPLES_TITLE}{suffix}"))
+    return all_sections
 
 
 def main_tables(board: Board) -> list[Table]:
@@ -115,8 +115,8 @@ def _title(whole: Grid, by: str, several: str) -> str:
 def seen_and_unseen(board: Board) -> list[Table]:
     """Makes the main table for seen and for unseen services."""
     grids = [(f"{group} services", grid(board, group)) for group in (SEEN, UNSEEN)]
-    grids = [(what, of) for what, of in grids if of.blocks]
-    if not grids or any(of.headings != grids[0][1].headings for _, of in grids):
+    grids = [(title_here, group_grid) for title_here, group_grid in grids if group_grid.blocks]
+    if not grids or any(group_grid.headings != grids[0][1].headings for _, group_grid in grids):
         return []
     note = "Generated utterances: by domain." if any(column.task == "generation" for column in board.columns) else ""
     title = _title(grids[0][1], "of seen and unseen services", "Seen and unseen services")
@@ -231,7 +231,9 @@ def _services(board: Board) -> list[Table]:
                 row = [values.get((service, name, at, JGA)) for at in (ORIGINAL, VARIANTS)]
                 cells.append(cell(value, row) if value else "–")
         rows.append(cells)
-    columns = [f"{name} {what}" if len(board.systems) > 1 else what for name in board.systems for _, _, what in kinds]
+    columns = [
+        f"{name} {heading}" if len(board.systems) > 1 else heading for name in board.systems for _, _, heading in kinds
+    ]
     title = "Joint goal accuracy by service, %"
     return [Table(title=title, columns=["service", *columns], rows=rows, numbers_in="table.csv", in_card=False)]
 
@@ -286,8 +288,8 @@ def _differences(board: Board) -> list[Table]:
 
 def tiles(board: Board) -> list[Tile]:
     """Makes the tiles with the averages."""
-    what, sign = _averaged(board)
-    return [Tile(f"{name}: {what}", number(board.average[name].value, 1) + sign) for name in board.systems[:6]]
+    label, sign = _averaged(board)
+    return [Tile(f"{name}: {label}", number(board.average[name].value, 1) + sign) for name in board.systems[:6]]
 
 
 def _averaged(board: Board) -> tuple[str, str]:
@@ -302,17 +304,17 @@ def _averaged(board: Board) -> tuple[str, str]:
 
 def notes(board: Board) -> list[str]:
     """Lists what readers must know before the numbers: what was left out, and what could not be tested."""
-    found = [f"Left out: {line}." for line in board.left_out]
+    lines = [f"Left out: {line}." for line in board.left_out]
     if board.selection.domains:
-        found.append(f"By domain: a number is the unweighted mean over {', '.join(board.selection.domains)}.")
+        lines.append(f"By domain: a number is the unweighted mean over {', '.join(board.selection.domains)}.")
     defined = Counter(value.column for value in board.values if value.value is not None)
     lacking = [
         column.column for column in board.columns if not column.tested and defined[column.column] == len(board.systems)
     ]
     if lacking and board.tests:
         names = ", ".join(headings(board)[column.name] for column in lacking)
-        found.append(f"Not tested, because they are not means over rows of dialogues: {names}.")
-    return found
+        lines.append(f"Not tested, because they are not means over rows of dialogues: {names}.")
+    return lines
 
 
 def closing_lines(board: Board) -> list[str]:
@@ -348,7 +350,9 @@ def headline(board: Board) -> str:
     tests = [test for test in board.tests if {test.first, test.second} == {first, second} and test.column == decides]
     if best_value is None or best_value == next_value:
         return "Systems next to each other"
-    return f"{first} is ahead, but not significantly" if any(one.p_holm >= 0.05 for one in tests) else f"{first} leads"
+    return (
+        f"{first} is ahead, but not significantly" if any(test.p_holm >= 0.05 for test in tests) else f"{first} leads"
+    )
 
 
 def page_of(board: Board) -> bytes:
@@ -451,8 +455,11 @@ def _averages(board: Board) -> list[Value]:
     """Returns the averages as rows, on a scale of 100."""
     if len(board.columns) < 2:
         return []
-    found = ((name, board.average[name]) for name in board.systems)
-    return [Value(name, "all", "#ALL", "all", AVERAGE, of.value, of.low, of.high) for name, of in found]
+    averages = ((name, board.average[name]) for name in board.systems)
+    return [
+        Value(name, "all", "#ALL", "all", AVERAGE, average.value, average.low, average.high)
+        for name, average in averages
+    ]
 
 
 def _text(value: str | float | None) -> str:
@@ -476,8 +483,8 @@ def terminal_lines(board: Board, width: int = 100) -> list[str]:
                 rows.append([heading, *(cell(value, row).partition("\n")[0] for value, row in pairs)])
         if whole.with_mean:
             sets = {score.set for score in block.numbers[0] if score and not score.set.startswith("#")} - mixed
-            what = f"mean over {counted(len(sets), 'set')}" if sets else "mean of all numbers"
-            rows.append([what, *(number(mean.value, 1) for mean in block.means)])
+            averaged_over = f"mean over {counted(len(sets), 'set')}" if sets else "mean of all numbers"
+            rows.append([averaged_over, *(number(mean.value, 1) for mean in block.means)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         shown = max(n for n in range(1, len(widths)) if n == 1 or sum(widths[: n + 1]) + 2 * n <= width)
         lines += [""] if lines else []

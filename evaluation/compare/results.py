@@ -226,9 +226,9 @@ def _with_domains(outcome: Outcome, path: Path) -> Outcome:
         raise InputError(f"not the numbers of 'parapet evaluate --task response': {error}", path) from None
     by_domain: dict[Column, float | None] = {}
     intervals: dict[Column, tuple[float, float]] = {}
-    for name, of in sets.items():
+    for name, numbers in sets.items():
         at = name if name in outcome.sets else ALL
-        for group, scores in {WHOLE: of.all, **of.domains}.items():
+        for group, scores in {WHOLE: numbers.all, **numbers.domains}.items():
             for metric in METRICS:
                 column, interval = Column(outcome.task, at, metric, group), scores.intervals.get(metric)
                 intervals |= {column: interval} if interval else {}
@@ -247,22 +247,22 @@ def _of_dst(folder: Path, path: str) -> Outcome:
         together = numbers.get("variants") or {}
         variants = tuple(together.get("names", ()))
         services = _services(numbers["sets"][ORIGINAL]["metrics"])
-        for name, of in numbers["sets"].items():
-            renamed = originals_of(name, of["metrics"], services) if name in variants else {}
-            for key, metrics in of["metrics"].items():
+        for name, numbers_here in numbers["sets"].items():
+            renamed = originals_of(name, numbers_here["metrics"], services) if name in variants else {}
+            for key, metrics in numbers_here["metrics"].items():
                 group = _AGGREGATES.get(key) or renamed.get(key, key)
                 of_key = {Column("dst", name, metric, group): value for metric, value in metrics.items()}
                 if key in _AGGREGATES or group in services:
                     values |= of_key
                 if key not in _AGGREGATES and group.split("_")[0] == group:
                     by_domain |= of_key
-            for key, interval in of.get("intervals", {}).items():
+            for key, interval in numbers_here.get("intervals", {}).items():
                 intervals[Column("dst", name, JGA, _AGGREGATES[key])] = interval
         for key, row in together.get("table", {}).items():
             group = _AGGREGATES.get(key, key)
             if key in _AGGREGATES or key in services:
-                of = {**together["average"][key], SENSITIVITY: row[SENSITIVITY]}
-                values |= {Column("dst", VARIANTS, metric, group): value for metric, value in of.items()}
+                numbers_here = {**together["average"][key], SENSITIVITY: row[SENSITIVITY]}
+                values |= {Column("dst", VARIANTS, metric, group): value for metric, value in numbers_here.items()}
                 for metric, interval in ((JGA, "variants_interval"), (SENSITIVITY, f"{SENSITIVITY}_interval")):
                     intervals[Column("dst", VARIANTS, metric, group)] = row.get(interval)
         known = {at: (float(pair[0]), float(pair[1])) for at, pair in intervals.items() if pair}
@@ -321,7 +321,7 @@ def shared(
             if name in by_task.setdefault(outcome.task, {}):
                 raise InputError(f"{name!r} has two results of task {outcome.task!r}", outcome.path)
             by_task[outcome.task][name] = outcome
-    found: dict[str, list[Outcome]] = {name: [] for name in systems}
+    kept_outcomes: dict[str, list[Outcome]] = {name: [] for name in systems}
     left_out: list[str] = []
     for task, of_task in by_task.items():
         if len(of_task) < len(systems) and not everything:
@@ -332,18 +332,26 @@ def shared(
         for name, outcome in of_task.items():
             values = {column: value for column, value in outcome.values.items() if column.set in kept}
             if values:
-                found[name].append(msgspec.structs.replace(outcome, values=values))
-    if not all(found.values()):
+                kept_outcomes[name].append(msgspec.structs.replace(outcome, values=values))
+    if not all(kept_outcomes.values()):
         reason = f"the systems have no task and set in common: {'; '.join(left_out)}"
         raise InputError(f"{reason}. --all shows all numbers", "--systems")
-    return found, left_out
+    return kept_outcomes, left_out
 
 
 def _common_sets(task: str, outcomes: Mapping[str, Outcome], everything: bool, left_out: list[str]) -> set[str]:
     """Returns the sets of a task to keep; adds a message for each other set to ``left_out``."""
     sets = {name: set(outcome.sets) for name, outcome in outcomes.items()}
     # Other rows whose name begins with # are groups, or choices among candidates; all are computed over the sets.
-    alike = len({frozenset(set_name for set_name in of if not set_name.startswith("#")) for of in sets.values()}) == 1
+    alike = (
+        len(
+            {
+                frozenset(set_name for set_name in set_names if not set_name.startswith("#"))
+                for set_names in sets.values()
+            }
+        )
+        == 1
+    )
     kept = set()
     for set_name in sorted(set().union(*sets.values()), key=set_order):
         having = [name for name in sets if set_name in sets[name]]
@@ -370,9 +378,9 @@ def _check_options(outcomes: Mapping[str, Outcome]) -> None:
     own = _OWN | {"model", "model_args"} if mine.task == "dst" else _OWN  # in other tasks, the model is the scorer
     for name, theirs in others:
         for option in sorted((mine.options.keys() | theirs.options.keys()) - own):
-            one, other = mine.options.get(option), theirs.options.get(option)
-            if one != other:
-                reason = f"scored in different ways: {option} is {one!r} for {first!r}, {other!r} for {name!r}"
+            mine_value, other = mine.options.get(option), theirs.options.get(option)
+            if mine_value != other:
+                reason = f"scored in different ways: {option} is {mine_value!r} for {first!r}, {other!r} for {name!r}"
                 raise InputError(reason, theirs.path)
 
 
@@ -403,20 +411,22 @@ def columns_of(
     Raises:
       InputError: the systems do not have a requested column.
     """
-    there = [column for outcome in outcomes for column in outcome.values]
-    absent = absent_groups(there, requested)
+    available = [column for outcome in outcomes for column in outcome.values]
+    absent = absent_groups(available, requested)
     for name in requested:
-        if name not in absent and not any(name in column.names for column in there):
-            known = ", ".join(sorted({column.metric for column in there}))
+        if name not in absent and not any(name in column.names for column in available):
+            known = ", ".join(sorted({column.metric for column in available}))
             raise InputError(f"there is no metric {name!r}: must be one of {known}", flag)
     if requested:
-        found = [column for column in there if column.names & set(requested)]
+        selected = [column for column in available if column.names & set(requested)]
         # If a set has the name of a group, ``unseen/METRIC`` refers to the set.
-        of_sets = {f"{column.set}/{column.metric}" for column in found if column.group == WHOLE}
-        found = [column for column in found if column.names & set(requested) - of_sets or column.group == WHOLE]
+        of_sets = {f"{column.set}/{column.metric}" for column in selected if column.group == WHOLE}
+        selected = [column for column in selected if column.names & set(requested) - of_sets or column.group == WHOLE]
     else:
-        found = [column for column in there if column.group == WHOLE and column.metric in shown_metrics(column.task)]
-    if not found:
+        selected = [
+            column for column in available if column.group == WHOLE and column.metric in shown_metrics(column.task)
+        ]
+    if not selected:
         raise InputError("must name at least one metric", flag)
     tasks = [*AVERAGED, *(outcome.task for outcome in outcomes)]  # dialogue states first, as RADDLE has them
     metrics = [name.rpartition("/")[2] for name in requested]
@@ -426,7 +436,7 @@ def columns_of(
         place = set_order(column.set, sets)
         return tasks.index(column.task), ranked.index(column.metric), column.metric, place, column.group
 
-    return sorted(_sets_only(found, frozenset(requested)), key=order)
+    return sorted(_sets_only(selected, frozenset(requested)), key=order)
 
 
 def shown_metrics(task: str) -> tuple[str, ...]:
@@ -487,22 +497,22 @@ def assembled(systems: Mapping[str, Sequence[tuple[str, Outcome]]], selection: S
     Raises:
       InputError: a part has two results of a task, or a domain or set is missing.
     """
-    found: dict[str, list[Outcome]] = {}
+    by_system: dict[str, list[Outcome]] = {}
     for name, parts in systems.items():
         by_task: dict[str, dict[str, Outcome]] = {}
         for part, outcome in parts:
             of_task = by_task.setdefault(outcome.task, {})
             if part in of_task:
-                what = f"{name}/{part}" if part else name
-                raise InputError(f"{what!r} has two results of task {outcome.task!r}", outcome.path)
+                part_name = f"{name}/{part}" if part else name
+                raise InputError(f"{part_name!r} has two results of task {outcome.task!r}", outcome.path)
             of_task[part] = outcome
         outcomes = [_selected(_of_task(name, of_task, selection), selection.sets) for of_task in by_task.values()]
-        found[name] = [outcome for outcome in outcomes if outcome.values]
-    known = {of_set for outcomes in found.values() for outcome in outcomes for of_set in outcome.sets}
+        by_system[name] = [outcome for outcome in outcomes if outcome.values]
+    known = {of_set for outcomes in by_system.values() for outcome in outcomes for of_set in outcome.sets}
     for of_set in selection.sets:
         if of_set not in known:
             raise InputError(f"no system has a set {of_set!r}", "--sets")
-    return found
+    return by_system
 
 
 def _of_task(name: str, parts: Mapping[str, Outcome], selection: Selection) -> Outcome:
@@ -518,31 +528,36 @@ def _of_task(name: str, parts: Mapping[str, Outcome], selection: Selection) -> O
         origins |= {column: ((at[""], column),) for column in whole.values}
     of_domains = [parts[domain] for domain in selection.domains if domain in parts]
     if of_domains or (whole is not None and whole.by_domain and selection.domains):
-        there = {part: outcome for part, outcome in parts.items() if part not in selection.sets}
-        by_domain = {domain: _of_domain(name, domain, there, at) for domain in selection.domains}
+        whole_parts = {part: outcome for part, outcome in parts.items() if part not in selection.sets}
+        by_domain = {domain: _of_domain(name, domain, whole_parts, at) for domain in selection.domains}
         means = _means(whole.task if whole else of_domains[0].task, by_domain)
         if not means:
             raise InputError(
                 f"{name!r}: none of its sets has all of these domains: {', '.join(selection.domains)}", "--domains"
             )
         sets = {column.set for column in means}
-        origins = {column: of for column, of in origins.items() if column.set not in sets and column.set[:1] != "#"}
+        origins = {
+            column: origin for column, origin in origins.items() if column.set not in sets and column.set[:1] != "#"
+        }
         origins |= means
     for part, outcome in parts.items():
         if part in selection.sets:
             own = _own_set(name, part, outcome)
-            origins = {column: of for column, of in origins.items() if column.set != part and column.set != ALL}
+            origins = {column: origin for column, origin in origins.items() if column.set != part and column.set != ALL}
             for column in outcome.values:
                 if column.set == own:
                     origins[msgspec.structs.replace(column, set=part)] = ((at[part], column),)
-    for merged, of in origins.items():
-        for i, column in of:
+    for merged, origin in origins.items():
+        for i, column in origin:
             names[i][column.set] = merged.set
-    values = {column: macro_average([pieces[i].numbers[one] for i, one in of]) for column, of in origins.items()}
+    values = {
+        column: macro_average([pieces[i].numbers[column_here] for i, column_here in origin])
+        for column, origin in origins.items()
+    }
     known = {
         column: interval
-        for column, of in origins.items()
-        if len(of) == 1 and (interval := pieces[of[0][0]].intervals.get(of[0][1])) is not None
+        for column, origin in origins.items()
+        if len(origin) == 1 and (interval := pieces[origin[0][0]].intervals.get(origin[0][1])) is not None
     }
     first = whole or pieces[0]
     variants = {outcome.variants for outcome in of_domains} | ({whole.variants} if whole else set())
@@ -561,11 +576,11 @@ def _of_domain(
             (value.set, value.metric): (at[domain], value) for value in parts[domain].values if value.group == WHOLE
         }
     of_whole = parts[""].by_domain if "" in parts else {}
-    found = {(column.set, column.metric): (at[""], column) for column in of_whole if column.group == domain}
-    if not found:
-        there = sorted({one.group for one in of_whole} | (parts.keys() - {""}))
-        raise InputError(f"{name!r} has no domain {domain!r}, only {', '.join(there)}", "--domains")
-    return found
+    values_found = {(column.set, column.metric): (at[""], column) for column in of_whole if column.group == domain}
+    if not values_found:
+        known_domains = sorted({column.group for column in of_whole} | (parts.keys() - {""}))
+        raise InputError(f"{name!r} has no domain {domain!r}, only {', '.join(known_domains)}", "--domains")
+    return values_found
 
 
 def _means(task: str, by_domain: Mapping[str, Mapping[tuple[str, str], tuple[int, Column]]]) -> dict[Column, Origin]:
@@ -573,8 +588,8 @@ def _means(task: str, by_domain: Mapping[str, Mapping[tuple[str, str], tuple[int
     first, *others = by_domain.values()
     means: dict[Column, Origin] = {}
     for at in [key for key in first if all(key in other for other in others)]:
-        means[Column(task, *at)] = tuple(of[at] for of in by_domain.values())
-        means |= {Column(task, *at, domain): (of[at],) for domain, of in by_domain.items()}
+        means[Column(task, *at)] = tuple(pieces_of_domain[at] for pieces_of_domain in by_domain.values())
+        means |= {Column(task, *at, domain): (pieces_of_domain[at],) for domain, pieces_of_domain in by_domain.items()}
     return means
 
 

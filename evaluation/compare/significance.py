@@ -71,8 +71,8 @@ def read_rows(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
     table = _read(outcome, metrics)
     if table is None:
         return None
-    there = [metric for metric in metrics if metric in table.column_names]
-    sums = _sums(table, outcome.task, there, {column.group for column in wanted})
+    present = [metric for metric in metrics if metric in table.column_names]
+    sums = _sums(table, outcome.task, present, {column.group for column in wanted})
     if SENSITIVITY in metrics:
         sums |= _coefficients(table, outcome)
     parts: dict[Column, Parts] = {}
@@ -80,9 +80,9 @@ def read_rows(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
         members = [column]
         if column.set == VARIANTS and column.metric != SENSITIVITY:
             members = [msgspec.structs.replace(column, set=name) for name in outcome.variants]
-        found = tuple(sums.get(member, {}) for member in members)
-        if _is_mean(found, numbers[column]):
-            parts[column] = found
+        sums_found = tuple(sums.get(member, {}) for member in members)
+        if _is_mean(sums_found, numbers[column]):
+            parts[column] = sums_found
     return Rows(_turns(table), parts)
 
 
@@ -90,7 +90,7 @@ def _rows_of_pieces(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
     """Reads the rows of all pieces. A number that is a mean over domains has the parts of each domain."""
     origins = {column: outcome.origins[column] for column in columns if column in outcome.origins}
     read = [
-        read_rows(piece, [one for of in origins.values() for at, one in of if at == i])
+        read_rows(piece, [column_here for pieces_of in origins.values() for at, column_here in pieces_of if at == i])
         for i, piece in enumerate(outcome.pieces)
     ]
     turns: dict[str, list[pa.Table]] = {}
@@ -100,20 +100,26 @@ def _rows_of_pieces(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
             if merged is not None:
                 turns.setdefault(merged, []).append(table)
     parts: dict[Column, Parts] = {}
-    for column, of in origins.items():
-        found = [rows.parts.get(one, ()) if (rows := read[i]) else () for i, one in of]
-        if all(found):
-            parts[column] = tuple(part for each in found for part in each)
+    for column, pieces_of in origins.items():
+        rows_found = [rows.parts.get(column_here, ()) if (rows := read[i]) else () for i, column_here in pieces_of]
+        if all(rows_found):
+            parts[column] = tuple(part for each in rows_found for part in each)
     order = [("dialogue_id", "ascending"), ("turn", "ascending")]
-    return Rows({name: pa.concat_tables(of).sort_by(order) for name, of in turns.items()}, parts) if turns else None
+    return (
+        Rows({name: pa.concat_tables(pieces_of).sort_by(order) for name, pieces_of in turns.items()}, parts)
+        if turns
+        else None
+    )
 
 
 def _is_mean(parts: Parts, value: float | None) -> bool:
     """Whether the rows average to the number."""
-    found = [(math.fsum(total for total, _ in sums.values()), sum(n for _, n in sums.values())) for sums in parts]
-    if value is None or not found or not all(rows for _, rows in found):
+    totals_found = [
+        (math.fsum(total for total, _ in sums.values()), sum(n for _, n in sums.values())) for sums in parts
+    ]
+    if value is None or not totals_found or not all(rows for _, rows in totals_found):
         return False
-    mean = math.fsum(total / rows for total, rows in found) / len(found)
+    mean = math.fsum(total / rows for total, rows in totals_found) / len(totals_found)
     return math.isclose(mean, value, rel_tol=1e-9, abs_tol=1e-12)
 
 
@@ -158,10 +164,12 @@ def _sums(table: pa.Table, task: str, metrics: Sequence[str], wanted: Set[str]) 
         for group in [None, *groups]:
             keys = ["set", "dialogue_id", *([group] if group else [])]
             grouped = _grouped(rows, keys, [(metric, "sum"), (metric, "count")])
-            for name, dialogue, *of, total, n in zip(*(column.to_pylist() for column in grouped.columns), strict=True):
-                if group == "domain" and of[0] is None:
+            for name, dialogue, *keys_here, total, n in zip(
+                *(column.to_pylist() for column in grouped.columns), strict=True
+            ):
+                if group == "domain" and keys_here[0] is None:
                     continue
-                of_group = _group(of[0]) if of else WHOLE
+                of_group = _group(keys_here[0]) if keys_here else WHOLE
                 sums.setdefault(Column(task, name, metric, of_group), {})[dialogue] = (total, n)
                 together = sums.setdefault(Column(task, ALL, metric, of_group), {})
                 before = together.get(dialogue, (0.0, 0))
@@ -195,9 +203,11 @@ def _coefficients(table: pa.Table, outcome: Outcome) -> dict[Column, Sums]:
         return {}
     order = [("dialogue_id", "ascending"), ("turn", "ascending"), ("frame", "ascending")]
     of_sets = [table.filter(pc.equal(table["set"], name)).sort_by(order) for name in outcome.variants]
-    common = set.intersection(*(set(pc.unique(of["dialogue_id"]).to_pylist()) for of in of_sets))
-    of_sets = [of.filter(pc.is_in(of["dialogue_id"], pa.array(sorted(common)))) for of in of_sets]
-    keys = [of.select(["dialogue_id", "turn", "frame"]).combine_chunks() for of in of_sets]
+    common = set.intersection(*(set(pc.unique(table_here["dialogue_id"]).to_pylist()) for table_here in of_sets))
+    of_sets = [
+        table_here.filter(pc.is_in(table_here["dialogue_id"], pa.array(sorted(common)))) for table_here in of_sets
+    ]
+    keys = [table_here.select(["dialogue_id", "turn", "frame"]).combine_chunks() for table_here in of_sets]
     if not common or any(not key.equals(keys[0]) for key in keys[1:]):
         return {}
     original = table.filter(pc.equal(table["set"], ORIGINAL))
@@ -214,7 +224,7 @@ def _coefficients(table: pa.Table, outcome: Outcome) -> dict[Column, Sums]:
             for dialogue, turn, frame, service, value in zip(*columns, strict=True)
         ]
 
-    measures = measured([[frames(of) for of in of_sets]], groups)
+    measures = measured([[frames(table_here) for table_here in of_sets]], groups)
     coefficients = measures["turn" if outcome.options.get("unit") == "turn" else "frame"]
     sums: dict[Column, Sums] = {}
     values, wrong = coefficients.values[:, JOINT].tolist(), coefficients.wrong[:, JOINT].tolist()
@@ -238,15 +248,23 @@ def check_same_turns(rows: Mapping[str, Rows], outcomes: Mapping[str, Outcome]) 
     """
     firsts: dict[str, str] = {}
     for name, theirs in rows.items():
-        for of in [*theirs.turns, *(at for at in outcomes[name].sets if at not in theirs.turns and at[:1] != "#")]:
-            first = firsts.setdefault(of, name)
-            one, other = rows[first].turns.get(of), theirs.turns.get(of)
-            if first == name or one is other is None or (one is not None and other is not None and one.equals(other)):
+        for turn_key in [
+            *theirs.turns,
+            *(at for at in outcomes[name].sets if at not in theirs.turns and at[:1] != "#"),
+        ]:
+            first = firsts.setdefault(turn_key, name)
+            our_turn, other = rows[first].turns.get(turn_key), theirs.turns.get(turn_key)
+            if (
+                first == name
+                or our_turn is other is None
+                or (our_turn is not None and other is not None and our_turn.equals(other))
+            ):
                 continue
-            ours, them = _listed(one), _listed(other)
-            only = [f"{len(a - b):,} only for {who!r}" for a, b, who in ((ours, them, first), (them, ours, name))]
+            ours, them = _listed(our_turn), _listed(other)
+            only = [f"{len(a - b):,} only for {system!r}" for a, b, system in ((ours, them, first), (them, ours, name))]
             dialogue, turn, _ = min(ours ^ them)
-            reason = f"different turns{f' of set {of!r}' if of else ''} were scored: {', '.join(only)}; the first is "
+            of_set = f" of set {turn_key!r}" if turn_key else ""
+            reason = f"different turns{of_set} were scored: {', '.join(only)}; the first is "
             hint = f"turn {turn} of dialogue {dialogue!r}. Evaluate the systems on the same dialogues"
             raise InputError(reason + hint, outcomes[name].path)
 

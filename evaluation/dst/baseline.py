@@ -68,11 +68,11 @@ class Keywords:
         return [self._state(example) for example in batch]
 
     def _state(self, example: Example) -> dict[str, Any]:
-        said = [text for speaker, text in example.history if speaker == "USER"]
+        user_texts = [text for speaker, text in example.history if speaker == "USER"]
         return {
-            "active_intent": _intent(example.service, frozenset(words_of(" ".join(said)))),
-            "requested_slots": _requested(example.service, said[-1]),
-            "slot_values": {slot: [value] for slot, value in values_of(example.service, said).items()},
+            "active_intent": _intent(example.service, frozenset(words_of(" ".join(user_texts)))),
+            "requested_slots": _requested(example.service, user_texts[-1]),
+            "slot_values": {slot: [value] for slot, value in values_of(example.service, user_texts).items()},
         }
 
 
@@ -102,8 +102,8 @@ def values_of(service: Service, said: Sequence[str]) -> dict[str, str]:
         if slot.is_categorical and (value := _last_said(slot, " ".join(said).lower())):
             values[slot.name] = value
     free = [slot for slot in service.slots if not slot.is_categorical]
-    found = [candidate for text in said for candidate in _looking_like_values(text)]
-    for candidate in found:  # later values replace earlier ones
+    candidates = [candidate for text in said for candidate in _looking_like_values(text)]
+    for candidate in candidates:  # later values replace earlier ones
         points = {slot.name: _points(slot, candidate) for slot in free}
         best = max(points, key=lambda name: points[name], default=None)
         if best is not None and points[best] >= LEAST:
@@ -127,12 +127,12 @@ def _points(slot: Slot, found: _Found) -> int:
 
 def _looking_like_values(text: str) -> list[_Found]:
     taken: list[tuple[int, int]] = []
-    found = []
+    candidates = []
     for look, pattern in _LOOKS.items():
         for match in pattern.finditer(text):
             start, end = match.span()
             if all(end <= first or last <= start for first, last in taken):
                 taken.append((start, end))
                 around = {*words_of(text[:start])[-BEFORE:], *words_of(text[end:])[:AFTER]} - _IDLE
-                found.append((start, _Found(match[0], frozenset(around), look)))
-    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+                candidates.append((start, _Found(match[0], frozenset(around), look)))
+    return [candidate for _, candidate in sorted(candidates, key=lambda pair: pair[0])]

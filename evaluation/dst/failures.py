@@ -49,7 +49,7 @@ def table(
     name: str, dialogues: Iterable[Sequence[Scored]], originals: Mapping[str, str], seen: frozenset[str]
 ) -> pa.Table:
     """Makes the rows of a file's frames in one set."""
-    frames = [frame for of in dialogues for frame in of]
+    frames = [frame for dialogue in dialogues for frame in dialogue]
     columns: dict[str, list[object]] = {
         "set": [name] * len(frames),
         "dialogue_id": [frame.dialogue_id for frame in frames],
@@ -160,8 +160,8 @@ def losses(dialogues: Iterable[Sequence[Sequence[Scored]]], pairs: Mapping[str, 
             for before, after in zip(original, frames, strict=True):
                 if after.wrong:
                     already = {wrong.slot for wrong in before.wrong}
-                    found = [(wrong, pairs[name].get((after.service, wrong.slot))) for wrong in after.wrong]
-                    slots = [wrong for wrong, pair in found if pair is not None and pair[0].name not in already]
+                    wrong_slots = [(wrong, pairs[name].get((after.service, wrong.slot))) for wrong in after.wrong]
+                    slots = [wrong for wrong, pair in wrong_slots if pair is not None and pair[0].name not in already]
                     if slots:
                         yield Loss(before, name, after, slots)
 
@@ -287,7 +287,9 @@ def failures(
     frames_before, turns_before = {}, {}
     if original is not None:
         frames_before = {
-            (frame.dialogue_id, frame.turn, frame.service): frame for of in original.scored for frame in of
+            (frame.dialogue_id, frame.turn, frame.service): frame
+            for frames_here in original.scored
+            for frame in frames_here
         }
         turns_before = {name: dialogue.turns for name, dialogue in original.dialogues.items()}
     ranked: list[tuple[Rank, Scored, Scored | None]] = []

@@ -110,7 +110,7 @@ def score_frame(
     requested = f1_of(reference.requested_slots, predicted.requested_slots)
     tagging = (NA, NA, NA)
     if spans is not None:
-        tagging = f1_of(*([span for span in of if span[0] in slots.free] for of in spans))
+        tagging = f1_of(*([span for span in spans_of_frame if span[0] in slots.free] for spans_of_frame in spans))
     categorical, of_categorical, wrong = _values(reference.slot_values, predicted.slot_values, slots.categorical, None)
     free, of_free, also = _values(reference.slot_values, predicted.slot_values, slots.free, fuzzy)
     average = (_mean([*categorical, *free]), _mean(categorical), _mean(free))
@@ -136,21 +136,21 @@ def _values(
     for slot, values in reference.items():
         if slot not in slots:
             continue
-        found = predicted.get(slot)
-        if not found:
+        predicted_values = predicted.get(slot)
+        if not predicted_values:
             score = 0.0
         elif fuzzy is None:
-            score = float(values[:1] == found[:1])
+            score = float(values[:1] == predicted_values[:1])
         else:
-            score = best_match(values, found[0], fuzzy)
+            score = best_match(values, predicted_values[0], fuzzy)
         active.append(score)
         joint *= score
         if score < 1:
-            wrong.append(Wrong(slot, tuple(values), _shown(found), score))
-    for slot, found in predicted.items():
+            wrong.append(Wrong(slot, tuple(values), _shown(predicted_values), score))
+    for slot, predicted_values in predicted.items():
         if slot in slots and slot not in reference:
             joint = 0.0
-            wrong.append(Wrong(slot, (), _shown(found), 0.0))
+            wrong.append(Wrong(slot, (), _shown(predicted_values), 0.0))
     return active, joint, wrong
 
 
@@ -527,7 +527,11 @@ def predictions_in_memory(given: Iterable[Any] | Mapping[str, Any], place: str) 
       InputError: anything else.
     """
     if isinstance(given, Mapping):
-        return [prediction for name, of in given.items() for prediction in _of_dialogue(name, of, f"{place}[{name!r}]")]
+        return [
+            prediction
+            for name, dialogues in given.items()
+            for prediction in _of_dialogue(name, dialogues, f"{place}[{name!r}]")
+        ]
     if isinstance(given, bytes) or not isinstance(given, Iterable):
         raise InputError(f"expected dialogues, found {type(given).__name__}", place)
     return [_one(item, f"{place}[{i}]") for i, item in enumerate(given)]
@@ -536,12 +540,12 @@ def predictions_in_memory(given: Iterable[Any] | Mapping[str, Any], place: str) 
 def _of_dialogue(name: str, of: Any, place: str) -> Iterator[Predicted]:
     of_lines = isinstance(of, list | tuple)
     for i, item in enumerate(of if of_lines else [of]):
-        found = _one(
+        matching = _one(
             {"dialogue_id": name, **item} if isinstance(item, Mapping) else item, f"{place}[{i}]" if of_lines else place
         )
-        if found.dialogue_id != name:
-            raise InputError(f"belongs to dialogue {found.dialogue_id!r}", place)
-        yield found
+        if matching.dialogue_id != name:
+            raise InputError(f"belongs to dialogue {matching.dialogue_id!r}", place)
+        yield matching
 
 
 def _one(item: Any, place: str) -> Predicted:
@@ -563,22 +567,22 @@ def as_dialogues(references: Iterable[Dialogue], predicted: Sequence[Predicted],
     Raises:
       InputError: something is predicted twice, or a line is not for a user turn.
     """
-    found: dict[str, Dialogue] = {}
+    dialogues: dict[str, Dialogue] = {}
     lines: dict[str, list[Line]] = {}
     for prediction in predicted:
         if isinstance(prediction, Line):
             lines.setdefault(prediction.dialogue_id, []).append(prediction)
-        elif prediction.dialogue_id in found:
+        elif prediction.dialogue_id in dialogues:
             raise InputError(f"dialogue {prediction.dialogue_id!r} appears twice", path)
         else:
-            found[prediction.dialogue_id] = prediction
+            dialogues[prediction.dialogue_id] = prediction
     if lines:
         by_id = {reference.dialogue_id: reference for reference in references}
-        for dialogue_id, of in lines.items():
-            if dialogue_id in found:
+        for dialogue_id, turns_of_dialogue in lines.items():
+            if dialogue_id in dialogues:
                 raise InputError(f"dialogue {dialogue_id!r} appears twice", path)
-            found[dialogue_id] = _from_lines(by_id.get(dialogue_id), dialogue_id, of, path)
-    return found
+            dialogues[dialogue_id] = _from_lines(by_id.get(dialogue_id), dialogue_id, turns_of_dialogue, path)
+    return dialogues
 
 
 def _from_lines(reference: Dialogue | None, dialogue_id: str, lines: Sequence[Line], path: object) -> Dialogue:
@@ -589,10 +593,10 @@ def _from_lines(reference: Dialogue | None, dialogue_id: str, lines: Sequence[Li
         where = f"{dialogue_id} turn {line.turn}"
         if not 0 <= line.turn < len(reference.turns) or reference.turns[line.turn].speaker != "USER":
             raise InputError("is not a user turn: turns count from 0, including those of the system", path, where)
-        of = frames.setdefault(line.turn, {})
-        if line.service in of:
+        frames_of_turn = frames.setdefault(line.turn, {})
+        if line.service in frames_of_turn:
             raise InputError(f"service {line.service} appears twice", path, where)
-        of[line.service] = Frame(line.service, line.state, line.slots)
+        frames_of_turn[line.service] = Frame(line.service, line.state, line.slots)
     turns = [Turn(turn.speaker, list(frames.get(i, {}).values())) for i, turn in enumerate(reference.turns)]
     return Dialogue(dialogue_id, turns)
 

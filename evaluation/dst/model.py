@@ -242,8 +242,8 @@ def _jobs(
             loose += [(name, path) for path in files.values()]
     sizes: dict[str, int] = {}
     members: dict[str, list[Member]] = {}
-    for name, of in dialogues.items():
-        for file, (path, size) in of.items():
+    for name, files_here in dialogues.items():
+        for file, (path, size) in files_here.items():
             members.setdefault(file, []).append(Member(name, path, paired.get(name, {}).get(file, "")))
             sizes[file] = sizes.get(file, 0) + size
     order = sorted(members, key=lambda file: (-sizes[file], file))
@@ -252,14 +252,14 @@ def _jobs(
 
 def unmatched(sets: Iterable[Set], jobs: Sequence[Job]) -> list[str]:
     """Describes the variants that lack files of the original, one line each. Sensitivity needs all files."""
-    found = []
+    missing = []
     for scored_set in sets:
         lacking = [job.name for job in jobs if scored_set.name not in {member.set for member in job.members}]
         if scored_set.kind == "variant" and lacking:
-            found.append(
+            missing.append(
                 f"{scored_set.name} has no {lacking[0]}" + (f" (and {len(lacking) - 1} more)" if lacking[1:] else "")
             )
-    return found
+    return missing
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -413,19 +413,24 @@ def predicted(
       InputError: it returns a wrong number of states or something that is not a state, or a dialogue has a frame of a
         service that is not in the schemas.
     """
-    asked = [example for reference in references for example in examples(reference, services)]
-    last = {one.dialogue_id: i for i, one in enumerate(asked)}  # dialogue id to the position of its last example
+    wanted = [example for reference in references for example in examples(reference, services)]
+    last = {
+        example.dialogue_id: i for i, example in enumerate(wanted)
+    }  # dialogue id to the position of its last example
     states: list[State] = []
-    for at in range(0, len(asked), batch_size):
-        batch = asked[at : at + batch_size]
+    for at in range(0, len(wanted), batch_size):
+        batch = wanted[at : at + batch_size]
         states += [_state(*pair, named) for pair in zip(model.predict(batch), batch, strict=True)]
-        advance(sum(last[one.dialogue_id] == i for i, one in enumerate(batch, at)), "dialogues")
-    found = {
-        of.dialogue_id: Dialogue(of.dialogue_id, [Turn(turn.speaker, []) for turn in of.turns]) for of in references
+        advance(sum(last[example.dialogue_id] == i for i, example in enumerate(batch, at)), "dialogues")
+    states_here = {
+        dialogue.dialogue_id: Dialogue(dialogue.dialogue_id, [Turn(turn.speaker, []) for turn in dialogue.turns])
+        for dialogue in references
     }
-    for one, state in zip(asked, states, strict=True):
-        found[one.dialogue_id].turns[one.turn].frames.append(Frame(one.service.service_name, state))
-    return found
+    for example_here, state in zip(wanted, states, strict=True):
+        states_here[example_here.dialogue_id].turns[example_here.turn].frames.append(
+            Frame(example_here.service.service_name, state)
+        )
+    return states_here
 
 
 def _state(given: Any, of: Example, named: str) -> State:
@@ -479,7 +484,7 @@ def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
     for file in (inline(corpus, file) for file in corpus.files_of(split)):
         dialogues += parse_dialogues(read_file(file), file.path or file.relative)
     seen = frozenset(_names(corpus, "train")) if "train" in corpus.splits else frozenset()
-    services = {service.service_name: service for of in _schemas(corpus, split) for service in of.services}
+    services = {service.service_name: service for schemas in _schemas(corpus, split) for service in schemas.services}
     original = getattr(corpus, "original", None)
     originals = {}
     if isinstance(original, Corpus):
@@ -489,11 +494,11 @@ def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
 
 
 def _schemas(corpus: Corpus, split: str) -> list[SplitSchemas]:
-    return [of for of, name in zip(corpus.folders.values(), corpus.splits, strict=True) if name == split]
+    return [schemas for schemas, name in zip(corpus.folders.values(), corpus.splits, strict=True) if name == split]
 
 
 def _names(corpus: Corpus, split: str) -> list[str]:
-    return [service.service_name for of in _schemas(corpus, split) for service in of.services]
+    return [service.service_name for schemas in _schemas(corpus, split) for service in schemas.services]
 
 
 def of_dialogues(dialogues: Iterable[Any], schemas: Iterable[Any], name: str) -> References:
@@ -504,8 +509,8 @@ def of_dialogues(dialogues: Iterable[Any], schemas: Iterable[Any], name: str) ->
     parsed = parse_services(list(schemas), "schemas", "schemas")
     if parsed.bad:
         raise parsed.bad[0].error
-    of = Set(name, "other", {service.service_name: service for service in parsed.services}, frozenset())
-    return References(of, "", dialogues_in_memory(dialogues, "references"))
+    dialogue_set = Set(name, "other", {service.service_name: service for service in parsed.services}, frozenset())
+    return References(dialogue_set, "", dialogues_in_memory(dialogues, "references"))
 
 
 def score(references: References, predictions: Any, config: ScoreConfig) -> tuple[list[list[Scored]], PassedOver]:

@@ -84,8 +84,8 @@ def metadata_files(config: Config, counts: Counts, _examples: object, scores: Se
         "report.html": page(dst_report(numbers, of_all.hurt)).encode(),
         **({"examples.json": json_bytes(of_all.hurt)} if config.plan.variants else {}),
     }
-    for name, of in numbers["sets"].items():
-        files |= failure_files(config.system, name, of["failures"], of_all.failures.get(name, []))
+    for name, numbers_of_set in numbers["sets"].items():
+        files |= failure_files(config.system, name, numbers_of_set["failures"], of_all.failures.get(name, []))
     return files
 
 
@@ -106,14 +106,14 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
         "options": config.options(),
         "sets": {
             name: {
-                "kind": of.kind,
+                "kind": set_plan.kind,
                 "metrics": metrics.get(name, {}),
                 "slot_accuracy": slot_accuracy(scores.totals.get(SLOTS + name, {})),
                 "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
                 "wrong_slots": kinds(WRONG_SLOTS, name),
                 "failures": {key: counts.sum(count, set=name) for key, count in failures.items()},
             }
-            for name, of in plan.sets.items()
+            for name, set_plan in plan.sets.items()
         },
         "seen_services": sorted(plan.sets[ORIGINAL].seen & plan.sets[ORIGINAL].services.keys()),
     }
@@ -131,21 +131,24 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
     plan, original = config.plan, metrics.get(ORIGINAL, {})
     # Keys are the original's names of services.
     average = averaged(
-        [{plan.originals.get(key, key): of for key, of in metrics.get(name, {}).items()} for name in plan.variants]
+        [
+            {plan.originals.get(key, key): value for key, value in metrics.get(name, {}).items()}
+            for name in plan.variants
+        ]
     )
     difference = {
-        key: {name: _relative(original.get(key, {}).get(name), value) for name, value in of.items()}
-        for key, of in average.items()
+        key: {name: _relative(original.get(key, {}).get(name), value) for name, value in value_here.items()}
+        for key, value_here in average.items()
     }
     sensitivity = {
-        name.removeprefix(SENSITIVITY): of for name, of in sorted(metrics.items()) if name.startswith(SENSITIVITY)
+        name.removeprefix(SENSITIVITY): value for name, value in sorted(metrics.items()) if name.startswith(SENSITIVITY)
     }
     headline = f"{config.unit}/{config.zero}"
     table: dict[str, dict[str, Any]] = {}
-    for key, of in average.items():
+    for key, value_here in average.items():
         table[key] = {
             "original": original.get(key, {}).get(JGA),
-            "variants": of.get(JGA),
+            "variants": value_here.get(JGA),
             "difference": difference[key].get(JGA),
             "schema_sensitivity": sensitivity.get(headline, {}).get(key, {}).get(JGA),
         }
@@ -193,12 +196,12 @@ class _Intervals:
 
 def averaged(variants: Sequence[Metrics]) -> dict[str, dict[str, float]]:
     """Averages, over the variants, every aggregate that all of them have."""
-    keys = [key for key in sorted(variants[0]) if all(key in of for of in variants)]
+    keys = [key for key in sorted(variants[0]) if all(key in metrics for metrics in variants)]
     return {
         key: {
-            name: math.fsum(of[key][name] for of in variants) / len(variants)
+            name: math.fsum(metrics[key][name] for metrics in variants) / len(variants)
             for name in sorted(METRICS)
-            if all(name in of[key] for of in variants)
+            if all(name in metrics[key] for metrics in variants)
         }
         for key in keys
     }
@@ -252,7 +255,11 @@ def worst_set(sets: Mapping[str, Any]) -> tuple[str, int] | None:
     Args:
       sets: of ``robustness.json``.
     """
-    lost = {name: of.get("failures", {}).get("right_on_original", 0) for name, of in sets.items() if name != ORIGINAL}
+    lost = {
+        name: numbers_of_set.get("failures", {}).get("right_on_original", 0)
+        for name, numbers_of_set in sets.items()
+        if name != ORIGINAL
+    }
     name = max(lost, key=lambda name: lost[name], default="")
     return (name, lost[name]) if name and lost[name] else None
 
@@ -286,7 +293,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
         group_table(
             "Wrong frames by set",
             "set",
-            {name: of["failures"] for name, of in sets.items()},
+            {name: numbers_of_set["failures"] for name, numbers_of_set in sets.items()},
             {"frames": "frames", "wrong": "wrong", "right_on_original": "right on the original, wrong here"},
             note="Each set has a page that shows its wrong frames. Those that are right on the original come first.",
             hrefs={(i, 0): page_place(name) for i, name in enumerate(sets)},
@@ -296,15 +303,18 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
             "Joint goal accuracy of seen and unseen services",
             "set",
             {
-                name: {key: _share(of["metrics"].get(key, {}).get(JGA), of["intervals"].get(key)) for key in GROUPS}
-                for name, of in sets.items()
+                name: {
+                    key: _share(numbers_of_set["metrics"].get(key, {}).get(JGA), numbers_of_set["intervals"].get(key))
+                    for key in GROUPS
+                }
+                for name, numbers_of_set in sets.items()
             },
             GROUPS,
         ),
         group_table(
             "All metrics, all services",
             "set",
-            {name: of["metrics"][of_all] for name, of in sets.items()},
+            {name: numbers_of_set["metrics"][of_all] for name, numbers_of_set in sets.items()},
             COLUMNS,
             numbers_in="robustness.json",
         ),
@@ -348,11 +358,11 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
 def _by_set(sets: Mapping[str, Any]) -> Dots:
     """Charts every set with its interval: all services, and the seen and unseen ones if there are both."""
     dots = [
-        Dot(name, of["metrics"].get(key, {}).get(JGA), low, high, group)
+        Dot(name, numbers_of_set["metrics"].get(key, {}).get(JGA), low, high, group)
         for key, group in GROUPS.items()
-        if any(JGA in of["metrics"].get(key, {}) for of in sets.values())
-        for name, of in sets.items()
-        for low, high in [of["intervals"].get(key) or (None, None)]
+        if any(JGA in numbers_of_set["metrics"].get(key, {}) for numbers_of_set in sets.values())
+        for name, numbers_of_set in sets.items()
+        for low, high in [numbers_of_set["intervals"].get(key) or (None, None)]
     ]
     note = "Lines are 95% intervals. Seen services are those that the training split has."
     return Dots(title="Joint goal accuracy by set", note=note, dots=dots)
@@ -387,9 +397,9 @@ def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> It
         rows=[
             [
                 name.replace("/", ", "),
-                *(_share(of.get(key, {}).get(JGA), intervals[name].get(key)) for key in GROUPS),
+                *(_share(value.get(key, {}).get(JGA), intervals[name].get(key)) for key in GROUPS),
             ]
-            for name, of in ordered
+            for name, value in ordered
         ],
     )
 
@@ -422,13 +432,24 @@ def _services(
 def slots_table(sets: Mapping[str, Any]) -> Table:
     """Makes a table with a row for each slot and a column for each set. Variants are left out, as they rename slots."""
     accuracies = {name: entry["slot_accuracy"] for name, entry in sets.items() if entry["kind"] != "variant"}
-    names = sorted({(service, slot) for of in accuracies.values() for service, slots in of.items() for slot in slots})
+    names = sorted(
+        {
+            (service, slot)
+            for slots_of_services in accuracies.values()
+            for service, slots in slots_of_services.items()
+            for slot in slots
+        }
+    )
     return Table(
         title="Accuracy by slot",
         note="Over the frames in which the slot is active (RADDLE, Table 7).",
         columns=["service", "slot", *accuracies],
         rows=[
-            [service, slot, *(percent(of.get(service, {}).get(slot)) for of in accuracies.values())]
+            [
+                service,
+                slot,
+                *(percent(slots_of_services.get(service, {}).get(slot)) for slots_of_services in accuracies.values()),
+            ]
             for service, slot in names
         ],
         text_columns=2,

@@ -87,25 +87,25 @@ class ScoreFile:
         scored: dict[str, list[list[Scored]]] = {}
         original: failures.ScoredFile | None = None
         for member in job.members:
-            name, of, passed_over = member.set, plan.sets[member.set], PassedOver()
+            name, dialogue_set, passed_over = member.set, plan.sets[member.set], PassedOver()
             references = parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference)
             predictions, path = self._predictions(model, name, references, member.predictions, loose.get(name, ()))
             if not config.scoring.official:
                 check_known(references, predictions, path)
-            frames = score_dialogues(references, predictions, of.slots(), config.scoring, path, passed_over)
+            frames = score_dialogues(references, predictions, dialogue_set.slots(), config.scoring, path, passed_over)
             # With a model, the progress counts predictions rather than scores, as they take most of the time.
             scored[name] = list(frames if model is not None else tracked(frames, "dialogues"))
-            table = failures.table(name, scored[name], plan.originals, of.seen)
+            table = failures.table(name, scored[name], plan.originals, dialogue_set.seen)
             path = f"rows/{name}/{job.name.removesuffix('.json')}.parquet"
             result.written.append(write_staged(config.output, path, parquet_bytes(table)))
             file = failures.ScoredFile(
                 {reference.dialogue_id: reference for reference in references}, predictions, scored[name]
             )
-            pairs = failures.slot_pairs(plan, name) if of.kind == "variant" else {}
+            pairs = failures.slot_pairs(plan, name) if dialogue_set.kind == "variant" else {}
             shown, wrong, right_on_original = failures.failures(file, original, plan.originals, pairs, config.seed)
             sums.failures[name] = shown
             original = file if name == ORIGINAL else original
-            sums.totals[name] = totals.add_up(scored[name], of.seen, config.across_turn)
+            sums.totals[name] = totals.add_up(scored[name], dialogue_set.seen, config.across_turn)
             sums.totals[SLOTS + name] = totals.add_up_slots(scored[name])
             counts = {
                 "frames": sum(map(len, scored[name])),
@@ -143,7 +143,10 @@ class ScoreFile:
         coefficients: dict[totals.Unit, totals.Coefficients] = {}
         if together:
             coefficients = totals.measured(together, lambda name: totals.keys_of(plan.originals[name], original.seen))
-            sums.totals |= {SENSITIVITY + name: of for name, of in totals.add_up_coefficients(coefficients).items()}
+            sums.totals |= {
+                SENSITIVITY + name: coefficient
+                for name, coefficient in totals.add_up_coefficients(coefficients).items()
+            }
         result.counts.add(COMPARED, len(together))
         if config.replicates:
             sums.replicates.append(self._replicates(scored, coefficients))
@@ -167,10 +170,10 @@ class ScoreFile:
         for name, dialogues in scored.items():
             of_set = totals.statistics(dialogues, config.plan.sets[name].seen, config.across_turn, JGA)
             statistics |= {(name, key): statistic for key, statistic in of_set.items()}
-        for unit, of in coefficients.items():
+        for unit, coefficient in coefficients.items():
             for policy in totals.POLICIES:
                 name = f"{SENSITIVITY}{unit}/{policy}"
-                statistics |= {(name, key): of.statistic(policy, JOINT, key) for key in totals.AGGREGATES}
+                statistics |= {(name, key): coefficient.statistic(policy, JOINT, key) for key in totals.AGGREGATES}
         nothing: bootstrap.Statistic = ([], [])
         wanted = [statistics.get(name, nothing) for name in statistics_of(config.plan)]
         return bootstrap.replicated(config.seed, wanted, config.replicates)
@@ -216,8 +219,8 @@ def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:
                     if not official:
                         raise InputError(f"dialogue {prediction.dialogue_id!r} is not in the reference of {name}", path)
                 elif place == before:
-                    found = parts[place][name]
-                    found[-1] = FilePart(path, found[-1].start, part.end)
+                    part_here = parts[place][name]
+                    part_here[-1] = FilePart(path, part_here[-1].start, part.end)
                 else:
                     parts[place].setdefault(name, []).append(part)
                 before = place

@@ -76,8 +76,10 @@ def add_up(dialogues: Iterable[Sequence[Scored]], seen: frozenset[str], across_t
         if across_turn:
             for key, joint in products(frames, seen):
                 by_turn.setdefault(key, []).append(joint)
-    found = merged({key: _sums(of)} for service, of in by_service.items() for key in keys_of(service, seen))
-    return {key: [*sums[:JOINT], *_sums(by_turn[key])] for key, sums in found.items()} if across_turn else found
+    totals = merged(
+        {key: _sums(frames_here)} for service, frames_here in by_service.items() for key in keys_of(service, seen)
+    )
+    return {key: [*sums[:JOINT], *_sums(by_turn[key])] for key, sums in totals.items()} if across_turn else totals
 
 
 def products(frames: Sequence[Scored], seen: frozenset[str]) -> Iterator[tuple[str, tuple[float, ...]]]:
@@ -86,8 +88,8 @@ def products(frames: Sequence[Scored], seen: frozenset[str]) -> Iterator[tuple[s
     for frame in frames:
         for key in keys_of(frame.service, seen):
             turns.setdefault((frame.turn, key), []).append(frame.values[JOINT:])
-    for (_, key), of in turns.items():
-        known = [[value for value in column if not math.isnan(value)] for column in zip(*of, strict=True)]
+    for (_, key), frames_here in turns.items():
+        known = [[value for value in column if not math.isnan(value)] for column in zip(*frames_here, strict=True)]
         yield key, tuple(math.prod(column) if column else math.nan for column in known)
 
 
@@ -120,36 +122,36 @@ def add_up_slots(dialogues: Iterable[Sequence[Scored]]) -> Totals:
         scores = {wrong.slot: wrong.score for wrong in frame.wrong}
         for slot in frame.active:
             values.setdefault(f"{frame.service}\t{slot}", []).append(scores.get(slot, 1.0))
-    return {key: [total(of)] for key, of in values.items()}
+    return {key: [total(values_of_slot)] for key, values_of_slot in values.items()}
 
 
 def merged(totals: Iterable[Mapping[str, Sequence[Sum]]]) -> Totals:
     """Adds up several totals, in any order."""
-    found: Totals = {}
+    totals_here: Totals = {}
     for total in totals:
         for key, sums in total.items():
-            before = found.get(key)
-            found[key] = (
+            before = totals_here.get(key)
+            totals_here[key] = (
                 list(sums) if before is None else [(a + b, m + n) for (a, m), (b, n) in zip(before, sums, strict=True)]
             )
-    return found
+    return totals_here
 
 
 def means(totals: Mapping[str, Sequence[Sum]]) -> dict[str, dict[str, float]]:
     """Averages the sums: aggregate to the mean of each metric that it has, sorted, as in the official scoring."""
     return {
-        key: {name: mean(of) for name, of in sorted(zip(METRICS, totals[key], strict=True)) if of[1]}
+        key: {name: mean(sums) for name, sums in sorted(zip(METRICS, totals[key], strict=True)) if sums[1]}
         for key in sorted(totals)
     }
 
 
 def slot_accuracy(totals: Mapping[str, Sequence[Sum]]) -> dict[str, dict[str, float]]:
     """Averages the sums of :func:`add_up_slots`: service to slot to accuracy."""
-    found: dict[str, dict[str, float]] = {}
+    accuracies: dict[str, dict[str, float]] = {}
     for key in sorted(totals):
         service, _, slot = key.partition("\t")
-        found.setdefault(service, {})[slot] = mean(totals[key][0])
-    return found
+        accuracies.setdefault(service, {})[slot] = mean(totals[key][0])
+    return accuracies
 
 
 Unit = Literal["frame", "turn"]
@@ -210,17 +212,19 @@ def measured(
     """
     frames = [frame for variants in dialogues for frame in variants[0]]
     columns = zip(*dialogues, strict=True)
-    values = np.array([[frame.values for of in column for frame in of] for column in columns], dtype=float)
-    found: dict[Unit, Coefficients] = {}
+    values = np.array(
+        [[frame.values for frames_here in column for frame in frames_here] for column in columns], dtype=float
+    )
+    coefficients: dict[Unit, Coefficients] = {}
     for unit in UNITS:
         ids, keys, members = [], [], []
-        for frame, of, positions in _units(frames, unit, keys_of):
+        for frame, frames_here, positions in _units(frames, unit, keys_of):
             ids.append(frame.dialogue_id)
-            keys.append(of)
+            keys.append(frames_here)
             members.append(positions)
         joined = _joined(values, members)
-        found[unit] = Coefficients(ids, keys, coefficient(joined), np.all(joined == 0, axis=0))
-    return found
+        coefficients[unit] = Coefficients(ids, keys, coefficient(joined), np.all(joined == 0, axis=0))
+    return coefficients
 
 
 def _units(
@@ -268,30 +272,33 @@ def aligned(sets: Sequence[Sequence[Sequence[Scored]]], flag: str = "") -> list[
       InputError: a dialogue has different user turns or frames in two sets.
     """
     by_id = [{frames[0].dialogue_id: frames for frames in dialogues if frames} for dialogues in sets]
-    found = []
+    rows = []
     for dialogue_id in by_id[0]:
-        if all(dialogue_id in of for of in by_id):
-            under = [of[dialogue_id] for of in by_id]
+        if all(dialogue_id in ids for ids in by_id):
+            under = [ids[dialogue_id] for ids in by_id]
             if len({tuple((frame.turn, frame.frame) for frame in frames) for frames in under}) > 1:
                 reason = "the sets cannot be compared, because their user turns or frames differ"
                 raise InputError(reason, flag, f"dialogue {dialogue_id!r}")
-            found.append(under)
-    return found
+            rows.append(under)
+    return rows
 
 
 def add_up_coefficients(coefficients: Mapping[Unit, Coefficients]) -> dict[str, Totals]:
     """Sums coefficients for each unit and policy (``frame/zero``)."""
-    found: dict[str, Totals] = {}
-    for unit, of in coefficients.items():
+    totals: dict[str, Totals] = {}
+    for unit, coefficient in coefficients.items():
         places: dict[tuple[str, ...], list[int]] = {}
-        for i, keys in enumerate(of.keys):
+        for i, keys in enumerate(coefficient.keys):
             places.setdefault(keys, []).append(i)
-        sums = {keys: _sums_of_coefficients(of.values[here], of.wrong[here]) for keys, here in places.items()}
+        sums = {
+            keys: _sums_of_coefficients(coefficient.values[here], coefficient.wrong[here])
+            for keys, here in places.items()
+        }
         for policy in POLICIES:
-            found[f"{unit}/{policy}"] = merged(
+            totals[f"{unit}/{policy}"] = merged(
                 {key: by_policy[policy]} for keys, by_policy in sums.items() for key in keys
             )
-    return found
+    return totals
 
 
 def _sums_of_coefficients(values: Real, wrong: NDArray[np.bool_]) -> dict[Policy, list[Sum]]:

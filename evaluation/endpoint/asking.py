@@ -74,8 +74,8 @@ class Asker:
         """
         with ThreadPoolExecutor(self.chat.endpoint.parallel) as pool:
             answers = list(pool.map(self._ask, questions))
-        self.asked += [asked for asked, _ in answers]
-        return [found for _, found in answers]
+        self.asked += [question for question, _ in answers]
+        return [answer for _, answer in answers]
 
     def _ask(self, question: Question) -> tuple[Asked, Any]:
         reply = Reply("")
@@ -212,9 +212,9 @@ def object_in(text: str) -> dict[str, Any]:
     if "{" in text and "}" in text:
         text = text[text.index("{") : text.rindex("}") + 1]  # removes ```json or an introduction
     try:
-        found = msgspec.json.decode(text.encode("utf-8", "replace"))
+        value = msgspec.json.decode(text.encode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise Unreadable("not_json")
-    return found
+    return value

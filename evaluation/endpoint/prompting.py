@@ -34,15 +34,15 @@ class Prompt(msgspec.Struct, frozen=True):
           InputError: the template uses an unknown name, or fails otherwise.
         """
         template = _compiled(self.text, self.path)
-        found = []
+        messages = []
         for role in ("system", "user"):
             if block := template.blocks.get(role):
                 try:
                     content = "".join(block(template.new_context(context))).strip()
                 except (jinja2.TemplateError, TypeError, AttributeError) as error:
                     raise InputError(f"block {role}: {error}", self.path, _FLAG) from None
-                found += [{"role": role, "content": content}] if content else []
-        return found
+                messages += [{"role": role, "content": content}] if content else []
+        return messages
 
     @property
     def about(self) -> dict[str, str]:

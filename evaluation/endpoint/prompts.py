@@ -97,19 +97,19 @@ def state_of(reply: Reply, example: Example, style: Style, normalise: bool = Tru
     Raises:
       Unreadable: the answer has no state: ``no_call``, ``wrong_function``, ``not_json`` or ``no_lines``.
     """
-    found = _READERS[style](reply, example.service)
+    parsed = _READERS[style](reply, example.service)
     values = {}
     for slot in example.service.slots:
-        value = _text(found.get(slot.name))
+        value = _text(parsed.get(slot.name))
         if value.casefold() in _NOTHING and value not in slot.possible_values:
             continue
         values[slot.name] = [as_said(slot, value, example.history) if normalise else value]
-    intent, names = _text(found.get(INTENT)), {slot.name for slot in example.service.slots}
-    requested = found.get(REQUESTED)
-    asked = requested if isinstance(requested, list) else re.split(r"[,\s]+", _text(requested))
+    intent, names = _text(parsed.get(INTENT)), {slot.name for slot in example.service.slots}
+    requested = parsed.get(REQUESTED)
+    requested_slots = requested if isinstance(requested, list) else re.split(r"[,\s]+", _text(requested))
     return {
         INTENT: intent if intent in {intent.name for intent in example.service.intents} else "NONE",
-        REQUESTED: sorted({name for name in map(_text, asked) if name in names}),
+        REQUESTED: sorted({name for name in map(_text, requested_slots) if name in names}),
         "slot_values": values,
     }
 
@@ -142,12 +142,12 @@ def _of_json(reply: Reply, _: Service) -> Mapping[str, Any]:
 
 def _of_text(reply: Reply, service: Service) -> Mapping[str, Any]:
     known = {name.casefold(): name for name in (INTENT, REQUESTED, *(slot.name for slot in service.slots))}
-    found = {}
+    values = {}
     for line in reply.text.splitlines():
         match = _LINE.match(line)
         if match and (name := known.get(match["name"].strip().casefold())):
-            found[name] = match["value"].strip("\"'` ")
-    return found or _refuse("no_lines")
+            values[name] = match["value"].strip("\"'` ")
+    return values or _refuse("no_lines")
 
 
 def _refuse(why: str) -> Any:

@@ -39,8 +39,8 @@ class Router(Asker):
     def answers(self, texts: Sequence[str]) -> tuple[list[Answer], int]:
         """Answers like a classifier; equal texts are asked once."""
         different = list(dict.fromkeys(texts))
-        found = dict(zip(different, self.each([self._question(text) for text in different]), strict=True))
-        return [found[text] for text in texts], 0
+        scores = dict(zip(different, self.each([self._question(text) for text in different]), strict=True))
+        return [scores[text] for text in texts], 0
 
     def _question(self, utterance: str) -> Question:
         messages = self.prompt.messages(services=self.services, utterance=utterance)
@@ -49,8 +49,8 @@ class Router(Asker):
 
 
 def _domain(reply: Reply) -> Answer:
-    found = object_in(reply.text)
-    is_ood, sure = found.get("out_of_domain"), found.get("confidence")
+    parsed = object_in(reply.text)
+    is_ood, sure = parsed.get("out_of_domain"), parsed.get("confidence")
     if not isinstance(is_ood, bool):
         raise Unreadable("no_answer")
     percent = sure if isinstance(sure, int | float) and not isinstance(sure, bool) else _SUREST
@@ -123,20 +123,20 @@ class Bot(Asker):
     def _questions(self, dialogue: BabiDialogue, top: int) -> Iterable[Question]:
         before: list[str] = []
         for line in dialogue.lines:
-            said = list(_lines(BabiDialogue((line,))))
+            lines = list(_lines(BabiDialogue((line,))))
             if isinstance(line, Exchange):
-                messages = self.prompt.messages(examples=self.examples, history="\n".join([*before, said[0]]))
+                messages = self.prompt.messages(examples=self.examples, history="\n".join([*before, lines[0]]))
                 read = partial(self._read, top=top)
                 yield Question({"user": line.user}, messages, {"max_tokens": _LONGEST}, read, [""])
-            before += said
+            before += lines
 
     def _read(self, reply: Reply, top: int) -> list[str]:
-        said = _one_line(reply.text.strip().partition("\n")[0].removeprefix("Bot:"))
+        answer = _one_line(reply.text.strip().partition("\n")[0].removeprefix("Bot:"))
         if not self.candidates:
-            return [said]
+            return [answer]
         from Levenshtein import ratio
 
-        small = said.casefold()
+        small = answer.casefold()
         order = sorted(range(len(self.candidates)), key=lambda i: (-ratio(small, self.candidates[i].casefold()), i))
         return [self.candidates[i] for i in order[:top]]
 

@@ -35,8 +35,8 @@ class LanguageModel(Asker):
         Raises as :meth:`each`.
         """
         states = self.each([self._question(example) for example in batch])
-        asked = self.asked[len(self.asked) - len(states) :]
-        return [{**state, "answer": _shown(one)} for state, one in zip(states, asked, strict=True)]
+        questions = self.asked[len(self.asked) - len(states) :]
+        return [{**state, "answer": _shown(question)} for state, question in zip(states, questions, strict=True)]
 
     def _question(self, of: Example) -> Question:
         key = {"dialogue_id": of.dialogue_id, "turn": of.turn, "service": of.service.service_name}
@@ -47,5 +47,5 @@ class LanguageModel(Asker):
 def _shown(asked: Asked) -> str:
     """Formats an answer for people: text, calls, and why it could not be read."""
     calls = [f"{name}({arguments})" for name, arguments in asked.reply.tool_calls]
-    said = "\n".join(filter(None, [asked.reply.text, *calls]))[:_LONGEST]
-    return f"{said} [not readable: {asked.unread}]".strip() if asked.unread else said
+    shown = "\n".join(filter(None, [asked.reply.text, *calls]))[:_LONGEST]
+    return f"{shown} [not readable: {asked.unread}]".strip() if asked.unread else shown

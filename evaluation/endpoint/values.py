@@ -79,8 +79,8 @@ def _in_same_letters(value: str, texts: Iterable[str]) -> str:
 
 def _same_moment(value: str, texts: Iterable[str]) -> str:
     wanted = {moment for _, moment, whole in moments(value) if whole}
-    said = (span for text in texts for span, moment, _ in moments(text) if moment in wanted)
-    return next(said, "") if wanted else ""
+    spans = (span for text in texts for span, moment, _ in moments(text) if moment in wanted)
+    return next(spans, "") if wanted else ""
 
 
 def moments(text: str) -> Iterator[tuple[str, tuple[str, int, int], bool]]:
@@ -88,7 +88,7 @@ def moments(text: str) -> Iterator[tuple[str, tuple[str, int, int], bool]]:
     for patterns, read in ((_TIMES, _time), (_DATES, _date)):
         for pattern in patterns:
             for match in pattern.finditer(text):
-                if moment := read({name: of or "" for name, of in match.groupdict().items()}):
+                if moment := read({name: text_of_group or "" for name, text_of_group in match.groupdict().items()}):
                     yield match[0].strip(), moment, match[0].strip() == text.strip()
 
 

@@ -105,7 +105,7 @@ def varied_words(services: Iterable[Service], splits: Iterable[SplitSchemas], va
     by_name = {service.service_name: service for split in splits for service in split.services}
     services = list(services)
     suffix = name_suffix([service.service_name for service in services], by_name)
-    found = {}
+    varied_here = {}
     for service in services:
         other = by_name.get(service.service_name + suffix)
         if other is None:
@@ -115,12 +115,12 @@ def varied_words(services: Iterable[Service], splits: Iterable[SplitSchemas], va
         except InputError as error:
             raise InputError(f"{variant}: service {other.service_name!r} {error.reason}", "--variants") from None
         varied = words_of(other)
-        found[service.service_name] = ServiceWords(
+        varied_here[service.service_name] = ServiceWords(
             {old: varied.slots[new] for old, new in names.slots.items()},
             {old: varied.intents[new] for old, new in names.intents.items()},
             varied.domain,
         )
-    return found
+    return varied_here
 
 
 def services_of(splits: Mapping[str, SplitSchemas], split: str) -> list[Service]:
@@ -241,10 +241,10 @@ def _request(act: Act, words: ServiceWords) -> Iterator[str]:
 
 def _intent(act: Act, words: ServiceWords) -> Iterator[str]:
     lead = "Offer to" if act.act == "OFFER_INTENT" else "Request to"
-    asked = "Do you want to {}?" if act.act == "OFFER_INTENT" else "I want to {}."
+    sentence = "Do you want to {}?" if act.act == "OFFER_INTENT" else "I want to {}."
     for label in zip(*(_both(words.intent(value)) for value in act.values), strict=True):
         yield f"{lead} {listed(label)}"
-        yield asked.format(listed(label))
+        yield sentence.format(listed(label))
 
 
 def _both(words: Words) -> tuple[str, str]:
@@ -252,9 +252,9 @@ def _both(words: Words) -> tuple[str, str]:
 
 
 def _count(act: Act, words: ServiceWords) -> Iterator[str]:
-    said = listed(act.values)
-    yield f"There is {said} result." if said == "1" else f"There are {said} results."
-    yield f"The number of results is {said}."
+    count_text = listed(act.values)
+    yield f"There is {count_text} result." if count_text == "1" else f"There are {count_text} results."
+    yield f"The number of results is {count_text}."
 
 
 _MARKERS = {"intent": _intent, "count": _count}
@@ -286,10 +286,10 @@ def _paper_boolean(act: Act, words: ServiceWords) -> Iterator[str]:
     if "has" in parts or "have" in parts:
         yield f"Does {slot.name}" if act.is_true else f"Does not {slot.name}"
     elif "is" in parts:
-        said = slot.name if act.is_true else _IS.sub("is not", slot.name, count=1)
-        yield said
+        phrase = slot.name if act.is_true else _IS.sub("is not", slot.name, count=1)
+        yield phrase
         if words.domain:
-            yield f"{words.domain} {said}"
+            yield f"{words.domain} {phrase}"
     else:
         for lead in ("Has", "Have", "Is") if act.is_true else ("Has no", "Is not", "Does not"):
             yield f"{lead} {slot.name}"
@@ -427,9 +427,9 @@ def pools_of(dialogues: Iterable[Dialogue], services: Mapping[str, Service], kin
                 for action in _actions(frame):
                     kind = _kind(kinds, frame.service, action.act, action.slot)
                     if action.values and kind != "categorical":
-                        given = action.values if action.canonical_values is UNSET else action.canonical_values
+                        values = action.values if action.canonical_values is UNSET else action.canonical_values
                         pairs = (
-                            (value, form) for value, form in zip(action.values, given, strict=False) if form != _ANY
+                            (value, form) for value, form in zip(action.values, values, strict=False) if form != _ANY
                         )
                         pools.setdefault(pool_key(frame.service, action.slot, kind), set()).update(pairs)
     return {key: tuple(sorted(pairs)) for key, pairs in pools.items()}
@@ -460,11 +460,11 @@ def tampered(act: Act, pools: Pools, *drawn_by: str) -> Act | None:
     taken = {_plain(text) for text in (*act.values, *act.canonical)}
     chosen: list[tuple[str, str]] = []
     for i in range(len(act.values)):
-        one = _draw(pools.get(act.pool, ()), taken, stable_hash(*drawn_by, act.slot, str(i)))
-        if one is None:
+        drawn = _draw(pools.get(act.pool, ()), taken, stable_hash(*drawn_by, act.slot, str(i)))
+        if drawn is None:
             return None
-        chosen.append(one)
-        taken |= {_plain(form) for form in one}
+        chosen.append(drawn)
+        taken |= {_plain(form) for form in drawn}
     values, canonical = zip(*chosen, strict=True)
     return msgspec.structs.replace(act, values=values, canonical=canonical)
 
@@ -579,14 +579,14 @@ def read_predictions(
     """
     if predictions == REFERENCE:
         return {
-            name: {turn.place: Prediction(turn.dialogue_id, turn.turn, turn.utterance) for turn in of}
-            for name, of in turns.items()
+            name: {turn.place: Prediction(turn.dialogue_id, turn.turn, turn.utterance) for turn in utterances_here}
+            for name, utterances_here in turns.items()
         }
     if not is_there(predictions):
         raise InputError("there is no such file or folder", predictions, "--predictions")
     utterances: dict[str, dict[str, dict[int, str]]] = {name: {} for name in turns}
-    for name, of in turns.items():
-        for turn in of:
+    for name, utterances_here in turns.items():
+        for turn in utterances_here:
             utterances[name].setdefault(turn.dialogue_id, {})[turn.turn] = turn.utterance
     read = _read if as_path(predictions).is_dir() else _lines
     rows = sets.read_predictions(predictions, split, list(turns), read, (".json", ".jsonl"))
@@ -626,13 +626,13 @@ def _read(path: str) -> Iterator[tuple[str, Prediction]]:
 
 
 def _lines(path: str) -> Iterator[tuple[str, Prediction]]:
-    for number, one in read_lines(path, Prediction):
+    for number, prediction in read_lines(path, Prediction):
         where = f"line {number}"
-        if one.candidates is not None:
-            if not one.candidates:
+        if prediction.candidates is not None:
+            if not prediction.candidates:
                 raise InputError(
                     "the list of candidates is empty: leave out the field, or give candidates", path, where
                 )
-            if not all(math.isfinite(candidate.score) for candidate in one.candidates):
+            if not all(math.isfinite(candidate.score) for candidate in prediction.candidates):
                 raise InputError("a candidate's score is not a finite number", path, where)
-        yield where, one
+        yield where, prediction

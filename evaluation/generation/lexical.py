@@ -133,13 +133,13 @@ def normal_tokens(lower: str) -> list[str]:
 
     Numbers become digits without thousands separators, full hours lose their minutes.
     """
-    found = []
+    tokens = []
     for token in _TOKEN.findall(_THOUSANDS.sub("", lower)):
         token = token.removesuffix("'s")
         token = _NUMBERS.get(token, token)
         hour = _OCLOCK.match(token)
-        found.append(hour[1] if hour else token)
-    return found
+        tokens.append(hour[1] if hour else token)
+    return tokens
 
 
 @lru_cache(maxsize=1 << 14)
@@ -258,22 +258,22 @@ def _judged(premise: str, hypothesis: str) -> Judgement:
     context, _, utterance = premise.rpartition(JOINT)
     if not utterance.strip():
         return _NEUTRAL
-    claim, said = parse_claim(hypothesis), _said(utterance)
+    claim, utterance_words = parse_claim(hypothesis), _said(utterance)
     if claim.form == "phrase":
-        return _entailed(0.5) if CUES[claim.act].search(said.lower) else _NEUTRAL
+        return _entailed(0.5) if CUES[claim.act].search(utterance_words.lower) else _NEUTRAL
     if claim.form == "boolean":
-        return _boolean(claim, said, context)
+        return _boolean(claim, utterance_words, context)
     if claim.form in ("value", "count"):
-        return _value(claim, said)
+        return _value(claim, utterance_words)
     if claim.form == "request":
-        return _requested(claim, said)
+        return _requested(claim, utterance_words)
     if claim.form == "offer":
-        offered = QUESTION.search(said.lower) and claim.asked <= said.words
-        return _entailed(_share(claim.topic, said.stems)) if offered else _NEUTRAL
+        offered = QUESTION.search(utterance_words.lower) and claim.asked <= utterance_words.words
+        return _entailed(_share(claim.topic, utterance_words.stems)) if offered else _NEUTRAL
     if claim.form == "outcome":
         cue = CUES["NOTIFY_SUCCESS" if claim.positive else "NOTIFY_FAILURE"]
-        return _entailed(_share(claim.topic, said.stems)) if cue.search(said.lower) else _NEUTRAL
-    share = _share(claim.topic, said.stems)
+        return _entailed(_share(claim.topic, utterance_words.stems)) if cue.search(utterance_words.lower) else _NEUTRAL
+    share = _share(claim.topic, utterance_words.stems)
     return _entailed(share) if share >= 0.75 else _NEUTRAL
 
 

@@ -290,7 +290,7 @@ def breakdown(acts: Iterable[ScoredAct], key: Callable[[ScoredAct], str]) -> dic
             "acts": len(group),
             **{outcome: outcomes[outcome] for outcome in get_args(Outcome)},
             "coverage": ratio(sum(act.valid for act in group), len(group)),
-            **{metric: mean(of[metric] for of in values) for metric in ACT_METRICS},
+            **{metric: mean(metrics[metric] for metrics in values) for metric in ACT_METRICS},
         }
     return details
 
@@ -324,7 +324,11 @@ def details_of(sets: Mapping[str, ScoredSet], **options: object) -> Details:
         # The original has checks in the words of each schema, and other sets in their own words; variants have the same
         # acts.
         schemas = one.checks if name in ("", ORIGINAL) else {name: one.checks[ORIGINAL]}
-        checks |= {schema: tampered_f1(of) for schema, of in schemas.items() if schema not in checks}
+        checks |= {
+            schema: tampered_f1(examples_of_schema)
+            for schema, examples_of_schema in schemas.items()
+            if schema not in checks
+        }
     by_set = {
         name: {"turns": len(one.turns), "coverage": coverage(one.turns), "agreement": agreement(one.turns)}
         for name, one in sets.items()
@@ -408,8 +412,8 @@ def read_metrics(names: Sequence[str], taken: Container[str]) -> dict[str, Chose
       InputError: a metric is not installed, cannot be constructed, is repeated, or has a taken name.
     """
     metrics: dict[str, ChosenMetric] = {}
-    for given in names:
-        chosen = plugins.choose(plugins.METRICS, given, FLAG)
+    for name_here in names:
+        chosen = plugins.choose(plugins.METRICS, name_here, FLAG)
         name = chosen.plugin.name
         if name in metrics:
             raise InputError(f"{name!r} appears twice", FLAG)

@@ -251,14 +251,14 @@ class Nli:
         transformers_logging.disable_progress_bar()
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True, truncation_side="left")
-            model, told = AutoModelForSequenceClassification.from_pretrained(
+            model, info = AutoModelForSequenceClassification.from_pretrained(
                 self.folder, local_files_only=True, output_loading_info=True
             )
         except Exception as error:  # the library raises a dozen kinds of errors
-            said = " ".join(str(error).split())[:300]
-            raise InputError(f"the model cannot be loaded ({type(error).__name__}): {said}", self.folder) from None
-        if told["missing_keys"]:  # which would be filled with noise
-            raise InputError(f"its file lacks weights, such as {sorted(told['missing_keys'])[0]}", self.folder)
+            message = " ".join(str(error).split())[:300]
+            raise InputError(f"the model cannot be loaded ({type(error).__name__}): {message}", self.folder) from None
+        if info["missing_keys"]:  # which would be filled with noise
+            raise InputError(f"its file lacks weights, such as {sorted(info['missing_keys'])[0]}", self.folder)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return tokenizer, model.float().eval().to(device)
 
@@ -270,25 +270,25 @@ def inspect(folder: str) -> tuple[int, int, int]:
       InputError: there is no such folder (the name of a model on a hub is none), or it lacks a classifier, weights or
         the three labels.
     """
-    found = checkpoints.opened(folder, _FLAG)
-    if not any(head.endswith(_HEAD) for head in found.heads):
-        what = found.heads[0] if found.heads else f"model of type {found.config.get('model_type')!r}"
-        raise found.refused(f"contains a {what}: expected a classifier of text pairs (...{_HEAD})")
-    checkpoints.check_weights(found)
-    checkpoints.check_tokenizer(found)
-    return _positions(found)
+    checkpoint = checkpoints.opened(folder, _FLAG)
+    if not any(head.endswith(_HEAD) for head in checkpoint.heads):
+        kind = checkpoint.heads[0] if checkpoint.heads else f"model of type {checkpoint.config.get('model_type')!r}"
+        raise checkpoint.refused(f"contains a {kind}: expected a classifier of text pairs (...{_HEAD})")
+    checkpoints.check_weights(checkpoint)
+    checkpoints.check_tokenizer(checkpoint)
+    return _positions(checkpoint)
 
 
 def _positions(checkpoint: checkpoints.Checkpoint) -> tuple[int, int, int]:
     labels = checkpoint.config.get("id2label")
-    given = labels if isinstance(labels, dict) else {}
-    found = {str(label).lower(): str(key) for key, label in given.items()}
-    if sorted(found) != sorted(LABELS) or sorted(found.values()) != ["0", "1", "2"]:
-        there = ", ".join(str(label) for label in given.values()) or "none"
+    label_map = labels if isinstance(labels, dict) else {}
+    by_label = {str(label).lower(): str(key) for key, label in label_map.items()}
+    if sorted(by_label) != sorted(LABELS) or sorted(by_label.values()) != ["0", "1", "2"]:
+        known_labels = ", ".join(str(label) for label in label_map.values()) or "none"
         wanted = ", ".join(LABELS)
-        reason = f"its labels are {there}: id2label in config.json must map the outputs to {wanted}"
+        reason = f"its labels are {known_labels}: id2label in config.json must map the outputs to {wanted}"
         raise checkpoint.refused(reason)
-    entailment, neutral, contradiction = (int(found[label]) for label in LABELS)
+    entailment, neutral, contradiction = (int(by_label[label]) for label in LABELS)
     return entailment, neutral, contradiction
 
 
@@ -354,13 +354,13 @@ def first_entailing(
       For each question the premise, or None if neither entails a hypothesis; and the judgements by the utterance alone.
     """
     alone = ask(((premises[0][1], hypotheses) for premises, hypotheses in questions), scorer)
-    found: list[Premise | None] = ["utterance" if any_entailed(judged) else None for judged in alone]
-    left = [i for i, (premises, _) in enumerate(questions) if found[i] is None and len(premises) > 1]
+    premises_here: list[Premise | None] = ["utterance" if any_entailed(judged) else None for judged in alone]
+    left = [i for i, (premises, _) in enumerate(questions) if premises_here[i] is None and len(premises) > 1]
     augmented = ask(((questions[i][0][1][1], questions[i][1]) for i in left), scorer)
     for i, judged in zip(left, augmented, strict=True):
         if any_entailed(judged):
-            found[i] = "augmented"
-    return list(zip(found, alone, strict=True))
+            premises_here[i] = "augmented"
+    return list(zip(premises_here, alone, strict=True))
 
 
 def validate(questions: Sequence[tuple[Premises, Sequence[str], Sequence[str]]], scorer: Scorer) -> list[Validated]:
@@ -374,11 +374,11 @@ def validate(questions: Sequence[tuple[Premises, Sequence[str], Sequence[str]]],
         with tampered values; the latter are empty if it has no value or is not validated.
       scorer: the judge of entailment.
     """
-    found = first_entailing([(premises, candidates) for premises, candidates, _ in questions], scorer)
+    premises_found = first_entailing([(premises, candidates) for premises, candidates, _ in questions], scorer)
     with_negatives = [(premises, negatives) for premises, _, negatives in questions if negatives]
     tampered_entailed = iter(first_entailing(with_negatives, scorer))
     validated = []
-    for (_, candidates, negatives), (premise, alone) in zip(questions, found, strict=True):
+    for (_, candidates, negatives), (premise, alone) in zip(questions, premises_found, strict=True):
         is_entailed = next(tampered_entailed)[0] is not None if negatives else None
         validated.append(Validated(candidates[best_of(alone)], premise, is_entailed))
     return validated
@@ -437,10 +437,10 @@ def check_references(
     """Validates each act's sentences, built by some rules with the words of a schema."""
     questions = []
     for act in acts:
-        of = words[act.act.service]
-        negatives = references(act.tampered, of, rules) if act.tampered is not None else ()
-        premises = premises_of(act.act, act.turn.previous, of, scorer.joint, act.turn.utterance)
-        questions.append((premises, references(act.act, of, rules), negatives))
+        words_of_service = words[act.act.service]
+        negatives = references(act.tampered, words_of_service, rules) if act.tampered is not None else ()
+        premises = premises_of(act.act, act.turn.previous, words_of_service, scorer.joint, act.turn.utterance)
+        questions.append((premises, references(act.act, words_of_service, rules), negatives))
     return validate(questions, scorer)
 
 
@@ -454,14 +454,14 @@ def score(
 ) -> list[ScoredAct]:
     """Judges whether utterances are faithful to each act, by its reference sentence; also for invalid acts."""
     questions = []
-    for one, checked in zip(acts, validated, strict=True):
-        place, of = one.turn.place, words[one.act.service]
-        premises = premises_of(one.act, one.turn.previous, of, scorer.joint, utterances[place])
+    for act, checked in zip(acts, validated, strict=True):
+        place, words_of_service = act.turn.place, words[act.act.service]
+        premises = premises_of(act.act, act.turn.previous, words_of_service, scorer.joint, utterances[place])
         questions.append((premises, (checked.reference,)))
     judged = first_entailing(questions, scorer)
     return [
-        ScoredAct(one.turn, one.act, one.tampered is not None, checked.valid or not validation, checked, premise)
-        for one, checked, (premise, _) in zip(acts, validated, judged, strict=True)
+        ScoredAct(act.turn, act.act, act.tampered is not None, checked.valid or not validation, checked, premise)
+        for act, checked, (premise, _) in zip(acts, validated, judged, strict=True)
     ]
 
 
@@ -482,19 +482,19 @@ def rank(
         place: prediction.candidates or (Candidate(prediction.utterance, 0.0),)
         for place, prediction in predictions.items()
     }
-    asked = [
+    questions_here = [
         (act, i, candidate)
         for act in acts
         for i, candidate in enumerate(candidates[act.turn.place])
         if len(candidates[act.turn.place]) > 1
     ]
     questions = (
-        (line_of(candidate.utterance), references(one.act, words[one.act.service], rules))
-        for one, _, candidate in asked
+        (line_of(candidate.utterance), references(act.act, words[act.act.service], rules))
+        for act, _, candidate in questions_here
     )
     points: Counter[tuple[Place, int]] = Counter()
-    for (one, i, _), judged in zip(asked, ask(questions, scorer), strict=True):
-        points[one.turn.place, i] += any_entailed(judged)
+    for (act_here, i, _), judged in zip(questions_here, ask(questions, scorer), strict=True):
+        points[act_here.turn.place, i] += any_entailed(judged)
 
     def best(place: Place) -> Candidate:
         ranked = enumerate(candidates[place])
@@ -562,9 +562,9 @@ def evaluate(
     checks = {}
     for name, words in corpus.words.items():
         if name == ORIGINAL and (validation or len(corpus.words) == 1):
-            found = validated
+            outcome = validated
         else:
             stage(name)
-            found = check_references(with_tampered, words, rules, scorer)
-        checks[name] = list(zip(with_tampered, found, strict=True))
+            outcome = check_references(with_tampered, words, rules, scorer)
+        checks[name] = list(zip(with_tampered, outcome, strict=True))
     return Scores(utterances, scored, ranked, checks)

@@ -185,7 +185,9 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
                 corpus = read_corpus(root.path, split)
                 seen = original.seen if corpus.seen is None else corpus.seen  # it has the original's services
                 corpora[root.name] = msgspec.structs.replace(corpus, seen=seen)
-        predictions = read_predictions(self.predictions, split, {name: of.turns for name, of in corpora.items()})
+        predictions = read_predictions(
+            self.predictions, split, {name: corpus_here.turns for name, corpus_here in corpora.items()}
+        )
         named = len(corpora) > 1
         sets = {name if named else "": SetInputs(corpora[name], predictions[name]) for name in corpora}
         return Inputs(sets, scorer, metrics)
@@ -211,11 +213,13 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
     def score(self, inputs: Inputs, stage: Stage) -> Result:
         """Computes SGSAcc, slot error rate and BLEU."""
         scorer, sets = inputs.scorer, {}
-        for name, one in inputs.sets.items():
+        for name, set_input in inputs.sets.items():
             if name:
                 stage(name)
-            scores = evaluate(one.corpus, one.predictions, scorer, self.seed, self.validation, self.rules, stage)
-            sets[name] = measures.scored_set(one.corpus, scores, inputs.metrics)
+            scores = evaluate(
+                set_input.corpus, set_input.predictions, scorer, self.seed, self.validation, self.rules, stage
+            )
+            sets[name] = measures.scored_set(set_input.corpus, scores, inputs.metrics)
         metrics = measures.metrics_of(sets)
         names = {"name": scorer.name, "model": scorer.model, **getattr(scorer.scorer, "about", {})}
         details = measures.details_of(sets, scorer=names, rules=self.rules, validation=self.validation)
@@ -253,11 +257,11 @@ def rows_of(sets: Mapping[str, ScoredSet], plugins: Sequence[str]) -> bytes:
         for name, numbers in values.items():
             numbers.append(row_values.get(name))
 
-    for name, one in sets.items():
-        is_seen = measures.seen_by(one.corpus.seen, domain_of)
-        for turn in one.turns:
-            key = (name or one.corpus.name, *turn.turn.place)
-            of_plugins = {plugin: by_place[turn.turn.place] for plugin, by_place in one.plugins[0].items()}
+    for name, set_input in sets.items():
+        is_seen = measures.seen_by(set_input.corpus.seen, domain_of)
+        for turn in set_input.turns:
+            key = (name or set_input.corpus.name, *turn.turn.place)
+            of_plugins = {plugin: by_place[turn.turn.place] for plugin, by_place in set_input.plugins[0].items()}
             seen = is_seen(turn)
             group = None if seen is None else "seen" if seen else "unseen"
             add(key, {**_turn_texts(turn), "seen": group}, {**turn.values(), **of_plugins})
@@ -372,8 +376,8 @@ def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str
 def _worst(sets: Mapping[str, ScoredSet]) -> list[Section]:
     """Lists the turns with the most unfaithful acts, then those that miss the most values."""
     wrong: list[tuple[int, int, str, ScoredTurn]] = []
-    for name, one in sets.items():
-        for scored in one.turns:
+    for name, set_input in sets.items():
+        for scored in set_input.turns:
             n_unfaithful = sum(act.outcome == "unfaithful" for act in scored.acts)
             n_missing = len(missing_values(scored.turn.acts, scored.utterance))
             if n_unfaithful or n_missing:

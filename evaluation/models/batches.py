@@ -34,9 +34,9 @@ def laid_out(
       InputError: a version has another number of examples than the first.
     """
     firsts = [list(encode(number, versions[0])) for number, versions in enumerate(drawn)]
-    found = [example for examples in firsts for example in examples]
+    examples_here = [example for examples in firsts for example in examples]
     most = max((len(versions) for versions in drawn), default=1)
-    table = torch.arange(len(found))[:, None].repeat(1, most)
+    table = torch.arange(len(examples_here))[:, None].repeat(1, most)
     start = 0
     for number, (versions, first) in enumerate(zip(drawn, firsts, strict=True)):
         for column, rows in enumerate(versions[1:], 1):
@@ -47,10 +47,12 @@ def laid_out(
                     f"a perturbed dialogue has {counts}: a perturbation must not change the number of turns",
                     "--perturb",
                 )
-            table[start : start + len(first), column] = torch.arange(len(found), len(found) + len(examples))
-            found += examples
+            table[start : start + len(first), column] = torch.arange(
+                len(examples_here), len(examples_here) + len(examples)
+            )
+            examples_here += examples
         start += len(first)
-    return found, table
+    return examples_here, table
 
 
 def of_parts(table: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -148,13 +150,13 @@ def settled(batches: Iterable[Sequence[int]], decide: Decide[Decision]) -> list[
       batches: numbers of rows; together all of them.
       decide: computes a batch.
     """
-    found: dict[int, Decision] = {}
+    decisions: dict[int, Decision] = {}
     for numbers in batches:
         for number, (decision, margin) in zip(numbers, decide(numbers), strict=True):
             if len(numbers) > 1 and not margin >= DOUBT:
                 ((decision, _),) = decide([number])
-            found[number] = decision
-    return [found[number] for number in sorted(found)]
+            decisions[number] = decision
+    return [decisions[number] for number in sorted(decisions)]
 
 
 History = tuple[tuple[str, str], ...]  # (speaker, utterance) of each turn

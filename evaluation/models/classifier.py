@@ -97,21 +97,21 @@ def _check_both(turns: Sequence[Turn], path: str, flag: str) -> None:
 
 def input_files(flag: str, paths: Sequence[str], split: str) -> list[tuple[str, str]]:
     """Lists (flag, path) of all files that are read for paths, in order."""
-    found = []
+    names = []
     for path in paths:
         if as_path(path).is_file():
-            found.append((flag, path))
+            names.append((flag, path))
         elif is_of_ood(path):
             sets = sorted(folder / "turns" for folder in as_path(path).iterdir() if (folder / "turns").is_dir())
             named = [file for folder in sets for file in sorted((folder / split).glob("*.parquet"))]
             plain = [file for folder in sets for file in sorted(folder.glob("*.parquet"))]
-            found += [(flag, str(file)) for file in named or plain]
+            names += [(flag, str(file)) for file in named or plain]
         else:
-            found += [
+            names += [
                 (flag, file_path)
                 for file_path in sorted(file.path for file in corpora.read_corpus(path, [split]).files)
             ]
-    return found
+    return names
 
 
 _WORDS = re.compile(r"\w+|[^\w\s]")
@@ -151,8 +151,8 @@ class Hashed:
         for text in texts:
             words = words_of(text)
             long += len(words) > self.length
-            found = dict.fromkeys(grams_of(words[-self.length :]))
-            rows.append([1 + zlib.crc32(gram.encode("utf-8", "surrogatepass")) % self.buckets for gram in found])
+            features = dict.fromkeys(grams_of(words[-self.length :]))
+            rows.append([1 + zlib.crc32(gram.encode("utf-8", "surrogatepass")) % self.buckets for gram in features])
         return rows, long
 
 
@@ -164,7 +164,7 @@ def words_of(text: str) -> list[str]:
 def grams_of(words: Sequence[str]) -> Iterator[str]:
     """Yields the words, pairs of adjacent words, and the character n-grams of each word with boundary marks."""
     yield from words
-    yield from (f"{one} {other}" for one, other in pairwise(words))
+    yield from (f"{word_here} {other}" for word_here, other in pairwise(words))
     for word in words:
         marked = f"<{word}>"
         for n in GRAMS:
@@ -269,15 +269,15 @@ class Classifier:
         different = list(dict.fromkeys(texts))
         encoded, long = self.encoder.encode(different)
         rows = Rows(encoded, self.device)
-        found: dict[str, Answer] = {}
+        answers: dict[str, Answer] = {}
         with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
             for ids in by_length(rows.lengths.tolist(), self.batch):
                 logits = self.module(*rows.padded(torch.tensor(ids), self.encoder.pad)).cpu()
                 best = logits.round(decimals=DIGITS).argmax(1).tolist()
                 scores = foreign(logits, self.labels, self.score).tolist()
                 for i, label, score in zip(ids, best, scores, strict=True):
-                    found[different[i]] = Answer(self.labels[label], round(score, DIGITS) + 0.0)
-        return [found[text] for text in texts], long
+                    answers[different[i]] = Answer(self.labels[label], round(score, DIGITS) + 0.0)
+        return [answers[text] for text in texts], long
 
 
 def foreign(logits: Tensor, labels: Sequence[str], score: str) -> Tensor:

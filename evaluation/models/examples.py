@@ -79,16 +79,16 @@ def perturbations_of(names: str, seed: str) -> list[Perturbation]:
     perturbations = []
     for name in listed(names):
         try:
-            one = perturbation_of(name, {"seed": seed}, as_flags=True)
+            perturbation = perturbation_of(name, {"seed": seed}, as_flags=True)
         except InputError as error:
             raise InputError(error.reason if name in error.reason else f"{name}: {error.reason}", "--perturb") from None
-        needs = "the whole corpus" if one.needs_analysis() or one.needs_corpus() else ""
-        if len(one.sets) > 1:
-            needs = needs or f"a choice of its {len(one.sets)} sets"
+        needs = "the whole corpus" if perturbation.needs_analysis() or perturbation.needs_corpus() else ""
+        if len(perturbation.sets) > 1:
+            needs = needs or f"a choice of its {len(perturbation.sets)} sets"
         if needs:
             advice = f"make a set with 'parapet perturb {name}', and add it to --train"
             raise InputError(f"{name} requires {needs} and cannot run in the training loop: {advice}", "--perturb")
-        perturbations.append(one)
+        perturbations.append(perturbation)
     return perturbations
 
 
@@ -152,7 +152,7 @@ class Versions(Generic[Row]):
         """Draws the versions of each dialogue in an epoch, from 1; unperturbed dialogues keep their ``rows``."""
         seeds = [f"{self.seed}/{epoch}/{number}" for number in range(self.count)]
         kinds = [perturbations_of(self.names, seed) for seed in seeds]
-        return [self._versions(number, one, epoch, kinds) for number, one in enumerate(self.dialogues)]
+        return [self._versions(number, dialogue, epoch, kinds) for number, dialogue in enumerate(self.dialogues)]
 
     def _versions(
         self, number: int, one: Readable[Row], epoch: int, kinds: Sequence[Sequence[Perturbation]]
@@ -162,7 +162,7 @@ class Versions(Generic[Row]):
             return [one.rows]
         first = drawn.randrange(len(kinds[0]))
         # Versions use the kinds in turn, so that few have the same kind.
-        return [self._version(one, of[(first + i) % len(of)]) for i, of in enumerate(kinds)]
+        return [self._version(one, kind[(first + i) % len(kind)]) for i, kind in enumerate(kinds)]
 
     def _version(self, one: Readable[Row], perturbation: Perturbation) -> list[Row]:
         """Makes the examples of a version; those of the original if it cannot be perturbed."""
@@ -178,6 +178,6 @@ class Versions(Generic[Row]):
             return one.rows
         rows = one.read(result.raw) if result.raw != raw else one.rows
         if len(rows) != len(one.rows):
-            what = f"{perturbation.name} made {len(rows)} examples from a dialogue that has {len(one.rows)}"
-            raise InputError(f"{what}: it must not change the number of turns and frames", "--perturb")
+            problem = f"{perturbation.name} made {len(rows)} examples from a dialogue that has {len(one.rows)}"
+            raise InputError(f"{problem}: it must not change the number of turns and frames", "--perturb")
         return rows

@@ -130,9 +130,9 @@ class Predict(beam.PTransform):
             | "Gather" >> beam.GroupByKey()
             | "Write" >> beam.Map(write, job.output)
         )
-        asked = chunks | "Asked" >> beam.FlatMap(lambda chunk: job.asked(chunk).items())
+        questions = chunks | "Asked" >> beam.FlatMap(lambda chunk: job.asked(chunk).items())
         answered = answers | "Answered" >> beam.FlatMap(lambda answer: answer.counts.items())
-        return written, (asked, answered) | "Counts" >> beam.Flatten()
+        return written, (questions, answered) | "Counts" >> beam.Flatten()
 
 
 def _chunks(file: File, job: Job[File, Chunk, Any]) -> Iterator[Chunk]:
@@ -230,6 +230,6 @@ class DialoguesJob(Job[DialogueFile, Dialogues, Model], frozen=True, kw_only=Tru
         Raises:
           InputError: the file cannot be read.
         """
-        found = parse_dialogues(read_input(file.path, MAX_DIALOGUE_FILE), file.path)
-        for first in range(0, max(len(found), 1), self.chunk_size):
-            yield Dialogues(file, first // self.chunk_size, tuple(found[first : first + self.chunk_size]))
+        dialogues = parse_dialogues(read_input(file.path, MAX_DIALOGUE_FILE), file.path)
+        for first in range(0, max(len(dialogues), 1), self.chunk_size):
+            yield Dialogues(file, first // self.chunk_size, tuple(dialogues[first : first + self.chunk_size]))

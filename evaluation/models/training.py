@@ -116,10 +116,10 @@ def worst(learner: Learner, batch: Tensor) -> Tensor:
     with torch.no_grad():
         losses = learner.example_losses(numbers).float().cpu()
     learner.module.train()
-    found = torch.zeros(versions.shape)
-    there = torch.isin(versions, numbers)
-    found[there] = losses[torch.searchsorted(numbers, versions[there])]
-    return versions.gather(1, found.argmax(1, keepdim=True)).squeeze(1)
+    worst_versions = torch.zeros(versions.shape)
+    is_chosen = torch.isin(versions, numbers)
+    worst_versions[is_chosen] = losses[torch.searchsorted(numbers, versions[is_chosen])]
+    return versions.gather(1, worst_versions.argmax(1, keepdim=True)).squeeze(1)
 
 
 # Perturbed embeddings.
@@ -209,8 +209,10 @@ def regularised(learner: Learner, batch: Tensor, weight: float, epsilon: float) 
             loss, clean = learner.outcome(batch)
         clean, seen = [logits.detach() for logits in clean], shift.seen
         shift.added = {
-            number: along(torch.randn(given.shape, generator=drawn).to(given), given, START * epsilon).requires_grad_()
-            for number, given in seen.items()
+            number: along(
+                torch.randn(gradient.shape, generator=drawn).to(gradient), gradient, START * epsilon
+            ).requires_grad_()
+            for number, gradient in seen.items()
         }
         reset()
         with shift.hooked():
@@ -523,7 +525,7 @@ def train_batches(
     learner.module.train()
     trained = [parameter for parameter in learner.module.parameters() if parameter.requires_grad]
     full = [float(group.setdefault("initial_lr", group["lr"])) for group in learner.optimiser.param_groups]
-    found = torch.zeros(len(batches), dtype=torch.float64, device=device)
+    losses_here = torch.zeros(len(batches), dtype=torch.float64, device=device)
     norm = config.clipped_norm
     lengths = []
     for number, batch in enumerate(tracked(batches, "steps", STAGE)):
@@ -538,9 +540,9 @@ def train_batches(
             if norm:
                 nn.utils.clip_grad_norm_(trained, norm)
             learner.optimiser.step()
-        found[number] = loss.detach()  # read at the end, since each reading waits for the GPU
+        losses_here[number] = loss.detach()  # read at the end, since each reading waits for the GPU
         lengths.append(len(batch))
-    losses, sizes = found.cpu(), torch.tensor(lengths, dtype=torch.float64)
+    losses, sizes = losses_here.cpu(), torch.tensor(lengths, dtype=torch.float64)
     mean = float((losses * sizes).sum() / sizes.sum())
     if not math.isfinite(mean):
         raise InputError(f"the loss is not a finite number in epoch {position.epoch}: lower it", "--learning_rate")

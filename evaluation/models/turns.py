@@ -57,7 +57,7 @@ def read_labelled(paths: Sequence[str], split: str, task: str) -> list[Turn]:
     Raises:
       InputError: a path cannot be read, or has no label of this task.
     """
-    found = []
+    turns_here = []
     for path in paths:
         all_turns = list(read_turns(path, split, task))
         turns = [turn for turn in all_turns if turn.label]
@@ -65,8 +65,8 @@ def read_labelled(paths: Sequence[str], split: str, task: str) -> list[Turn]:
             raise InputError(f"no user turn has a label for --task {task}", path)
         if len(turns) < len(all_turns):
             logging.warning("%s: %s turns without a label are left out", path, f"{len(all_turns) - len(turns):,}")
-        found += turns
-    return found
+        turns_here += turns
+    return turns_here
 
 
 def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
@@ -97,7 +97,7 @@ def turn_of(key: Key, ood: bool, utterance: str) -> Turn:
 
 def turns_of_lines(path: str, task: str) -> list[Turn]:
     """Reads the rows of a file. Raises InputError for a row without an utterance, or with a label of another task."""
-    found = []
+    turns = []
     for key, (number, row) in read_keyed(path, Row).items():
         label = IN_DOMAIN if task == OOD and row.label == "in" else row.label
         if task == OOD and label not in ("", OOD, IN_DOMAIN):
@@ -106,8 +106,8 @@ def turns_of_lines(path: str, task: str) -> list[Turn]:
             )
         if label and not label.strip():
             raise InputError("the label is empty", path, f"line {number}")
-        found.append(Turn(key, row.utterance, label))
-    return found
+        turns.append(Turn(key, row.utterance, label))
+    return turns
 
 
 def turns_of_corpus(path: str, name: str, renamed: Renamed, task: str) -> Iterator[Turn]:
@@ -184,15 +184,17 @@ def find(given: Sources, task: str) -> Reference:
     sources = [tuple((member.set, member.reference) for member in job.members) for job in plan.jobs]
     services = plan.sets[ORIGINAL].services
     renamed = {
-        name: renamed_intents(name, one.services, services) for name, one in plan.sets.items() if one.kind == "variant"
+        name: renamed_intents(name, set_plan.services, services)
+        for name, set_plan in plan.sets.items()
+        if set_plan.kind == "variant"
     }
     return Reference(sources, given.split, renamed, plan.remarks)
 
 
 def turns_of(reference: Reference, number: int, task: str) -> Iterator[Turn]:
     """Yields the turns of a file in all its sets, by dialogue and turn. Raises InputError if it cannot be read."""
-    found = [turn for name, path in reference.sources[number] for turn in _read(reference, name, path, task)]
-    yield from sorted(found, key=lambda turn: (turn.key[1], turn.key[2], turn.key[0]))
+    turns = [turn for name, path in reference.sources[number] for turn in _read(reference, name, path, task)]
+    yield from sorted(turns, key=lambda turn: (turn.key[1], turn.key[2], turn.key[0]))
 
 
 def _read(reference: Reference, name: str, path: str, task: str) -> Iterator[Turn]:

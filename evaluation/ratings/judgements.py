@@ -164,7 +164,7 @@ class Answers(msgspec.Struct, Generic[Item], frozen=True):
             "workers": len(workers),
             "assignments": self.assignments,
             "answers": dict(sorted(Counter(rating.disposition for rating in self.ratings).items())),
-            "reasons": {disposition: dict(sorted(of.items())) for disposition, of in sorted(reasons.items())},
+            "reasons": {disposition: dict(sorted(counts.items())) for disposition, counts in sorted(reasons.items())},
             "dead_letters": len(self.dead),
         }
 
@@ -292,11 +292,11 @@ def _reason_of_answer(rating: Rating) -> str:
 
 def _same_everywhere(ratings: Iterable[Rating]) -> set[str]:
     """Returns the hashes of workers who gave the same answer to all of at least ``SAME_FROM`` utterances."""
-    given: dict[str, list[str]] = defaultdict(list)
+    answers: dict[str, list[str]] = defaultdict(list)
     for rating in ratings:
         if rating.of.question in DECISIVE.values() and rating.text in (YES, NO):
-            given[rating.assignment.worker_hash].append(rating.text)
-    return {worker for worker, texts in given.items() if worker and len(texts) >= SAME_FROM and len(set(texts)) == 1}
+            answers[rating.assignment.worker_hash].append(rating.text)
+    return {worker for worker, texts in answers.items() if worker and len(texts) >= SAME_FROM and len(set(texts)) == 1}
 
 
 def _keep_first(ratings: Iterable[Rating], raters: int) -> None:
@@ -388,7 +388,7 @@ def summed_up(
     raters = judged[0].raters
     complete = [judgement for judgement in judged if len(judgement.votes[question]) == raters > 1]
     counts = [judgement.counts(question) for judgement in complete]
-    alike = [sum(n * (n - 1) for n in of) / (raters * (raters - 1)) for of in counts]
+    alike = [sum(n * (n - 1) for n in counts_of_item) / (raters * (raters - 1)) for counts_of_item in counts]
     kappa = fleiss_kappa(counts)
     drawn = {
         dialogue: weights(seed, dialogue, REPLICATES)

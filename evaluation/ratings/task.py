@@ -155,9 +155,9 @@ def report(judged: Sequence[Judged], metrics: Metrics, details: Details) -> Repo
             title="What the metric and the majority say",
             columns=["sample", "metric", "majority: faithful", "unfaithful", "none"],
             rows=[
-                [LABELS[name], metric, *(f"{of.get(word, 0):,}" for word in ("faithful", "unfaithful", "none"))]
+                [LABELS[name], metric, *(f"{counts.get(word, 0):,}" for word in ("faithful", "unfaithful", "none"))]
                 for name in (VALIDATED, INVALID) if name in details.groups
-                for metric, of in details.groups[name].confusion.items()
+                for metric, counts in details.groups[name].confusion.items()
             ],
             text_columns=2,
             numbers_in="details.json",

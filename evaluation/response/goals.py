@@ -56,8 +56,8 @@ class Knowledge:
         """Returns the entities that satisfy constraints, in a fixed order."""
         key = service, tuple(sorted((slot, tuple(values)) for slot, values in constraints.items()))
         if key not in self._found:
-            of = self.entities.get(service, [])
-            self._found[key] = [entity for entity in of if satisfies(entity, constraints)]
+            entities = self.entities.get(service, [])
+            self._found[key] = [entity for entity in entities if satisfies(entity, constraints)]
         return self._found[key]
 
     def ways(self, service: str, slot: str, value: str) -> list[str]:
@@ -66,10 +66,10 @@ class Knowledge:
 
     def meant(self, service: str, slot: str, values: Iterable[str]) -> tuple[str, ...]:
         """Returns values from a dialogue, and all values with the same spelling in dialogues."""
-        found = dict.fromkeys(values)
-        for value in list(found):
-            found |= dict.fromkeys(sorted(self._meant.get((service, slot, value.casefold()), ())))
-        return tuple(found)
+        meanings = dict.fromkeys(values)
+        for value in list(meanings):
+            meanings |= dict.fromkeys(sorted(self._meant.get((service, slot, value.casefold()), ())))
+        return tuple(meanings)
 
 
 def satisfies(entity: Entity, constraints: Constraints) -> bool:
@@ -414,8 +414,8 @@ def naming_slots(
     Of the slots in every ``OFFER`` after such a search, these are the ones whose name contains ``name`` or ``title``;
     otherwise those that are not parameters of the search (a departure time, a price); otherwise all.
     """
-    found: dict[tuple[str, str], set[str]] = {}
-    asked: dict[tuple[str, str], set[str]] = defaultdict(set)
+    slots_here: dict[tuple[str, str], set[str]] = {}
+    offered_here: dict[tuple[str, str], set[str]] = defaultdict(set)
     for dialogue in dialogues:
         method: dict[str, str] = {}
         calls = {(t, frame.service): frame for t, frame in _searches(dialogue, services)}
@@ -424,15 +424,15 @@ def naming_slots(
                 if call := calls.get((t, frame.service)):
                     assert call.service_call
                     method[frame.service] = call.service_call.method
-                    asked[frame.service, method[frame.service]] |= call.service_call.parameters.keys()
+                    offered_here[frame.service, method[frame.service]] |= call.service_call.parameters.keys()
                 offered = {action.slot for action in frame.actions or () if action.act == "OFFER"}
                 if turn.speaker == "SYSTEM" and offered and frame.service in method:
                     key = frame.service, method[frame.service]
-                    found[key] = found[key] & offered if key in found else offered
+                    slots_here[key] = slots_here[key] & offered if key in slots_here else offered
     chosen = {}
-    for key, slots in found.items():
+    for key, slots in slots_here.items():
         named = {slot for slot in slots if _NAMES & set(slot.lower().split("_"))}
-        chosen[key] = tuple(sorted(named or slots - asked[key] or slots))
+        chosen[key] = tuple(sorted(named or slots - offered_here[key] or slots))
     return chosen
 
 

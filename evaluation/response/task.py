@@ -102,8 +102,11 @@ class SetScores(msgspec.Struct, frozen=True):
 
 def scores_of(rows: DialogueSums, bleu: Bleu) -> SetScores:
     """Computes the metrics of a set and of its domains from the sums of :func:`dialogue_sums`."""
-    drawn = {domain: _replicates(of, bleu) for domain, of in rows.items()}
-    scores = {domain: _scores(metrics_of(of.values(), bleu), drawn[domain], of) for domain, of in rows.items()}
+    drawn = {domain: _replicates(scores_here, bleu) for domain, scores_here in rows.items()}
+    scores = {
+        domain: _scores(metrics_of(scores_here.values(), bleu), drawn[domain], scores_here)
+        for domain, scores_here in rows.items()
+    }
     domains = {domain: scores[domain] for domain in sorted(scores) if domain}
     return SetScores(
         scores[""] if scores else Scores(None, None, None, None, 0, 0),
@@ -130,9 +133,9 @@ def dialogue_sums(
     for dialogue, goal in reference.goals.items():
         verdict, own = verdicts[dialogue], reference.responses[dialogue]
         of_turns = reference.domains.get(dialogue, {})
-        said = responses.get(dialogue, ())
+        texts = responses.get(dialogue, ())
         for domain in sorted({"", *goal.domains, *(name for names in of_turns.values() for name in names)}):
-            spoken = [response for response in said if not domain or domain in of_turns.get(response.turn, ())]
+            spoken = [response for response in texts if not domain or domain in of_turns.get(response.turn, ())]
             pairs = [(response.response, own[response.turn]) for response in spoken]
             judged = _within(domain, goal, verdict) if domain else verdict
             known = int(judged.inform is not None)
@@ -147,8 +150,8 @@ def _within(domain: str, goal: Goal, verdict: Verdict) -> Verdict:
     searches = zip(goal.searches, verdict.searches, strict=True)
     requests = zip(goal.requests, verdict.requests, strict=True)
     return Verdict(
-        tuple(met for one, met in searches if domain_of(one.service) == domain),
-        tuple(met for one, met in requests if domain_of(one.service) == domain),
+        tuple(met for search, met in searches if domain_of(search.service) == domain),
+        tuple(met for search, met in requests if domain_of(search.service) == domain),
     )
 
 
@@ -166,8 +169,8 @@ class Bleu:
         """Computes counts, totals and lengths of (response, reference)."""
         if not pairs:
             return [0] * (2 * _ORDER + 2)
-        of = self._metric.corpus_score([pair[0] for pair in pairs], [[pair[1] for pair in pairs]])
-        return [*of.counts, *of.totals, of.sys_len, of.ref_len]
+        score = self._metric.corpus_score([pair[0] for pair in pairs], [[pair[1] for pair in pairs]])
+        return [*score.counts, *score.totals, score.sys_len, score.ref_len]
 
     def of_sums(self, sums: Sequence[int]) -> float:
         """Computes BLEU with the smoothing of ``corpus_score``; NaN without references."""
@@ -227,10 +230,10 @@ def table_of(sets: Mapping[str, SetScores]) -> Table:
     """Makes a table with a row for each domain, below each set, like RADDLE's Tables 3 and 5."""
     rows: list[list[str]] = []
     groups: dict[int, str] = {}
-    for name, of in sets.items():
+    for name, numbers in sets.items():
         groups |= {len(rows): name} if len(sets) > 1 else {}
-        rows += [_cells(domain, scores) for domain, scores in of.domains.items()]
-        rows += [_cells("mean over domains", of.mean)] if of.mean and len(of.domains) > 1 else []
+        rows += [_cells(domain, scores) for domain, scores in numbers.domains.items()]
+        rows += [_cells("mean over domains", numbers.mean)] if numbers.mean and len(numbers.domains) > 1 else []
     return Table(
         title="Domains, of 100",
         note="In small print: the 95% interval. A dialogue counts for each of its domains, with the searches and "
@@ -377,7 +380,7 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
         """Computes Inform, Success, BLEU and Combined."""
         evaluation = evaluate(inputs, self.tokenizer)
         sizes = sizes_of(inputs)
-        n_responses = sum(len(of) for input_ in inputs.values() for of in input_.responses.values())
+        n_responses = sum(len(responses) for input_ in inputs.values() for responses in input_.responses.values())
         files = files_of(
             evaluation.metrics,
             details_of(inputs, sizes, evaluation.signature),
@@ -434,7 +437,7 @@ def read_responses(predictions: str, split: str, turns: Turns) -> dict[str, Resp
 
 def own_responses(turns: Mapping[str, Mapping[int, str]]) -> Responses:
     """Returns the reference's own responses as if they were a system's."""
-    return {name: [Response(turn, of[turn]) for turn in sorted(of)] for name, of in turns.items()}
+    return {name: [Response(turn, by_turn[turn]) for turn in sorted(by_turn)] for name, by_turn in turns.items()}
 
 
 def _state(row: Row) -> dict[str, dict[str, tuple[str, ...]]]:
@@ -448,26 +451,29 @@ def evaluate(inputs: Inputs, tokenizer: str) -> Evaluation:
     """Scores the responses of all dialogues: over all sets, for each named set, and for each service."""
     verdicts = {
         name: {
-            dialogue: judge(goal, one.responses.get(dialogue, ()), one.reference.knowledge)
-            for dialogue, goal in one.reference.goals.items()
+            dialogue: judge(goal, set_input.responses.get(dialogue, ()), set_input.reference.knowledge)
+            for dialogue, goal in set_input.reference.goals.items()
         }
-        for name, one in inputs.items()
+        for name, set_input in inputs.items()
     }
     bleu = Bleu(tokenizer)
-    sums = {name: dialogue_sums(one.reference, one.responses, verdicts[name], bleu) for name, one in inputs.items()}
-    groups = {ALL: list(sums.values()), **{name: [of] for name, of in sums.items() if name}}
+    sums = {
+        name: dialogue_sums(set_input.reference, set_input.responses, verdicts[name], bleu)
+        for name, set_input in inputs.items()
+    }
+    groups = {ALL: list(sums.values()), **{name: [set_sums] for name, set_sums in sums.items() if name}}
     metrics: Metrics = {}
     for name, parts in groups.items():
         values = metrics_of([row for part in parts for row in part.get("", {}).values()], bleu)
         shares = (None if np.isnan(value) else float(value) for value in values)
         metrics[name] = dict(zip(HEADINGS, shares, strict=True))
     services: Metrics = {
-        service: {key: sum(met) / len(met) if met else None for key, met in zip(OF_SERVICES, of, strict=True)}
-        for service, of in sorted(_by_service(inputs, verdicts).items())
+        service: {key: sum(met) / len(met) if met else None for key, met in zip(OF_SERVICES, set_sums, strict=True)}
+        for service, set_sums in sorted(_by_service(inputs, verdicts).items())
     }
     if both := sorted(metrics.keys() & services.keys()):
         raise InputError(f"a set cannot have the name of a service: {both[0]}", "--sets")
-    domains = {name or ORIGINAL: scores_of(of, bleu) for name, of in sums.items()}
+    domains = {name or ORIGINAL: scores_of(set_sums, bleu) for name, set_sums in sums.items()}
     return Evaluation(with_mean(metrics), services, verdicts, domains, bleu.signature)
 
 
@@ -476,8 +482,8 @@ def _by_service(
 ) -> dict[str, tuple[list[float], list[float]]]:
     """Returns (searches, requests) of each service: 1 for each that was met."""
     services: dict[str, tuple[list[float], list[float]]] = {}
-    for name, one in inputs.items():
-        for dialogue, goal in one.reference.goals.items():
+    for name, set_input in inputs.items():
+        for dialogue, goal in set_input.reference.goals.items():
             verdict = verdicts[name][dialogue]
             for search, met in zip(goal.searches, verdict.searches, strict=True):
                 services.setdefault(search.service, ([], []))[0].append(float(met))
@@ -488,7 +494,9 @@ def _by_service(
 
 def rows_of(inputs: Inputs, evaluation: Evaluation) -> bytes:
     """Makes a row for each dialogue of each set."""
-    keys: list[Key] = [(name, dialogue, 0) for name, one in inputs.items() for dialogue in sorted(one.reference.goals)]
+    keys: list[Key] = [
+        (name, dialogue, 0) for name, set_input in inputs.items() for dialogue in sorted(set_input.reference.goals)
+    ]
     verdicts = [evaluation.verdicts[name][dialogue] for name, dialogue, _ in keys]
     goals = [inputs[name].reference.goals[dialogue] for name, dialogue, _ in keys]
     return rows_bytes(
@@ -514,7 +522,7 @@ def missed(goal: Goal, verdict: Verdict) -> list[str]:
 
 def sizes_of(inputs: Inputs) -> dict[str, dict[str, Any]]:
     """Counts what was scored, in all and by set."""
-    groups = {ALL: list(inputs.values()), **{name: [one] for name, one in inputs.items() if name}}
+    groups = {ALL: list(inputs.values()), **{name: [set_input] for name, set_input in inputs.items() if name}}
     sizes = {}
     for name, parts in groups.items():
         goals = [goal for part in parts for goal in part.reference.goals.values()]
@@ -579,7 +587,7 @@ def _failed(inputs: Inputs, evaluation: Evaluation) -> list[Section]:
     for name, dialogue in failed[:EXAMPLES]:
         goal, verdict = inputs[name].reference.goals[dialogue], evaluation.verdicts[name][dialogue]
         responses = list(inputs[name].responses.get(dialogue, ()))[:_RESPONSES]
-        lines = [Line("missed", [Part(what)]) for what in missed(goal, verdict)]
+        lines = [Line("missed", [Part(missed_item)]) for missed_item in missed(goal, verdict)]
         lines += [Line(f"turn {response.turn}", [Part(response.response[:500])]) for response in responses]
         examples.append(Example(f"dialogue {dialogue}" + (f" of {name}" if name else ""), lines))
     note = f"The first {len(examples):,} of {len(failed):,}: what was missed, and the responses."

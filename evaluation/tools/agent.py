@@ -79,7 +79,7 @@ class Job(inference.Job[TaskFile, Tasks, Agent], frozen=True, kw_only=True):
     def answer(self, model: Agent, chunk: Tasks) -> Answers:
         """Encodes rows for ``parapet evaluate --task tool_calls``."""
         results = model.results([task.task for task in chunk.tasks])
-        rows = [{"id": one.task.id, "result": result} for one, result in zip(chunk.tasks, results, strict=True)]
+        rows = [{"id": call.task.id, "result": result} for call, result in zip(chunk.tasks, results, strict=True)]
         data = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
         part = Part(chunk.file.answers, (chunk.number,), data.encode("utf-8", "surrogatepass"))
         return Answers([part], {f"called/{chunk.file.answers}": len(rows)})
@@ -111,7 +111,7 @@ class ToolCaller(Asker):
         if self.style == "json":
             parameters = in_json({"calls": _calls_schema(functions)}, "calls")
         read = partial(_calls, named=named, style=self.style)
-        texts = [{"role": str(one["role"]), "content": str(one.get("content", ""))} for one in own]
+        texts = [{"role": str(message["role"]), "content": str(message.get("content", ""))} for message in own]
         return Question({"id": task.id}, [*texts, *messages], parameters, read, {"unreadable": True})
 
 
@@ -141,7 +141,7 @@ def _json_schema(value: Any) -> Any:
     new = {}
     for key, item in value.items():
         if key == "properties" and isinstance(item, dict):
-            new[key] = {name: _json_schema(of) for name, of in item.items()}
+            new[key] = {name: _json_schema(subschema) for name, subschema in item.items()}
         elif key == "type" and isinstance(item, str):
             new |= {} if (named := _JSON_TYPES.get(item, item)) is None else {key: named}
         elif key != "optional":
@@ -156,9 +156,9 @@ def _calls(reply: Reply, named: Mapping[str, str], style: str) -> Result | str:
     calls = object_in(reply.text).get("calls")
     if not isinstance(calls, list):
         raise Unreadable("no_calls")
-    made = []
+    calls_here = []
     for call in calls:
         if not isinstance(call, dict) or not isinstance(call.get("name"), str):
             raise Unreadable("no_name")
-        made.append({named.get(call["name"], call["name"]): call.get("arguments")})
-    return made
+        calls_here.append({named.get(call["name"], call["name"]): call.get("arguments")})
+    return calls_here

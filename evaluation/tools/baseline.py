@@ -29,8 +29,8 @@ class Keywords:
 
 
 def _calls(task: ToolTask) -> list[dict[str, Any]]:
-    said = frozenset(words_of(task.request))
-    points = {tool.name: len(said & about(tool.name, tool.description)) for tool in task.function}
+    request_words = frozenset(words_of(task.request))
+    points = {tool.name: len(request_words & about(tool.name, tool.description)) for tool in task.function}
     if not any(points.values()):
         return []
     tool = max(task.function, key=lambda one: points[one.name])
@@ -57,7 +57,7 @@ def _typed(value: str, kind: str) -> Any:
     if kind == "string":
         return value
     number: float | None = _COUNTS.get(value.lower())
-    found = re.search(r"\d+(?:\.\d+)?", value.replace(",", ""))
-    if number is None and found:
-        number = float(found[0])
+    number_here = re.search(r"\d+(?:\.\d+)?", value.replace(",", ""))
+    if number is None and number_here:
+        number = float(number_here[0])
     return number if number is None or kind != "integer" else int(number)

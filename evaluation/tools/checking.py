@@ -109,10 +109,10 @@ def _value_fault(schema: Any, value: Any, right: Sequence[Any]) -> Kind | None:
         value = float(value)
     items: Any = value
     # The right values may have another type than the schema's: a variable, which is a text.
-    told = _type_of(right)
-    is_variable = told is not None and told is not kind
+    type_name = _type_of(right)
+    is_variable = type_name is not None and type_name is not kind
     if type(value) is not kind:
-        if type(value) is not told:
+        if type(value) is not type_name:
             return "wrong_type"
         is_variable = True
     elif inner is not None and not any(_fits(items, right_value, inner) for right_value in right):
@@ -142,15 +142,15 @@ def _named(schema: Any) -> str:
 
 def _type_of(values: Sequence[Any]) -> type | None:
     """Returns the type of the first right value; None if there is none."""
-    return next((type(one) for one in values if one != _LEFT_OUT), None)
+    return next((type(value) for value in values if value != _LEFT_OUT), None)
 
 
 def _fits(value: Sequence[Any], right: Any, inner: type) -> bool:
     """Whether the items of a list have the type of the schema or of the right values."""
     if not isinstance(right, list):
         return True
-    told = _type_of(right)
-    return all(type(item) is inner or (told is not None and type(item) is told) for item in value)
+    type_name = _type_of(right)
+    return all(type(item) is inner or (type_name is not None and type(item) is type_name) for item in value)
 
 
 def _same_dict(value: Any, right: Any) -> bool:

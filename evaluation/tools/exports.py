@@ -56,7 +56,7 @@ def _first(right: Mapping[str, list[Any]]) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """Converts a right value to that of a call: in a dictionary, each key also has a list of right values."""
     if isinstance(value, dict):
-        return _first(value) if all(isinstance(of, list) for of in value.values()) else value
+        return _first(value) if all(isinstance(item, list) for item in value.values()) else value
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
@@ -79,19 +79,19 @@ def bfcl_category(expected: Expected) -> str:
 
 def _bfcl(rows: Rows, name: str) -> Files:
     counts: Counter[str] = Counter()
-    found: dict[str, list[Any]] = {}
+    files: dict[str, list[Any]] = {}
     ids = []
     for expected in rows:
         category = bfcl_category(expected)
         task = {"id": f"{category}_{counts[category]}", "question": expected.task.question}
         counts[category] += 1
         functions = [{**msgspec.structs.asdict(tool), "parameters": _as_bfcl(tool)} for tool in expected.task.function]
-        found.setdefault(f"BFCL_v4_{category}.json", []).append({**task, "function": functions})
+        files.setdefault(f"BFCL_v4_{category}.json", []).append({**task, "function": functions})
         if expected.calls:
             truth = {"id": task["id"], "ground_truth": expected.calls}
-            found.setdefault(f"{ANSWERS}/BFCL_v4_{category}.json", []).append(truth)
+            files.setdefault(f"{ANSWERS}/BFCL_v4_{category}.json", []).append(truth)
         ids.append({"id": task["id"], "of": expected.task.id})
-    return {f"{name}/{path}": _lines(of) for path, of in {**found, "ids.jsonl": ids}.items()}
+    return {f"{name}/{path}": _lines(lines) for path, lines in {**files, "ids.jsonl": ids}.items()}
 
 
 def _as_bfcl(tool: Tool) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _with_types(schema: Any) -> Any:
     new: dict[str, Any] = {}
     for key, value in schema.items():
         if key == "properties" and isinstance(value, dict):
-            new[key] = {name: _with_types(of) for name, of in value.items()}
+            new[key] = {name: _with_types(subschema) for name, subschema in value.items()}
         elif key == "type":
             first = next((part for part in value if part != "null"), "any") if isinstance(value, list) else value
             new[key] = _BFCL_TYPES.get(first, first)
@@ -135,7 +135,7 @@ def _messages(expected: Expected) -> list[dict[str, Any]]:
 
 def _under_legal_names(expected: Expected, functions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns the right calls with names that APIs accept: without dots."""
-    legal = {tool.name: of["name"] for tool, of in zip(expected.task.function, functions, strict=True)}
+    legal = {tool.name: function["name"] for tool, function in zip(expected.task.function, functions, strict=True)}
     return [{legal[name]: right for name, right in call.items()} for call in expected.calls]
 
 
@@ -242,12 +242,12 @@ def _ideals(expected: Expected) -> list[str]:
         for call in _under_legal_names(expected, [function_of(tool) for tool in expected.task.function])
         for name, right in call.items()
     ]
-    found = itertools.islice(itertools.product(*choices), _IDEALS)
-    return [json.dumps({"calls": list(calls)}, ensure_ascii=False) for calls in found]
+    choice = itertools.islice(itertools.product(*choices), _IDEALS)
+    return [json.dumps({"calls": list(calls)}, ensure_ascii=False) for calls in choice]
 
 
 def _arguments(right: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
     keys = list(right)
     options = [[None if value == "" else (_plain(value),) for value in right[key]] for key in keys]
     chosen = itertools.islice(itertools.product(*options), _IDEALS)
-    return [{key: value[0] for key, value in zip(keys, one, strict=True) if value is not None} for one in chosen]
+    return [{key: value[0] for key, value in zip(keys, choice, strict=True) if value is not None} for choice in chosen]

@@ -41,12 +41,15 @@ def is_reworded(expected: Expected, calls: list[Call] | None, original: str | No
     own = sorted({text for text in _texts(calls) if plain(text) and plain(text) in now and plain(text) not in before})
 
     def with_own(right: list[Any]) -> list[Any]:
-        said = [plain(value) for value in right if isinstance(value, str) and value]
-        was_lost = any(value in before for value in said) and not any(value in now for value in said)
+        own_texts = [plain(value) for value in right if isinstance(value, str) and value]
+        was_lost = any(value in before for value in own_texts) and not any(value in now for value in own_texts)
         return [*right, *own] if was_lost else right
 
     lenient = [
-        {name: {parameter: with_own(right) for parameter, right in of.items()} for name, of in call.items()}
+        {
+            name: {parameter: with_own(right) for parameter, right in parameters.items()}
+            for name, parameters in call.items()
+        }
         for call in expected.calls
     ]
     return bool(own) and task_fault(Expected(expected.task, lenient), calls) is None

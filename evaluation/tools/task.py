@@ -106,10 +106,10 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
                 sets.setdefault(name, []).extend(read_trajectories(path, answers))
                 continue
             tasks = read_tasks(path)
-            found = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
+            calls_here = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
             if self.underscores:
-                found = {one: with_dots(calls, tasks[one].task) for one, calls in found.items()}
-            sets.setdefault(name, []).extend((task, found[one]) for one, task in tasks.items())
+                calls_here = {task_id: with_dots(calls, tasks[task_id].task) for task_id, calls in calls_here.items()}
+            sets.setdefault(name, []).extend((task, calls_here[task_id]) for task_id, task in tasks.items())
         return Inputs(sets)
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
@@ -159,7 +159,7 @@ def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
     right = {category: [row.fault is None for row in _of_category(rows, category)] for category in categories}
     return {
         ACCURACY: _share([row.fault is None for row in rows]),
-        **{f"{ACCURACY}/{one}": _share(found) for one, found in right.items()},
+        **{f"{ACCURACY}/{category}": _share(share) for category, share in right.items()},
         **{f"error/{kind}": kinds[kind] / len(rows) for kind in KINDS},
         REWORDED: _share([row.reworded for row in rows]),
     }
@@ -167,11 +167,11 @@ def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
 
 def sensitivity(rows: Sequence[Scored], variants: Sequence[str]) -> float | None:
     """Computes the mean sensitivity over the tasks in all variants (equation 1); None with fewer than two variants."""
-    found: dict[str, list[float]] = {}
+    accuracies: dict[str, list[float]] = {}
     for row in rows:
         if row.set in variants:
-            found.setdefault(row.expected.task.id, []).append(float(row.fault is None))
-    complete = [right for right in found.values() if len(right) == len(variants) > 1]
+            accuracies.setdefault(row.expected.task.id, []).append(float(row.fault is None))
+    complete = [right for right in accuracies.values() if len(right) == len(variants) > 1]
     return float(coefficient(np.transpose(complete)).mean()) if complete else None
 
 
@@ -199,7 +199,9 @@ def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
     return {
         "sets": {ALL: of(rows), **{name: of(some) for name, some in by_set.items()}},
         "categories": {
-            name: {category: of(found) for category in categories if (found := _of_category(some, category))}
+            name: {
+                category: of(tasks_found) for category in categories if (tasks_found := _of_category(some, category))
+            }
             for name, some in by_set.items()
         },
     }
@@ -231,18 +233,27 @@ def _json(value: object) -> str:
 
 def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any], headings: Mapping[str, str]) -> Report:
     """Makes the report: accuracy by set and by category, kinds of error, and wrong tasks."""
-    sets = {name: of for name, of in details["sets"].items() if name != ALL or len(details["sets"]) > 2}
-    counts = {name: {**of["errors"], REWORDED: of[REWORDED]} for name, of in sets.items()}
+    sets = {name: numbers for name, numbers in details["sets"].items() if name != ALL or len(details["sets"]) > 2}
+    counts = {name: {**numbers["errors"], REWORDED: numbers[REWORDED]} for name, numbers in sets.items()}
     errors = {
-        group_label(name): {**{kind: f"{n:,}" if n else "–" for kind, n in of.items()}, "tasks": sets[name]["tasks"]}
-        for name, of in counts.items()
+        group_label(name): {
+            **{kind: f"{n:,}" if n else "–" for kind, n in numbers.items()},
+            "tasks": sets[name]["tasks"],
+        }
+        for name, numbers in counts.items()
     }
     labels: dict[str, str] = dict(KINDS.items()) | {REWORDED: "of these reworded values"}
-    there = {kind: label for kind, label in labels.items() if any(of[kind] for of in counts.values())}
+    labels_present = {
+        kind: label for kind, label in labels.items() if any(numbers[kind] for numbers in counts.values())
+    }
     categories = {
-        one: {name: of.get(one, {}).get(ACCURACY) for name, of in details["categories"].items()}
-        | {"tasks": next(of[one]["tasks"] for of in details["categories"].values() if one in of)}
-        for one in dict.fromkeys(one for of in details["categories"].values() for one in of)
+        category: {name: numbers.get(category, {}).get(ACCURACY) for name, numbers in details["categories"].items()}
+        | {
+            "tasks": next(
+                numbers[category]["tasks"] for numbers in details["categories"].values() if category in numbers
+            )
+        }
+        for category in dict.fromkeys(category for numbers in details["categories"].values() for category in numbers)
     }
     low, high = details["sets"][ALL]["interval"] or (0.0, 0.0)
     sections: list[Section] = [
@@ -250,13 +261,13 @@ def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any],
             "Accuracy by category", "category", categories,
             {"tasks": "tasks", **{name: name for name in details["categories"]}}, numbers_in="details.json",
         ),
-        group_table("Kinds of error", "set", errors, {"tasks": "tasks", **there}, numbers_in="details.json"),
+        group_table("Kinds of error", "set", errors, {"tasks": "tasks", **labels_present}, numbers_in="details.json"),
         *_wrong(rows),
     ]  # fmt: skip
     return set_report(
         metrics,
         {**headings, "tasks": "tasks"},
-        sizes={name: {"tasks": of["tasks"]} for name, of in sets.items()},
+        sizes={name: {"tasks": numbers["tasks"]} for name, numbers in sets.items()},
         sections=sections,
         tiles=headings,
         facts={"95 % interval": f"{text.percent(low)} – {text.percent(high)}"},
@@ -281,7 +292,7 @@ def _wrong(rows: Sequence[Scored]) -> Iterator[Examples]:
         lines = {"user": row.expected.task.request, "expected": _json(row.expected.calls), "called": _json(row.calls)}
         note = "; right in the original" if row.set != ORIGINAL and row.expected.task.id in right else ""
         place = f"{row.expected.task.id} of {row.set}: {why}{note}"
-        examples.append(Example(place, [Line(label, [Part(of)]) for label, of in lines.items()]))
+        examples.append(Example(place, [Line(label, [Part(text)]) for label, text in lines.items()]))
     if examples:
         note = (
             f"{len(examples):,} of {text.counted(len(wrong), 'wrong task')}. Of a parameter all right values are given."

@@ -49,8 +49,8 @@ class ToolTask(msgspec.Struct, frozen=True):
     @property
     def request(self) -> str:
         """The user's messages."""
-        said = [message for turn in self.question for message in turn if message.get("role") == "user"]
-        return "\n".join(str(message.get("content", "")) for message in said)
+        user_messages = [message for turn in self.question for message in turn if message.get("role") == "user"]
+        return "\n".join(str(message.get("content", "")) for message in user_messages)
 
 
 class _Truth(msgspec.Struct, frozen=True):
@@ -86,13 +86,13 @@ def list_files(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, l
     Raises:
       InputError: a file or folder is missing or has no tasks, or two files of a set have the same name.
     """
-    found: dict[str, list[str]] = {ORIGINAL: [path for root in reference for path in _files(root, "--reference")]}
-    found |= {name: _files(root, "--sets") for name, root in sets.items()}
-    for name, paths in found.items():
+    files: dict[str, list[str]] = {ORIGINAL: [path for root in reference for path in _files(root, "--reference")]}
+    files |= {name: _files(root, "--sets") for name, root in sets.items()}
+    for name, paths in files.items():
         names = [as_path(path).stem for path in paths]
         if twice := next((stem for stem in names if names.count(stem) > 1), ""):
             raise InputError(f"two files of {name} are called {twice!r}", "--reference")
-    return found
+    return files
 
 
 def _files(root: str, flag: str) -> list[str]:
@@ -158,12 +158,12 @@ def _check(task: ToolTask, truth: _Truth | None, path: str, where: str) -> None:
 
 
 def _by_id(path: str, kind: type[Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    rows: dict[str, Any] = {}
     for number, row in read_lines(str(existing_file(path)), kind):
-        if row.id in found:
+        if row.id in rows:
             raise InputError(f"{row.id!r} appears twice", path, f"line {number}")
-        found[row.id] = row
-    return found
+        rows[row.id] = row
+    return rows
 
 
 def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Call] | None]:
@@ -192,15 +192,15 @@ def calls_by(model: UserCode, tasks: Mapping[str, Expected]) -> dict[str, list[C
       UserCodeError: its code raises an exception.
     """
     predict = make(model, "predict")
-    names, found = list(tasks), dict[str, list[Call] | None]()
+    names, calls = list(tasks), dict[str, list[Call] | None]()
     for first in range(0, len(names), _BATCH):
         some = names[first : first + _BATCH]
         with running(model, f"failed in predict on the tasks {some[0]!r} to {some[-1]!r}"):
             answers = list(predict([tasks[name].task for name in some]))
         if len(answers) != len(some):
             raise model.refused(f"returned {len(answers)} answers for {len(some)} tasks")
-        found |= {name: calls_of(answer) for name, answer in zip(some, answers, strict=True)}
-    return found
+        calls |= {name: calls_of(answer) for name, answer in zip(some, answers, strict=True)}
+    return calls
 
 
 def with_dots(calls: list[Call] | None, task: ToolTask) -> list[Call] | None:
@@ -231,8 +231,8 @@ def calls_of(result: Any) -> list[Call] | None:
 
 
 def _parsed(text: str) -> list[Call] | None:
-    found = _json(text)
-    return calls_of(found) if isinstance(found, list) else None
+    value = _json(text)
+    return calls_of(value) if isinstance(value, list) else None
 
 
 def _json(text: str) -> Any:

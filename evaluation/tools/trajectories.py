@@ -77,7 +77,7 @@ def read_trajectories(tasks: str, results: str) -> list[tuple[Expected, list[Cal
       InputError: a file cannot be read, or a simulation belongs to no task.
     """
     by_id = {str(task.id): task for task in _read(tasks, list[_Task])}
-    found = []
+    runs = []
     for i, run in enumerate(_read(results, _Results).simulations):
         task = by_id.get(str(run.task_id))
         if task is None:
@@ -85,10 +85,10 @@ def read_trajectories(tasks: str, results: str) -> list[tuple[Expected, list[Cal
         calls: list[Call] = [
             {call.name: call.arguments} for message in run.messages for call in message.tool_calls or ()
         ]
-        found += list(_actions(task, run, calls))
-    if not found:
+        runs += list(_actions(task, run, calls))
+    if not runs:
         raise InputError("no task of these simulations expects a call", results)
-    return found
+    return runs
 
 
 def _actions(task: _Task, run: _Simulation, calls: list[Call]) -> Iterator[tuple[Expected, list[Call] | None]]:
@@ -96,9 +96,9 @@ def _actions(task: _Task, run: _Simulation, calls: list[Call]) -> Iterator[tuple
     reason = instructions.get("reason_for_call", "") if isinstance(instructions, dict) else instructions or ""
     trial = f"#{run.trial}" if run.trial else ""
     for action in (task.evaluation_criteria and task.evaluation_criteria.actions) or ():
-        asked = ToolTask(f"{task.id}{trial}/{action.action_id}", [[{"role": "user", "content": str(reason)}]], [])
+        request = ToolTask(f"{task.id}{trial}/{action.action_id}", [[{"role": "user", "content": str(reason)}]], [])
         right = [{action.name: {key: [value] for key, value in action.arguments.items()}}]
-        yield Expected(asked, right, action), [call for call in calls if action.name in call]
+        yield Expected(request, right, action), [call for call in calls if action.name in call]
 
 
 def action_fault(action: Action, calls: list[Call]) -> Fault | None:

@@ -93,13 +93,13 @@ def report(checks: Sequence[Check], judged: JudgedTurns, metrics: Metrics, detai
     sets = [name for name in details.groups if name != ALL]
     of_all, everything = metrics[ALL], details.groups[ALL]
     names = [name for name in HEADS if name in of_all]
-    what = {"acts": "dialogue acts"}.get(details.labels or "", details.labels or "")
+    labels_name = {"acts": "dialogue acts"}.get(details.labels or "", details.labels or "")
     sections: list[Section] = [
-        _sets_table(sets, names, metrics, details, what),
+        _sets_table(sets, names, metrics, details, labels_name),
         _dots("Changed turns with all values, letter for letter", "values_kept", sets, metrics, details),
     ]
-    if what:
-        title = f"Changed turns for which the same {what} is predicted"
+    if labels_name:
+        title = f"Changed turns for which the same {labels_name} is predicted"
         sections.append(_dots(title, "same_label", sets, metrics, details))
     if details.people is not None:
         sections.append(_people_table(sets, metrics, details.people))
@@ -130,7 +130,7 @@ def report(checks: Sequence[Check], judged: JudgedTurns, metrics: Metrics, detai
         lead=f"{', '.join(sets)}: {everything.changed:,} of {everything.user_turns:,} user turns changed.",
         tiles=[Tile(HEADS[name], text.percent(of_all[name])) for name in names],
         sections=sections,
-        terms={**_terms(bool(what)), **(PEOPLE_TERMS if details.people else {})},
+        terms={**_terms(bool(labels_name)), **(PEOPLE_TERMS if details.people else {})},
         notes=notes,
         links={**FILES, **(OUTPUTS if details.people else {})},
     )
@@ -169,12 +169,15 @@ def _people_table(sets: Sequence[str], metrics: Metrics, people: Crowd) -> Table
 
 
 def _not_valid(judged: JudgedTurns, one: Check) -> Sequence[tuple[str, str]]:
-    asked = judged.get(one.pair.place)
-    if asked is None or judged_values(asked)["human_valid"] != 0:
+    judgement = judged.get(one.pair.place)
+    if judgement is None or judged_values(judgement)["human_valid"] != 0:
         return []
     questions = (("the same", SAME), ("all values", VALUES))
-    counts = [(what, asked.counts(question)[0], len(asked.votes[question])) for what, question in questions]
-    return [("people", ", ".join(f"{what}: {yes} of {n}" for what, yes, n in counts if n))]
+    counts = [
+        (question_text, judgement.counts(question)[0], len(judgement.votes[question]))
+        for question_text, question in questions
+    ]
+    return [("people", ", ".join(f"{question_text}: {yes} of {n}" for question_text, yes, n in counts if n))]
 
 
 def _sets_table(sets: Sequence[str], names: Sequence[str], metrics: Metrics, details: Details, what: str) -> Table:
@@ -196,8 +199,8 @@ def _values_table(sets: Sequence[str], details: Details) -> Table:
     rows = []
     for name in sets:
         group = details.groups[name]
-        found = (group.values_found, group.values_found_fuzzy)
-        shares = [text.percent(n / group.values if group.values else None) for n in found]
+        shares_here = (group.values_found, group.values_found_fuzzy)
+        shares = [text.percent(n / group.values if group.values else None) for n in shares_here]
         lost = ", ".join(f"{slot} ({n:,})" for slot, n in [*group.lost_by_slot.items()][:5])
         rows.append([name, lost, f"{group.values:,}", *shares])
     columns = ["set", "slots that lose most, letter for letter", "values", "letter for letter", "nearly"]
@@ -213,8 +216,8 @@ def _dots(title: str, metric: str, sets: Sequence[str], metrics: Metrics, detail
 def _examples(title: str, checks: Iterable[Check], failing: Failing) -> list[Section]:
     failed = [(checked, lines) for checked in checks if (lines := failing(checked))]
     examples = []
-    for one, lines in failed[:EXAMPLES]:
-        original, pair = one.pair.original, one.pair
+    for failed_turn, lines in failed[:EXAMPLES]:
+        original, pair = failed_turn.pair.original, failed_turn.pair
         shown = [*original.before[-1:], ("ORIGINAL", original.utterance), (pair.set, pair.utterance), *lines]
         place = f"dialogue {pair.dialogue_id}, turn {pair.turn}"
         examples.append(Example(place, [Line(label, [Part(line)]) for label, line in shown]))
@@ -279,16 +282,16 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
         pairs = read_pairs(self.sources)
         if self.hits is None:
             return Inputs(pairs, model, None, {})
-        asked = read_answers(read_hits(self.hits, VALIDITY), self.responses, self.encoding)
-        judged = asked.judged()
+        answers = read_answers(read_hits(self.hits, VALIDITY), self.responses, self.encoding)
+        judged = answers.judged()
         check_same_turns(judged, pairs.pairs, self.hits)
-        return Inputs(pairs, model, asked, {judgement.item.place: judgement for judgement in judged})
+        return Inputs(pairs, model, answers, {judgement.item.place: judgement for judgement in judged})
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
         """Checks every pair. Raises InputError if people were asked and no answer can be used."""
-        pairs, labels, asked, judged = inputs.pairs, None, inputs.asked, inputs.judged
-        if asked is not None and not any(judgement.votes[SAME] for judgement in judged.values()):
-            raise InputError(f"no answer can be used: {asked.why_none()}", ", ".join(self.responses))
+        pairs, labels, answers, judged = inputs.pairs, None, inputs.asked, inputs.judged
+        if answers is not None and not any(judgement.votes[SAME] for judgement in judged.values()):
+            raise InputError(f"no answer can be used: {answers.why_none()}", ", ".join(self.responses))
         if inputs.model is not None:
             stage("classify turns")
             labels = predict_labels(inputs.model, pairs.pairs)
@@ -296,13 +299,13 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
         form, spoken = compared_form()
         checks = [check(pair, labels, form) for pair in pairs.pairs]
         metrics, groups = evaluate(checks, pairs.sets, labels is not None, self.seed)
-        people = _add_people(metrics, asked, judged.values(), self.seed) if asked is not None else None
+        people = _add_people(metrics, answers, judged.values(), self.seed) if answers is not None else None
         details = Details(labels.task if labels else None, spoken, pairs.missing, pairs.bad_spans, groups, people)
         metrics = with_mean(metrics)
         files = files_of(metrics, details, _rows(checks, judged), report(checks, judged, metrics, details))
         warnings = _warnings(pairs, spoken)
-        if asked is not None:
-            of_answers, more = asked.files(judged.values())
+        if answers is not None:
+            of_answers, more = answers.files(judged.values())
             files, warnings = files | of_answers, warnings + more
         return Result(
             files=files,
@@ -391,7 +394,7 @@ def _details(checks: Sequence[Check], columns: Mapping[str, Sequence[float | Non
 
 def _rows(checks: Sequence[Check], judged: JudgedTurns) -> bytes:
     keys = [checked.pair.place for checked in checks]
-    people = {place: judged_values(one) for place, one in judged.items()}
+    people = {place: judged_values(judged_turn) for place, judged_turn in judged.items()}
     values = [checked.values() | people.get(checked.pair.place, {}) for checked in checks]
     return rows_bytes(
         keys,

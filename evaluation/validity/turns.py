@@ -193,7 +193,8 @@ def _pairs(
 def _wanted(kept: KeptValue, states: Mapping[str, State], others: Mapping[str, State]) -> Wanted:
     """Returns what a set must express for a value of the original: the same, or its own state's differing value."""
     before, after = (
-        of[kept.service].slot_values.get(kept.slot, []) if kept.service in of else [] for of in (states, others)
+        state[kept.service].slot_values.get(kept.slot, []) if kept.service in state else []
+        for state in (states, others)
     )
     texts = (kept.value,) if before == after else tuple(map(speakable, after))
     return Wanted(kept.slot, texts)
@@ -221,14 +222,14 @@ def draw_sample(pairs: Pairs, size: int, seed: int) -> tuple[list[VariedItem], d
     for name in pairs.sets:
         if name == CHECK:
             raise InputError(f"a set cannot be called {CHECK!r} here", name, "--sets")
-        found = [pair for pair in pairs.pairs if pair.set == name and pair.changed and not pair.other_states]
-        if not found:
+        candidates = [pair for pair in pairs.pairs if pair.set == name and pair.changed and not pair.other_states]
+        if not candidates:
             raise InputError(
                 "no user turn has a changed text and the same state, so there is nothing to compare", name, "--sets"
             )
-        found.sort(key=lambda pair: stable_digest(str(seed), "pair", pair.set, pair.dialogue_id, str(pair.turn)))
-        items += map(item_of, found[:size])
-        drawn[name] = {"drawn": len(found[:size]), "turns": len(found)}
+        candidates.sort(key=lambda pair: stable_digest(str(seed), "pair", pair.set, pair.dialogue_id, str(pair.turn)))
+        items += map(item_of, candidates[:size])
+        drawn[name] = {"drawn": len(candidates[:size]), "turns": len(candidates)}
     return items, drawn
 
 
@@ -273,18 +274,21 @@ class Check(msgspec.Struct, frozen=True):
 
     def values(self) -> dict[str, float | None]:
         """Returns the turn's value of each of ``METRICS``; None if undefined."""
-        found: dict[str, float | None] = dict.fromkeys(METRICS)
-        found["changed"] = float(self.pair.changed)
-        found["states_equal"] = float(not self.pair.other_states)
+        metrics: dict[str, float | None] = dict.fromkeys(METRICS)
+        metrics["changed"] = float(self.pair.changed)
+        metrics["states_equal"] = float(not self.pair.other_states)
         if self.pair.wanted:
-            found["values_kept"] = float(not self.lost)
-            found["values_kept_fuzzy"] = float(not self.lost_fuzzy)
+            metrics["values_kept"] = float(not self.lost)
+            metrics["values_kept_fuzzy"] = float(not self.lost_fuzzy)
         if self.predicted:
             before, after = self.predicted
-            found["same_label"] = float(before == after)
+            metrics["same_label"] = float(before == after)
             if self.label:
-                found["accuracy_original"], found["accuracy"] = float(before == self.label), float(after == self.label)
-        return found
+                metrics["accuracy_original"], metrics["accuracy"] = (
+                    float(before == self.label),
+                    float(after == self.label),
+                )
+        return metrics
 
 
 class Labels(msgspec.Struct, frozen=True):
@@ -469,7 +473,7 @@ def check_same_turns(judged: Iterable[Judged[VariedItem]], pairs: Iterable[Pair]
     for judgement in judged:
         item, pair = judgement.item, pair_at.get(judgement.item.place)
         if pair is None or (item_of(pair).original, pair.utterance) != (item.original, item.utterance):
-            what = (
+            difference = (
                 f"{item.stratum!r} has no turn {item.turn} of dialogue {item.dialogue_id!r}, or it has a different text"
             )
-            raise InputError(f"does not match --sets: {what}", path, "--hits")
+            raise InputError(f"does not match --sets: {difference}", path, "--hits")

@@ -67,13 +67,13 @@ def _recorded(paths: Sequence[str], encoding: str) -> Mapping[str, Iterator[Mapp
     from parapet.schemas.rows import Assignment
     from parapet.transforms.crowd.ingest import read_responses
 
-    found: dict[str, list[Mapping[str, str]]] = defaultdict(list)
+    answers_here: dict[str, list[Mapping[str, str]]] = defaultdict(list)
     for read in chain.from_iterable(read_responses(path, b"practice", encoding) for path in paths):
         if isinstance(read, Assignment):
-            found[f"{read.service_name}:{read.task}"].append(read.answers)
+            answers_here[f"{read.service_name}:{read.task}"].append(read.answers)
         else:
             logging.warning("an answer was not replayed: %s: %s", read.source, read.reason)
-    return {task_id: iter(answers) for task_id, answers in found.items()}
+    return {task_id: iter(answers) for task_id, answers in answers_here.items()}
 
 
 def _practise(

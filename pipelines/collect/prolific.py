@@ -228,8 +228,8 @@ def _create(study: Study, args: argparse.Namespace) -> int:
         if args.dry_run:
             say("dry run: nothing was changed")
             return 0
-        made = study.create()
-        say(f"draft {'created' if made else 'found again'}: study {study.id}; no money is spent before 'publish'")
+        study_id = study.create()
+        say(f"draft {'created' if study_id else 'found again'}: study {study.id}; no money is spent before 'publish'")
     else:
         say(f"study {study.id} exists already")
     say(f"completion url: {study.completion_url}")

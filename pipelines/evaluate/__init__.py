@@ -87,12 +87,12 @@ def run(argv: Sequence[str] | None = None) -> int:
 def parser(task: str) -> StrictParser:
     """Builds the command line of a task."""
     if task in OWN_MODULES:
-        made: StrictParser = importlib.import_module(f"parapet.pipelines.evaluate.{task}").parser()
-        return made
+        parser: StrictParser = importlib.import_module(f"parapet.pipelines.evaluate.{task}").parser()
+        return parser
     flags = FLAGS[task]
-    made = StrictParser(f"evaluate --task {task}", flags.description, flags.example, flags.note)
-    flags.add(made)
-    return made
+    parser = StrictParser(f"evaluate --task {task}", flags.description, flags.example, flags.note)
+    flags.add(parser)
+    return parser
 
 
 def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -343,8 +343,8 @@ def _make_tool_calls(args: argparse.Namespace) -> Task[Any]:
 
     sets, variants = task_sets(args)
     check_apart(args.output, predictions=args.predictions)
-    given = {"predictions": args.predictions or "", "model": model_of(args)}
-    return from_flags(ToolCalls, args, references=tuple(args.reference), sets=sets, variants=variants, **given)
+    answers = {"predictions": args.predictions or "", "model": model_of(args)}
+    return from_flags(ToolCalls, args, references=tuple(args.reference), sets=sets, variants=variants, **answers)
 
 
 FLAGS = {

@@ -31,11 +31,11 @@ EXAMPLE = """\
 
 def parser() -> Parser:
     """Builds the command line."""
-    what = (
+    description = (
         "Scores predicted dialogue states by the official SGD metrics (OUT/metrics.json) and, with variants, by schema "
         "sensitivity as in SGD-X (OUT/robustness.json). Writes a row for every frame, and a page."
     )
-    parser = Parser("evaluate --task dst", what, EXAMPLE)
+    parser = Parser("evaluate --task dst", description, EXAMPLE)
     add = parser.group(INPUT)
     text = "folder with SGD dialogues or JSON lines: original/, v1/, ...; or a file"
     add("--predictions", metavar="PATH", reads=True, help=text)
@@ -121,8 +121,8 @@ def report(config: Config, counters: dict[str, int]) -> None:
 
     counts = Counts.of_json(json.loads(read_written(config.output, MANIFEST))["counts"])
     numbers = json.loads(read_written(config.output, "robustness.json"))
-    for name, of in numbers["sets"].items():
-        value = of["metrics"].get("#ALL_SERVICES", {}).get("joint_goal_accuracy")
+    for name, numbers_here in numbers["sets"].items():
+        value = numbers_here["metrics"].get("#ALL_SERVICES", {}).get("joint_goal_accuracy")
         accuracy = "no joint goal accuracy" if value is None else f"joint goal accuracy {percent(value)}"
         say(f"{name}: {accuracy} over {counted(counts.sum('frames', set=name), 'frame')}")
     if variants := numbers.get("variants"):
@@ -135,6 +135,6 @@ def report(config: Config, counters: dict[str, int]) -> None:
         if (config.unit, config.zero) != ("frame", "zero"):
             zero = "are dropped" if config.zero == "drop" else "count as 0"
             say(f"  schema sensitivity by {config.unit}; {config.unit}s that are wrong under all variants {zero}")
-    for name, what in (("missing_dialogues", "dialogue"), ("missing_turns", "turn"), ("unknown_slots", "slot")):
+    for name, unit in (("missing_dialogues", "dialogue"), ("missing_turns", "turn"), ("unknown_slots", "slot")):
         if n := counts.sum(name):
-            logging.warning("--official ignored %s %s", counted(n, what), name.partition("_")[0])
+            logging.warning("--official ignored %s %s", counted(n, unit), name.partition("_")[0])

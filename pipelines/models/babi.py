@@ -268,8 +268,10 @@ class Net(Babi):
         columns, rows = self.table
         task = args.task or task_of([*args.train, *args.dev])
         if task not in rows:
-            what = f"has no row for task {task}" if task else "requires a task, and the file names do not contain one"
-            raise InputError(f"{args.preset} {what}: give --task", "--preset")
+            problem = (
+                f"has no row for task {task}" if task else "requires a task, and the file names do not contain one"
+            )
+            raise InputError(f"{args.preset} {problem}: give --task", "--preset")
         return {"task": task, **dict(zip(columns, rows[task], strict=True))}
 
     def learner(self, config: configs.BabiConfig, *_: Any) -> tuple[Callable[[], Learner], family.Inputs]:

@@ -392,13 +392,13 @@ def _plan_of(job: Job) -> tuple[str, ...]:
     from parapet.evaluation.endpoint.asking import estimate
     from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
 
-    found = estimate(job)
-    calls = found.calls - found.kept
+    estimates = estimate(job)
+    calls = estimates.calls - estimates.kept
     characters, answer = _measured(job.cache)
-    sent, answered = round(found.characters / characters), calls * answer
+    sent, answered = round(estimates.characters / characters), calls * answer
     dollars = f"${job.endpoint.cost(sent, answered):,.2f}"
     cost = f", {dollars}" if any(job.endpoint.dollars) else "; add --price to see the cost"
-    lines = [f"{counted(calls, 'call')} to make, {found.kept:,} more are answered already"]
+    lines = [f"{counted(calls, 'call')} to make, {estimates.kept:,} more are answered already"]
     lines += [f"about {sent:,} tokens of requests and {answered:,} tokens of answers{cost}"]
     if characters == CHARACTERS_OF_TOKEN:
         lines.append("(estimated at four characters per token; the estimate is better once some answers are there)")

@@ -42,14 +42,14 @@ class TrainingParser(StrictParser):
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses strictly. A preset's flags come first, so that those of the command line win."""
         argv = self.check_flags(sys.argv[1:] if argv is None else argv, tuple)
-        given = {action.dest for token in argv if (action := self._action_of(token))}
-        left_out = EPOCHS if "steps" in given else STEPS if "epochs" in given else ()
+        given_flags = {action.dest for token in argv if (action := self._action_of(token))}
+        left_out = EPOCHS if "steps" in given_flags else STEPS if "epochs" in given_flags else ()
         preset = {flag: value for flag, value in self._preset_of(argv).items() if flag not in left_out}
         if preset:
             preset = {**preset, **self.row_of(super().parse(argv)[0])}
         args, rest = super().parse([*_flags(preset), *argv])
         if hasattr(args, "steps"):
-            self._settle_length(args, given)
+            self._settle_length(args, given_flags)
         return args, rest
 
     def _action_of(self, token: str) -> argparse.Action | None:

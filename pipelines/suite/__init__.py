@@ -77,11 +77,11 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> Parser:
     """Builds the command line."""
-    what = (
+    description = (
         "From one file that names a corpus, sets and systems: makes the sets, scores the systems on them, and puts "
         "all numbers into one table, OUT/index.html. What is there and unchanged is not made again."
     )
-    flags = Parser("suite", what, EXAMPLE)
+    flags = Parser("suite", description, EXAMPLE)
     output = next(action for action in flags._actions if action.dest == "output")
     output.required, output.default = False, _DEFAULT_OUTPUT
     output.help = "local folder to write"
@@ -207,8 +207,8 @@ def _show(config: Config) -> None:
         needs = sorted(config.graph.needs[name])
         several = [*needs[:2], f"{len(needs) - 2} more"] if len(needs) > 3 else needs
         after = f"after {', '.join(several)}" if needs else ""
-        what = "runs" if name in config.stale else "unchanged"
-        say(f"{name:{width}}  {what:9}  {after}".rstrip())
+        status = "runs" if name in config.stale else "unchanged"
+        say(f"{name:{width}}  {status:9}  {after}".rstrip())
     unchanged = len(config.names) - len(config.stale)
     say(f"{counted(len(config.stale), 'step')} would run, {unchanged} unchanged")
 
@@ -358,7 +358,7 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
     from parapet.pipelines.suite.running import BLOCKED, FAILED, STOPPED, versions, write
 
     lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED, STOPPED)}
-    there = {name: step for name, step in graph.steps.items() if state.output_of(name) and name not in lost}
+    present = {name: step for name, step in graph.steps.items() if state.output_of(name) and name not in lost}
     described: dict[str, Any] = msgspec.to_builtins(suite, enc_hook=str)
     del described["folder"], described["path"]  # results must not depend on where the suite's file lies
     header = {
@@ -366,7 +366,7 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
         "code_sha256": code_sha256(),
         "packages": versions(),
         "suite": described,
-        "steps": {name: {"command": state.records[name].command, "sha256": state.output_of(name)} for name in there},
+        "steps": {name: {"command": state.records[name].command, "sha256": state.output_of(name)} for name in present},
         "left_out": {entry.name: entry.reason for entry in graph.left_out},
         "failed": {name: outcome.reason for name, outcome in lost.items()},
     }
@@ -376,9 +376,9 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
     from parapet.pipelines.suite.page import suite_report  # imports Jinja
     from parapet.transforms.reports.report import card, page
 
-    shown = suite_report(suite, graph, state, there, lost, header)
+    shown = suite_report(suite, graph, state, present, lost, header)
     files = {PAGE: page(shown).encode(), CARD: card(shown).encode()}
-    if COMPARISON in there:
+    if COMPARISON in present:
         files |= {path: (state.output / COMPARISON / path).read_bytes() for path in TABLES}
     for path, content in files.items():
         write(state.output / path, content)

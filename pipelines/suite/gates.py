@@ -42,8 +42,8 @@ class Verdict(NamedTuple):
 
     def text(self) -> str:
         """In words."""
-        found = "the results contain no such number" if self.value is None else f"{self.value:.4f}"
-        return f"{self.gate} {self.condition}: {found}{f' ({self.system})' if self.system else ''}"
+        value_text = "the results contain no such number" if self.value is None else f"{self.value:.4f}"
+        return f"{self.gate} {self.condition}: {value_text}{f' ({self.system})' if self.system else ''}"
 
 
 def check(gates: Mapping[str, str], path: str) -> None:

@@ -207,7 +207,9 @@ class _Builder:
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
             raise self.error("must be a list of commands", place)
         words = [[self._word(word) for word in str(line).split()] for line in lines]
-        return tuple(" ".join(word for word in of if not word.endswith(f"={sample_root()}")) for of in words)
+        return tuple(
+            " ".join(word for word in words_here if not word.endswith(f"={sample_root()}")) for words_here in words
+        )
 
     def _word(self, word: str) -> str:
         """Expands a word of a command: steps' outputs become relative to the output folder, other paths absolute."""
@@ -249,8 +251,8 @@ class _Builder:
     def _scored(self, name: str, task: str, options: Options, place: str, needs: str) -> Options | None:
         """Returns the options of ``evaluate``; None if the system is left out."""
         sources = ("model", "predictions", "train") if task in _WITH_MODEL else ("predictions", "train")
-        asked = self._of_endpoint(options, task, place) if "endpoint" in options and task in _ASKED else {}
-        source = "" if asked else self._exactly_one(options, sources, place)
+        questions = self._of_endpoint(options, task, place) if "endpoint" in options and task in _ASKED else {}
+        source = "" if questions else self._exactly_one(options, sources, place)
         corpus: Options = {}
         if task != "ranking":  # the options name its files, since bAbI has no corpus
             corpus = {"reference": self.sgd, "split": self.suite.corpus.scored}
@@ -264,12 +266,12 @@ class _Builder:
             options.setdefault("system", name)
         if source == "predictions" and not self.tasks:
             corpus = self._predicted(f"scores/{name}/{task}", str(options["predictions"]), corpus, place)
-        if asked:
+        if questions:
             predicted = f"predictions/{name}/{task}"
-            what = ("predict", _ASKED[task][0])
-            if not self._add(predicted, what, {**corpus, **asked}, place, needs, f"{name}: predictions"):
+            commands = ("predict", _ASKED[task][0])
+            if not self._add(predicted, commands, {**corpus, **questions}, place, needs, f"{name}: predictions"):
                 return None
-            options |= {key: asked[key] for key in ("candidates", "top") if key in asked}
+            options |= {key: questions[key] for key in ("candidates", "top") if key in questions}
             options["predictions"] = f"@{predicted}/predictions"
         if source == "train":
             train = self._table(options, "train", place)
@@ -294,13 +296,13 @@ class _Builder:
         """Removes the options of ``predict llm`` and its siblings from a system's options, and returns them."""
         price = self._table(options, "price", place)
         flags = {**_OF_ENDPOINT, **{name: name for name in _ASKED[task][1]}}
-        asked = {flag: options.pop(key) for key, flag in flags.items() if key in options}
+        answers = {flag: options.pop(key) for key, flag in flags.items() if key in options}
         if price.keys() - {"input", "output"}:
             raise self.error(
                 "expected price = { input = DOLLARS, output = DOLLARS }, in US dollars for a million tokens",
                 f"{place}.price",
             )
-        return {**asked, **({"price": f"{price.get('input', 0)},{price.get('output', 0)}"} if price else {})}
+        return {**answers, **({"price": f"{price.get('input', 0)},{price.get('output', 0)}"} if price else {})}
 
     def _predicted(self, step: str, predictions: str, corpus: Options, place: str) -> Options:
         """Returns the options of the corpus, without the sets that a folder has no predictions for."""
@@ -402,15 +404,15 @@ class _Builder:
 
     def _exactly_one(self, options: Options, keys: Sequence[str], place: str) -> str:
         """Returns the key that is used out of several; removes the other keys, which must be empty."""
-        there = [key for key in keys if key in options]
-        given = [key for key in there if not self._is_empty(options[key])] or there[:1]
-        if len(given) != 1:
-            names = f"found {' and '.join(given)}" if given else "found none of them"
+        present = [key for key in keys if key in options]
+        nonempty = [key for key in present if not self._is_empty(options[key])] or present[:1]
+        if len(nonempty) != 1:
+            names = f"found {' and '.join(nonempty)}" if nonempty else "found none of them"
             raise self.error(f"give exactly one of {', '.join(keys)}: {names}", place)
-        for key in there:
-            if key not in given:
+        for key in present:
+            if key not in nonempty:
                 del options[key]
-        return given[0]
+        return nonempty[0]
 
     def _is_empty(self, value: Value) -> bool:
         """Whether a value is still to be filled in: an empty text, an empty input, or a table that contains one."""
@@ -586,18 +588,18 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
     Raises:
       InputError: ``[release]`` has no name or version, or a value that ``release.toml`` does not allow.
     """
-    given, tasks = dict(suite.release or {}), suite.corpus.tasks
+    keys, tasks = dict(suite.release or {}), suite.corpus.tasks
     for key in ("name", "version"):
-        if not given.get(key):
+        if not keys.get(key):
             raise suite.error(f"give the release a {key}", f"release.{key}")
     files = {}
-    if not given.get("licence"):
-        given["licence"] = "CC0-1.0" if (tasks or suite.corpus.sgd).startswith(SAMPLE) else NO_LICENCE
-        if given["licence"] == NO_LICENCE:
-            given["licence_file"] = LICENCE_FILE
+    if not keys.get("licence"):
+        keys["licence"] = "CC0-1.0" if (tasks or suite.corpus.sgd).startswith(SAMPLE) else NO_LICENCE
+        if keys["licence"] == NO_LICENCE:
+            keys["licence_file"] = LICENCE_FILE
             files[LICENCE_FILE] = _NO_LICENCE_TEXT
-    given.setdefault("description", suite.description or f"Robustness sets of the suite {suite.title}.")
-    given.setdefault("authors", [{"name": "Unnamed"}])
+    keys.setdefault("description", suite.description or f"Robustness sets of the suite {suite.title}.")
+    keys.setdefault("authors", [{"name": "Unnamed"}])
     corpora = [{"path": tasks or suite.corpus.sgd, "name": "original", "kind": "original"}]
     for name, root in sets:
         if name == "variants":
@@ -609,16 +611,16 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
         own["audits"] = [{"path": "@compose"}]
     if "statistics" in steps:
         own["statistics"] = [{"path": "@statistics", "name": "table_1"}]
-    if own_text := given.get("licence_file") if LICENCE_FILE not in files else None:
-        given["licence_file"] = _from_release(suite, str(own_text), "licence_file")
+    if own_text := keys.get("licence_file") if LICENCE_FILE not in files else None:
+        keys["licence_file"] = _from_release(suite, str(own_text), "licence_file")
     for key in ("corpora", "tasks", "audits", "statistics", "tables"):
-        entries = [*own.get(key, []), *given.get(key, [])]
+        entries = [*own.get(key, []), *keys.get(key, [])]
         if not all(isinstance(entry, dict) and isinstance(entry.get("path"), str) for entry in entries):
             raise suite.error("expected tables with a path", f"release.{key}")
         if entries:
             places = [_from_release(suite, entry["path"], f"{key}[{i}].path") for i, entry in enumerate(entries)]
-            given[key] = [{**entry, "path": place} for entry, place in zip(entries, places, strict=True)]
-    text = toml_of(msgspec.to_builtins(given))
+            keys[key] = [{**entry, "path": place} for entry, place in zip(entries, places, strict=True)]
+    text = toml_of(msgspec.to_builtins(keys))
     try:
         config = parse_config(text, suite.path)
     except InputError as error:

@@ -112,7 +112,7 @@ def _notes(graph: Graph, lost: Mapping[str, Outcome], board: Board | None) -> li
     """Lists what readers must know before they read the numbers."""
     notes = []
     if lost:
-        names = ", ".join(name for name, one in lost.items() if one.status != BLOCKED)
+        names = ", ".join(name for name, outcome in lost.items() if outcome.status != BLOCKED)
         notes.append(f"Not all steps succeeded ({names}): what is missing is listed below.")
     if graph.left_out:
         left_out = ", ".join(names for names, _ in graph.lacking())
@@ -188,24 +188,24 @@ def _asked(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[re
             run = json.loads((output / name / "run.json").read_bytes())
             if "prompt" not in run:
                 continue
-            of, options, task = run["model"], run["options"], name.rpartition("/")[2]
+            model, options, task = run["model"], run["options"], name.rpartition("/")[2]
             totals: dict[str, int] = {}
             for key, n in run["counts"].items():
                 kind = key.partition("/")[0]
                 totals[kind] = totals.get(kind, 0) + n
             answers = totals.get("answers_had", 0)
             why = ", ".join(f"{n:,} {kind[7:]}" for kind, n in totals.items() if kind.startswith("unread_"))
-            cost = (totals["tokens_sent"] * of["dollars"][0] + totals["tokens_answered"] * of["dollars"][1]) / 1e6
+            cost = (totals["tokens_sent"] * model["dollars"][0] + totals["tokens_answered"] * model["dollars"][1]) / 1e6
             style = f", style {options['style']}" if "style" in options else ""
             rows.append(
                 [
                     f"{system}, {task}",
-                    f"{of['name']}\n{of.get('endpoint', 'embedded')}",
-                    f"temperature {of['temperature']}{style}",
+                    f"{model['name']}\n{model.get('endpoint', 'embedded')}",
+                    f"temperature {model['temperature']}{style}",
                     f"{answers:,}",
                     f"{percent(totals.get('unread', 0) / answers if answers else 0)}\n{why}".strip(),
                     f"{totals['tokens_sent']:,} + {totals['tokens_answered']:,}",
-                    f"${cost:,.2f}" if any(of["dollars"]) else "–",
+                    f"${cost:,.2f}" if any(model["dollars"]) else "–",
                 ]
             )
             prompts.setdefault(run["prompt"]["template"], []).append(f"{system}, {task}")
@@ -234,9 +234,9 @@ def _asked(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[re
 
 def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> Iterator[report.Section]:
     rows = [[names, "left out", first.reason, first.needs or "–"] for names, first in graph.lacking()]
-    for name, one in lost.items():
-        todo = f"see .suite/logs/{name}.log" if one.status == FAILED else "run the suite again"
-        rows.append([name, "not run" if one.status == BLOCKED else one.status, one.reason, todo])
+    for name, outcome in lost.items():
+        todo = f"see .suite/logs/{name}.log" if outcome.status == FAILED else "run the suite again"
+        rows.append([name, "not run" if outcome.status == BLOCKED else outcome.status, outcome.reason, todo])
     if rows:
         columns = ["step", "", "why", "what to do"]
         yield report.Table(title="What is missing", columns=columns, rows=rows, text_columns=4, numbers_in="run.json")
@@ -257,9 +257,9 @@ def _made(there: Mapping[str, Step], state: State) -> report.Table:
     rows = []
     for name, step in there.items():
         pages = " ".join(f"`{path}`" for path, _ in _links({name: step}, state.output))
-        what = "\n".join(filter(None, [step.about, pages]))
+        description = "\n".join(filter(None, [step.about, pages]))
         record = state.records[name]
-        result = "\n".join(filter(None, [_changed(state.output / name), what]))
+        result = "\n".join(filter(None, [_changed(state.output / name), description]))
         rows.append([f"{name}\nsha256 {record.output[:12]}", result, f"`{record.command}`"])
     columns = ["step", "result", "command, in the folder of the suite's file"]
     return report.Table(
@@ -284,7 +284,7 @@ def _changed(folder: Path) -> str:
 
 def _provenance(there: Mapping[str, Step], header: Mapping[str, Any]) -> report.Text:
     kinds = {name.partition("/")[0] for name in there}
-    versions = ", ".join(f"{name} {one}" for name, one in header["packages"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in header["packages"].items())
     return report.Text(
         title="Versions, and how to cite",
         paragraphs=[
@@ -299,13 +299,13 @@ def _provenance(there: Mapping[str, Step], header: Mapping[str, Any]) -> report.
 def _links(there: Mapping[str, Step], output: Path) -> Iterator[tuple[str, str]]:
     """Yields the pages of the steps, with descriptions."""
     for name, step in there.items():
-        pages = {f"{name}/{page}": what for page, what in _PAGES.items()}
+        pages = {f"{name}/{page}": description for page, description in _PAGES.items()}
         if step.pipeline == "release":
-            found = sorted((output / name).glob("*/*/report/index.html"))
-            pages = {path.relative_to(output).as_posix(): "release" for path in found}
-        for path, what in pages.items():
+            reports = sorted((output / name).glob("*/*/report/index.html"))
+            pages = {path.relative_to(output).as_posix(): "release" for path in reports}
+        for path, description in pages.items():
             if (output / path).is_file():
-                yield path, f"{what} of {name}"
+                yield path, f"{description} of {name}"
 
 
 class Ours(NamedTuple):

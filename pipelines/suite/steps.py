@@ -234,13 +234,13 @@ def parser_of(step: Step) -> StrictParser:
             return _parser_of_tasks(name)
         return _parser_of_class(name, _perturbation(name), "tasks" in step.options)
     actions = dispatch.actions_of(pipeline)
-    what = {"evaluate": "task", "train": "model", "predict": "model"}.get(pipeline, "action")
+    kind = {"evaluate": "task", "train": "model", "predict": "model"}.get(pipeline, "action")
     if not actions and action:
         raise InputError(f"'{pipeline}' does not take {' '.join(action)!r}")
     if actions and len(action) != 1:
-        raise InputError(f"'{pipeline}' requires a {what}: must be one of {', '.join(actions)}")
+        raise InputError(f"'{pipeline}' requires a {kind}: must be one of {', '.join(actions)}")
     if actions and action[0] not in actions:
-        raise InputError(unknown_key(action[0], actions, what))
+        raise InputError(unknown_key(action[0], actions, kind))
     return _parser(pipeline, *action)
 
 

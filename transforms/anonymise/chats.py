@@ -185,9 +185,10 @@ def _csv(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
     try:
         header = [name.strip().lower() for name in next(rows)]
         places = {
-            what: next((header.index(name) for name in names if name in header), -1) for what, names in _COLUMNS.items()
+            column: next((header.index(name) for name in names if name in header), -1)
+            for column, names in _COLUMNS.items()
         }
-        if missing := [what for what, place in places.items() if place < 0]:
+        if missing := [column for column, place in places.items() if place < 0]:
             raise InputError(f"the header has no column for {', '.join(missing)}", file.name, "line 1")
         yield from _of_rows(file, ((rows.line_num, row) for row in rows if row), places, bots)
     except csv.Error as error:
@@ -222,6 +223,8 @@ def _babi(file: ChatFile, _: frozenset[str]) -> Iterator[Row]:
         for line in dialogue.lines:
             if not isinstance(line, Fact):
                 bot = line.bot if isinstance(line, Exchange) else SILENCE
-                turns += [ChatTurn(who, text) for who, text in ((USER, line.user), (BOT, bot)) if text != SILENCE]
+                turns += [
+                    ChatTurn(speaker, text) for speaker, text in ((USER, line.user), (BOT, bot)) if text != SILENCE
+                ]
         facts = sum(isinstance(line, Fact) for line in dialogue.lines)
         yield f"line {dialogue.line}", Chat(f"line {dialogue.line}", tuple(turns), facts)

@@ -217,11 +217,11 @@ def numbers_in(text: str, regions: Sequence[str]) -> Iterator[Mention]:
       regions: the regions of phone numbers without a country code, such as ``US``, ``GB``.
     """
     for kind, pattern in _SIMPLE:
-        for found in pattern.finditer(text):
-            end = found.end()
+        for match in pattern.finditer(text):
+            end = match.end()
             while kind == "URL" and text[end - 1] in ".,;:!?)'":  # punctuation of the sentence
                 end -= 1
-            yield Mention(found.start(), end, kind)
+            yield Mention(match.start(), end, kind)
     yield from _checked("IP", _IP, text, _is_ip)
     yield from _checked("IBAN", _IBAN, text, _is_iban)
     yield from _checked("CARD", _CARD, text, _is_card)
@@ -234,22 +234,22 @@ def numbers_in(text: str, regions: Sequence[str]) -> Iterator[Mention]:
 def all_numbers_in(text: str) -> Iterator[Mention]:
     """Yield every number and day, which the paper replaces in addition, see Table 7."""
     for kind, pattern in (("DATE", _DAYS), ("NUMBER", _ANY_NUMBER)):
-        for found in pattern.finditer(text):
-            yield Mention(found.start(), found.end(), kind)
+        for match in pattern.finditer(text):
+            yield Mention(match.start(), match.end(), kind)
 
 
 def _checked(kind: str, pattern: re.Pattern[str], text: str, holds: Callable[[str], bool]) -> Iterator[Mention]:
-    return (Mention(found.start(), found.end(), kind) for found in pattern.finditer(text) if holds(found[0]))
+    return (Mention(match.start(), match.end(), kind) for match in pattern.finditer(text) if holds(match[0]))
 
 
 def _cued(kind: str, pattern: re.Pattern[str], text: str) -> Iterator[Mention]:
-    for found in pattern.finditer(text):
-        code = found["code"]
+    for match in pattern.finditer(text):
+        code = match["code"]
         # "booking for", "account is": a code has a digit, or is in capitals.
         if (any(map(str.isdigit, code)) and len(code) > 3 and not _UNIT.fullmatch(code)) or (
             len(code) > 4 and code.isupper()
         ):
-            yield Mention(*found.span("code"), kind)
+            yield Mention(*match.span("code"), kind)
 
 
 def _phones(text: str, regions: Sequence[str]) -> Iterator[Mention]:
@@ -258,9 +258,9 @@ def _phones(text: str, regions: Sequence[str]) -> Iterator[Mention]:
     import phonenumbers
 
     for region in regions:
-        for found in phonenumbers.PhoneNumberMatcher(text, region, phonenumbers.Leniency.POSSIBLE):
-            if sum(map(str.isdigit, found.raw_string)) >= _MIN_DIGITS:
-                yield Mention(found.start, found.end, "PHONE")
+        for match in phonenumbers.PhoneNumberMatcher(text, region, phonenumbers.Leniency.POSSIBLE):
+            if sum(map(str.isdigit, match.raw_string)) >= _MIN_DIGITS:
+                yield Mention(match.start, match.end, "PHONE")
 
 
 def _is_ip(text: str) -> bool:
@@ -346,12 +346,12 @@ class Gazetteer:
             tokens = tuple(token.casefold() for token in _TOKEN.findall(text))
             if tokens:
                 self._of_first.setdefault(tokens[0], []).append((tokens, kind))
-        for found in self._of_first.values():
-            found.sort(key=lambda entry: (-len(entry[0]), entry))
+        for entries_here in self._of_first.values():
+            entries_here.sort(key=lambda entry: (-len(entry[0]), entry))
 
     def find(self, text: str) -> Iterator[Mention]:
         """Yield the longest mention at each place, without overlaps."""
-        places = [(found.group().casefold(), *found.span()) for found in _TOKEN.finditer(text)]
+        places = [(match.group().casefold(), *match.span()) for match in _TOKEN.finditer(text)]
         words = tuple(word for word, _, _ in places)
         at = 0
         while at < len(words):
@@ -450,13 +450,13 @@ _NO_NAME = frozenset(_WORDS.split())
 def names_in(text: str) -> Iterator[Mention]:
     """Yield mentions of people and places, recognised by the words before or after them; they may overlap."""
     for pattern in (_TITLE, _STRONG):
-        for found in pattern.finditer(text):
-            yield from _name(text, *found.span("name"), "PERSON", sure=True)
+        for match in pattern.finditer(text):
+            yield from _name(text, *match.span("name"), "PERSON", sure=True)
     for pattern in (_WEAK, _IS):
-        for found in pattern.finditer(text):
-            yield from _name(text, *found.span("name"), "PERSON")
-    for found in _PLACE.finditer(text):
-        yield from _name(text, *found.span("name"), "LOCATION")
+        for match in pattern.finditer(text):
+            yield from _name(text, *match.span("name"), "PERSON")
+    for match in _PLACE.finditer(text):
+        yield from _name(text, *match.span("name"), "LOCATION")
 
 
 def _name(text: str, start: int, end: int, kind: str, sure: bool = False) -> Iterator[Mention]:

@@ -84,11 +84,11 @@ class Anonymiser:
         Texts are cleaned first: full-width digits become ASCII digits, invisible characters are removed.
         """
         texts = [_plain(turn.speaker, clean(turn.text)) for turn in chat.turns]
-        found = self._found(texts, [("PERSON", turn.called) for turn in chat.turns if turn.called])
+        mentions_here = self._found(texts, [("PERSON", turn.called) for turn in chat.turns if turn.called])
         placeholders = _Placeholders(self.rules.paper)
         counts: Counter[str] = Counter()
         replaced = []
-        for text, mentions in zip(texts, found, strict=True):
+        for text, mentions in zip(texts, mentions_here, strict=True):
             edits = []
             for mention in mentions:
                 counts[mention.kind] += 1
@@ -110,8 +110,8 @@ class Anonymiser:
         first = [self._settled(text, mentions) for text, mentions in zip(texts, chosen, strict=True)]
         known = [
             (mention.kind, text[mention.start : mention.end])
-            for text, of in zip(texts, first, strict=True)
-            for mention in of
+            for text, mentions_here in zip(texts, first, strict=True)
+            for mention in mentions_here
         ]
         again = _Again([*known, *called])
         return [
@@ -120,7 +120,7 @@ class Anonymiser:
 
     def _settled(self, text: str, mentions: list[Mention]) -> list[Mention]:
         kept = (mention for mention in mentions if mention.kind not in self.rules.kept)
-        return settled(text, kept, (found.span() for found in PLACEHOLDER.finditer(text)))
+        return settled(text, kept, (match.span() for match in PLACEHOLDER.finditer(text)))
 
 
 def _plain(speaker: str, text: str) -> str:
@@ -205,9 +205,9 @@ def _key(kind: str, value: str) -> str:
 def normalised(text: str) -> str:
     """Lower-case a text, as in dialog bAbI, but not its placeholders."""
     parts, at = [], 0
-    for found in PLACEHOLDER.finditer(text):
-        parts += [text[at : found.start()].lower(), found[0]]
-        at = found.end()
+    for match in PLACEHOLDER.finditer(text):
+        parts += [text[at : match.start()].lower(), match[0]]
+        at = match.end()
     return "".join([*parts, text[at:].lower()])
 
 
@@ -282,19 +282,19 @@ def suspects_in(turn: int, text: str, parts: Container[str], names: Container[st
     """
     # A placeholder is not suspect, but must still separate the words beside it.
     text = PLACEHOLDER.sub("<>", text)
-    for found in _DIGITS.finditer(_MONEY.sub("$", text)):
-        yield _suspect(turn, DIGITS, found[0])
-    for found in _AT.finditer(text):
-        yield _suspect(turn, AT, found[0])
-    for found in _LINK.finditer(text):
-        yield _suspect(turn, LINK, found[0])
+    for match in _DIGITS.finditer(_MONEY.sub("$", text)):
+        yield _suspect(turn, DIGITS, match[0])
+    for match in _AT.finditer(text):
+        yield _suspect(turn, AT, match[0])
+    for match in _LINK.finditer(text):
+        yield _suspect(turn, LINK, match[0])
     shouted = sum(map(str.isupper, text)) > 0.6 * sum(map(str.isalpha, text))
-    for found in _LETTERS.finditer(text):
+    for match in _LETTERS.finditer(text):
         kind = _kind_of(
-            found[0], not _ENDS.search(text[max(0, found.start() - 8) : found.start()]), shouted, parts, names
+            match[0], not _ENDS.search(text[max(0, match.start() - 8) : match.start()]), shouted, parts, names
         )
         if kind:
-            yield _suspect(turn, kind, found[0])
+            yield _suspect(turn, kind, match[0])
 
 
 def _kind_of(word: str, inside: bool, shouted: bool, parts: Container[str], names: Container[str]) -> str:

@@ -391,15 +391,15 @@ def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
         raise InputError(f"--splits asks for {wanted}, but only {total:,} contain an answer of the operator")
     ends = list(itertools.accumulate(size * total if config.shares else size for size in config.sizes))[:-1]
     sizes = Counter(dialogues)
-    found: dict[str, int] = {}
+    splits: dict[str, int] = {}
     before = 0
     for text in sorted(sizes, key=lambda text: stable_digest(config.seed, text)):
-        found[text] = bisect_right([round(end) for end in ends], before)
+        splits[text] = bisect_right([round(end) for end in ends], before)
         before += sizes[text]
-    empty = [name for i, name in enumerate(SPLIT_NAMES) if config.sizes[i] and i not in found.values()]
+    empty = [name for i, name in enumerate(SPLIT_NAMES) if config.sizes[i] and i not in splits.values()]
     if empty:
-        raise InputError(f"{len(found):,} different chats are too few, the split {empty[0]} would be empty")
-    return [found[text] for text in dialogues]
+        raise InputError(f"{len(splits):,} different chats are too few, the split {empty[0]} would be empty")
+    return [splits[text] for text in dialogues]
 
 
 def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig) -> FileResult:

@@ -488,9 +488,9 @@ def _check_nothing_is_lost(
         raise RuntimeError("the counts do not balance for assignments_read")
     if kept - set(settled):
         raise RuntimeError("the counts do not balance for assignments")
-    given = Counter(answer for assignment in merged.assignments for answer in answer_ids(assignment))
-    if given != ended:
-        as_many = " (as many, but not the same)" if given.total() == ended.total() else ""
+    answer_counts = Counter(answer for assignment in merged.assignments for answer in answer_ids(assignment))
+    if answer_counts != ended:
+        as_many = " (as many, but not the same)" if answer_counts.total() == ended.total() else ""
         raise RuntimeError(f"the counts do not balance for answers_given{as_many}")
 
 

@@ -81,10 +81,10 @@ def says_the_opposite(text: str, own: str, of_name: bool) -> bool:
 
 def _sides(text: str, own: str, of_name: bool) -> Iterator[tuple[bool, bool]]:
     """Yield which sides the text has, for each pair of opposites with one side in the element."""
-    for one, other in _opposites(of_name):
-        if bool(one.search(own)) != bool(other.search(own)):
-            here, there = bool(one.search(text)), bool(other.search(text))
-            yield (here, there) if one.search(own) else (there, here)
+    for side, other in _opposites(of_name):
+        if bool(side.search(own)) != bool(other.search(own)):
+            here, on_other_side = bool(side.search(text)), bool(other.search(text))
+            yield (here, on_other_side) if side.search(own) else (on_other_side, here)
 
 
 @cache
@@ -100,7 +100,7 @@ def _words_of(*lists: str) -> frozenset[str]:
 @cache
 def _opposites(of_name: bool) -> list[tuple[re.Pattern[str], re.Pattern[str]]]:
     pairs = [*_table()["pairs"], *(_table()["of_names"] if of_name else ())]
-    return [(_any_of(one), _any_of(other)) for one, other in pairs]
+    return [(_any_of(side), _any_of(other)) for side, other in pairs]
 
 
 def _any_of(words: list[str]) -> re.Pattern[str]:

@@ -370,11 +370,11 @@ def take(
     task_id, service, name = (row.get(f"Input.{column}", "") for column in ("task_id", "service_name", "task"))
     task = find_task(task_id, service, name, row.get("RequesterAnnotation", ""), kind)
     if collected is not None:
-        given = collected.answers
+        answers_here = collected.answers
     elif asked is None:
-        given = parse_answer_xml(row["Answer"])
+        answers_here = parse_answer_xml(row["Answer"])
     else:
-        given = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
+        answers_here = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
     assignment_id, own = row["AssignmentId"].strip(), row["WorkerId"].strip()
     if not assignment_id:
         raise Unusable("no_assignment_id: the AssignmentId is missing")
@@ -386,7 +386,7 @@ def take(
     def dead(field: str, reason: str, text: str) -> DeadLetter:
         return DeadLetter("ingest", f"{assignment_id}:{redact(field, own)}", reason, payload(text, own), source)
 
-    answers, others = split_answers(given, kind.field)
+    answers, others = split_answers(answers_here, kind.field)
     if asked:
         # The CSV has the columns of the whole batch; blank fields that this form did not show are not answers.
         answers = {name: text for name, text in answers.items() if text or name in asked}
@@ -592,8 +592,8 @@ def _collected(item: Mapping[str, Any]) -> Collected | None:
     try:
         return msgspec.convert(item, Collected)
     except msgspec.ValidationError as error:
-        what = f'add "Source": {" or ".join(get_args(AnswerSource))}' if "Source" not in item else str(error)
-        raise Unusable(f"broken_row: {what}") from None
+        advice = f'add "Source": {" or ".join(get_args(AnswerSource))}' if "Source" not in item else str(error)
+        raise Unusable(f"broken_row: {advice}") from None
 
 
 def _unusable(error: Exception, record: Mapping[str, Any], shown: str, source: str) -> DeadLetter:
@@ -659,16 +659,16 @@ def parse_answer_xml(xml: str) -> dict[str, str]:
         raise Unusable("unsafe_xml: the answer's XML contains a DTD or entities, which are not allowed") from None
     except (ElementTree.ParseError, ValueError) as error:
         raise Unusable(f"broken_xml: {error}") from None
-    found: dict[str, str] = {}
+    answers: dict[str, str] = {}
     for answer in root.iter():
         if _local(answer.tag) != "Answer":
             continue
         parts = {_local(child.tag): child.text or "" for child in answer}
         name = parts.get("QuestionIdentifier", "").strip()
-        if name in found:
+        if name in answers:
             raise Unusable(f"broken_xml: field {name!r} is answered twice")
-        found[name] = parts.get("FreeText", "")
-    return found
+        answers[name] = parts.get("FreeText", "")
+    return answers
 
 
 def _local(tag: Any) -> str:

@@ -94,13 +94,13 @@ def is_gibberish(text: str) -> bool:
 
 def is_single_character(text: str) -> bool:
     """Whether all letters and digits of a cleaned text are the same character: "x", "A.", "_x_", "\u00e9", "xx"."""
-    found = ""
+    letter = ""
     for c in text.casefold():
         if c.isalnum():
-            if found and c != found:
+            if letter and c != letter:
                 return False
-            found = c
-    return bool(found)
+            letter = c
+    return bool(letter)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -157,40 +157,49 @@ class Meaning:
         self, task: Task, elements: Sequence[Element], answers: Mapping[str, Iterable[str]], measure: str
     ) -> None:
         self.task, self.elements = task, elements
-        said = {field: sorted({plain(text, task) for text in texts} - {""}) for field, texts in answers.items()}
+        texts_by_field = {
+            field: sorted({plain(text, task) for text in texts} - {""}) for field, texts in answers.items()
+        }
         own = {
             element.field: (plain(element.name, "names"), plain(element.description, "descriptions"))
             for element in elements
         }
-        texts = [text for pair in own.values() for text in pair] + [text for of in said.values() for text in of]
+        texts = [text for pair in own.values() for text in pair] + [
+            text for said_texts in texts_by_field.values() for text in said_texts
+        ]
         self.vector: Vectors = embedded if measure == "MiniLM" else NGrams(texts)
         self.own = {field: [self.vector(text) for text in pair] for field, pair in own.items()}
         self.whole = {field: self.vector(" ".join(pair)) for field, pair in own.items()}
-        self.said = {field: (len(of), total(map(self.vector, of))) for field, of in said.items()}
-        self.counted = {field: frozenset(of) for field, of in said.items()}
+        self.said = {
+            field: (len(said_texts), total(map(self.vector, said_texts)))
+            for field, said_texts in texts_by_field.items()
+        }
+        self.counted = {field: frozenset(said_texts) for field, said_texts in texts_by_field.items()}
 
     def compared(self, text: str) -> Compared:
         """Compare an answer with each element and with the other workers' answers."""
-        found = plain(text, self.task)
-        vector = self.vector(found)
+        answer = plain(text, self.task)
+        vector = self.vector(answer)
         return Compared(
-            found, vector, {element.field: self._score(element, vector, found) for element in self.elements}
+            answer, vector, {element.field: self._score(element, vector, answer) for element in self.elements}
         )
 
     def doubt(self, element: Element, answer: str | Compared) -> Doubt:
         """Return how far an answer is from its element."""
-        found, vector, near = self.compared(answer) if isinstance(answer, str) else answer
+        answer_here, vector, near = self.compared(answer) if isinstance(answer, str) else answer
         others = [candidate for candidate in self.elements if candidate.field != element.field]
         nearest = max(others, key=lambda candidate: near[candidate.field], default=None)
         margin = None
         if nearest is not None:
             margin = round(near[element.field] - _OF_NEAREST[self.task] * near[nearest.field], 6)
-        similarity = max(dot(vector, of) for of in (self.whole[element.field], *self.own[element.field]))
-        said = self.counted.get(element.field, frozenset())
-        return Doubt(margin, nearest, round(similarity, 6), len(said - {found}))
+        similarity = max(
+            dot(vector, vector_of_other) for vector_of_other in (self.whole[element.field], *self.own[element.field])
+        )
+        repeated = self.counted.get(element.field, frozenset())
+        return Doubt(margin, nearest, round(similarity, 6), len(repeated - {answer_here}))
 
     def _score(self, element: Element, vector: Vector, text: str) -> float:
-        by_schema = sum(dot(vector, of) for of in self.own[element.field])
+        by_schema = sum(dot(vector, other_vector) for other_vector in self.own[element.field])
         n, together = self.said.get(element.field, (0, {}))
         nearness = dot(vector, together)
         if text in self.counted.get(element.field, ()):
@@ -216,8 +225,8 @@ class NGrams:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        found = Counter(gram for text in texts for gram in _grams(text))
-        self.weights = {gram: math.log((1 + len(texts)) / (1 + n)) + 1 for gram, n in found.items()}
+        gram_counts = Counter(gram for text in texts for gram in _grams(text))
+        self.weights = {gram: math.log((1 + len(texts)) / (1 + n)) + 1 for gram, n in gram_counts.items()}
         self.unseen = math.log(1 + len(texts)) + 1
 
     def __call__(self, text: str) -> Vector:

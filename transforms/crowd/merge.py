@@ -212,7 +212,11 @@ def unusable_decision(decision: Decision, reason: str) -> DeadLetter:
 
 ADJUDICATE_COLUMNS = (
     *COLUMNS,
-    *(f"{who}_{what}" for who in ("first", "second") for what in ("decision", "text", "reason", "reviewer")),
+    *(
+        f"{reviewer}_{column}"
+        for reviewer in ("first", "second")
+        for column in ("decision", "text", "reason", "reviewer")
+    ),
 )
 
 
@@ -320,7 +324,7 @@ def _agreement(items: list[tuple[str, str, str]]) -> Agreement:
     from nltk.metrics.agreement import AnnotationTask
 
     task = AnnotationTask(
-        [("first", key, one) for key, one, _ in items] + [("second", key, two) for key, _, two in items]
+        [("first", key, decision) for key, decision, _ in items] + [("second", key, two) for key, _, two in items]
     )
     return Agreement(len(items), 0, float(task.kappa()), float(task.alpha()))
 

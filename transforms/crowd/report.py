@@ -148,13 +148,13 @@ def _meaning_table(stated: Mapping[str, Any]) -> Table:
     rows = [
         [
             task,
-            number(of["others"]),
-            number(of["margin"], 3),
-            number(of["floor"], 3),
-            percent(of["expected_false_alarms"]),
+            number(figures["others"]),
+            number(figures["margin"], 3),
+            number(figures["floor"], 3),
+            percent(figures["expected_false_alarms"]),
         ]
         for task in TASKS
-        for of in stated[task]
+        for figures in stated[task]
     ]
     note = (
         f"Compared by {stated['measure']}. An answer is held if it is less near to its own element than to another one "

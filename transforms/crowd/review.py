@@ -270,7 +270,9 @@ def _card(index: int, item: ReviewItem, explanations: Mapping[str, str]) -> dict
         "typed": visible(item.text) if item.text != item.answer else "",  # only shown if it differs from the output
         "flags": _flags(item, explanations),
         "same_answers": item.same_answers,
-        "neighbours": [{"text": visible(text), "disposition": visible(said)} for text, said in item.neighbours],
+        "neighbours": [
+            {"text": visible(text), "disposition": visible(disposition)} for text, disposition in item.neighbours
+        ],
         "more_neighbours": item.more_neighbours,
     }
 

@@ -165,18 +165,18 @@ def judge_meaning(answers: Sequence[ElementAnswer], elements: Mapping[Task, Sequ
     for answer in answers:
         if answer.verdict.action != "reject":
             of_kind[answer.task, answer.element.kind].append(answer)
-    for (task, kind), given in of_kind.items():
+    for (task, kind), groups in of_kind.items():
         texts: dict[str, list[str]] = defaultdict(list)
-        for answer in given:
+        for answer in groups:
             texts[answer.element.field].append(answer.text)
         alike = [element for element in elements[task] if element.kind == kind]
         judge = meaning.Meaning(task, alike, texts, measure)
         writers: dict[tuple[str, str], set[str]] = defaultdict(set)
-        for answer in given:
-            who = answer.assignment.worker_hash or answer.assignment.assignment_id
+        for answer in groups:
+            person = answer.assignment.worker_hash or answer.assignment.assignment_id
             if answer.assignment.platform != "llm":
-                writers[answer.element.field, answer.same()].add(who)
-        for answer in given:
+                writers[answer.element.field, answer.same()].add(person)
+        for answer in groups:
             doubt = judge.doubt(answer.element, answer.text)
             answer.doubt = doubt.similarity if doubt.margin is None else doubt.margin
             reason = doubt.reason(meaning.THRESHOLDS[measure, task])
@@ -387,7 +387,7 @@ def settle_service(
     clusters: dict[Place, list[list[ElementAnswer]]] = {
         place: settle_same((answer.same(), answer) for answer in of_place) for place, of_place in by_place.items()
     }
-    good = {place: good_answers(found) for place, found in clusters.items()}
+    good = {place: good_answers(cluster) for place, cluster in clusters.items()}
     taken = _take(elements, good, options, method, outcome)
     for short in outcome.short:
         held = clusters.get((short.task, short.form_field), [])
@@ -433,10 +433,10 @@ def _take(
         for task in TASKS
         for element in elements[task]
     }
-    names = {place: found for place, found in candidates.items() if place[0] == "names"}
+    names = {place: answers for place, answers in candidates.items() if place[0] == "names"}
     assigned = assign_names(list(names.values()), NEEDED)
-    missing = {place for place, found in candidates.items() if len(found.texts) < NEEDED}
-    collided = {place for place, found in names.items() if found.key not in assigned} - missing
+    missing = {place for place, answers in candidates.items() if len(answers.texts) < NEEDED}
+    collided = {place for place, answers in names.items() if answers.key not in assigned} - missing
     # An element without answers has nothing to repeat.
     partial = options.allow_partial and all(candidate.texts for candidate in candidates.values())
     if missing | collided and partial:
@@ -446,11 +446,11 @@ def _take(
         assigned = assign_names(list(names.values()), NEEDED)
     _note_short(outcome, elements, candidates, missing, collided, partial)
     taken: dict[Place, list[str]] = {}
-    for place, found in candidates.items():
-        if place[0] == "names" and found.key in assigned:
-            taken[place] = assigned[found.key]
-        elif place[0] == "descriptions" and (len(found.texts) >= NEEDED or partial):
-            texts = ranked(found.texts[:NEEDED], found.distances[:NEEDED])
+    for place, answers in candidates.items():
+        if place[0] == "names" and answers.key in assigned:
+            taken[place] = assigned[answers.key]
+        elif place[0] == "descriptions" and (len(answers.texts) >= NEEDED or partial):
+            texts = ranked(answers.texts[:NEEDED], answers.distances[:NEEDED])
             taken[place] = texts + texts[-1:] * (NEEDED - len(texts))
     return taken if taken.keys() == candidates.keys() else None
 
@@ -574,13 +574,13 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
     def variants(self, composed: Composed[ServiceOutcome]) -> Variants:
         """Return variant (``v1`` to ``v5``) to split to its composed services, in the order of the split's file."""
         outcomes = {outcome.name: outcome for outcome in composed.outcomes}
-        found: Variants = {}
+        variants: Variants = {}
         for split in self.splits:
             names = [service.service_name for service in split.services]
             done = [outcomes[name].variants for name in names if name in outcomes and outcomes[name].variants]
             for k in VARIANTS if done else ():
-                found.setdefault(f"v{k}", {})[split.split] = [of_service[k - 1] for of_service in done]
-        return found
+                variants.setdefault(f"v{k}", {})[split.split] = [of_service[k - 1] for of_service in done]
+        return variants
 
     def results(self, composed: Composed[ServiceOutcome]) -> Results:
         """Return statistics, report, variants and shortfall."""

@@ -200,9 +200,12 @@ def _blank(answer: Answer) -> bool:
 
 
 def _placeholder(answer: Answer) -> bool:
-    found = cached_words(answer.text)
+    answer_words = cached_words(answer.text)
     # "text" can be a valid name for the text of a message.
-    return found in PLACEHOLDERS and not set(found) <= {*cached_words(answer.prompt), *name_words(answer.prompt)}
+    return answer_words in PLACEHOLDERS and not set(answer_words) <= {
+        *cached_words(answer.prompt),
+        *name_words(answer.prompt),
+    }
 
 
 def _is_prompt(answer: Answer) -> bool:
@@ -242,9 +245,9 @@ def _plain(letter: str, task: Task) -> bool:
 
 
 def _other_language(answer: Answer) -> bool:
-    found = cached_words(answer.text)
+    answer_words = cached_words(answer.text)
     # The language model does not split at underscores: it takes "local_time_of_arrival" for Italian.
-    return len(found) >= ENGLISH_FROM_WORDS and lexicon.language(answer.text.replace("_", " ")) != "en"
+    return len(answer_words) >= ENGLISH_FROM_WORDS and lexicon.language(answer.text.replace("_", " ")) != "en"
 
 
 def _unknown_word(answer: Answer) -> bool:
@@ -313,7 +316,7 @@ _REVIEW: tuple[Rule, ...] = (
     ("negation", _denies_alone),
     ("opposite", _opposite),
     ("labelled", _labelled),
-    ("repeated_word", lambda answer: any(one == two and len(one) > 2 for one, two in pairwise(answer.words))),
+    ("repeated_word", lambda answer: any(word == two and len(word) > 2 for word, two in pairwise(answer.words))),
     ("length", lambda answer: len(answer.words) > MAX_WORDS[answer.task]),
 )
 

@@ -430,8 +430,8 @@ class Perturbation:
           flags: the values of all flags of the command, including its output.
         """
         taken = inspect.signature(cls).parameters
-        given = {name: value for name, value in flags.items() if value is not None and value is not False}
-        options = {name: value for name, value in given.items() if name in taken}
+        options_here = {name: value for name, value in flags.items() if value is not None and value is not False}
+        options = {name: value for name, value in options_here.items() if name in taken}
         return cls(**options)
 
     def remarks(self) -> Iterator[tuple[int, str]]:

@@ -94,7 +94,9 @@ class Corpus:
     ) -> None:
         self.files, self.folders = list(files), dict(folders)
         self.schemas = sorted(schemas.items())
-        self.problems = list(dict.fromkeys(str(bad.error) for of in folders.values() for bad in of.bad))
+        self.problems = list(
+            dict.fromkeys(str(bad.error) for schemas_here in folders.values() for bad in schemas_here.bad)
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self.splits)}; {len(self.files)} dialogue files>"
@@ -106,7 +108,7 @@ class Corpus:
         A single folder of dialogues is one split, named after the folder, or ``"all"`` if that is not the name of a
         split.
         """
-        return tuple(split_name(folder, of) for folder, of in self.folders.items())
+        return tuple(split_name(folder, schemas) for folder, schemas in self.folders.items())
 
     def services(self, split: str | None = None) -> list[dict[str, Any]]:
         """Return the services of one split, or of all splits (without duplicates), as dicts in the SGD format.
@@ -157,7 +159,7 @@ class Corpus:
         if not isinstance(folder, str | os.PathLike):
             raise InputError(f"expected the path of a folder, not {folder!r}")
         folder = os.fspath(folder)
-        for path in [file.path for file in self.files] + [of.path for of in self.folders.values()]:
+        for path in [file.path for file in self.files] + [schemas.path for schemas in self.folders.values()]:
             if path and is_there(path) and as_path(path).resolve().is_relative_to(as_path(folder).resolve()):
                 raise InputError("the corpus was read from this folder: choose another folder", folder)
         with writing(folder):
@@ -268,7 +270,11 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
     folders = dialogue_folders(as_path(root), originals)
     if splits is None:
         # A split may have only schemas: those of train tell which services a tracker has seen.
-        alone = {"" if of.split == SINGLE else of.split: of for of in originals if of not in folders.values()}
+        alone = {
+            "" if schemas.split == SINGLE else schemas.split: schemas
+            for schemas in originals
+            if schemas not in folders.values()
+        }
         every = {**folders, **alone}
         files = list_files(as_path(root), folders) if folders else []
         folders = {name: every[name] for name in ("", *SPLITS) if name in every}
@@ -278,9 +284,9 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
             raise InputError("must be one or more of train, dev, test", "--split")
         for split in splits:
             if split not in folders:
-                there = ", ".join(folder for folder in folders if folder) or "none"
+                known = ", ".join(folder for folder in folders if folder) or "none"
                 raise InputError(
-                    f"there are no dialogues in {split!r}; these splits have some: {there}", root, "--split"
+                    f"there are no dialogues in {split!r}; these splits have some: {known}", root, "--split"
                 )
         folders = {split: folders[split] for split in splits}
     return Corpus(list_files(as_path(root), folders), folders, _bytes_of(folders))
@@ -290,16 +296,16 @@ def selected(corpus: Corpus, splits: Sequence[str]) -> Corpus:
     """Return some splits of a corpus, by folder; all if none are named."""
     if not splits or set(splits) == {*corpus.folders}:
         return corpus
-    folders = {name: of for name, of in corpus.folders.items() if name in splits}
+    folders = {name: schemas for name, schemas in corpus.folders.items() if name in splits}
     return Corpus([file for file in corpus.files if file.split in folders], folders, _bytes_of(folders))
 
 
 def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
     return {
-        of.relative_path: schema_bytes(of.raw)
-        if of.tools is None and of.path.endswith(SUFFIXES)
-        else read_whole(as_path(of.path), MAX_SCHEMA_FILE)
-        for of in folders.values()
+        schemas.relative_path: schema_bytes(schemas.raw)
+        if schemas.tools is None and schemas.path.endswith(SUFFIXES)
+        else read_whole(as_path(schemas.path), MAX_SCHEMA_FILE)
+        for schemas in folders.values()
     }
 
 
@@ -327,9 +333,9 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
             raise InputError(f"{split!r} is not a split: must be one of {', '.join(SPLITS)}")
         if split not in services:
             raise InputError(f"the split {split!r} has dialogues, but no services")
-        folders[split] = of = parse_services(list(services[split]), f"services[{split!r}]", split)
-        if of.bad:
-            raise of.bad[0].error
+        folders[split] = schemas_here = parse_services(list(services[split]), f"services[{split!r}]", split)
+        if schemas_here.bad:
+            raise schemas_here.bad[0].error
     for split, listed_dialogues in dialogues.items():
         texts = []
         for i, dialogue in enumerate(listed_dialogues):
@@ -340,9 +346,9 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
         content = file_bytes(texts)
         files.append(DialogueFile(split, "dialogues_001.json", f"dialogues[{split!r}]", len(content), content))
     schemas = {}
-    for split, of in folders.items():
+    for split, schemas_here in folders.items():
         try:
-            schemas[of.relative_path] = schema_bytes(of.raw)
+            schemas[schemas_here.relative_path] = schema_bytes(schemas_here.raw)
         except TypeError as error:
             raise InputError(f"is not JSON: {error}", f"services[{split!r}]") from None
     return Corpus(files, folders, schemas)

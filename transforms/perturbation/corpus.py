@@ -52,12 +52,14 @@ class Registry(Mapping[str, type[Perturbation]]):
         if name not in self._names:
             raise KeyError(name)
         chosen = plugins.choose(plugins.PERTURBATIONS, name, "")
-        found = plugins.load(chosen)
-        if not (isinstance(found, type) and issubclass(found, Perturbation)):
+        loaded = plugins.load(chosen)
+        if not (isinstance(loaded, type) and issubclass(loaded, Perturbation)):
             raise chosen.refused("is not a subclass of parapet.Perturbation")
-        if getattr(found, "name", None) != name:
-            raise chosen.refused(f"has a different name in its class: add the line name = {name!r} to {found.__name__}")
-        return found
+        if getattr(loaded, "name", None) != name:
+            raise chosen.refused(
+                f"has a different name in its class: add the line name = {name!r} to {loaded.__name__}"
+            )
+        return loaded
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
@@ -158,7 +160,9 @@ def _check_options(which: type[Perturbation], options: Mapping[str, Any]) -> Non
                 near = difflib.get_close_matches(option, named, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"its options are {', '.join(named)}"
                 raise InputError(f"{which.name} has no option {option!r}: {hint}")
-    missing = [name for name, one in named.items() if one.default is one.empty and name not in options]
+    missing = [
+        name for name, parameter in named.items() if parameter.default is parameter.empty and name not in options
+    ]
     if missing:
         raise InputError(f"{which.name} requires the option {missing[0]!r}")
 
@@ -235,7 +239,10 @@ def _text(raw: Any) -> str | None:
 
 def services_by_folder(corpus: Corpus) -> dict[str, Services]:
     """Return the services of each split of a corpus, by name."""
-    return {folder: {service.service_name: service for service in of.services} for folder, of in corpus.folders.items()}
+    return {
+        folder: {service.service_name: service for service in schemas.services}
+        for folder, schemas in corpus.folders.items()
+    }
 
 
 def guard_for(perturbation: Perturbation, item: Item, services: Services | None) -> Guard | None:
@@ -294,9 +301,9 @@ def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
             raise UserCodeError(f"{name}: a row is {_kind_of(row)}, expected a dict")
         unknown = [str(column) for column in row if column not in columns]
         if unknown:
-            there = ", ".join(columns)
+            known = ", ".join(columns)
             raise UserCodeError(
-                f"{name}: a row has the column {unknown[0]!r}, which is not in row_schema: it has {there}"
+                f"{name}: a row has the column {unknown[0]!r}, which is not in row_schema: it has {known}"
             )
     return perturbed
 
@@ -451,11 +458,11 @@ def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, A
                     _ = batches | f"Keep {i}" >> beam.Map(_keep, name, folder)
         except InputError as error:
             raise InputError(error.reason.partition(" [while running")[0], error.path, error.where) from None
-        found: dict[str, dict[Any, Any]] = {name: {} for name in ("", *analysis.side_inputs())}
+        analyzed: dict[str, dict[Any, Any]] = {name: {} for name in ("", *analysis.side_inputs())}
         for path in Path(folder).iterdir():
             name, batch = pickle.loads(path.read_bytes())  # noqa: S301 (written by this process)
-            found[name].update(batch)
-    return found.pop(""), found
+            analyzed[name].update(batch)
+    return analyzed.pop(""), analyzed
 
 
 @contextmanager

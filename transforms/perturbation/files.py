@@ -106,7 +106,9 @@ class PerturbCorpus(beam.PTransform):
         more = {"counts": analysis.counts, "dead_letters": analysis.dead_letters}
         if analysis.files is not None:
             more["written"] = analysis.files | "Write files of the analysis" >> WriteFiles(self.info.output)
-        outputs = outputs.with_more("Of the analysis", **{name: of for name, of in more.items() if of is not None})
+        outputs = outputs.with_more(
+            "Of the analysis", **{name: collection for name, collection in more.items() if collection is not None}
+        )
         outputs = self.perturbation.finish(outputs, analysis)
         return outputs | "Finish" >> FinishRun(
             self.info,
@@ -135,9 +137,9 @@ class _Analyze(beam.PTransform):
 
 def _joined(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> list[Element]:
     """Join a file with the states of its dialogues; files that are only analyzed produce no output."""
-    _, found = joined
-    states = dict(found["states"])
-    return [(file, states) for file in found["file"]]
+    _, grouped = joined
+    states = dict(grouped["states"])
+    return [(file, states) for file in grouped["file"]]
 
 
 class _Opened:

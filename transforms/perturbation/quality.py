@@ -69,17 +69,17 @@ def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
     """
     if not turns:
         return None
-    found: dict[str, Any] = {"turns": len(turns)}
+    numbers: dict[str, Any] = {"turns": len(turns)}
     pairs = [meaning.similarity(turn.before, turn.after) for turn in turns if turn.before]
-    found["similarity"] = _spread(pairs)
+    numbers["similarity"] = _spread(pairs)
     if fluency.has_model():
         logging.info("measuring the fluency of %d turns", min(len(turns), _FLUENT))
         for name, texts in (
             ("loss_before", [(turn.before, turn.context) for turn in turns[:_FLUENT]]),
             ("loss_after", [(turn.after, turn.context) for turn in turns[:_FLUENT]]),
         ):
-            found[name] = _spread([loss for pair in texts if (loss := fluency.loss_per_word(*pair)) is not None])
-    return found
+            numbers[name] = _spread([loss for pair in texts if (loss := fluency.loss_per_word(*pair)) is not None])
+    return numbers
 
 
 def _spread(values: Sequence[float]) -> dict[str, float] | None:
@@ -98,10 +98,14 @@ def table() -> Numbers:
                f"{meaning.measure()}, 1 for the same. Median, and 5 to 95 % of the turns that were drawn."),
     ]  # fmt: skip
     if fluency.has_model():
-        what = f"The negative log-likelihood of a turn for each word, in nats, under {fluency.MODEL}, given what the "
-        what += "system said before. The lower, the more usual the English; it does not tell sense from nonsense."
+        meaning_here = (
+            f"The negative log-likelihood of a turn for each word, in nats, under {fluency.MODEL}, given what the "
+        )
+        meaning_here += (
+            "system said before. The lower, the more usual the English; it does not tell sense from nonsense."
+        )
         metrics += [
-            Metric("loss_before.median", "loss a word, originals", interval=ends[1], meaning=what),
+            Metric("loss_before.median", "loss a word, originals", interval=ends[1], meaning=meaning_here),
             Metric("loss_after.median", "loss a word, this set", interval=ends[2]),
         ]
     return Numbers("How the changed user turns read", "quality/*", ("set",), metrics)

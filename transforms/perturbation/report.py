@@ -238,7 +238,11 @@ def _by_set(table: Numbers, rows: Sequence[_Row]) -> Iterator[Section]:
     missing = "0" if table.metrics[0].name == "" else "–"
     cells = [
         [_word(table, value)]
-        + [of[value].cell(metric) if value in of else missing for of in sets.values() for metric in table.metrics]
+        + [
+            numbers[value].cell(metric) if value in numbers else missing
+            for numbers in sets.values()
+            for metric in table.metrics
+        ]
         for value in values
     ]
     yield Table(
@@ -251,8 +255,8 @@ def _by_set(table: Numbers, rows: Sequence[_Row]) -> Iterator[Section]:
 def _bars(table: Numbers, values: Sequence[str], sets: Mapping[str, Mapping[Any, _Row]]) -> Bars:
     metric = table.metrics[0]
     series = [
-        Series(name, tuple(None if (n := row.value(metric)) is None else float(n) for row in of.values()))
-        for name, of in sets.items()
+        Series(name, tuple(None if (n := row.value(metric)) is None else float(n) for row in numbers.values()))
+        for name, numbers in sets.items()
     ]
     words = [_word(table, value) for value in values]
     title = f"{table.title}: {metric.label}" if metric.label else table.title

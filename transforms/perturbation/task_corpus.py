@@ -43,15 +43,15 @@ def reworded_tasks(tasks: Sequence[Task], corpus: Corpus) -> tuple[list[dict[str
         if len(dialogue["turns"]) != 1:
             raise InputError("adds or removes turns, but the request of a task is a single turn")
         texts[dialogue["dialogue_id"]] = dialogue["turns"][0]["utterance"]
-    changed, found = 0, []
+    changed, messages = 0, []
     for at, task in enumerate(tasks):
         question = [[dict(message) for message in turn] for turn in task["question"]]
         for (i, j), text in messages_of(task):
             new = texts[_id(at, i, j)]
             question[i][j]["content"] = new
             changed += new != text
-        found.append({**task, "question": question})
-    return found, changed
+        messages.append({**task, "question": question})
+    return messages, changed
 
 
 def messages_of(task: Task) -> Iterator[tuple[tuple[int, int], str]]:

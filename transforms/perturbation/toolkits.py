@@ -47,8 +47,8 @@ class Catalogue:
         for tool in tools:
             self.tools.setdefault(tool["name"], tool)
         counts = {name: Counter(words_of(tool)) for name, tool in self.tools.items()}
-        having = Counter(word for found in counts.values() for word in found)
-        self._weights = {name: self._vector(found, having) for name, found in counts.items()}
+        having = Counter(word for words in counts.values() for word in words)
+        self._weights = {name: self._vector(words, having) for name, words in counts.items()}
         self._postings: dict[str, list[tuple[str, float]]] = defaultdict(list)
         for name, vector in self._weights.items():
             for word, weight in vector.items():
@@ -64,11 +64,11 @@ class Catalogue:
         """Return the other tools, most similar first, except some, and except those that may do the same."""
         scores: dict[str, float] = defaultdict(float)
         for word, weight in self._weights[name].items():
-            for other, of in self._postings[word]:
-                scores[other] += weight * of
+            for other, postings in self._postings[word]:
+                scores[other] += weight * postings
         left_out = {name, *without}
-        found = sorted((-round(score, 6), other) for other, score in scores.items() if other not in left_out)
-        near = [other for score, other in found if -score < _EQUIVALENT]
+        ranked = sorted((-round(score, 6), other) for other, score in scores.items() if other not in left_out)
+        near = [other for score, other in ranked if -score < _EQUIVALENT]
         rest = [other for other in sorted(self.tools) if other not in scores and other not in left_out]
         things = things_of(name)
         return [other for other in [*near, *rest] if not _may_be_same(things, things_of(other))]

@@ -160,8 +160,8 @@ def lowered(text: str) -> str:
 
 def sayable(values: Iterable[str]) -> tuple[str, ...]:
     """Return distinct values that may occur in a turn and have letters, as input of :func:`value_ranges`."""
-    found = {lowered(value.strip()) for value in set(values)}
-    return tuple(sorted(value for value in found - _UNSAID if any(map(str.isalpha, value))))
+    sayings = {lowered(value.strip()) for value in set(values)}
+    return tuple(sorted(value for value in sayings - _UNSAID if any(map(str.isalpha, value))))
 
 
 def value_ranges(utterance: str, values: Iterable[str]) -> list[Range]:

@@ -187,10 +187,10 @@ def plan_lines(files: Iterable[DialogueFile], how: Translating) -> Iterator[str]
                         texts[pivot].perhaps.add(form.text)
     total = most = 0
     for pivot, (plain, certain, perhaps) in texts.items():
-        asked, characters = _missing(plain | certain, pivot, how.known)
+        missing_texts, characters = _missing(plain | certain, pivot, how.known)
         more, more_characters = _missing(perhaps - plain - certain, pivot, how.known)
         yield (
-            f"{pivot}: {len(plain):,} different user turns; {asked:,} texts to translate there and back, "
+            f"{pivot}: {len(plain):,} different user turns; {missing_texts:,} texts to translate there and back, "
             f"about {characters:,} characters; up to {more:,} more texts without their values, "
             f"{more_characters:,} characters"
         )
@@ -211,7 +211,7 @@ class _Texts(NamedTuple):
 
 def _missing(texts: set[str], pivot: str, known: Known) -> tuple[int, int]:
     """Count the texts to be requested, there and back, and their characters."""
-    there = {text for text in texts if text not in known.of(ENGLISH, pivot)}
-    translated = {known.of(ENGLISH, pivot)[text] for text in texts - there}
+    missing_texts = {text for text in texts if text not in known.of(ENGLISH, pivot)}
+    translated = {known.of(ENGLISH, pivot)[text] for text in texts - missing_texts}
     back = translated - known.of(pivot, ENGLISH).keys()
-    return 2 * len(there) + len(back), 2 * sum(map(len, there)) + sum(map(len, back))
+    return 2 * len(missing_texts) + len(back), 2 * sum(map(len, missing_texts)) + sum(map(len, back))

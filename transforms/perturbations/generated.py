@@ -182,10 +182,10 @@ def written(user_turn: UserTurn, kind: str, by_rules: Made, answers: Answers) ->
     # a failed request must be reported, even if there is a version by rules
     if not answer and not why.startswith("empty_answer"):
         return Made(reason=f"{NOT_TRANSLATED}: {why}")
-    made = reworded(user_turn, answer, GENERATED, LLM) if answer else Made(reason="empty_answer")
-    reason = made.reason or refusal(kind, user_turn.utterance, answer, gate.values_of(user_turn))
+    rewording = reworded(user_turn, answer, GENERATED, LLM) if answer else Made(reason="empty_answer")
+    reason = rewording.reason or refusal(kind, user_turn.utterance, answer, gate.values_of(user_turn))
     refused = (f"{LLM}: {reason.partition(':')[0]}",)
-    return msgspec.structs.replace(by_rules, refused=refused) if reason else made
+    return msgspec.structs.replace(by_rules, refused=refused) if reason else rewording
 
 
 def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], known: Known, endpoint: Endpoint) -> Iterator[str]:

@@ -119,19 +119,19 @@ def sentences(text: str) -> Iterator[tuple[str, str, str]]:
 @functools.lru_cache(4096)
 def clauses(sentence: str) -> tuple[Clause, ...]:
     """Split a sentence without final marks into clauses; joined with their gaps, they are the sentence."""
-    found: list[Clause] = []
+    clauses: list[Clause] = []
     at = 0
     for pattern in (_LEAD, _THANKS):
         if lead := pattern.match(sentence, at):
             end = max(lead.start(name) for name in pattern.groupindex)
-            found.append(Clause(sentence[at:end], sentence[end : lead.end()]))
+            clauses.append(Clause(sentence[at:end], sentence[end : lead.end()]))
             at = lead.end()
     rest = sentence[at:]
     at = 0
     for gap in _BOUNDARY.finditer(rest):
-        found.append(Clause(rest[at : gap.start()], gap[0]))
+        clauses.append(Clause(rest[at : gap.start()], gap[0]))
         at = gap.end()
-    return (*found, Clause(rest[at:], ""))
+    return (*clauses, Clause(rest[at:], ""))
 
 
 def asks(clause: str) -> bool:
@@ -212,11 +212,11 @@ def embedded_choice(question: str, verbs: Collection[str]) -> str | None:
 
 def _statement(aux: str, rest: str, verbs: Collection[str]) -> str | None:
     """Reorder the words after a question's auxiliary so that the verb follows the subject."""
-    found, named = _PRONOUN.fullmatch(rest), _NAMED.fullmatch(rest)
-    if found and named and not _TAIL.match(found["tail"] or ""):
-        found = None  # "that" as in "that show" is not a pronoun
-    if found:
-        subject, tail = found["subject"], found["tail"] or ""
+    pronoun, named = _PRONOUN.fullmatch(rest), _NAMED.fullmatch(rest)
+    if pronoun and named and not _TAIL.match(pronoun["tail"] or ""):
+        pronoun = None  # "that" as in "that show" is not a pronoun
+    if pronoun:
+        subject, tail = pronoun["subject"], pronoun["tail"] or ""
         return None if subject.lower() in _NOT_AFTER.get(aux, ()) else _with_verb(aux, subject, tail)
     if not named:
         return None

@@ -72,23 +72,23 @@ def paraphrased(user_turn: UserTurn, pivot: str, answers: Answers) -> Made:
     answer, why = back_of(text, pivot, answers)
     if not answer:
         return Made(reason=f"{NOT_TRANSLATED}: {why}")
-    made = _taken(user_turn, answer, pivot)
-    if not _lost(made):
-        return made if _agrees(text, answer, pivot, answers) else Made(reason=UNSTABLE)
+    rewording = _taken(user_turn, answer, pivot)
+    if not _lost(rewording):
+        return rewording if _agrees(text, answer, pivot, answers) else Made(reason=UNSTABLE)
     form = hidden(user_turn)
     answer, why = back_of(form.text, pivot, answers)
     if not answer:
-        return made if why == NOT_IN_MEMORY else Made(reason=f"{NOT_TRANSLATED}: {why}")
+        return rewording if why == NOT_IN_MEMORY else Made(reason=f"{NOT_TRANSLATED}: {why}")
     if not _agrees(form.text, answer, pivot, answers):
         return Made(reason=UNSTABLE)
     shown = revealed(answer, form)
-    return made if shown is None else _taken(user_turn, shown, pivot)
+    return rewording if shown is None else _taken(user_turn, shown, pivot)
 
 
 def back_of(text: str, pivot: str, answers: Answers) -> Answer:
     """Return the back-translation of a text, or an empty string and the reason."""
-    there, why = answers.get((ENGLISH, pivot, text), ("", NOT_IN_MEMORY))
-    return answers.get((pivot, ENGLISH, there), ("", NOT_IN_MEMORY)) if there else ("", why)
+    translation, why = answers.get((ENGLISH, pivot, text), ("", NOT_IN_MEMORY))
+    return answers.get((pivot, ENGLISH, translation), ("", NOT_IN_MEMORY)) if translation else ("", why)
 
 
 def hidden(user_turn: UserTurn) -> Hidden:
@@ -104,8 +104,8 @@ def hidden(user_turn: UserTurn) -> Hidden:
 
 def revealed(text: str, form: Hidden) -> str | None:
     """Replace placeholders by their values; None if not every placeholder occurs exactly once."""
-    found = re.findall(r"(?<!\w)[A-Z]\d+(?!\w)", text)
-    if sorted(name for name in found if name in form.values) != sorted(form.values):
+    revealed_names = re.findall(r"(?<!\w)[A-Z]\d+(?!\w)", text)
+    if sorted(name for name in revealed_names if name in form.values) != sorted(form.values):
         return None
     return re.sub(r"(?<!\w)[A-Z]\d+(?!\w)", lambda name: form.values.get(name[0], name[0]), text)
 
@@ -113,9 +113,9 @@ def revealed(text: str, form: Hidden) -> str | None:
 def with_texts(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> str:
     """Replace the text of each anchor."""
     pieces, at = [], 0
-    for one, text in zip(anchors, texts, strict=True):
-        pieces += [utterance[at : one.start], text]
-        at = one.end
+    for anchor, text in zip(anchors, texts, strict=True):
+        pieces += [utterance[at : anchor.start], text]
+        at = anchor.end
     return "".join([*pieces, utterance[at:]])
 
 
@@ -129,11 +129,11 @@ def _agrees(text: str, answer: str, pivot: str, answers: Answers) -> bool:
 
     Also true if that is unknown because another engine was not used.
     """
-    there, again = (answers.get((ENGLISH, pivot, english), ("", ""))[0] for english in (text, answer))
+    translated, again = (answers.get((ENGLISH, pivot, english), ("", ""))[0] for english in (text, answer))
     if not again:
         return True
     back, _ = answers.get((pivot, ENGLISH, again), ("", ""))
-    return Levenshtein.distance(words(there), words(again)) <= 1 and words(back) == words(answer)
+    return Levenshtein.distance(words(translated), words(again)) <= 1 and words(back) == words(answer)
 
 
 def _lost(made: Made) -> bool:
@@ -300,7 +300,7 @@ def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:
     """
     utterance = user_turn.utterance
     ranges = [*user_turn.protected(), *(anchor.range for anchor in anchors_of(user_turn))]
-    ranges = _joined([*ranges, *(found.span() for found in _LEFT_ALONE.finditer(utterance))])
+    ranges = _joined([*ranges, *(match.span() for match in _LEFT_ALONE.finditer(utterance))])
     if _VALUE.search(utterance) or len(ranges) > _MOST_VALUES:
         return "", []
     values: list[str] = []
@@ -314,13 +314,13 @@ def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:
 
 def _joined(ranges: Sequence[Range]) -> list[Range]:
     """Sort ranges and merge those that overlap."""
-    found: list[Range] = []
+    ranges_here: list[Range] = []
     for start, end in sorted(ranges):
-        if found and start < found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if ranges_here and start < ranges_here[-1][1]:
+            ranges_here[-1] = (ranges_here[-1][0], max(end, ranges_here[-1][1]))
         else:
-            found.append((start, end))
-    return found
+            ranges_here.append((start, end))
+    return ranges_here
 
 
 Say = Callable[[str, bool, bool], tuple[str, bool | None]]
@@ -340,8 +340,8 @@ def sentence_with(body: str, marks: str, say: Say) -> str:
     alone = True  # no clause before has a verb, so a question may become a statement or vice versa
     for i, clause in enumerate(clauses):
         last = i + 1 == len(clauses)
-        asked = language.asks(clause.text) or (last and "?" in marks)
-        new, asks = say(clause.text, asked, last and alone)
+        is_question = language.asks(clause.text) or (last and "?" in marks)
+        new, asks = say(clause.text, is_question, last and alone)
         if new != clause.text and clause.text:
             first = clause.text[0]
             capital = _begins(first) if i == 0 else first.isupper() and not _is_i(clause.text)
@@ -349,7 +349,7 @@ def sentence_with(body: str, marks: str, say: Say) -> str:
         if last and asks is not None:
             if not asks:
                 marks = marks.replace("?", ".")
-            elif "?" not in marks and (marks or not asked):
+            elif "?" not in marks and (marks or not is_question):
                 marks = re.sub(r"[.!]", "?", marks) or "?"
         alone = alone and clause.text.count(" ") < 3
         # "Yes I want" is rephrased with the comma that it lacks.
@@ -394,8 +394,8 @@ def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool
 
 def forms_of(clause: str, asked: bool, free: bool, draw: Draw) -> list[Form]:
     """Return the forms of a clause by the rules; see :func:`_clause`."""
-    found = _match(clause, asked, _NO_ACTS) if 0 < len(clause) <= _LONGEST else None
-    forms = _filled(found[0].forms, found[1], draw) if found else ()
+    frame_match = _match(clause, asked, _NO_ACTS) if 0 < len(clause) <= _LONGEST else None
+    forms = _filled(frame_match[0].forms, frame_match[1], draw) if frame_match else ()
     return [
         form for form in forms if (free or form.asks is None or form.asks == asked) and says_the_same(clause, form.text)
     ]
@@ -414,8 +414,8 @@ def longer_forms(clause: str, asked: bool, free: bool, acts: frozenset[str]) -> 
     Returns:
       The forms; use :func:`says_the_same` to check negations and affirmations.
     """
-    found = _match(clause, asked, acts) if 0 < len(clause) <= _LONGEST else None
-    forms = _filled(found[0].longer, found[1], None) if found else ()
+    frame_match = _match(clause, asked, acts) if 0 < len(clause) <= _LONGEST else None
+    forms = _filled(frame_match[0].longer, frame_match[1], None) if frame_match else ()
     return [form for form in forms if free or form.asks is None or form.asks == asked]
 
 

@@ -66,7 +66,7 @@ def reworded(user_turn: UserTurn, text: str, kind: str, source: str, in_words: b
 def _of_spans(user_turn: UserTurn, anchors: Sequence[Anchor], places: Sequence[Range]) -> list[Range]:
     of_spans = []
     for span in user_turn.spans:
-        i = next(i for i, one in enumerate(anchors) if one.start <= span.start and span.end <= one.end)
+        i = next(i for i, anchor in enumerate(anchors) if anchor.start <= span.start and span.end <= anchor.end)
         shift = places[i][0] - anchors[i].start
         of_spans.append((span.start + shift, span.end + shift))
     return of_spans
@@ -151,12 +151,12 @@ def _without_span(user_turn: UserTurn, taken: Sequence[Range]) -> Iterator[Ancho
     if user_turn.turn is None:
         return
     try:
-        found = marks(user_turn.turn, user_turn.before)
+        marked = marks(user_turn.turn, user_turn.before)
     except ValueError:  # a span without visible text
         return
     spanned = {span.slot for span in user_turn.spans}
     places = list(taken)
-    for mark in found:
+    for mark in marked:
         # Found again, because marks have positions on a page, where white space differs.
         start = None if mark.kept.slot in spanned else find_word(user_turn.utterance, mark.kept.value, places)
         if start is not None:
@@ -181,13 +181,13 @@ def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[R
     for value in values:
         of_value = [anchor for anchor in anchors if utterance[anchor.start : anchor.end] == value]
         slots = ", ".join(dict.fromkeys(slot for kept in of_value for slot in kept.slots))
-        there = after[value]
-        if len(there) < len(of_value):
+        places = after[value]
+        if len(places) < len(of_value):
             return [], f"{LOST}: {slots}"
-        if len(there) == len(before[value]) and all(kept.range in before[value] for kept in of_value):
-            settled |= {kept: there[before[value].index(kept.range)] for kept in of_value}
-        elif len(there) == len(of_value):
-            settled |= dict(zip(of_value, there, strict=True))
+        if len(places) == len(before[value]) and all(kept.range in before[value] for kept in of_value):
+            settled |= {kept: places[before[value].index(kept.range)] for kept in of_value}
+        elif len(places) == len(of_value):
+            settled |= dict(zip(of_value, places, strict=True))
         elif is_decisive(value) or not any(map(str.isalpha, value)):
             return [], f"{UNCLEAR}: {slots}"
     return _chosen(utterance, anchors, settled, after), ""
@@ -203,8 +203,8 @@ def _chosen(
     for anchor in anchors:
         place = settled.get(anchor)
         if place is None:
-            free = [found for found in after[utterance[anchor.start : anchor.end]] if found not in taken]
-            place = next((found for found in free if found[0] >= at), free[0])
+            free = [place_here for place_here in after[utterance[anchor.start : anchor.end]] if place_here not in taken]
+            place = next((place_here for place_here in free if place_here[0] >= at), free[0])
             taken.add(place)
         places.append(place)
         at = place[1]
@@ -219,13 +219,13 @@ def occurrences(text: str, values: Sequence[str]) -> dict[str, list[Range]]:
       values: distinct values, longest first.
     """
     taken: list[Range] = []
-    found: dict[str, list[Range]] = {}
+    places: dict[str, list[Range]] = {}
     for value in values:
-        found[value] = []
-        while len(found[value]) < _MANY and (start := find_word(text, value, taken)) is not None:
+        places[value] = []
+        while len(places[value]) < _MANY and (start := find_word(text, value, taken)) is not None:
             taken.append((start, start + len(value)))
-            found[value].append(taken[-1])
-    return found
+            places[value].append(taken[-1])
+    return places
 
 
 def in_order(places: Sequence[Range]) -> list[int]:

@@ -82,7 +82,7 @@ def _pleasant(text: str, more: str) -> list[Operation]:
 
 
 def _sentences(text: str, kept: Ranges) -> list[Range]:
-    ends = [found.start() for found in _BETWEEN.finditer(text) if not kept.overlap(found.start(), found.start())]
+    ends = [match.start() for match in _BETWEEN.finditer(text) if not kept.overlap(match.start(), match.start())]
     starts = [0, *(_after_blanks(text, end) for end in ends)]
     return list(zip(starts, [*ends, len(text.rstrip())], strict=True))
 
@@ -113,11 +113,11 @@ def _by_sentences(user_turn: UserTurn) -> list[Operation]:
 
 def _apart(operations: Sequence[Operation]) -> list[Operation]:
     """Sort operations and drop those that overlap the previous one: two dropped sentences may share their blanks."""
-    found: list[Operation] = []
+    operations_here: list[Operation] = []
     for operation in sorted(operations):
-        if not found or found[-1].end <= operation.start:
-            found.append(operation)
-    return found
+        if not operations_here or operations_here[-1].end <= operation.start:
+            operations_here.append(operation)
+    return operations_here
 
 
 def _may_drop(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> bool:
@@ -174,7 +174,7 @@ def _is_plural(phrase: str) -> bool:
 
 
 def _inner(text: str, start: int, end: int, kept: Ranges) -> list[Operation]:
-    found: list[Operation] = []
+    operations: list[Operation] = []
     taken = Ranges()
 
     def add(match: re.Match[str], new: str, kind: str) -> None:
@@ -182,7 +182,7 @@ def _inner(text: str, start: int, end: int, kept: Ranges) -> list[Operation]:
         if kept.overlap(*match.span()) or taken.overlap(*match.span()):
             return
         taken.add(*match.span())
-        found.append(Operation(match.start(), match.end(), new, kind, match[0]))
+        operations.append(Operation(match.start(), match.end(), new, kind, match[0]))
 
     for kind, pattern in INNER:
         for match in pattern.finditer(text, start, end):
@@ -192,7 +192,7 @@ def _inner(text: str, start: int, end: int, kept: Ranges) -> list[Operation]:
             before = match[0]
             after = new or f"{before[:-3]}'s"
             add(match, after[0].upper() + after[1:] if before[0].isupper() else after, "contraction")
-    return sorted(found)
+    return sorted(operations)
 
 
 _DO = (

@@ -92,7 +92,7 @@ def typo_operations(
       key: the key of the draws.
       perturb_values: whether words of annotated values may have typos, too.
     """
-    words = [found.span() for found in _TOKEN.finditer(utterance)]
+    words = [match.span() for match in _TOKEN.finditer(utterance)]
     if not words:
         return []
     numbers = draws(key)
@@ -104,25 +104,25 @@ def typo_operations(
         return []
     kept = Ranges(protected_ranges(utterance, spans, values, perturb_values))
     orders = _orders(rates.mix)
-    found: dict[int, Operation] = {}
+    match: dict[int, Operation] = {}
     for i, number in drawn:
         if number < typo:
             operation = _typo(utterance, words, i, orders, kept, draw)
         else:
             operation = _abbreviation(utterance, words[i], kept)
         if operation is not None and (not perturb_values or _inside(operation, spans)):
-            found[i] = operation
-    if len(found) < rates.at_least:
+            match[i] = operation
+    if len(match) < rates.at_least:
         first = draw() * len(words) // DRAW_LIMIT
         for i in range(first, first + len(words)):
             i %= len(words)
-            if i not in found:
+            if i not in match:
                 operation = _typo(utterance, words, i, orders, kept, draw) or _abbreviation(utterance, words[i], kept)
                 if operation is not None and (not perturb_values or _inside(operation, spans)):
-                    found[i] = operation
-                    if len(found) == rates.at_least:
+                    match[i] = operation
+                    if len(match) == rates.at_least:
                         break
-    return [found[i] for i in sorted(found)]
+    return [match[i] for i in sorted(match)]
 
 
 def _inside(operation: Operation, spans: Sequence[Range]) -> bool:

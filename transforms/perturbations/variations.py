@@ -161,8 +161,8 @@ class LanguageVariation(Perturbation):
 
     def vary_all(self, turns: Sequence[UserTurn], answers: Answers | None = None) -> list[Variation]:
         """Return the variations of a dialogue's turns, in order. ``answers`` replaces the available translations."""
-        said: set[str] = set()
-        return [self.vary(turn, answers, said) for turn in turns]
+        phrases: set[str] = set()
+        return [self.vary(turn, answers, phrases) for turn in turns]
 
     def vary(self, user_turn: UserTurn, answers: Answers | None = None, said: set[str] | None = None) -> Variation:
         """Return a turn's variation, or the unchanged turn with a reason; see :meth:`make`."""
@@ -172,15 +172,15 @@ class LanguageVariation(Perturbation):
         if self.rewritten is None:
             key = key_of(self.seed, self.name, user_turn.dialogue_id, str(user_turn.position))
             answers = self.answers if answers is None else answers
-            made = self.make(user_turn, key, answers, set() if said is None else said)
+            rewording = self.make(user_turn, key, answers, set() if said is None else said)
             if self.is_written:
-                made = written(user_turn, self.name, made, answers)
+                rewording = written(user_turn, self.name, rewording, answers)
         elif line := self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name)):
             in_words = self.name == Paraphrase.name
-            made = reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
+            rewording = reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
         else:
-            made = Made(reason="not_rewritten")
-        return varied(user_turn, made, self.perturb_values)
+            rewording = Made(reason="not_rewritten")
+        return varied(user_turn, rewording, self.perturb_values)
 
     @property
     def parts(self) -> Sequence[LanguageVariation]:
@@ -363,7 +363,7 @@ class LanguageVariation(Perturbation):
         """Check that every user turn is varied or unchanged, mixes are exact, and enough turns have changed."""
         is_rewritten, kinds = self.rewritten is not None, self.row_sets()
         total = "rewritten_turns" if is_rewritten else "turns"
-        what = "user turns of --rewritten changed" if is_rewritten else "user turns changed"
+        unit = "user turns of --rewritten changed" if is_rewritten else "user turns changed"
         return (
             *super().invariants(),
             Balance("turns", ("varied", "unchanged"), kinds, by_set=True),
@@ -374,7 +374,7 @@ class LanguageVariation(Perturbation):
                 for name, rate in zip(self.env_names(kind), self.envs, strict=True)
             ),
             *(
-                Least("varied", total, part.least, part.name, what, needed=is_rewritten)
+                Least("varied", total, part.least, part.name, unit, needed=is_rewritten)
                 for part in self.parts
                 if part.least is not None
             ),

@@ -134,7 +134,7 @@ def known_thing(user_turn: UserTurn) -> str:
     if user_turn.before is None or user_turn.turn is None:
         return ""
     states = {frame.service: frame.state for frame in user_turn.before.frames if frame.state}
-    tables, said = _phrases(), user_turn.utterance.lower()
+    tables, utterance = _phrases(), user_turn.utterance.lower()
     for frame in user_turn.turn.frames:
         before, now = states.get(frame.service), frame.state
         name = next((prefix for prefix in tables["things"] if frame.service.lower().startswith(prefix)), "")
@@ -146,7 +146,7 @@ def known_thing(user_turn: UserTurn) -> str:
             for slot in tables["places"].get(preposition, ())
             if before.slot_values.get(slot) and before.slot_values[slot] == now.slot_values.get(slot)
         ]
-        if noun in said or " of " in said or any(place.lower() in said for place in places):
+        if noun in utterance or " of " in utterance or any(place.lower() in utterance for place in places):
             return ""
         where = f" {preposition} {places[0]}" if places and places[0] != "dontcare" else ""
         return f"the {noun}{where}"
@@ -165,14 +165,14 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
     if not text or not any(map(str.isalpha, user_turn.utterance)):
         return Made(reason="no_word")
     draw = draws(key).__next__
-    made = Made(reason="no_rule")
+    rewording = Made(reason="no_rule")
     for _ in range(_TRIES):
         speaker = Speaker(user_turn, values, draw, said)
-        made = _checked(user_turn, language.in_style_of(text, with_values(speaker.say(text), values)))
-        if made.operations:
+        rewording = _checked(user_turn, language.in_style_of(text, with_values(speaker.say(text), values)))
+        if rewording.operations:
             said |= speaker.used
             break
-    return made
+    return rewording
 
 
 def _checked(user_turn: UserTurn, new: str) -> Made:
@@ -242,7 +242,7 @@ class Speaker:
     def _sentence(self, body: str, marks: str) -> tuple[str, str]:
         """Rewrite a sentence; return it with its final marks. Introductory clauses, such as *yes*, are kept."""
         clauses = language.clauses(body)
-        kept = {i for i, one in enumerate(clauses[:-1]) if one.text.count(" ") < 3 and one.text.isascii()}
+        kept = {i for i, clause in enumerate(clauses[:-1]) if clause.text.count(" ") < 3 and clause.text.isascii()}
         numbers = count()
 
         def say(clause: str, asked: bool, free: bool) -> tuple[str, bool | None]:

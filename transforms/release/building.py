@@ -161,8 +161,8 @@ def _write_summary(n: int, folder: str, shards: Iterable[model.File], facts: Ite
     for of in facts:
         counts.update(of.counts)
     nested: dict[str, dict[str, dict[str, int]]] = {}
-    for (what, corpus, split), count in sorted(counts.items()):
-        nested.setdefault(what, {}).setdefault(corpus, {})[split] = count
+    for (unit, corpus, split), count in sorted(counts.items()):
+        nested.setdefault(unit, {}).setdefault(corpus, {})[split] = count
     files = sorted([*shards, *(of.copy for of in facts if of.copy)], key=lambda file: file.path)
     inputs = [[of.file for of in facts if of.input == i] for i in range(n)]
     faults = sorted(
@@ -220,7 +220,7 @@ def make_manifest(
             model.Input(name, kind, files) for (name, kind), files in zip(plan.inputs, summary.inputs, strict=True)
         ],
         configs=_configs(plan, summary.files),
-        counts={what: summary.counts[what] for what in model.COUNTED if what in summary.counts},
+        counts={unit: summary.counts[unit] for unit in model.COUNTED if unit in summary.counts},
         statistics=dict(statistics),
         dispositions=summary.totals("disposition"),
         rejections=summary.totals("rejection"),
@@ -284,12 +284,12 @@ def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> N
     difference = compare(parent, reading.Release(as_path(staging), manifest))
     manifest.changes = changes_of(difference)
     if difference.contradiction:
-        what = "; ".join(
+        reason = "; ".join(
             f"{change.config}/{change.split}: {change.added:,} added, {change.removed:,} removed, "
             f"{change.changed:,} changed"
             for change in manifest.changes.splits[:_SHOWN]
         )
-        hint = f"the next version is {difference.suggested}" + (f" ({what})" if what else "")
+        hint = f"the next version is {difference.suggested}" + (f" ({reason})" if reason else "")
         raise InputError(f"{difference.contradiction}: {hint}", "release.toml", "version")
 
 

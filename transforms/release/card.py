@@ -131,7 +131,7 @@ def release_report(manifest: Manifest, columns: Columns | None = None) -> Report
         sections, meanings = _statistics(title, content, manifest.dispositions)
         statistics += sections
         terms |= meanings
-    kinds = {given.name: given.kind for given in manifest.inputs}
+    kinds = {source.name: source.kind for source in manifest.inputs}
     corpora = {corpus for counts in manifest.counts.values() for corpus in counts}
     unit = "tasks" if "tasks" in manifest.counts and "dialogues" not in manifest.counts else "dialogues"
     units = sum(sum(splits.values()) for splits in manifest.counts.get(unit, {}).values())
@@ -143,7 +143,7 @@ def release_report(manifest: Manifest, columns: Columns | None = None) -> Report
         f"{licence.name if licence else manifest.licence}.{home}",
         tiles=[
             Tile(f"{unit}, in all corpora", number(units)),
-            Tile("corpora besides the original", number(sum(kinds.get(of, of) != "original" for of in corpora))),
+            Tile("corpora besides the original", number(sum(kinds.get(kind, kind) != "original" for kind in corpora))),
             Tile("rows, in all configurations", number(manifest.rows)),
             Tile("on disk, Parquet and JSON", size(manifest.size)),
         ],
@@ -181,19 +181,24 @@ def _content(manifest: Manifest, columns: Columns | None) -> Iterator[Section]:
         for name, config in manifest.configs.items():
             same.setdefault((config.record, str(columns[name])), []).append(name)
         described = [
-            ["" if i else ", ".join(names), of.name, in_words(of.type), MEANINGS.get(record, {}).get(of.name, "")]
+            [
+                "" if i else ", ".join(names),
+                column.name,
+                in_words(column.type),
+                MEANINGS.get(record, {}).get(column.name, ""),
+            ]
             for (record, _), names in same.items()
-            for i, of in enumerate(columns[names[0]])
+            for i, column in enumerate(columns[names[0]])
         ]
         headings = ["configuration", "column", "type", "what it is"]
         yield Table(title="Columns", columns=headings, rows=described, text_columns=4)
-    things = [what for what in COUNTED if what in manifest.counts]
+    things = [unit for unit in COUNTED if unit in manifest.counts]
     corpora = {corpus for counts in manifest.counts.values() for corpus in counts}
-    given = [of.name for of in manifest.inputs]
+    inputs = [column.name for column in manifest.inputs]
     rows = [
-        [corpus, split, *(number(manifest.counts[what].get(corpus, {}).get(split)) for what in things)]
-        for corpus in sorted(corpora, key=lambda name: (given.index(name) if name in given else len(given), name))
-        for split in in_order({split for what in things for split in manifest.counts[what].get(corpus, {})})
+        [corpus, split, *(number(manifest.counts[unit].get(corpus, {}).get(split)) for unit in things)]
+        for corpus in sorted(corpora, key=lambda name: (inputs.index(name) if name in inputs else len(inputs), name))
+        for split in in_order({split for unit in things for split in manifest.counts[unit].get(corpus, {})})
     ]
     if rows:
         folder = "bfcl" if "tasks" in things and "services" not in things else "sgd"
@@ -269,8 +274,13 @@ def _origin(manifest: Manifest) -> Iterator[Section]:
         note="`MANIFEST.json` has the checksum of each of their files.",
         columns=["input", "kind", "files", "bytes"],
         rows=[
-            [of.name, of.kind, number(len(of.files)), number(sum(file.bytes for file in of.files))]
-            for of in manifest.inputs
+            [
+                source_here.name,
+                source_here.kind,
+                number(len(source_here.files)),
+                number(sum(file.bytes for file in source_here.files)),
+            ]
+            for source_here in manifest.inputs
         ],
         text_columns=2,
     )
@@ -322,14 +332,14 @@ def dataset_report(folder: Path) -> tuple[dict[str, Any], str]:
     name, latest = versions[-1].name, latest_version(folder)
     rows = [
         [
-            of.version,
-            of.created or "–",
-            of.licence,
-            of.changes.level if of.changes else "first",
-            f"{of.rows:,}",
-            size(of.size),
+            corpus.version,
+            corpus.created or "–",
+            corpus.licence,
+            corpus.changes.level if corpus.changes else "first",
+            f"{corpus.rows:,}",
+            size(corpus.size),
         ]
-        for of in versions
+        for corpus in versions
     ]
     lines = table(("version", "created", "licence", "level", "rows", "size"), rows, 2)
     shown = {"name": name, "latest": latest, "versions": list(map(overview, versions))}

@@ -101,12 +101,12 @@ def problems(licence: str, sources: Sequence[Source], has_file: bool) -> Iterato
     ours = find(licence)
     named = {f"the licence {licence!r} is": licence}
     named |= {f"{source.title!r} is under {source.licence!r}, which is": source.licence for source in sources}
-    for what, spdx in named.items():
+    for place, spdx in named.items():
         if find(spdx) is None and not has_file:
             near = difflib.get_close_matches(re.sub(r"[\s_]+", "-", spdx.strip()).casefold(), _BY_FOLDED, 1)
             hint = f" (did you mean {_BY_FOLDED[near[0]].spdx}?)" if near else ""
             yield (
-                f"{what} not one that Parapet knows by name{hint}; give another, or licence_file and what the "
+                f"{place} not one that Parapet knows by name{hint}; give another, or licence_file and what the "
                 "licence requires"
             )
     for source in sources:
@@ -170,7 +170,7 @@ _LATEX = str.maketrans(
 def citation_cff(manifest: Manifest) -> str:
     """Create CITATION.cff in the Citation File Format 1.2.0, with the sources as references."""
     licence = find(manifest.licence)
-    found = {
+    fields = {
         "cff-version": "1.2.0",
         "message": "If you use this dataset, please cite it, and the works that it is made from.",
         "type": "dataset",
@@ -188,7 +188,7 @@ def citation_cff(manifest: Manifest) -> str:
         "keywords": list(KEYWORDS),
         "references": _unique(_reference(source) for source in manifest.sources),
     }
-    return str(yaml.safe_dump(_filled(found), sort_keys=False, allow_unicode=True, width=100))
+    return str(yaml.safe_dump(_filled(fields), sort_keys=False, allow_unicode=True, width=100))
 
 
 def release_date(manifest: Manifest) -> str:
@@ -331,13 +331,13 @@ def name_of(name: str, is_person: bool = False) -> Name:
       is_person: whether it is known to be a person, for example because of an ORCID.
     """
     name = one_line(name) or "anonymous"
-    family, comma, given = (part.strip() for part in name.partition(","))
+    family, comma, given_names = (part.strip() for part in name.partition(","))
     if not is_person and _GROUP.fullmatch(name):
         return Name(name)
-    if comma and family and given:
-        return Name(family, given)
-    given, _, family = name.rpartition(" ")
-    return Name(family, given)
+    if comma and family and given_names:
+        return Name(family, given_names)
+    given_names, _, family = name.rpartition(" ")
+    return Name(family, given_names)
 
 
 def author_name(author: Author) -> Name:
@@ -363,7 +363,11 @@ def names_of(line: str) -> list[Name]:
     parts = [part.strip(" ,") for part in re.split(r";|,?(?<!\s)\s+(?:and|&)\s+", line)]
     # A comma separates people if both sides have a given and a family name.
     names = [part.split(",") for part in parts]
-    parts = [name for of in names for name in (of if all(" " in segment.strip() for segment in of) else [",".join(of)])]
+    parts = [
+        name
+        for names_here in names
+        for name in (names_here if all(" " in segment.strip() for segment in names_here) else [",".join(names_here)])
+    ]
     return [name_of(part) for part in parts if part.strip()] or [Name(line)]
 
 
@@ -374,6 +378,6 @@ def title_of(manifest: Manifest) -> str:
 
 def in_line(authors: Sequence[Author]) -> str:
     """Join authors in one line: ``A``, ``A and B``, ``A, B and C``."""
-    found = [author_name(author) for author in authors]
-    names = [f"{name.given} {name.family}".strip() for name in found]
+    names_here = [author_name(author) for author in authors]
+    names = [f"{name.given} {name.family}".strip() for name in names_here]
     return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])

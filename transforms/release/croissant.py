@@ -120,7 +120,7 @@ def croissant(manifest: Manifest, columns: Columns) -> str:
       columns: the columns of the configurations with their types.
     """
     licence = find(manifest.licence)
-    found = {
+    document = {
         "@context": _context(),
         "@type": "sc:Dataset",
         "conformsTo": CONFORMS_TO,
@@ -140,13 +140,15 @@ def croissant(manifest: Manifest, columns: Columns) -> str:
         "distribution": [*_files(manifest), *_file_sets(manifest)],
         "recordSet": [_split_names(manifest), *_record_sets(manifest, columns)],
     }
-    return orjson.dumps(_filled(found), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+    return orjson.dumps(_filled(document), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
 
 def _collection(sources: Mapping[str, int]) -> str:
     """Describe the sources of paraphrases in a sentence; empty if there are none, or their sources are unknown."""
     total = sum(sources.values())
-    shares = (f"{percent(n / total)} by {SOURCES.get(of, one_line(of))}" for of, n in sorted(sources.items()))
+    shares = (
+        f"{percent(n / total)} by {SOURCES.get(source, one_line(source))}" for source, n in sorted(sources.items())
+    )
     return f"Paraphrases: {', '.join(shares)}." if total else ""
 
 

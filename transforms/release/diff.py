@@ -88,11 +88,11 @@ def level_between(old: str, new: str) -> str:
 
 def contradiction(old: str, new: str, level: str) -> str:
     """Explain why a version number cannot follow another for changes at a level; empty if it can."""
-    given = level_between(old, new)
-    if not given:
+    level_here = level_between(old, new)
+    if not level_here:
         return f"version {new} does not come after {old}"
-    if _ORDER.index(given) < _ORDER.index(level):
-        return f"{new} is a {given} version after {old}, but the data was changed at the {level} level"
+    if _ORDER.index(level_here) < _ORDER.index(level):
+        return f"{new} is a {level_here} version after {old}, but the data was changed at the {level} level"
     return ""
 
 
@@ -230,11 +230,11 @@ def _lines(difference: Difference) -> Iterator[str]:
     (name, old), (new_name, new) = difference.old, difference.new
     yield f"{name} {old} -> {new_name} {new}"
     for split in difference.splits:
-        what = f"{split.added:,} added, {split.removed:,} removed, {split.changed:,} changed"
+        changes = f"{split.added:,} added, {split.removed:,} removed, {split.changed:,} changed"
         if split.state != "changed":
-            what = f"the split is {split.state}, {counted(split.added or split.removed, 'row')}"
+            changes = f"the split is {split.state}, {counted(split.added or split.removed, 'row')}"
         yield ""
-        yield f"{split.config}/{split.split}: {what} ({split.level})"
+        yield f"{split.config}/{split.split}: {changes} ({split.level})"
         yield from (f"  + column {column}" for column in split.columns_added)
         yield from (f"  - column {column}" for column in split.columns_removed)
         if split.new_key:

@@ -187,18 +187,18 @@ class Hub:
 
         paths = {*(read_sums(release.root, Findings())), SUMS}
         paths |= {SIGNATURE} if read_signature(release.root) is not None else set()
-        there: dict[str, RepoFile] = {}
+        remote_files: dict[str, RepoFile] = {}
         if revision:
             with self._explaining():
                 tree = self.api.list_repo_tree(self.repo, recursive=True, revision=revision, repo_type="dataset")
-                there = {entry.path: entry for entry in tree if isinstance(entry, RepoFile)}
-        same = {path for path in paths & there.keys() if _is_same(release.read(path), there[path])}
+                remote_files = {entry.path: entry for entry in tree if isinstance(entry, RepoFile)}
+        same = {path for path in paths & remote_files.keys() if _is_same(release.read(path), remote_files[path])}
         return msgspec.structs.replace(
             plan,
-            new=sorted(paths - there.keys()),
-            changed=sorted((paths & there.keys()) - same),
+            new=sorted(paths - remote_files.keys()),
+            changed=sorted((paths & remote_files.keys()) - same),
             unchanged=sorted(same),
-            gone=sorted(path for path in there.keys() - paths if path.startswith(FOLDERS)),
+            gone=sorted(path for path in remote_files.keys() - paths if path.startswith(FOLDERS)),
         )
 
     def push(self, release: Release) -> None:

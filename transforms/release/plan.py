@@ -154,14 +154,14 @@ def _roots(corpus: Corpus, path: Path, where: str) -> Iterator[tuple[str, Path]]
             raise InputError("is a single corpus: give it a 'name'", path, where)
         yield corpus.name, path
         return
-    found = layout.variant_roots(path)
-    if not found:
+    roots = layout.variant_roots(path)
+    if not roots:
         raise InputError(
             "contains neither a corpus nor folders of corpora: expected train/schema.json or v1/...", path, where
         )
     if corpus.name:
         raise InputError(f"{corpus.name!r} cannot be the name of several corpora: leave out 'name'", path, where)
-    for name, root in found.items():
+    for name, root in roots.items():
         if not CONFIG_NAME.fullmatch(name) or name in RESERVED:
             raise InputError(f"the folder's name {name!r} cannot name a configuration", path, where)
         yield name, root
@@ -228,8 +228,8 @@ def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
 
 def _add_audit(plan: Plan, path: Path, where: str) -> None:
     path = path / "responses.parquet" if path.is_dir() else path
-    found = set(_columns(path, where).names)
-    if missing := [name for name in PARAPHRASE_COLUMNS.names if name not in found and name not in _LATER_COLUMNS]:
+    columns = set(_columns(path, where).names)
+    if missing := [name for name in PARAPHRASE_COLUMNS.names if name not in columns and name not in _LATER_COLUMNS]:
         raise InputError(f"is not an audit of 'parapet compose': it has no column {missing[0]!r}", path, where)
     _add_config(plan, PARAPHRASES, OF_PARAPHRASES, "paraphrase", ["response_id"], PARAPHRASE_COLUMNS)
     plan.inputs.append((PARAPHRASES, "audit"))
@@ -391,18 +391,18 @@ def read_source(source: Source, data: bytes, services: Mapping[str, Service]) ->
 def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Found]]:
     name, malformed = source.relative.rpartition("/")[2], list[dialogue_table.Malformed]()
     try:
-        found = dialogue_table.dialogue_lines(data, name, source.path)
-        keys = [dialogue.dialogue_id for dialogue in found.dialogues]
+        lines = dialogue_table.dialogue_lines(data, name, source.path)
+        keys = [dialogue.dialogue_id for dialogue in lines.dialogues]
     except InputError as error:
         try:
-            found, malformed = dialogue_table.lines_of_any(data, name, source.path)
+            lines, malformed = dialogue_table.lines_of_any(data, name, source.path)
         except (InputError, TypeError):
             raise error from None
         if not malformed:
             raise
-        keys = [orjson.loads(line)["dialogue_id"] for line in found.lines]
-    counts, faults = check_dialogues(source, found.dialogues, services, malformed)
-    return table_of_lines(keys, "dialogue_id", found.lines), counts, faults
+        keys = [orjson.loads(line)["dialogue_id"] for line in lines.lines]
+    counts, faults = check_dialogues(source, lines.dialogues, services, malformed)
+    return table_of_lines(keys, "dialogue_id", lines.lines), counts, faults
 
 
 def check_dialogues(
@@ -475,8 +475,8 @@ def count_services(source: Source, raw: Sequence[Mapping[str, Any]]) -> Counts:
     """Count the services of a schema file, their intents and their slots."""
     counts: Counts = Counter()
     counts["services", source.corpus, source.split] = len(raw)
-    for what in ("intents", "slots"):
-        counts[what, source.corpus, source.split] = sum(len(service[what]) for service in raw)
+    for unit in ("intents", "slots"):
+        counts[unit, source.corpus, source.split] = sum(len(service[unit]) for service in raw)
     return counts
 
 
@@ -542,9 +542,9 @@ def _values_of(frame: Frame) -> dict[str, set[str]] | None:
         return None
     values: dict[str, set[str]] = {}
     for action in frame.actions or []:
-        found = values.setdefault(action.slot, set())
-        found.update(action.values)
-        found.update(action.canonical_values or [])
+        slot_values = values.setdefault(action.slot, set())
+        slot_values.update(action.values)
+        slot_values.update(action.canonical_values or [])
     if frame.state:
         for slot, texts in frame.state.slot_values.items():
             values.setdefault(slot, set()).update(texts)

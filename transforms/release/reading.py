@@ -121,8 +121,8 @@ def latest_version(folder: Path) -> str:
 
 def versions_of(folder: Path, file: str) -> list[str]:
     """Return the versions in a dataset's folder that contain a file, the oldest first."""
-    found = [path.name for path in folder.iterdir() if (path / file).is_file()] if folder.is_dir() else []
-    return sorted((name for name in found if VERSION.fullmatch(name)), key=parse_version)
+    versions = [path.name for path in folder.iterdir() if (path / file).is_file()] if folder.is_dir() else []
+    return sorted((name for name in versions if VERSION.fullmatch(name)), key=parse_version)
 
 
 def parse_version(version: str) -> tuple[int, int, int]:

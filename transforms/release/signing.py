@@ -93,8 +93,8 @@ def read_private_key(path: str) -> EllipticCurvePrivateKey:
             "other users can read this private key: run chmod 600 on it, and consider making a new key", path, "--key"
         )
     password = os.environ.get(PASSWORD, "").encode() or None if b"ENCRYPTED" in data else None
-    what = "private key, or the password is wrong"
-    key: EllipticCurvePrivateKey = _p256(lambda: serialization.load_pem_private_key(data, password), what, path)
+    problem = "private key, or the password is wrong"
+    key: EllipticCurvePrivateKey = _p256(lambda: serialization.load_pem_private_key(data, password), problem, path)
     return key
 
 

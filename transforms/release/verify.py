@@ -333,17 +333,17 @@ def _check_counts(manifest: Manifest, contents: Iterable[tuple[_Task, _Content]]
         "rejection": manifest.rejections,
         "source": manifest.answer_sources,
     }
-    for what, field in {"fault": known, **answers}.items():
-        stated.update({(what, name, ""): n for name, n in field.items() if name not in excess})
-    for what in COUNTED:
-        for corpus, splits in manifest.counts.get(what, {}).items():
-            stated.update({(what, corpus, split): n for split, n in splits.items()})
+    for unit, field in {"fault": known, **answers}.items():
+        stated.update({(unit, name, ""): n for name, n in field.items() if name not in excess})
+    for unit in COUNTED:
+        for corpus, splits in manifest.counts.get(unit, {}).items():
+            stated.update({(unit, corpus, split): n for split, n in splits.items()})
     fields = {"fault": "known_problems", "disposition": "dispositions", "rejection": "rejections"}
     fields["source"] = "answer_sources"
     for place in sorted({*stated, *(place for place in counts if place[0] != "fault")}):
-        what, name, split = place
+        unit, name, split = place
         if stated[place] != counts[place]:
-            where = f"{fields[what]}.{name}" if what in fields else f"counts.{what}.{name}.{split}"
+            where = f"{fields[unit]}.{name}" if unit in fields else f"counts.{unit}.{name}.{split}"
             findings.add("counts", MANIFEST, where, f"is {stated[place]:,}, but should be {counts[place]:,}")
 
 

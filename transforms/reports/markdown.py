@@ -108,12 +108,12 @@ def prose(value: str, level: int) -> Markdown:
     lines: list[str] = []
     fence = ""
     for line in value.strip().splitlines():
-        found = _FENCE.match(line)
+        fence_here = _FENCE.match(line)
         if fence:
-            if found and found[1].startswith(fence) and not found[2].strip():
+            if fence_here and fence_here[1].startswith(fence) and not fence_here[2].strip():
                 fence = ""
-        elif found and not (found[1][0] == "`" and "`" in found[2]):
-            fence = found[1]
+        elif fence_here and not (fence_here[1][0] == "`" and "`" in fence_here[2]):
+            fence = fence_here[1]
         else:
             line = _HEADING.sub(lambda match: match[1] + "#" * min(len(match[2]) + level, 6), line)
             if _UNDERLINE.fullmatch(line) and lines and lines[-1].strip(" \t"):

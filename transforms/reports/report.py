@@ -262,14 +262,14 @@ def report_files(statistics: Mapping[str, object], report: Report) -> dict[str, 
 def page(report: Report) -> str:
     """Render the report as an HTML page that works offline. Lone surrogates become question marks."""
     sections = [_Shown(section, _svg(section, f"chart-{i}")) for i, section in enumerate(report.sections)]
-    pages = {href: what for href, what in report.links.items() if href.endswith(".html")}
+    pages = {href: description for href, description in report.links.items() if href.endswith(".html")}
     linked = set(_CODE.findall("\n".join(_prose(report))))
     text = render(
         "report.html.jinja",
         report=report,
         sections=sections,
-        pages={href: what for href, what in pages.items() if href not in linked},
-        files={href: what for href, what in report.links.items() if href not in pages},
+        pages={href: description for href, description in pages.items() if href not in linked},
+        files={href: description for href, description in report.links.items() if href not in pages},
         inline=lambda text: _inline(text, report.links),
     )
     return text.encode("utf-8", "replace").decode()
@@ -287,10 +287,10 @@ def card(report: Report, extra: Sequence[Section] = ()) -> str:
     for section in [*extra, *report.sections]:
         blocks += _card_section(section)
     if report.terms:
-        meanings = (f"**{markdown.text(term)}**: {markdown.inline(what)}" for term, what in report.terms.items())
+        meanings = (f"**{markdown.text(term)}**: {markdown.inline(meaning)}" for term, meaning in report.terms.items())
         blocks += ["## Terms", markdown.bullets(map(markdown.Markdown, meanings))]
     if report.links:
-        files = (f"{markdown.code(path)}: {markdown.inline(what)}" for path, what in report.links.items())
+        files = (f"{markdown.code(path)}: {markdown.inline(meaning)}" for path, meaning in report.links.items())
         blocks += ["## Files", markdown.bullets(map(markdown.Markdown, files))]
     return ("\n\n".join(block for block in blocks if block) + "\n").encode("utf-8", "replace").decode()
 

@@ -150,11 +150,11 @@ def name_words(name: str) -> tuple[str, ...]:
     ascii_name = name.replace("'", "").replace("\u2019", "")
     if not ascii_name.isascii():
         ascii_name = "".join(c for c in unicodedata.normalize("NFKD", ascii_name) if ord(c) < 128)
-    found = []
+    words = []
     for part in _PART.split(ascii_name):
         if part:
-            found += _CAMEL.split(part)
-    return tuple(word.lower() for word in found)
+            words += _CAMEL.split(part)
+    return tuple(word.lower() for word in words)
 
 
 def find_convention(names: Iterable[str]) -> Convention:
@@ -186,10 +186,13 @@ def conventions_of(services: Iterable[Service]) -> Conventions:
         return Conventions(find_convention(slots), find_convention(intents))
     # Single words fit several conventions: without other names, parameters follow the convention of tools, and vice
     # versa.
-    several = [[name for name in map(_last, of) if not re.fullmatch("[a-z0-9]+", name)] for of in (slots, intents)]
+    several = [
+        [name for name in map(_last, names) if not re.fullmatch("[a-z0-9]+", name)] for names in (slots, intents)
+    ]
     hyphens = {Convention.DOMAIN_SLOT: Convention.KEBAB}  # tools have no domains
     of_slots, of_intents = (
-        hyphens.get(found, found) for found in (find_convention(several[i] or several[1 - i]) for i in (0, 1))
+        hyphens.get(convention, convention)
+        for convention in (find_convention(several[i] or several[1 - i]) for i in (0, 1))
     )
     return Conventions(of_slots, of_intents, by_name=True)
 

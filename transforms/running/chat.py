@@ -126,10 +126,10 @@ class Chat:
             raise MissingExtra("openai", "llm") from None
         for name in ("httpx", "httpx2", "openai"):  # otherwise they log each request and retry
             logging.getLogger(name).setLevel(logging.WARNING)
-        of = self.endpoint
-        key = os.environ.get(of.key_variable, "") if of.key_variable else ""
+        endpoint = self.endpoint
+        key = os.environ.get(endpoint.key_variable, "") if endpoint.key_variable else ""
         self._client = OpenAI(
-            base_url=of.url, api_key=key or "none", timeout=of.seconds, max_retries=of.retries
+            base_url=endpoint.url, api_key=key or "none", timeout=endpoint.seconds, max_retries=endpoint.retries
         )  # the package requires a key, even if the server does not
         if self.cache:
             Path(self.cache).parent.mkdir(parents=True, exist_ok=True)
@@ -156,14 +156,15 @@ class Chat:
           Refused: ``invalid``, ``unavailable``, ``wrong_answer`` or ``too_long``: this request cannot be answered.
           Stopped: ``key``, ``denied``, ``address`` or ``max_calls``: further requests would fail, too.
         """
-        of = self.endpoint
+        endpoint = self.endpoint
         request, name = self._request(messages, parameters)
         if kept := self._found(name):
             return kept
         with self._lock:
-            if of.max_calls and self.calls >= of.max_calls:
+            if endpoint.max_calls and self.calls >= endpoint.max_calls:
                 raise Stopped(
-                    f"max_calls: {of.max_calls:,} calls were made; raise --max_calls, or run the same command again"
+                    f"max_calls: {endpoint.max_calls:,} calls were made; "
+                    "raise --max_calls, or run the same command again"
                 )
             self.calls += 1
         try:
@@ -171,7 +172,7 @@ class Chat:
         except (Refused, Stopped):
             spend(errors=1)
             raise
-        spend(tokens=sum(reply.tokens), microdollars=round(1e6 * of.cost(*reply.tokens)))
+        spend(tokens=sum(reply.tokens), microdollars=round(1e6 * endpoint.cost(*reply.tokens)))
         if self._kept is not None:
             with self._lock:
                 self._kept.execute(
@@ -185,11 +186,17 @@ class Chat:
 
     def _request(self, messages: Sequence[Message], parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the body of a request, and the key of its answer in the cache."""
-        of = self.endpoint
+        endpoint = self.endpoint
         request = {
-            "model": of.model, "temperature": of.temperature, "seed": of.seed, **parameters, "messages": list(messages)
-        }  # fmt: skip
-        content = json.dumps([of.known_as or of.url, request], sort_keys=True).encode("utf-8", "surrogatepass")
+            "model": endpoint.model,
+            "temperature": endpoint.temperature,
+            "seed": endpoint.seed,
+            **parameters,
+            "messages": list(messages),
+        }
+        content = json.dumps([endpoint.known_as or endpoint.url, request], sort_keys=True).encode(
+            "utf-8", "surrogatepass"
+        )
         return request, hashlib.sha256(content).hexdigest()
 
     def _found(self, name: str) -> Reply | None:

@@ -222,12 +222,12 @@ class Exact(msgspec.Struct, frozen=True):
         """Yield counts that differ, such as ``count of set in split``."""
         if counts.sum(FAULTS):
             return
-        found = counts.by("split", self.count, set=self.set)
+        dialogues = counts.by("split", self.count, set=self.set)
         totals = counts.by("split", self.total, set=self.total_set)
         available = counts.by("split", self.available, set=self.total_set) if self.available else None
-        for split in sorted({*found, *totals}):
+        for split in sorted({*dialogues, *totals}):
             wanted = self.wanted(totals.get(split, 0))
-            if found.get(split, 0) != (wanted if available is None else min(wanted, available.get(split, 0))):
+            if dialogues.get(split, 0) != (wanted if available is None else min(wanted, available.get(split, 0))):
                 yield _place(self.count, self.set, split)
 
 
@@ -336,8 +336,8 @@ def dead_dialogue(file: _File, dialogue_id: str, error: InputError, variant: str
 
 def id_of(dialogue: Any, position: int) -> str:
     """Return the id of a dialogue, or its position as ``[3]`` if it has no id."""
-    found = dialogue.get("dialogue_id") if isinstance(dialogue, dict) else None
-    return storable(found) if isinstance(found, str) and found else f"[{position}]"
+    dialogue_id = dialogue.get("dialogue_id") if isinstance(dialogue, dict) else None
+    return storable(dialogue_id) if isinstance(dialogue_id, str) and dialogue_id else f"[{position}]"
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -464,8 +464,10 @@ def check_bad(
     if over:
         limit = f"more than --max_bad {percent(max_bad)} allows" if max_bad else "but --max_bad allows none"
         advice = blame or "correct them"
-        if all(one.bad < one.total for one in over):
-            advice += f", or continue without them with --max_bad {percent(max(one.share for one in over), up=True)}"
+        if all(tally.bad < tally.total for tally in over):
+            advice += (
+                f", or continue without them with --max_bad {percent(max(tally.share for tally in over), up=True)}"
+            )
         raise refusal(f"{_joined(over)} could not be {done}, {limit}, so nothing was published: {why}; {advice}{end}")
 
 
@@ -482,11 +484,11 @@ def _nothing_left(tallies: Sequence[Tally], done: str) -> str:
     for tally in tallies:
         if tally.is_needed:
             kinds.setdefault(tally.what, []).append(tally)
-    for what, of_kind in kinds.items():
+    for unit, of_kind in kinds.items():
         if any(tally.bad for tally in of_kind) and all(tally.bad == tally.total for tally in of_kind):
             return f"{_joined(tally for tally in of_kind if tally.bad)} could not be {done}"
         if all(tally.is_record and not tally.total for tally in of_kind):
-            return f"there is no {what} in the input"
+            return f"there is no {unit} in the input"
     return ""
 
 
@@ -536,11 +538,12 @@ class FaultCounts:
           plugins: the names of the run's plug-ins.
         """
         for fault, reason in self._first.items():
-            kind, _, what = reason.partition(": ")
+            kind, _, reason_text = reason.partition(": ")
             whose = "Parapet" if kind == INTERNAL else plugins or "a plug-in"
             advice = f"; {REPORT}" if kind == INTERNAL else ""
             n = len(self._records[fault])
-            yield f"{counted(n, 'record was', 'records were')} lost to a bug in {whose}: {what}; see {place}{advice}"
+            yield f"{counted(n, 'record was', 'records were')} lost to a bug in {whose}: "
+            f"{reason_text}; see {place}{advice}"
 
 
 def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str, what: str) -> list[str]:
@@ -557,5 +560,7 @@ def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str
         return []
     listed = ", ".join(f"{reason} {n:,}" for reason, n in sorted(reasons.items()))
     empty = [tally for tally in tallies if tally.is_record and tally.bad == tally.total]
-    lines = [f"{one.part or 'the output'} contains no {one.what}: none of {one.total:,} can be used" for one in empty]
+    lines = [
+        f"{tally.part or 'the output'} contains no {tally.what}: none of {tally.total:,} can be used" for tally in empty
+    ]
     return [*lines, f"{what}: {_joined(tallies) if tallies else sum(reasons.values())} ({listed}); see {place}"]

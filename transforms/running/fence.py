@@ -125,15 +125,15 @@ def is_plugin(code: object) -> bool:
 
 def is_of_network(error: BaseException) -> bool:
     """Whether an exception was raised by the client of a storage or service, so that a retry may succeed."""
-    return any(of.__module__.partition(".")[0] in _NETWORK for of in type(error).__mro__)
+    return any(base.__module__.partition(".")[0] in _NETWORK for base in type(error).__mro__)
 
 
 def fatal(error: InputError) -> InputError:
     """Return the error for a run that requires the record; for a fault, it asks to report it."""
     if not isinstance(error, Fault):
         return error
-    kind, _, what = error.reason.partition(": ")
-    text = f"a bug in Parapet: {what}; {REPORT}" if kind == INTERNAL else f"a bug in a plug-in: {what}"
+    kind, _, reason_text = error.reason.partition(": ")
+    text = f"a bug in Parapet: {reason_text}; {REPORT}" if kind == INTERNAL else f"a bug in a plug-in: {reason_text}"
     return InputError(text, error.path, error.where)
 
 

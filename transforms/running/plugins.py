@@ -87,10 +87,10 @@ class Chosen(msgspec.Struct, frozen=True):
 
     def refused(self, reason: str) -> InputError:
         """Return an error about the plug-in that names its distribution."""
-        one = self.plugin
-        if one.built_in:
-            return InputError(f"{one.name} {reason}", self.flag)
-        return InputError(f"the plug-in {one.name!r} ({one.distribution} {one.version}) {reason}", self.flag)
+        plugin = self.plugin
+        if plugin.built_in:
+            return InputError(f"{plugin.name} {reason}", self.flag)
+        return InputError(f"the plug-in {plugin.name!r} ({plugin.distribution} {plugin.version}) {reason}", self.flag)
 
 
 class Names:
@@ -119,10 +119,10 @@ def installed(group: str) -> list[Plugin]:
 def _stamp(place: str) -> tuple[int, int]:
     """Return the inode of a folder on the path, and the time of the last installation in it."""
     try:
-        found = os.stat(place or ".")
+        status = os.stat(place or ".")
     except OSError:
         return 0, 0
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
 @functools.lru_cache(maxsize=64)
@@ -160,28 +160,28 @@ def find(group: str, given: str, flag: str) -> Chosen | None:
       InputError: two distributions have a plug-in with this name.
     """
     name, argument = _split(given)
-    found = [plugin for plugin in installed(group) if plugin.name == name]
-    if len(found) > 1 and not found[0].built_in:
-        told = " and ".join(f"{one.distribution} {one.version}" for one in found)
-        raise InputError(f"two plug-ins are called {name!r}, from {told}: uninstall one of them", flag)
-    return Chosen(found[0], argument, flag) if found else None
+    matching = [plugin for plugin in installed(group) if plugin.name == name]
+    if len(matching) > 1 and not matching[0].built_in:
+        sources = " and ".join(f"{plugin.distribution} {plugin.version}" for plugin in matching)
+        raise InputError(f"two plug-ins are called {name!r}, from {sources}: uninstall one of them", flag)
+    return Chosen(matching[0], argument, flag) if matching else None
 
 
 def choose(group: str, given: str, flag: str) -> Chosen:
     """Return the result of :func:`find`. Raises InputError with the available names if the plug-in does not exist."""
-    found = find(group, given, flag)
-    if found is None:
+    chosen = find(group, given, flag)
+    if chosen is None:
         raise InputError(f"there is no {GROUPS[group]} {_split(given)[0]!r}: {told(group)}", flag)
-    return found
+    return chosen
 
 
 def told(group: str) -> str:
     """Describe the plug-ins of a group, for messages."""
-    there = installed(group)
-    if group in BUILT_IN and not any(one.built_in for one in there):
+    available = installed(group)
+    if group in BUILT_IN and not any(plugin.built_in for plugin in available):
         return f"not even the built-in ones are registered: install Parapet again with {install_line()}"
-    ours = ", ".join(one.name for one in there if one.built_in)
-    others = ", ".join(dict.fromkeys(one.name for one in there if not one.built_in)) or "none"
+    ours = ", ".join(plugin.name for plugin in available if plugin.built_in)
+    others = ", ".join(dict.fromkeys(plugin.name for plugin in available if not plugin.built_in)) or "none"
     built_in = f"built in: {ours}; " if ours else ""
     return f"{built_in}installed plug-ins: {others} ('parapet doctor' lists those of all groups)"
 
@@ -205,11 +205,11 @@ def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "", options: Ma
     from_options = getattr(target, "from_options", None) if options is not None else None
     if from_options is not None and chosen.argument is not None:
         raise chosen.refused(f"takes no argument: give {chosen.plugin.name} alone")
-    made = _called(chosen, target if from_options is None else from_options, options if from_options else None)
-    lacking = [name for name in wanted if not hasattr(made, name)]
+    plugin = _called(chosen, target if from_options is None else from_options, options if from_options else None)
+    lacking = [name for name in wanted if not hasattr(plugin, name)]
     if lacking:
-        raise chosen.refused(f"returned a {type(made).__name__} without {', '.join(lacking)}: see docs/plugins.md")
-    return made
+        raise chosen.refused(f"returned a {type(plugin).__name__} without {', '.join(lacking)}: see docs/plugins.md")
+    return plugin
 
 
 def target_of(chosen: Chosen, part: str = "") -> Any:
@@ -246,14 +246,14 @@ def _blamed(chosen: Chosen, error: Exception, what: str) -> InputError:
 
 
 def _called(chosen: Chosen, target: Callable[..., Any], options: Mapping[str, Any] | None) -> Any:
-    given = (options,) if options is not None else () if chosen.argument is None else (chosen.argument,)
+    arguments = (options,) if options is not None else () if chosen.argument is None else (chosen.argument,)
     name = chosen.plugin.name
     if not callable(target):
         raise chosen.refused(f"is a {type(target).__name__}, which cannot be called: see docs/plugins.md")
-    if not _takes(target, given):
-        hint = f"takes no argument: give {name} alone" if given else f"requires an argument: give {name}=ARGUMENT"
+    if not _takes(target, arguments):
+        hint = f"takes no argument: give {name} alone" if arguments else f"requires an argument: give {name}=ARGUMENT"
         raise chosen.refused(hint)
-    return call(chosen, target, *given)
+    return call(chosen, target, *arguments)
 
 
 def call(chosen: Chosen, function: Callable[..., Any], *given: Any) -> Any:

@@ -251,7 +251,7 @@ def dialogues_name(task: int, split: str, part: int = 1, parts: int = 1) -> str:
 
 def dialogue_text(lines: Iterable[Line]) -> str:
     """Format a dialogue with the blank line that ends it."""
-    return "".join(f"{i} {_line(one)}\n" for i, one in enumerate(lines, 1)) + "\n"
+    return "".join(f"{i} {_line(line)}\n" for i, line in enumerate(lines, 1)) + "\n"
 
 
 def labelled_lines(lines: Iterable[Line]) -> list[tuple[str, str]]:

@@ -188,7 +188,7 @@ class FewShot(msgspec.Struct, frozen=True, kw_only=True):
     def report(self, statistics: Mapping[str, Any]) -> Report:
         """Create the report for the page and the card."""
         rule = self.rule
-        domains = {name: of for name, of in statistics["domains"].items() if of["train_candidates"]}
+        domains = {name: numbers for name, numbers in statistics["domains"].items() if numbers["train_candidates"]}
         return Report(
             command=self.name,
             title="Few-shot splits",
@@ -199,7 +199,7 @@ class FewShot(msgspec.Struct, frozen=True, kw_only=True):
             tiles=[
                 Tile("domains", number(len(domains))),
                 Tile("sizes of training sets", ", ".join(map(str, rule.sizes))),
-                Tile("test dialogues", number(sum(of["test"]["dialogues"] for of in domains.values()))),
+                Tile("test dialogues", number(sum(numbers["test"]["dialogues"] for numbers in domains.values()))),
             ],
             notes=[f"{line[:1].upper()}{line[1:]}." for line in statistics["short"]],
             sections=[
@@ -322,7 +322,9 @@ def chosen_of(
     }
     for of_domain in chosen.values():
         for name in ("dialogue_id", "digest"):
-            if {getattr(of, name) for of in of_domain.train} & {getattr(of, name) for of in of_domain.test}:
+            if {getattr(dialogue, name) for dialogue in of_domain.train} & {
+                getattr(dialogue, name) for dialogue in of_domain.test
+            }:
                 raise RuntimeError(f"training and test share a {name}")
     if not any(of_domain.train for of_domain in chosen.values()):
         raise InputError("; ".join(without_training(chosen)), "--domains")
@@ -490,8 +492,8 @@ def _short(domains: Mapping[str, Any], rule: Rule) -> list[str]:
         if not train["dialogues"]:
             continue
         parts = [
-            f"only {n} of {requested} {what} dialogues" + (f" (--multi_domain adds {more:,})" if more else "")
-            for what, n, requested, more in (
+            f"only {n} of {requested} {unit} dialogues" + (f" (--multi_domain adds {more:,})" if more else "")
+            for unit, n, requested, more in (
                 ("training", train["dialogues"], rule.sizes[-1], domain["several_domains"]["train"]),
                 ("test", domain["test"]["dialogues"], rule.test, domain["several_domains"]["test"]),
             )

@@ -70,7 +70,7 @@ def read_split_corpus(root: str) -> SplitCorpus:
     """Read the schemas of a corpus. Raises InputError if there are none, or dialogues lack a schema."""
     originals = read_root(root, leave_out_bad=True)
     folders = dialogue_folders(as_path(root), originals)
-    found = {split: folders[split] for split in SPLITS if split in folders}
+    present = {split: folders[split] for split in SPLITS if split in folders}
     return SplitCorpus(
         root,
         {
@@ -78,10 +78,10 @@ def read_split_corpus(root: str) -> SplitCorpus:
                 {str(raw["service_name"]): raw for raw in schemas.raw},
                 {service.service_name: service for service in schemas.services},
             )
-            for split, schemas in found.items()
+            for split, schemas in present.items()
         },
         originals[0].split == SINGLE,
-        {split: [str(bad.error) for bad in schemas.bad] for split, schemas in found.items()},
+        {split: [str(bad.error) for bad in schemas.bad] for split, schemas in present.items()},
     )
 
 
@@ -320,15 +320,15 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
         sets: dict[str, dict[str, Any]] = {name: {"dialogues": 0, "turns": 0, "services": set()} for name in SETS}
         left_out = dict.fromkeys(REASONS, 0)
         shortened = 0
-        for (split, touched, idle, what), n in combinations:
+        for (split, touched, idle, place), n in combinations:
             used = Used(touched, idle)
             destination = self.destination(group, split, used)
             if destination in sets:
                 dropped = self.dropped(group, destination, used)
-                sets[destination][what] += n
+                sets[destination][place] += n
                 sets[destination]["services"] |= {*touched, *idle} - {*dropped}
-                shortened += n if dropped and what == "dialogues" else 0
-            elif what == "dialogues":
+                shortened += n if dropped and place == "dialogues" else 0
+            elif place == "dialogues":
                 left_out[destination] += n
         return {name: of_set for name, of_set in sets.items() if of_set["dialogues"]}, left_out, shortened
 
@@ -365,8 +365,8 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
     def as_given(self, combinations: Combinations) -> dict[str, Any]:
         """Describe the corpus's own splits: their services, which of them occur in training, and dialogues by that."""
         of_split: dict[str, dict[tuple[str, ...], dict[str, int]]] = {split: {} for split in self.corpus.schemas}
-        for (split, touched, _, what), n in combinations:
-            of_split[split].setdefault(touched, {"dialogues": 0, "turns": 0})[what] += n
+        for (split, touched, _, place), n in combinations:
+            of_split[split].setdefault(touched, {"dialogues": 0, "turns": 0})[place] += n
         # One schema for all splits says nothing about training, so the services that its dialogues touch count.
         trained = [service for touched in of_split.get(TRAIN, {}) for service in touched]
         known = frozenset(trained if self.corpus.one_schema else self.services(TRAIN))
@@ -376,7 +376,7 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
         self, split: str, by_services: Mapping[tuple[str, ...], Mapping[str, int]], known: frozenset[str]
     ) -> dict[str, Any]:
         services = self.services(split)
-        dialogues = {touched: of["dialogues"] for touched, of in by_services.items()}
+        dialogues = {touched: numbers["dialogues"] for touched, numbers in by_services.items()}
         by_service = {name: sum(n for touched, n in dialogues.items() if name in touched) for name in services}
         kinds = {"seen": 0, "both": 0, "unseen": 0}
         for touched, n in dialogues.items():
@@ -387,7 +387,7 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
         trained = [service for name, service in self.services(TRAIN).items() if name in known]
         return {
             "dialogues": sum(dialogues.values()),
-            "turns": sum(of["turns"] for of in by_services.values()),
+            "turns": sum(numbers["turns"] for numbers in by_services.values()),
             "services": by_service,
             "unseen_services": unseen,
             "dialogues_by_services": kinds,
@@ -397,13 +397,13 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yield a line for each split."""
         for name, group in statistics["held_out"].items():
-            sets = ", ".join(f"{key} {of['dialogues']:,}" for key, of in group["sets"].items())
+            sets = ", ".join(f"{key} {numbers['dialogues']:,}" for key, numbers in group["sets"].items())
             names = f"{percent(group['seen']['slot_names_seen'], 0)} of slot names seen in training"
             yield f"{name}: {sets}; {names}; {sum(group['left_out'].values()):,} dialogues left out"
 
     def report(self, statistics: Mapping[str, Any]) -> Report:
         """Create the report for the page and the card."""
-        held_out, given = statistics["held_out"], statistics["as_given"]
+        held_out, published = statistics["held_out"], statistics["as_given"]
         return Report(
             command=self.name,
             title="Unseen services",
@@ -412,7 +412,7 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
             f"every dialogue of `test` does. Tests are taken from the split `{self.test_split}`. The schema of each "
             "set lists the services of its dialogues.",
             tiles=[
-                Tile("dialogues", number(sum(split["dialogues"] for split in given.values()))),
+                Tile("dialogues", number(sum(split["dialogues"] for split in published.values()))),
                 Tile(f"{self.by}s held out", number(len(held_out))),
             ],
             notes=[f"{line[:1].upper()}{line[1:]}." for line in statistics["short"]],
@@ -423,7 +423,7 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
                     rows=[
                         [
                             name,
-                            *(number(group["sets"].get(of, {}).get("dialogues")) for of in SETS),
+                            *(number(group["sets"].get(set_name, {}).get("dialogues")) for set_name in SETS),
                             number(sum(group["left_out"].values())),
                             *_seen_cells(group["seen"]),
                         ]
@@ -443,7 +443,7 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
                             *map(number, split["dialogues_by_services"].values()),
                             *_seen_cells(split["seen"]),
                         ]
-                        for name, split in given.items()
+                        for name, split in published.items()
                     ],
                     note="Which services training lacks, and how many dialogues have services that it has, or lacks.",
                 ),
@@ -503,7 +503,7 @@ def groups_of(services: Iterable[str], by: str) -> dict[str, tuple[str, ...]]:
     for name in groups:
         if name.lower() in _RESERVED:
             raise InputError(f"{by} {name!r} has the name of an output file: rename it", "--sgd")
-    return {name: tuple(of) for name, of in sorted(groups.items())}
+    return {name: tuple(services_here) for name, services_here in sorted(groups.items())}
 
 
 def chosen(available: Collection[str], requested: str | None, what: str, flag: str) -> list[str]:
@@ -551,10 +551,10 @@ def seen(services: Sequence[Service], trained: Sequence[Service]) -> dict[str, A
 
 def _short(held_out: Mapping[str, Any]) -> list[str]:
     lines = []
-    for name, what in ((TEST, "no dialogue to test on"), (TRAIN, "no dialogue left to train on")):
-        without_any = [group for group, of in held_out.items() if name not in of["sets"]]
+    for name, problem in ((TEST, "no dialogue to test on"), (TRAIN, "no dialogue left to train on")):
+        without_any = [group for group, numbers in held_out.items() if name not in numbers["sets"]]
         if without_any:
-            lines.append(f"{what}: {', '.join(without_any)}")
+            lines.append(f"{problem}: {', '.join(without_any)}")
     return lines
 
 

@@ -105,14 +105,16 @@ def inspect(path: str, kinds: Sequence[str], flag: str = "") -> Checkpoint:
     Raises:
       InputError: the model cannot be loaded.
     """
-    found = opened(path, flag)
-    if found.kind not in kinds:
-        holds = f"contains a model of type {found.kind!r}" if found.kind else "config.json names no model_type"
+    checkpoint = opened(path, flag)
+    if checkpoint.kind not in kinds:
+        holds = (
+            f"contains a model of type {checkpoint.kind!r}" if checkpoint.kind else "config.json names no model_type"
+        )
         taken = " or ".join(part for part in (", ".join(kinds[:-1]), kinds[-1]) if part)
-        raise found.refused(f"{holds}: expected {taken}")
-    check_weights(found)
-    check_tokenizer(found)
-    return found
+        raise checkpoint.refused(f"{holds}: expected {taken}")
+    check_weights(checkpoint)
+    check_tokenizer(checkpoint)
+    return checkpoint
 
 
 def check_weights(checkpoint: Checkpoint) -> None:
@@ -124,8 +126,8 @@ def check_weights(checkpoint: Checkpoint) -> None:
 def check_tokenizer(checkpoint: Checkpoint, files: Iterable[Sequence[str]] = TOKENIZERS) -> None:
     """Raise InputError if a folder has none of the sets of tokenizer files."""
     if not has_files(checkpoint.path, files):
-        told = " or ".join(", ".join(names) for names in files)
-        raise checkpoint.refused(f"lacks the files of a tokenizer ({told}): copy them from the source of the model")
+        choices = " or ".join(", ".join(names) for names in files)
+        raise checkpoint.refused(f"lacks the files of a tokenizer ({choices}): copy them from the source of the model")
 
 
 def has_files(path: str, files: Iterable[Sequence[str]]) -> bool:
@@ -138,14 +140,14 @@ def read_json(folder: Path, name: str, flag: str = "") -> dict[str, Any]:
     try:
         if not (folder / name).exists():
             return {}
-        found = parse_json(read_whole(folder / name), name)
+        value = parse_json(read_whole(folder / name), name)
     except InputError as error:
         raise InputError(f"cannot be read: {error.reason}", folder / name, flag) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error}", folder / name, flag) from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise InputError("is not a JSON object", folder / name, flag)
-    return found
+    return value
 
 
 def digest(path: str) -> str:

@@ -160,8 +160,8 @@ def writing(folder: str) -> Iterator[None]:
     Raises:
       InputError: other processes write or read there.
     """
-    made: list[str] = []
-    descriptor = None if "://" in folder else _locked(folder, made)
+    folders: list[str] = []
+    descriptor = None if "://" in folder else _locked(folder, folders)
     if descriptor is None:
         yield
         return
@@ -170,7 +170,7 @@ def writing(folder: str) -> Iterator[None]:
     try:
         yield
     finally:
-        for path in reversed(made):
+        for path in reversed(folders):
             with suppress(OSError):
                 os.rmdir(path)
         del _writers[key]
@@ -247,8 +247,8 @@ def _close(descriptor: int) -> None:
 
 
 def _key(place: int | str) -> _Key:
-    found = os.stat(place)
-    return found.st_dev, found.st_ino
+    status = os.stat(place)
+    return status.st_dev, status.st_ino
 
 
 def _lock(descriptor: int, folder: str, operation: int) -> None:

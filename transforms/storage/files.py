@@ -121,8 +121,8 @@ def _prepare(output: str, pipeline: str) -> None:
             if name != token:
                 clear(join(staging, name))
     elif is_object_store(output):
-        (found,) = FileSystems.match([f"{staging}/**"])
-        others = [file.path for file in found.metadata_list if file.path != join(staging, token)]
+        (matches,) = FileSystems.match([f"{staging}/**"])
+        others = [file.path for file in matches.metadata_list if file.path != join(staging, token)]
         FileSystems.delete(others) if others else None
     else:
         clear(staging)
@@ -165,17 +165,17 @@ def _check_untouched(output: str) -> None:
     """Raise InputError if a file of the previous run was changed. Only files that may have changed are hashed."""
     place = join(output, MANIFEST)
     files = _read_manifest(place).get("files", {})
-    standing = _standing(output, _files_of(place, output) | {MANIFEST}) if files else {}
-    there = sorted(standing.keys() & files.keys())
-    if not there:
+    existing = _standing(output, _files_of(place, output) | {MANIFEST}) if files else {}
+    clashes = sorted(existing.keys() & files.keys())
+    if not clashes:
         return
-    manifest = standing[MANIFEST]
+    manifest = existing[MANIFEST]
     # A newer file was changed, or the folder is a copy, whose times are meaningless.
-    is_ours = is_object_store(output) or all(standing[name].changed <= manifest.written for name in there)
+    is_ours = is_object_store(output) or all(existing[name].changed <= manifest.written for name in clashes)
     doubtful = [
         name
-        for name in there
-        if not (is_ours and standing[name].is_left_as(manifest, (files[name] or {}).get("bytes")))
+        for name in clashes
+        if not (is_ours and existing[name].is_left_as(manifest, (files[name] or {}).get("bytes")))
     ]
     for name in doubtful if "://" not in output else ():
         if not os.path.isfile(join(output, name)):  # a FIFO would wait for ever
@@ -213,21 +213,21 @@ def _standing(folder: str, relatives: Iterable[str]) -> dict[str, _Standing]:
     """Return the existing files among those below ``folder``."""
     paths = {relative: join(folder, relative) for relative in relatives}
     if is_object_store(folder):
-        (found,) = FileSystems.match([f"{folder}/**"])
+        (matches,) = FileSystems.match([f"{folder}/**"])
         listed = {
             file.path: _Standing(file.size_in_bytes, file.last_updated_in_seconds, file.last_updated_in_seconds, True)
-            for file in found.metadata_list
+            for file in matches.metadata_list
         }
         return {relative: listed[path] for relative, path in paths.items() if path in listed}
     if "://" in folder:  # HDFS
         return {name: _Standing(-1, 0, math.inf, False) for name, path in paths.items() if FileSystems.exists(path)}
-    standing = {}
+    existing = {}
     for relative, path in paths.items():
         with suppress(OSError):
             status = os.stat(path)
             written, changed = status.st_mtime_ns, status.st_ctime_ns
-            standing[relative] = _Standing(status.st_size, written, changed, written < changed)
-    return standing
+            existing[relative] = _Standing(status.st_size, written, changed, written < changed)
+    return existing
 
 
 def _digest(path: str) -> str:
@@ -493,12 +493,12 @@ def begin_publishing(output: str, manifest: dict[str, Any], token: str | None = 
     for relative in sorted(_leading_outside(output, files)):
         reason = "leads outside of the output folder by a link: remove the link"
         raise InputError(reason, join(output, relative).rpartition("/")[0])
-    standing = _standing(output, stale | files)
-    for relative in sorted(standing.keys() & files - stale):
+    existing = _standing(output, stale | files)
+    for relative in sorted(existing.keys() & files - stale):
         raise InputError(
             "was not written by an earlier run: move it elsewhere, or choose another --output", join(output, relative)
         )
-    for relative in sorted(files - ready.keys() - standing.keys()):
+    for relative in sorted(files - ready.keys() - existing.keys()):
         raise OSError(f"{join(output, relative)}: neither staged nor in place")
     with reporting(output):
         disk.sync_files(join(staging, relative) for relative in sorted(ready))
@@ -584,8 +584,8 @@ def _read_json(path: str) -> dict[str, Any]:
     """Read a JSON object; empty if there is none."""
     if FileSystems.exists(path) and ("://" in path or os.path.isfile(path)):  # opening a FIFO would block forever
         with FileSystems.open(path) as handle, suppress(ValueError, RecursionError):
-            found = json.loads(handle.read())
-            return found if isinstance(found, dict) else {}
+            value = json.loads(handle.read())
+            return value if isinstance(value, dict) else {}
     return {}
 
 

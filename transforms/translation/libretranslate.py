@@ -136,10 +136,10 @@ class LibreTranslate:
         content = _json(answer)
         if content is None:
             raise Refused(f"not_json: {self._error(answer)}")
-        found = content.get("translatedText")
-        if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        translations = content.get("translatedText")
+        if not isinstance(translations, list) or not all(isinstance(text, str) for text in translations):
             raise Refused(f"wrong_answer: {self._cleaned(answer.text)}")
-        return found
+        return translations
 
     def _meaning(self, answer: requests.Response, source: str, target: str) -> Refused | Stopped:
         status = answer.status_code
@@ -179,10 +179,10 @@ class _Retry(Retry):
 def _json(answer: requests.Response) -> dict[str, Any] | None:
     """Parse the JSON object; None for anything else, such as the page of a proxy."""
     try:
-        found = answer.json()
+        content = answer.json()
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def _why(error: Exception) -> str:

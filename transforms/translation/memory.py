@@ -117,15 +117,15 @@ def read_memory(path: str | Path) -> list[Translation]:
     if not place.is_file():
         raise InputError("there is no such file or folder", path, "--memory")
     rows = _read_csv(place) if place.suffix == ".csv" else _read_parquet(place)
-    found = []
+    rows_here = []
     for where, row in rows:
         for name in MEMORY.names:
             if not isinstance(row[name], str):
                 raise InputError(f"{name} is not a text", place, where)
         if not row["text"].strip() or not row["translation"].strip():
             raise InputError("lacks a text or translation", place, where)
-        found.append(Translation(**{name: row[name] for name in MEMORY.names}))
-    return found
+        rows_here.append(Translation(**{name: row[name] for name in MEMORY.names}))
+    return rows_here
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

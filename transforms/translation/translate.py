@@ -148,10 +148,10 @@ class _Translate(beam.DoFn):
                 yield [self._outcome(batch, text, answer) for text, answer in pairs], size
 
     def _outcome(self, batch: Batch, text: str, answer: str) -> Translation | Untranslated:
-        found = unescaped(text, answer).strip()
-        if not found:
+        translation = unescaped(text, answer).strip()
+        if not translation:
             return Untranslated(batch.source, batch.target, text, "empty_answer: the engine returned an empty text")
-        return Translation(self.engine.provider, self.engine.model, batch.source, batch.target, text, found)
+        return Translation(self.engine.provider, self.engine.model, batch.source, batch.target, text, translation)
 
 
 def _rest(batch: Batch, kept: list[Translation]) -> tuple[str, ...]:
@@ -170,8 +170,8 @@ def unescaped(text: str, answer: str) -> str:
 
 def part_of(batch: Batch, engine: Engine) -> str:
     """Return the name of the file for the answers to a batch, which depends on the engine and the texts."""
-    what = msgspec.json.encode([engine.provider, engine.model, batch])
-    return f"{hashlib.sha256(what).hexdigest()}.json"
+    batch_key = msgspec.json.encode([engine.provider, engine.model, batch])
+    return f"{hashlib.sha256(batch_key).hexdigest()}.json"
 
 
 _decode = msgspec.json.Decoder(list[Translation]).decode  # created before threads start, as in schemas/service.py
@@ -188,8 +188,8 @@ def read_parts(paid: str) -> list[Translation]:
     """Read all answers stored in a folder, that is, everything an interrupted run has paid for."""
     if not is_there(folder := as_path(paid)):
         return []
-    found = [read_part(paid, path.name) for path in sorted(folder.iterdir()) if path.suffix == ".json"]
-    return [row for rows in found for row in rows]
+    parts = [read_part(paid, path.name) for path in sorted(folder.iterdir()) if path.suffix == ".json"]
+    return [row for rows in parts for row in rows]
 
 
 ROWS = "rows"
@@ -243,21 +243,21 @@ class BackTranslate(beam.PTransform):
 
     def expand(self, texts: beam.PCollection) -> Any:
         """Transform a PCollection of (pivot, English text) to Translation, in both directions, and Untranslated."""
-        there, lost = texts | "There" >> OneWay(False, self.known, self.engine, self.paid)
+        forth, lost = texts | "There" >> OneWay(False, self.known, self.engine, self.paid)
         back, lost_too = (
-            there
+            forth
             | "Pivot texts" >> beam.Map(lambda row: (row.target, row.translation))
             | "Back" >> OneWay(True, self.known, self.engine, self.paid)
         )
-        found, dead = [there, back], [lost, lost_too]
+        translations, dead = [forth, back], [lost, lost_too]
         if self.again:
             second, lost_again = (
                 back
                 | "English again" >> beam.Map(lambda row: (row.source, row.translation))
                 | "Again" >> BackTranslate(self.known, self.engine, self.paid)
             )
-            found, dead = [*found, second], [*dead, lost_again]
-        return found | "Translations" >> beam.Flatten(), dead | "Untranslated" >> beam.Flatten()
+            translations, dead = [*translations, second], [*dead, lost_again]
+        return translations | "Translations" >> beam.Flatten(), dead | "Untranslated" >> beam.Flatten()
 
 
 class OneWay(beam.PTransform):

@@ -122,8 +122,8 @@ def back_translated(
 
 
 def _row(source: SourceText, pivot: str, legs: Legs, conventions: Conventions) -> BackTranslation:
-    there = legs.there.get(source.text, "")
-    back = legs.back.get(there, "") if there else ""
+    forth = legs.there.get(source.text, "")
+    back = legs.back.get(forth, "") if forth else ""
     emitted, reason = source.original, ""
     if not source.text:
         reason = "no_text"
@@ -137,7 +137,7 @@ def _row(source: SourceText, pivot: str, legs: Legs, conventions: Conventions) -
     else:
         emitted = back
     place = (source.element_id, source.field, pivot, source.original)
-    return BackTranslation(*place, source.text, there, back, emitted or source.original, reason)
+    return BackTranslation(*place, source.text, forth, back, emitted or source.original, reason)
 
 
 def name_of(text: str, original: str, convention: Convention) -> tuple[str, str]:
@@ -186,7 +186,10 @@ _TERMS = {
 def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTranslation]) -> Report:
     """Make the report from ``statistics.json`` and the rows of the audit."""
     pivots, average = statistics["pivots"], statistics["average"]
-    kept = {name: Counter(of["name_fallbacks"]) + Counter(of["description_fallbacks"]) for name, of in pivots.items()}
+    kept = {
+        name: Counter(numbers["name_fallbacks"]) + Counter(numbers["description_fallbacks"])
+        for name, numbers in pivots.items()
+    }
     reasons = dict.fromkeys(reason for of_pivot in kept.values() for reason in of_pivot)
     names: dict[str, dict[str, BackTranslation]] = {}
     for row in audit:
@@ -202,13 +205,13 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTra
             rows=[
                 [
                     pivot,
-                    number(of["name_distance"], 2),
-                    number(of["description_bleu"], 1),
-                    percent(of["names_identical"]),
-                    percent(of["descriptions_identical"]),
+                    number(numbers["name_distance"], 2),
+                    number(numbers["description_bleu"], 1),
+                    percent(numbers["names_identical"]),
+                    percent(numbers["descriptions_identical"]),
                     number(kept[pivot].total()),
                 ]
-                for pivot, of in pivots.items()
+                for pivot, numbers in pivots.items()
             ],
         ),
         Table(
@@ -229,8 +232,8 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTra
             note="The back-translation of each name; in small print its translation, and why it was not used.",
             columns=["name", *pivots],
             rows=[
-                [_one_line(next(iter(of.values())).original), *(_cell(of[pivot]) for pivot in pivots)]
-                for of in list(names.values())[:EXAMPLES]
+                [_one_line(next(iter(numbers.values())).original), *(_cell(numbers[pivot]) for pivot in pivots)]
+                for numbers in list(names.values())[:EXAMPLES]
             ],
             text_columns=1 + len(pivots),
             in_card=False,
@@ -390,7 +393,7 @@ def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Itera
 def _unchanged(counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
     numbers: dict[str, Any] = {}
     for field in ("name", "description"):
-        reasons = {reason: n for (of, reason), n in sorted(counts.items()) if of == field}
+        reasons = {reason: n for (field_name, reason), n in sorted(counts.items()) if field_name == field}
         total, same = sum(reasons.values()), reasons.pop("identical", 0)
         numbers[f"{field}s"] = total
         numbers[f"{field}s_identical"] = round(same / total, 6) if total else None

@@ -69,8 +69,8 @@ class Method(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=64)
 def _made(distance: str, method: Method) -> Metric:
     chosen = plugins.choose(plugins.DISTANCES, distance, "")
-    made: Metric = plugins.make(chosen, ["__call__"], options={"method": method})
-    return made if chosen.plugin.built_in else partial(_of_plugin, chosen, made)
+    metric: Metric = plugins.make(chosen, ["__call__"], options={"method": method})
+    return metric if chosen.plugin.built_in else partial(_of_plugin, chosen, metric)
 
 
 def _of_plugin(chosen: plugins.Chosen, metric: Metric, original: str, paraphrase: str) -> float:

@@ -55,10 +55,10 @@ def by_position(original: Service, variant: Service) -> Names:
     Raises:
       InputError: the numbers of intents or slots differ, or a slot is categorical in only one of the two.
     """
-    for what in ("intents", "slots"):
-        ours, theirs = len(getattr(original, what)), len(getattr(variant, what))
+    for kind in ("intents", "slots"):
+        ours, theirs = len(getattr(original, kind)), len(getattr(variant, kind))
         if ours != theirs:
-            raise InputError(f"has {theirs} {what}, the original {ours}")
+            raise InputError(f"has {theirs} {kind}, the original {ours}")
     names = Names(
         variant.service_name,
         {a.name: b.name for a, b in zip(original.intents, variant.intents, strict=True)},
@@ -76,11 +76,11 @@ def by_mapping(original: Service, variant: Service, names: Names) -> Names:
         categorical slot with a non-categorical one.
     """
     ordered = []
-    for what, renamed in (("intents", names.intents), ("slots", names.slots)):
-        olds, news = ([element.name for element in getattr(of, what)] for of in (original, variant))
+    for kind, renamed in (("intents", names.intents), ("slots", names.slots)):
+        olds, news = ([element.name for element in getattr(service, kind)] for service in (original, variant))
         wrong = {*olds} ^ {*renamed} | {*renamed.values()} - {*news}
         if wrong or len({*renamed.values()}) < len(renamed):
-            reason = f"the {what} of the mapping must be those of the two schemas, each of them once"
+            reason = f"the {kind} of the mapping must be those of the two schemas, each of them once"
             raise InputError(f"{reason}: {', '.join(map(repr, sorted(wrong or renamed.values())))}")
         ordered.append({name: renamed[name] for name in olds})
     _check_categorical(original, variant, names)
@@ -299,23 +299,25 @@ def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | N
     return Plan(
         variants=list(variants),
         splits={
-            folder: Split(known_names(split.services), [of.splits[split.split] for of in matched.values()])
+            folder: Split(
+                known_names(split.services), [matched_split.splits[split.split] for matched_split in matched.values()]
+            )
             for folder, split in folders.items()
         },
         files=files,
         schemas=[
-            (f"{name}/{split.relative_path}", of.targets[split.split].path)
-            for name, of in matched.items()
+            (f"{name}/{split.relative_path}", matched_split.targets[split.split].path)
+            for name, matched_split in matched.items()
             for split in originals
-            if split.split in of.targets
+            if split.split in matched_split.targets
         ],
         mapped={
-            name: {service: names for split in of.splits.values() for service, names in split.names.items()}
-            for name, of in matched.items()
+            name: {service: names for split in matched_split.splits.values() for service, names in split.names.items()}
+            for name, matched_split in matched.items()
         },
         problems=[str(bad.error) for split in originals for bad in split.bad]
-        + [problem for of in matched.values() for problem in of.problems],
-        remarks=[remark for of in matched.values() for remark in of.remarks],
+        + [problem for matched_split in matched.values() for problem in matched_split.problems],
+        remarks=[remark for matched_split in matched.values() for remark in matched_split.remarks],
     )
 
 
@@ -352,9 +354,9 @@ def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad:
         matched[variant.name] += len(variant.names)
     without = [name for name, n in matched.items() if not n]
     if without and (max_bad < 1 or len(without) == len(matched)):
-        what = f"no service of the corpus has a match in {', '.join(without)}, so nothing was written"
+        problem = f"no service of the corpus has a match in {', '.join(without)}, so nothing was written"
         more = [f"and {len(problems) - _SHOWN:,} more"] if len(problems) > _SHOWN else []
-        raise InputError("\n".join([f"{what}; what does not match:", *problems[:_SHOWN], *more]), "", "--variants")
+        raise InputError("\n".join([f"{problem}; what does not match:", *problems[:_SHOWN], *more]), "", "--variants")
 
 
 class Matched(msgspec.Struct):
@@ -385,30 +387,30 @@ def match_variant(
       chosen: the original schemas whose services are matched; by default all.
     """
     suffix = name_suffix(layout.services_by_name(list(originals)), layout.services_by_name(splits))
-    of = Matched()
+    matched_here = Matched()
     wrong: dict[str, list[str]] = {}
     marked: dict[str, str] = {}
     for split in originals if chosen is None else chosen:
         matched: dict[str, Names] = {}
         if target := layout.counterpart(split, splits):
-            of.targets[split.split] = target
+            matched_here.targets[split.split] = target
             matched, bad = match_services(split.services, target, suffix, mapped)
             for service, reason in bad.items():
                 wrong.setdefault(f"service {service!r}: {reason}", []).append(split.relative_path)
         else:
-            there = ", ".join(other.relative_path for other in splits)
-            reason = f"the variant has no such split, only {there}"
+            known = ", ".join(other.relative_path for other in splits)
+            reason = f"the variant has no such split, only {known}"
             wrong.setdefault(reason, []).append(split.path if split.split == layout.SINGLE else split.relative_path)
             bad = {service.service_name: reason for service in split.services}
-        of.splits[split.split] = Variant(name, matched, bad)
+        matched_here.splits[split.split] = Variant(name, matched, bad)
         for old, names in matched.items():
             marked |= {f"{old}: {slot!r}": names.slots[slot] for slot in marker_names(names)}
-    of.problems += [f"{path}: {', '.join(files)}: {what}" for what, files in wrong.items()]
-    of.remarks += [
+    matched_here.problems += [f"{path}: {', '.join(files)}: {problem}" for problem, files in wrong.items()]
+    matched_here.remarks += [
         f"{name}: {slot} is now called {word!r}, a name that has a special meaning in actions"
         for slot, word in marked.items()
     ]
-    return of
+    return matched_here
 
 
 def match_services(
@@ -425,7 +427,7 @@ def match_services(
     Returns:
       (original service to its names, original service to the reason why it has no match).
     """
-    there = {service.service_name: service for service in target.services}
+    services_here = {service.service_name: service for service in target.services}
     broken = {str(bad.raw.get("service_name")): bad.error for bad in target.bad if isinstance(bad.raw, dict)}
     matched: dict[str, Names] = {}
     wrong: dict[str, str] = {}
@@ -439,11 +441,11 @@ def match_services(
             if new in broken:
                 place = ": ".join(part for part in (broken[new].where, broken[new].reason) if part)
                 raise InputError(f"the variant's service {new!r} is invalid: {place}")
-            if new not in there:
+            if new not in services_here:
                 raise InputError(f"the variant has no service {new!r}")
             if new in taken:
                 raise InputError(f"{new!r} is the counterpart of {taken[new]!r} already")
-            theirs = there[new]
+            theirs = services_here[new]
             matched[old] = by_position(service, theirs) if mapped is None else by_mapping(service, theirs, mapped[old])
             taken[new] = old
         except InputError as error:

@@ -239,10 +239,14 @@ class RenamedCorpus(Corpus):
     def __init__(
         self, original: Corpus, variant: str, names: Mapping[str, matching.Variant], targets: Mapping[str, SplitSchemas]
     ) -> None:
-        schemas = {original.folders[folder].relative_path: _bytes_of(of) for folder, of in targets.items()}
+        schemas = {
+            original.folders[folder].relative_path: _bytes_of(schemas_here) for folder, schemas_here in targets.items()
+        }
         super().__init__(original.files, targets, schemas)
         self.original, self.variant, self.names = original, variant, names
-        self.known = {folder: matching.known_names(of.services) for folder, of in original.folders.items()}
+        self.known = {
+            folder: matching.known_names(schemas_here.services) for folder, schemas_here in original.folders.items()
+        }
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
         """Yield the renamed dialogues of a file."""
@@ -269,26 +273,26 @@ def renamed_corpora(
     corpus: Corpus, variants: str | Path | Variants, names: Sequence[str] = ()
 ) -> dict[str, RenamedCorpus]:
     """Return a corpus under the names of each variant, by name. See ``parapet.apply_variants``."""
-    originals = list({id(of): of for of in corpus.folders.values()}.values())
+    originals = list({id(schemas): schemas for schemas in corpus.folders.values()}.values())
     if isinstance(variants, Mapping):
         if missing := [name for name in names if name not in variants]:
             raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(variants)})")
         matches = {
-            name: matching.match_variant(name, *_schemas_of(name, of), originals, None)
-            for name, of in variants.items()
+            name: matching.match_variant(name, *_schemas_of(name, schemas), originals, None)
+            for name, schemas in variants.items()
             if not names or name in names
         }
     else:
-        found = matching.find_variants(variants, names, "variants")
-        matches = matching.match_folders(found, originals, matching.find_mapping(variants, "auto"))
+        variants_here = matching.find_variants(variants, names, "variants")
+        matches = matching.match_folders(variants_here, originals, matching.find_mapping(variants, "auto"))
     renamed = {}
     for name, matched in matches.items():
         matching.check_matched(matched.splits.values(), matched.problems, Fraction(0))
         targets = {
-            folder: matched.targets.get(of.split, SplitSchemas(of.split, "", [], []))
-            for folder, of in corpus.folders.items()
+            folder: matched.targets.get(schemas.split, SplitSchemas(schemas.split, "", [], []))
+            for folder, schemas in corpus.folders.items()
         }
-        of_folders = {folder: matched.splits[of.split] for folder, of in corpus.folders.items()}
+        of_folders = {folder: matched.splits[schemas.split] for folder, schemas in corpus.folders.items()}
         renamed[name] = RenamedCorpus(corpus, name, of_folders, targets)
     return renamed
 
@@ -345,7 +349,7 @@ class ApplyVariants(Perturbation):
         mapping = matching.find_mapping(flags["variants"], flags["mapping"])
         plan = matching.make_plan(flags["sgd"], variants, mapping)
         matching.check_matched(
-            [of for split in plan.splits.values() for of in split.variants], plan.problems, flags["max_bad"]
+            [variant for split in plan.splits.values() for variant in split.variants], plan.problems, flags["max_bad"]
         )
         perturbation = cls(plan)
         perturbation.matched_by = "position" if mapping is None else "mapping"

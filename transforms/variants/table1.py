@@ -102,8 +102,8 @@ def read_inputs(
         raise InputError("there is no train/schema.json, so it is not known which names occur in train", sgd)
     split = split or alone or (layout.TEST if layout.TEST in splits else "dev")
     if split not in splits:
-        there = ", ".join(splits)
-        raise InputError(f"there is no {split}/schema.json (found: {there}); choose one with --split", sgd)
+        known = ", ".join(splits)
+        raise InputError(f"there is no {split}/schema.json (found: {known}); choose one with --split", sgd)
     seen = {service.service_name for service in train or splits[split]}
     unseen = {service.service_name for service in splits[split]} - seen
     if not unseen and folder is None:

@@ -90,8 +90,8 @@ class TaskVariant(msgspec.Struct, frozen=True):
         for texts in known:
             if texts.names.keys() == pointers:
                 return texts
-        what = f"a version of tool {tool.name!r} with these parameters" if known else f"no {tool.name!r}"
-        raise InputError(f"unknown_tool: variant {self.name} has {'not ' if known else ''}{what}")
+        problem = f"a version of tool {tool.name!r} with these parameters" if known else f"no {tool.name!r}"
+        raise InputError(f"unknown_tool: variant {self.name} has {'not ' if known else ''}{problem}")
 
 
 @collection_paused()
@@ -110,14 +110,14 @@ def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], mapping: 
         toolsets = dict(zip(names, file.toolsets.values(), strict=True))
     tools: dict[str, dict[str, ToolTexts]] = {}
     for toolset, of_toolset in names.items():
-        there = {tool.name: tool for tool in toolsets[toolset].tools} if toolset in toolsets else {}
+        tools_here = {tool.name: tool for tool in toolsets[toolset].tools} if toolset in toolsets else {}
         for old, new in of_toolset.tools.items():
             parameters = of_toolset.parameters.get(old, {})
-            known = there[new].parameters.all if new in there else []
-            if new not in there or len(known) != len(parameters):
+            known = tools_here[new].parameters.all if new in tools_here else []
+            if new not in tools_here or len(known) != len(parameters):
                 raise InputError(f"does not belong to {TOOLS}: toolset {toolset!r}, tool {old!r}", place)
             texts = {each.pointer: each.description for each in known if each.description}
-            tools.setdefault(toolset, {})[old] = ToolTexts(new, there[new].description, parameters, texts)
+            tools.setdefault(toolset, {})[old] = ToolTexts(new, tools_here[new].description, parameters, texts)
     tools |= {task: tools[toolset] for task, toolset in file.of_tasks.items() if toolset in tools}
     return TaskVariant(name, tools, mapping)
 
@@ -239,8 +239,8 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
     if not result.counts.sum("tasks"):
         raise InputError("contains no tasks: expected JSON lines in BFCL's format", file.path)
     is_ascii = {"": data.isascii(), f"{ANSWERS}/": of_answers.isascii()}
-    for (variant_name, folder), made in lines.items():
-        text = "".join(json.dumps(record, ensure_ascii=is_ascii[folder]) + "\n" for record in made)
+    for (variant_name, folder), records_here in lines.items():
+        text = "".join(json.dumps(record, ensure_ascii=is_ascii[folder]) + "\n" for record in records_here)
         result.written.append(write_staged(output, f"{variant_name}/{folder}{file.name}", text.encode()))
     return result
 

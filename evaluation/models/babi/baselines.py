@@ -68,13 +68,15 @@ class Nearest(Answerer):
     @staticmethod
     def learn(dialogues: Iterable[BabiDialogue]) -> tuple[list[tuple[str, list[str]]], list[str]]:
         """Returns ``pairs`` and ``responses`` of a training set. Ties stay in order of appearance."""
-        given: dict[str, Counter[str]] = {}
+        responses_here: dict[str, Counter[str]] = {}
         responses = Counter[str]()
         for exchange in (exchange for dialogue in dialogues for exchange in dialogue.exchanges):
-            given.setdefault(exchange.user, Counter())[exchange.bot.strip()] += 1
+            responses_here.setdefault(exchange.user, Counter())[exchange.bot.strip()] += 1
             responses[exchange.bot.strip()] += 1
         # ``most_common`` keeps the order of equally frequent items.
-        pairs = [(utterance, [text for text, _ in counts.most_common()]) for utterance, counts in given.items()]
+        pairs = [
+            (utterance, [text for text, _ in counts.most_common()]) for utterance, counts in responses_here.items()
+        ]
         return pairs, [text for text, _ in responses.most_common()]
 
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
@@ -118,9 +120,9 @@ class Frequencies(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, dialogues: Iterable[BabiDialogue]) -> Frequencies:
         """Counts words in the user's utterances, which candidates are compared with."""
-        said = [exchange.user for dialogue in dialogues for exchange in dialogue.exchanges]
-        having = Counter(word for text in said for word in set(words_of(text)))
-        return cls(len(said), dict(sorted(having.items())))
+        user_texts = [exchange.user for dialogue in dialogues for exchange in dialogue.exchanges]
+        having = Counter(word for text in user_texts for word in set(words_of(text)))
+        return cls(len(user_texts), dict(sorted(having.items())))
 
     def idf(self, word: str) -> float:
         """Returns the inverse document frequency of a word; unknown words count as occurring in one utterance."""
@@ -164,19 +166,19 @@ class TfIdf(Answerer):
         """Returns the best candidates at each turn of each dialogue."""
         encoded = encode(dialogues, {})
         turns = turns_of(encoded, self.words, self.matches.entities, torch.device("cpu"))
-        found: list[list[str]] = []
+        rankings: list[list[str]] = []
         for ids in turns.batches(TURNS):
             lines, places = turns.history(ids)
             lines, places = lines[turns.said[lines]], places[turns.said[lines]]
             # Types match words anywhere in the dialogue: "in the input or memory" (section 4.5).
-            there = self.matches.there(turns, lines, places, len(ids))
+            present = self.matches.there(turns, lines, places, len(ids))
             if not self.history:
                 lines, places = turns.history(ids, turns.now[ids])
-            words, of = turns.words.of_groups(turns.line[lines], places)
-            given = torch.zeros(len(self.words), len(ids), dtype=torch.float64)
-            given.index_put_((words, of), torch.ones(len(words), dtype=torch.float64), accumulate=True)
-            found += best_of(self.candidates, self._scores(given * self.idf[:, None], there), top)
-        return by_dialogue(found, dialogues)
+            words, groups = turns.words.of_groups(turns.line[lines], places)
+            weights = torch.zeros(len(self.words), len(ids), dtype=torch.float64)
+            weights.index_put_((words, groups), torch.ones(len(words), dtype=torch.float64), accumulate=True)
+            rankings += best_of(self.candidates, self._scores(weights * self.idf[:, None], present), top)
+        return by_dialogue(rankings, dialogues)
 
     def _scores(self, given: Tensor, there: Tensor) -> Tensor:
         """Scores all candidates. The input's length is omitted, as it is the same for all."""
@@ -226,9 +228,11 @@ class RuleBot(Answerer):
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
         """Returns the only answer at each turn of each dialogue; empty if no rule applies."""
         bots = [Bot(self.rules) for _ in dialogues]
-        found = [[[answer] for _, answer in answered(bot, one)] for bot, one in zip(bots, dialogues, strict=True)]
+        rankings = [
+            [[answer] for _, answer in answered(bot, dialogue)] for bot, dialogue in zip(bots, dialogues, strict=True)
+        ]
         self.not_understood = sum(bot.not_understood for bot in bots)
-        return found
+        return rankings
 
 
 def learned_card(train: Sequence[str], knowledge: str) -> Card:
@@ -258,18 +262,18 @@ def learned_card(train: Sequence[str], knowledge: str) -> Card:
     bot = RuleBot(card.ontology, card.knowledge, card.course)
     for path, dialogues in read.items():
         pairs = [
-            (dialogue.line, one, answer)
+            (dialogue.line, exchange, answer)
             for dialogue, answers in zip(dialogues, bot.answers(dialogues), strict=True)
-            for one, answer in zip(dialogue.exchanges, answers, strict=True)
+            for exchange, answer in zip(dialogue.exchanges, answers, strict=True)
         ]
-        wrong = [(line, one) for line, one, answer in pairs if answer != one.bot]
+        wrong = [(line, exchange) for line, exchange, answer in pairs if answer != exchange.bot]
         if wrong:
-            line, one = wrong[0]
+            line, exchange = wrong[0]
             message = (
                 "%s: the learned rules find %s of %s answers; the first that they do not find is %r in the "
                 "dialogue from line %d"
             )
-            logging.warning(message, path, f"{len(pairs) - len(wrong):,}", f"{len(pairs):,}", one.bot, line)
+            logging.warning(message, path, f"{len(pairs) - len(wrong):,}", f"{len(pairs):,}", exchange.bot, line)
     return card
 
 

@@ -91,10 +91,10 @@ def dialogues_in(data: bytes, path: str) -> list[BabiDialogue]:
 
 def read_candidates(path: str) -> list[str]:
     """Reads the distinct candidates, in order. Raises InputError, also if there are fewer than two."""
-    found = list(dict.fromkeys(text.strip() for text in parse_candidates(_bytes(path), path)))
-    if len(found) < 2:
+    candidates = list(dict.fromkeys(text.strip() for text in parse_candidates(_bytes(path), path)))
+    if len(candidates) < 2:
         raise InputError("there is only one candidate, so there is nothing to choose", path)
-    return found
+    return candidates
 
 
 def read_knowledge(path: str | None, candidates: Sequence[str]) -> dict[str, list[str]]:
@@ -132,14 +132,14 @@ def types_of(facts: Iterable[Fact]) -> dict[str, list[str]]:
 
 def task_of(paths: Iterable[str]) -> str:
     """Returns the task in the file names; empty if they have none. Raises InputError if they name several."""
-    found: dict[str, str] = {}
+    tasks: dict[str, str] = {}
     for path in paths:
         if match := _TASK.search(as_path(path).name):
-            found.setdefault(match[1], path)
-    if len(found) > 1:
-        (first, one), (second, other) = list(found.items())[:2]
-        raise InputError(f"is for task {second}, but {one} is for task {first}: give files of one task", other)
-    return next(iter(found), "")
+            tasks.setdefault(match[1], path)
+    if len(tasks) > 1:
+        (first, first_task), (second, other) = list(tasks.items())[:2]
+        raise InputError(f"is for task {second}, but {first_task} is for task {first}: give files of one task", other)
+    return next(iter(tasks), "")
 
 
 def histories(dialogue: BabiDialogue) -> Iterator[int]:
@@ -247,10 +247,10 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
 def files_of(card: Card, weights: Mapping[str, Any] | None = None) -> dict[str, bytes]:
     """Makes the files of a model's folder."""
-    found = {MODEL: saving.card_bytes(card)}
+    files = {MODEL: saving.card_bytes(card)}
     if weights is not None:
-        found[WEIGHTS] = saving.weights_bytes(weights)
-    return found
+        files[WEIGHTS] = saving.weights_bytes(weights)
+    return files
 
 
 def read_card(folder: str, model: str) -> Card:

@@ -167,8 +167,8 @@ def page_of(name: str, found: Sequence[Response]) -> bytes:
       found: the responses.
     """
     dialogues = [
-        (number, [(one, list(_rows(one.memories))) for one in of])
-        for number, of in groupby(found, key=lambda one: one.dialogue)
+        (number, [(one, list(_rows(one.memories))) for one in rows])
+        for number, rows in groupby(found, key=lambda one: one.dialogue)
     ]
     hops = max((len(memory.attention) for response in found for memory in response.memories), default=0)
     right = sum(response.marked[0][1] for response in found)
@@ -283,6 +283,6 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
 
         assert isinstance(model, NetAnswers)
         some = chunk.dialogues[: self.attention]
-        found = list(responses(chunk.first, some, ranked[: self.attention], model.attention(some)))
-        yield Part(f"{chunk.file.attention}.jsonl", (), lines_of(found))
-        yield Part(f"{chunk.file.attention}.html", (), page_of(as_path(chunk.file.path).name, found))
+        rows = list(responses(chunk.first, some, ranked[: self.attention], model.attention(some)))
+        yield Part(f"{chunk.file.attention}.jsonl", (), lines_of(rows))
+        yield Part(f"{chunk.file.attention}.html", (), page_of(as_path(chunk.file.path).name, rows))

@@ -119,9 +119,9 @@ def encode(dialogues: Iterable[BabiDialogue], candidates: Mapping[str, int]) -> 
             else:
                 # footnote 2: facts are lines of the user
                 add(f"{spoken.entity} {spoken.relation} {spoken.value}", USER, said=False)
-    line, speaker, said = torch.tensor(lines, dtype=torch.long).view(len(lines), 3).unbind(1)
+    line, speaker, speakers = torch.tensor(lines, dtype=torch.long).view(len(lines), 3).unbind(1)
     first, now, answer = torch.tensor(turns, dtype=torch.long).view(len(turns), 3).unbind(1)
-    return Encoded([*known], line, speaker, said.bool(), first, now, answer)
+    return Encoded([*known], line, speaker, speakers.bool(), first, now, answer)
 
 
 class Turns(NamedTuple):
@@ -225,27 +225,34 @@ class Matches(nn.Module):
 
     def __init__(self, candidates: Sequence[str], knowledge: Mapping[str, Sequence[str]]) -> None:
         super().__init__()
-        self.entities = {word: i for i, word in enumerate(sorted({w for of in knowledge.values() for w in of}))}
+        self.entities = {
+            word: i
+            for i, word in enumerate(sorted({w for words_of_entity in knowledge.values() for w in words_of_entity}))
+        }
         self.types = 0
         pairs: list[list[tuple[int, int]]] = [[] for _ in candidates]  # candidate to (type, entity)
         for words in knowledge.values():
             known = frozenset(words)
-            found = [
+            entity_numbers = [
                 (number, [self.entities[word] for word in dict.fromkeys(words_of(text)) if word in known])
                 for number, text in enumerate(candidates)
             ]
-            found = [(number, there) for number, there in found if there]
-            if not found:
+            entity_numbers = [(number, entity_words) for number, entity_words in entity_numbers if entity_words]
+            if not entity_numbers:
                 continue
-            for number, there in found:
-                pairs[number] += [(self.types, entity) for entity in there]
-            most = max(len(there) for _, there in found)
+            for number, entity_words in entity_numbers:
+                pairs[number] += [(self.types, entity) for entity in entity_words]
+            most = max(len(entity_words) for _, entity_words in entity_numbers)
             nobody = len(self.entities)  # an additional column that is always false
-            rows = [there + [nobody] * (most - len(there)) for _, there in found]
-            self.register_buffer(f"candidates{self.types}", torch.tensor([number for number, _ in found]), False)
+            rows = [entity_words + [nobody] * (most - len(entity_words)) for _, entity_words in entity_numbers]
+            self.register_buffer(
+                f"candidates{self.types}", torch.tensor([number for number, _ in entity_numbers]), False
+            )
             self.register_buffer(f"words{self.types}", torch.tensor(rows), False)
             self.types += 1
-        flat = Ragged.of([[entity * max(self.types, 1) + kind for kind, entity in of] for of in pairs])
+        flat = Ragged.of(
+            [[entity * max(self.types, 1) + kind for kind, entity in words_of_entity] for words_of_entity in pairs]
+        )
         for name, buffer in zip(Ragged._fields, flat, strict=True):
             self.register_buffer(f"pairs_{name}", buffer, False)
 
@@ -258,16 +265,16 @@ class Matches(nn.Module):
           places: the example of each line.
           examples: the number of examples.
         """
-        words, of = turns.entities.of_groups(turns.line[lines], places)
-        found = torch.zeros(examples, len(self.entities) + 1, dtype=torch.bool, device=lines.device)
-        found[of, words] = True
-        return found
+        words, groups = turns.entities.of_groups(turns.line[lines], places)
+        present = torch.zeros(examples, len(self.entities) + 1, dtype=torch.bool, device=lines.device)
+        present[groups, words] = True
+        return present
 
     def everything(self, examples: int, device: torch.device) -> Tensor:
         """Returns the result of :meth:`there` as if each word occurred in each dialogue."""
-        found = torch.ones(examples, len(self.entities) + 1, dtype=torch.bool, device=device)
-        found[:, -1] = False
-        return found
+        present = torch.ones(examples, len(self.entities) + 1, dtype=torch.bool, device=device)
+        present[:, -1] = False
+        return present
 
     def of_chosen(self, there: Tensor, chosen: Tensor) -> Tensor:
         """Computes whether candidates have each type; shape (examples, chosen, types).
@@ -280,9 +287,9 @@ class Matches(nn.Module):
         places = torch.arange(chosen.numel(), device=chosen.device)
         values, place = pairs.of_groups(chosen.flatten(), places)
         hits = there[place // chosen.shape[1], values // self.types]
-        found = torch.zeros(chosen.numel(), self.types, dtype=torch.bool, device=chosen.device)
-        found[place[hits], values[hits] % self.types] = True
-        return found.view(*chosen.shape, self.types)
+        kinds = torch.zeros(chosen.numel(), self.types, dtype=torch.bool, device=chosen.device)
+        kinds[place[hits], values[hits] % self.types] = True
+        return kinds.view(*chosen.shape, self.types)
 
     def features(self, there: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Yields for each type (the candidates that may have it, whether each of these has it in each example)."""
@@ -381,25 +388,25 @@ class Net(nn.Module):
             return self._scores_of_chosen(query, turns, ids, first, chosen)
         words, starts = self.get_buffer("candidate_words"), self.get_buffer("candidate_starts")
         table = self.words if self.answers is None else self.answers
-        found = query @ F.embedding_bag(words, table, starts, mode="sum", sparse=self.sparse).T
+        similarities = query @ F.embedding_bag(words, table, starts, mode="sum", sparse=self.sparse).T
         if self.matches.types:
-            there = self._there(turns, ids, first)
+            present = self._there(turns, ids, first)
             # A type's embedding adds its product with the query to the score of each candidate that has the type.
             gains = query @ self.types.T
-            for gain, (candidates, features) in zip(gains.unbind(1), self.matches.features(there), strict=True):
-                found = found.index_add(1, candidates, features * gain[:, None])
-        return found
+            for gain, (candidates, features) in zip(gains.unbind(1), self.matches.features(present), strict=True):
+                similarities = similarities.index_add(1, candidates, features * gain[:, None])
+        return similarities
 
     def _scores_of_chosen(self, query: Tensor, turns: Turns, ids: Tensor, first: Tensor, chosen: Tensor) -> Tensor:
         buffers = (self.get_buffer(f"candidate_{name}") for name in ("words", "starts", "lengths"))
         words, starts = Ragged(*buffers).take(chosen.flatten())
         table = self.words if self.answers is None else self.answers
         embedded = F.embedding_bag(words, table, starts, mode="sum", sparse=self.sparse).view(*chosen.shape, -1)
-        found = torch.einsum("bd,bcd->bc", query, embedded)
+        similarities = torch.einsum("bd,bcd->bc", query, embedded)
         if self.matches.types:
             features = self.matches.of_chosen(self._there(turns, ids, first), chosen)
-            found = found + torch.einsum("bd,td,bct->bc", query, self.types, features.to(query.dtype))
-        return found
+            similarities = similarities + torch.einsum("bd,td,bct->bc", query, self.types, features.to(query.dtype))
+        return similarities
 
     def _there(self, turns: Turns, ids: Tensor, first: Tensor) -> Tensor:
         if self.shape.input == "last":  # appendix D: the type is recorded, whatever the input
@@ -439,16 +446,16 @@ class MemN2N(Net):
         longest, attention = int(lengths.max()), []
         if longest:  # a user's first utterance has no history
             back = torch.arange(longest, device=ids.device)
-            there = back < lengths[:, None]
-            lines = torch.where(there, now[:, None] - 1 - back, 0)
-            texts = torch.where(there, turns.line[lines], turns.padding)
+            is_present = back < lengths[:, None]
+            lines = torch.where(is_present, now[:, None] - 1 - back, 0)
+            texts = torch.where(is_present, turns.line[lines], turns.padding)
             times = back if self.shape.time == "back" else (lines - turns.first[ids, None]).clamp(0, self.memory - 1)
             slots = self.sums(turns, texts.flatten()).view(len(ids), longest, -1)
             slots = slots + F.embedding(times, self.ago, sparse=self.sparse) + self.speakers[turns.speaker[lines]]
             for _ in range(self.hops):
-                weights = torch.einsum("bmd,bd->bm", slots, query).masked_fill(~there, -torch.inf)
+                weights = torch.einsum("bmd,bd->bm", slots, query).masked_fill(~is_present, -torch.inf)
                 # With an empty memory, all weights would be 0 / 0.
-                weights = torch.softmax(weights.masked_fill(lengths[:, None] == 0, 0), 1) * there
+                weights = torch.softmax(weights.masked_fill(lengths[:, None] == 0, 0), 1) * is_present
                 query = query + self.answer(torch.einsum("bm,bmd->bd", weights, slots))
                 attention.append(weights)
         return query, attention
@@ -466,8 +473,8 @@ class Embeddings(Net):
             query = self.sums(turns, turns.line[turns.now[ids]])
         else:
             lines, places = turns.history(ids)
-            words, of = turns.words.of_groups(turns.line[lines], places)
-            counts = torch.bincount(of, minlength=len(ids))
+            words, groups = turns.words.of_groups(turns.line[lines], places)
+            counts = torch.bincount(groups, minlength=len(ids))
             starts = counts.cumsum(0) - counts
             query = F.embedding_bag(words, self.words, starts, mode="sum", sparse=self.sparse)
         return self.scores(query, turns, ids, turns.first[ids], chosen)
@@ -522,11 +529,11 @@ class NetAnswers(Answerer):
           InputError: there is not enough memory.
         """
         turns = self._turns(dialogues)
-        found: list[list[str]] = []
+        rankings: list[list[str]] = []
         with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
             for ids in turns.batches(self.batch):
-                found += best_of(self.candidates, self.net(turns, ids).float(), top)
-        return by_dialogue(found, dialogues)
+                rankings += best_of(self.candidates, self.net(turns, ids).float(), top)
+        return by_dialogue(rankings, dialogues)
 
     def attention(self, dialogues: Sequence[BabiDialogue]) -> list[list[list[list[float]]]]:
         """Returns a memory network's weights for each dialogue, turn and hop, the earliest memory first.
@@ -537,13 +544,13 @@ class NetAnswers(Answerer):
         net = self.net
         assert isinstance(net, MemN2N)
         turns = self._turns(dialogues)
-        found: list[list[list[float]]] = []
+        weights_here: list[list[list[float]]] = []
         with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
             for ids in turns.batches(self.batch):
                 _, weights = net.read(turns, ids)
                 for place, length in enumerate(net.lengths(turns, ids).tolist()):
-                    found.append([hop[place, :length].flip(0).tolist() for hop in weights if length])
-        rest = iter(found)
+                    weights_here.append([hop[place, :length].flip(0).tolist() for hop in weights if length])
+        rest = iter(weights_here)
         return [[next(rest) for _ in dialogue.exchanges] for dialogue in dialogues]
 
     def _turns(self, dialogues: Sequence[BabiDialogue]) -> Turns:
@@ -577,7 +584,7 @@ class BabiLearner(Learner):
         self.module = self.nets[0] if len(self.nets) == 1 else nn.ModuleList(self.nets)
         entities = self.nets[0].matches.entities
         self.train, self._dev = (
-            turns_of(one, numbers_of(words), entities, device, config.bigrams) for one in (train, dev)
+            turns_of(dialogues, numbers_of(words), entities, device, config.bigrams) for dialogues in (train, dev)
         )
         parameters, rate = self.module.parameters(), config.learning_rate
         if config.optimiser == "sgd":
@@ -655,11 +662,14 @@ class BabiLearner(Learner):
         with torch.no_grad():
             scores = [self._scores(net, turns, chosen) for net in self.nets]
         within = [score > score[:, :1] - self.config.margin for score in scores]  # always includes the right candidate
-        wrong = torch.stack([one.sum(1) > 1 for one in within])
+        wrong = torch.stack([scores_here.sum(1) > 1 for scores_here in within])
         right = (~wrong.any(0)).tolist()
         self._ahead = min(MOST_AHEAD, 2 * ([*right, False].index(False)) + 1)
         return {
-            number: (chosen[i], [one[i].nonzero()[:, 0] if wrong[net, i] else _NONE for net, one in enumerate(within)])
+            number: (
+                chosen[i],
+                [scores_here[i].nonzero()[:, 0] if wrong[net, i] else _NONE for net, scores_here in enumerate(within)],
+            )
             for i, number in enumerate(turns.tolist())
         }
 

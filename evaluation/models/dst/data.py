@@ -115,7 +115,7 @@ def labelled(dialogue: Dialogue, services: dict[str, Service], path: str) -> lis
         if not isinstance(frame.state, State):
             raise InputError(f"the frame of {frame.service} has no state", path, dialogue.dialogue_id)
         states.append(frame.state)
-    return [Labelled(one, state) for one, state in zip(examples(dialogue, services), states, strict=True)]
+    return [Labelled(example, state) for example, state in zip(examples(dialogue, services), states, strict=True)]
 
 
 def joint_goal_accuracy(model: Model, frames: Sequence[Labelled]) -> float:

@@ -180,7 +180,7 @@ class SgpLearner(Learner):
         self.module = self.modules.to(self.device)
         self._versions = versions
         self._read(train)
-        self.steps = steps_of(config, {kind: len(one) for kind, one in self.examples.items()})
+        self.steps = steps_of(config, {kind: len(examples_of_kind) for kind, examples_of_kind in self.examples.items()})
         warmups = config.by_module("warmup")
         groups = [
             {**group, "module": kind}
@@ -203,8 +203,8 @@ class SgpLearner(Learner):
         questions, labels, self.lost = questions_of(texts, frames, self.config.max_length)
         self.examples: dict[rules.Kind, Examples] = {}
         shares = self.config.by_module("negatives")
-        for kind, of in questions.items():
-            if len(examples := Examples(of, labels[kind], shares[kind])):
+        for kind, questions_of_kind in questions.items():
+            if len(examples := Examples(questions_of_kind, labels[kind], shares[kind])):
                 self.examples[kind] = examples
         firsts = [0]
         for example in self.examples.values():
@@ -217,9 +217,9 @@ class SgpLearner(Learner):
             self._read([frame for versions in self._versions.draw(epoch) for frame in versions[0]])
 
     def _report(self, dev: int) -> None:
-        for kind, one in self.examples.items():
+        for kind, examples_of_kind in self.examples.items():
             message = "module %s: %s inputs, %s of them with an answer; %s steps"
-            sizes = len(one.questions), len(one.full), self.steps[kind]
+            sizes = len(examples_of_kind.questions), len(examples_of_kind.full), self.steps[kind]
             logging.info(message, kind, *(f"{size:,}" for size in sizes))
         logging.info("the best epoch is chosen by %s of %s dev frames", f"{len(self._dev):,}", f"{dev:,}")
         cut = sum(example.questions.pairs.cut for example in self.examples.values())
@@ -239,9 +239,9 @@ class SgpLearner(Learner):
         kinds = [kind for kind in self.examples if self.config.steps or done[kind] < self.steps[kind]]
         batches = []
         for kind in kinds or self.examples:  # if all are complete, the learning rates are 0
-            one = self.examples[kind]
-            numbers = one.draw(generator)
-            for batch in bucketed(one.questions.pairs.lengths[numbers], self.config.batch_size, generator):
+            examples_of_kind = self.examples[kind]
+            numbers = examples_of_kind.draw(generator)
+            for batch in bucketed(examples_of_kind.questions.pairs.lengths[numbers], self.config.batch_size, generator):
                 batches.append(numbers[batch] + self._firsts[kind])
         for i in torch.randperm(len(batches), generator=generator).tolist():
             yield batches[i]
@@ -320,47 +320,49 @@ def _add(
     tracking.ask_intents(questions["intents"], memory, turn, service)
     labels["intents"].append(rules.Label(rules.intent_label(service, state)))
     before, utterance = memory.state(service), turn.exchange[1]
-    found = {slot.name: rules.slot_label(service, slot, memory, state, utterance) for slot in service.slots}
+    labels_here = {slot.name: rules.slot_label(service, slot, memory, state, utterance) for slot in service.slots}
     for slot in service.slots:
-        label = found[slot.name]
+        label = labels_here[slot.name]
         if label.origin == "system":  # "combine" may or may not see such a value in the user's utterance
             continue
         tracking.ask_combine(questions["combine"], memory, turn, service, slot)
         place = questions["combine"].texts.tokens_of(utterance, *label.place) if label.place else None
         labels["combine"].append(rules.Label(label.option, place, label.requested) if label.place else label)
-    filled = {*before.slot_values, *(name for name, label in found.items() if label.origin == "user")}
+    filled = {*before.slot_values, *(name for name, label in labels_here.items() if label.origin == "user")}
     for slot in memory.copy_questions(service, filled):
         tracking.ask_copy(questions["copy_slot"], turn, service, slot, state.active_intent)
-        labels["copy_slot"].append(rules.NOTHING[found[slot.name].origin == "system"])
+        labels["copy_slot"].append(rules.NOTHING[labels_here[slot.name].origin == "system"])
     crossed = set()
     for slot, source in memory.cross_questions(service, filled):
         tracking.ask_cross(questions["cross_copy"], memory, turn, service, slot, state.active_intent, source)
-        new = found[slot.name].origin == "other" and not memory.had_value(service, slot)
+        new = labels_here[slot.name].origin == "other" and not memory.had_value(service, slot)
         copied = new and bool(set(state.slot_values[slot.name]) & set(source.values))
         labels["cross_copy"].append(rules.NOTHING[copied])
         if copied:
             crossed.add(slot.name)
     return sum(
         label.origin == "other" and name not in crossed
-        for name, label in found.items()
+        for name, label in labels_here.items()
         if name in rules.needed(service)
     )
 
 
 def dialogues_in(frames: Sequence[Labelled]) -> Iterator[list[Labelled]]:
     """Groups frames by dialogue, also if adjacent dialogues have the same id and the same beginning."""
-    found: list[Labelled] = []
+    examples: list[Labelled] = []
     seen: set[tuple[int, str]] = set()
     for frame in frames:
-        asked = frame.asked
-        key = (asked.turn, asked.service.service_name)
-        if found:
-            last = found[-1].asked
-            goes_on = asked.dialogue_id == last.dialogue_id and asked.history[: len(last.history)] == last.history
+        requested = frame.asked
+        key = (requested.turn, requested.service.service_name)
+        if examples:
+            last = examples[-1].asked
+            goes_on = (
+                requested.dialogue_id == last.dialogue_id and requested.history[: len(last.history)] == last.history
+            )
             if not goes_on or key in seen:
-                yield found
-                found, seen = [], set()
-        found.append(frame)
+                yield examples
+                examples, seen = [], set()
+        examples.append(frame)
         seen.add(key)
-    if found:
-        yield found
+    if examples:
+        yield examples

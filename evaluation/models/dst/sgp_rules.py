@@ -109,8 +109,12 @@ def needed(service: Service) -> set[str]:
 
 def role_of(slot: str, intent: str, service: Service) -> int:
     """Returns the part of the context feature that tells whether an intent takes a slot."""
-    found = next((one for one in service.intents if one.name == intent), None)
-    return REQUIRED * (slot in found.required_slots) + OPTIONAL * (slot in found.optional_slots) if found else 0
+    intent_found = next((intent_here for intent_here in service.intents if intent_here.name == intent), None)
+    return (
+        REQUIRED * (slot in intent_found.required_slots) + OPTIONAL * (slot in intent_found.optional_slots)
+        if intent_found
+        else 0
+    )
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -167,10 +171,10 @@ def next_state(
       requested: the requested slots.
       values: slot to value: first those of the user's turn; then others, for slots that have no value yet.
     """
-    said, *copied = values
+    user_value, *copied = values
     wanted = needed(service)
     merged = {name: list(held) for name, held in before.slot_values.items()}
-    merged |= {name: [value] for name, value in said.items()}
+    merged |= {name: [value] for name, value in user_value.items()}
     for source in copied:
         merged |= {name: [value] for name, value in source.items() if name not in merged}
     return State(intent, list(requested), {name: held for name, held in merged.items() if name in wanted})
@@ -227,13 +231,13 @@ class Memory:
             name = frame.service.service_name
             self._services[name] = frame.service
             self._requested[name] = set()
-            given, values = self._given.setdefault(name, {}), self._values.setdefault(name, {})
+            given_slots, values = self._given.setdefault(name, {}), self._values.setdefault(name, {})
             for action in frame.actions:
                 if action.act in ("OFFER", "INFORM", "CONFIRM") and action.values:
-                    given[action.slot] = Given(action.values[0], action.act)
+                    given_slots[action.slot] = Given(action.values[0], action.act)
                     values[action.slot] = list(action.values)
                 elif action.act == "REQUEST" and len(action.values) == 1:
-                    given[action.slot] = Given(action.values[0], action.act)
+                    given_slots[action.slot] = Given(action.values[0], action.act)
                 elif action.act == "REQUEST":
                     self._requested[name].add(action.slot)
                 elif action.act == "NOTIFY_SUCCESS":
@@ -274,8 +278,8 @@ class Memory:
         """
         wanted = needed(service)
         for slot in service.slots:
-            given = self.given(service, slot)
-            if given and given.act != "INFORM" and slot.name in wanted and slot.name not in filled:
+            is_given = self.given(service, slot)
+            if is_given and is_given.act != "INFORM" and slot.name in wanted and slot.name not in filled:
                 yield slot
 
     def cross_questions(self, service: Service, filled: Container[str]) -> Iterator[tuple[Slot, Source]]:
@@ -327,18 +331,18 @@ def longest_of(examples: Sequence[Example]) -> tuple[list[Example], list[int]]:
     numbers = [0] * len(examples)
     by_start: dict[tuple[str, str], list[int]] = {}
     for i in sorted(range(len(examples)), key=lambda i: -len(examples[i].history)):
-        one = examples[i]
-        frames, length = frames_of(one), len(one.history)
-        known = by_start.setdefault((one.dialogue_id, one.history[0][1]), [])
+        example = examples[i]
+        frames, length = frames_of(example), len(example.history)
+        known = by_start.setdefault((example.dialogue_id, example.history[0][1]), [])
         for number in known:
             other = longest[number]
-            if other.history[:length] == one.history and frames_of(other)[:length] == frames:
+            if other.history[:length] == example.history and frames_of(other)[:length] == frames:
                 numbers[i] = number
                 break
         else:
             numbers[i] = len(longest)
             known.append(len(longest))
-            longest.append(one)
+            longest.append(example)
     return longest, numbers
 
 
@@ -393,8 +397,8 @@ def slot_label(service: Service, slot: Slot, memory: Memory, state: State, utter
     place = None if slot.is_categorical else found_last(values, utterance)
     if place:
         return Label(NULL, place, requested, "user")
-    given = memory.given(service, slot)
-    if given and given.value in values and not (slot.is_categorical and given.act == "REQUEST"):
+    is_given = memory.given(service, slot)
+    if is_given and is_given.value in values and not (slot.is_categorical and is_given.act == "REQUEST"):
         return Label(requested=requested, origin="system")
     if slot.is_categorical and values[0] in slot.possible_values:
         return Label(FIRST_VALUE + slot.possible_values.index(values[0]), None, requested, "user")
@@ -403,15 +407,15 @@ def slot_label(service: Service, slot: Slot, memory: Memory, state: State, utter
 
 def found_last(values: Sequence[str], utterance: str) -> tuple[int, int] | None:
     """Finds the last occurrence of equivalent values in an utterance, and there the longest."""
-    found = [
+    values_here = [
         (match.end(), match.end() - match.start(), match.start())
         for value in values
         if value
         for match in _pattern(value).finditer(utterance)
     ]
-    if not found:
+    if not values_here:
         return None
-    end, _, begin = max(found)
+    end, _, begin = max(values_here)
     return begin, end
 
 

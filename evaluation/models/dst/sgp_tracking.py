@@ -84,8 +84,8 @@ class Texts:
 
     def tokens_of(self, utterance: str, begin: int, end: int) -> tuple[int, int] | None:
         """Returns the first and the last token of a range of characters in an utterance; None if there is no token."""
-        found = [i for i, (first, last) in enumerate(self._offsets[utterance]) if first < end and last > begin]
-        return (found[0], found[-1]) if found else None
+        positions = [i for i, (first, last) in enumerate(self._offsets[utterance]) if first < end and last > begin]
+        return (positions[0], positions[-1]) if positions else None
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -149,8 +149,8 @@ class Questions:
         if key not in self._contexts:
             ids, (system, user) = self.texts.ids, exchange
             lead = [*ids(schema.context), self.texts.tokenizer.sep_token_id] if schema.context else []
-            said = [*ids("sys :"), *self.texts.utterance(system), *ids("usr :"), *self.texts.utterance(user)]
-            self._contexts[key] = self._tokens.add([*lead, *said, *ids(schema.mark)])
+            context = [*ids("sys :"), *self.texts.utterance(system), *ids("usr :"), *self.texts.utterance(user)]
+            self._contexts[key] = self._tokens.add([*lead, *context, *ids(schema.mark)])
         return self._contexts[key]
 
     def _write(self, schema: rules.Schema) -> _Written:
@@ -187,8 +187,8 @@ class Questions:
         most = max((len(ranges) for ranges in distinct.values()), default=0)
         longest = max((end - begin for ranges in distinct.values() for begin, end in ranges), default=1)
         options = torch.zeros(len(distinct), most, longest, dtype=torch.long)
-        for i, one in enumerate(distinct.values()):
-            for j, (begin, end) in enumerate(one):
+        for i, question in enumerate(distinct.values()):
+            for j, (begin, end) in enumerate(question):
                 options[i, j, : end - begin] = torch.arange(begin, end)
         which = torch.tensor([places[id(option)] for option in self._options], dtype=torch.long)
         rest = (torch.tensor(column, dtype=torch.long) for column in (self._features, self._spoken, self._segments))
@@ -398,14 +398,15 @@ class _Prediction:
         """Predicts the state of each example; also returns the number of questions that were cut."""
         states: list[dict[tuple[int, str], State]] = [{} for _ in self.dialogues]
         memories = [rules.Memory() for _ in self.dialogues]
-        following = [rules.follow(one, memory) for one, memory in zip(self.dialogues, memories, strict=True)]
-        while turns := {i: turn for i, one in enumerate(following) if (turn := next(one, None))}:
-            found = self._step(turns, memories)
+        following = [rules.follow(dialogue, memory) for dialogue, memory in zip(self.dialogues, memories, strict=True)]
+        while turns := {i: turn for i, dialogue in enumerate(following) if (turn := next(dialogue, None))}:
+            states_here = self._step(turns, memories)
             for i, turn in turns.items():
-                memories[i].conclude(found[i], turn.services)
-                states[i].update({(turn.position, name): state for name, state in found[i].items()})
+                memories[i].conclude(states_here[i], turn.services)
+                states[i].update({(turn.position, name): state for name, state in states_here[i].items()})
         result = [
-            states[i][one.turn, one.service.service_name] for one, i in zip(self.examples, self.numbers, strict=True)
+            states[i][dialogue.turn, dialogue.service.service_name]
+            for dialogue, i in zip(self.examples, self.numbers, strict=True)
         ]
         return result, self.cut
 
@@ -413,13 +414,13 @@ class _Prediction:
         return Questions(self.texts, kind, self.tracker.length)
 
     def _ask_combine(self, dialogue: Example) -> dict[tuple[int, str], list[int]]:
-        asked, memory = {}, rules.Memory()
+        questions, memory = {}, rules.Memory()
         for turn in rules.follow(dialogue, memory):
             for service in turn.services:
                 numbers = [ask_combine(self._combine, memory, turn, service, slot) for slot in service.slots]
-                asked[turn.position, service.service_name] = numbers
+                questions[turn.position, service.service_name] = numbers
             memory.conclude({service.service_name: rules.START for service in turn.services}, turn.services)
-        return asked
+        return questions
 
     def _decide(self, questions: Questions) -> list[rules.Decision]:
         if not len(questions):
@@ -441,24 +442,26 @@ class _Prediction:
             rules.intent_name(service, decision.option)
             for (_, _, service), decision in zip(frames, self._decide(intents), strict=True)
         ]
-        said = [self._values(self._said[i], turn, service) for i, turn, service in frames]
+        values_here = [self._values(self._said[i], turn, service) for i, turn, service in frames]
         copied: list[list[tuple[str, str]]] = []  # frame to (slot, value) of its questions
         crossed: list[list[tuple[str, str]]] = []
-        for (i, turn, service), intent, (values, _) in zip(frames, active, said, strict=True):
+        for (i, turn, service), intent, (values, _) in zip(frames, active, values_here, strict=True):
             memory = memories[i]
             filled = {*memory.state(service).slot_values, *values}
             copied.append([])
             for slot in memory.copy_questions(service, filled):
                 ask_copy(copies, turn, service, slot, intent)
-                given = memory.given(service, slot)
-                copied[-1].append((slot.name, given.value if given else ""))
+                is_given = memory.given(service, slot)
+                copied[-1].append((slot.name, is_given.value if is_given else ""))
             crossed.append([])
             for slot, source in memory.cross_questions(service, filled):
                 ask_cross(crosses, memory, turn, service, slot, intent, source)
                 crossed[-1].append((slot.name, source.values[0]))
         of_copies, of_crosses = iter(self._decide(copies)), iter(self._decide(crosses))
         states: dict[int, dict[str, State]] = {i: {} for i in turns}
-        for number, ((i, _, service), intent, (values, requested)) in enumerate(zip(frames, active, said, strict=True)):
+        for number, ((i, _, service), intent, (values, requested)) in enumerate(
+            zip(frames, active, values_here, strict=True)
+        ):
             others = likeliest(crossed[number], of_crosses), likeliest(copied[number], of_copies)
             state = rules.next_state(memories[i].state(service), service, intent, requested, values, *others)
             states[i][service.service_name] = state
@@ -527,10 +530,12 @@ def decided(
     leads = torch.where(certain > 0, leads, -certain)  # if no span is likely, the best one does not matter
     leads = torch.minimum(torch.minimum(leads, confidence.abs()), margins.abs())
     spans = torch.stack([begins, ends], 1).cpu() - questions.first(ids)[:, None]
-    found = (~nothing & (certain > 0)).tolist()
+    chosen_here = (~nothing & (certain > 0)).tolist()
     chosen = [
-        rules.Decision(option, (span[0], span[1]) if there else None, flag, number)
-        for option, span, there, flag, number in zip(options.tolist(), spans.tolist(), found, yes, score, strict=True)
+        rules.Decision(option, (span[0], span[1]) if is_present else None, flag, number)
+        for option, span, is_present, flag, number in zip(
+            options.tolist(), spans.tolist(), chosen_here, yes, score, strict=True
+        )
     ]
     return list(zip(chosen, leads.tolist(), strict=True))
 
@@ -569,11 +574,11 @@ FOLDERS = tuple(f"{saving.FOLDER}/{kind}" for kind in rules.KINDS)
 
 def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
     """Makes the files of a model's folder, as path to content."""
-    found = {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(modules.heads.state_dict())}
+    files = {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(modules.heads.state_dict())}
     for folder, kind in zip(FOLDERS, rules.KINDS, strict=True):
         for path, data in saving.saved(tokenizer, modules.encoders[kind]).items():
-            found[folder + path.removeprefix(saving.FOLDER)] = data
-    return found
+            files[folder + path.removeprefix(saving.FOLDER)] = data
+    return files
 
 
 def check(folder: str) -> tuple[Card, list[Checkpoint]]:

@@ -90,13 +90,13 @@ def turn_text(speaker: str, utterance: str) -> str:
 def prompts_of(service: Service, prompts: Prompts = "all") -> list[Prompt]:
     """Makes the prompts of a service: its slots in order, and with ``all`` active intent and requested slots."""
     domain = f" [domain] {service.service_name} {service.description}"
-    found = [Prompt("slot", domain + _slot(slot), slot) for slot in service.slots]
+    prompts_here = [Prompt("slot", domain + _slot(slot), slot) for slot in service.slots]
     if prompts == "slots":
-        return found
+        return prompts_here
     intents = ", ".join(f"{intent.name} {intent.description}" for intent in service.intents)
     names = ", ".join(slot.name for slot in service.slots)
     return [
-        *found,
+        *prompts_here,
         Prompt("intent", f"{domain} [intent] {intents}"),
         Prompt("requested", f"{domain} [requested] {names}"),
     ]
@@ -137,10 +137,10 @@ def said_last(values: Sequence[str], history: Sequence[tuple[str, str]]) -> str:
     """Returns the equivalent value that was mentioned last; the first of several, or if none was mentioned."""
     wanted = [value.casefold() for value in values]
     for _, utterance in reversed(history):
-        said = utterance.casefold()
-        found = [said.rfind(value) for value in wanted]
-        if max(found) >= 0:
-            return values[found.index(max(found))]
+        lowered = utterance.casefold()
+        positions = [lowered.rfind(value) for value in wanted]
+        if max(positions) >= 0:
+            return values[positions.index(max(positions))]
     return values[0]
 
 
@@ -178,15 +178,15 @@ def value_of(answer: str, slot: Slot, read: Answers = "nearest") -> str:
         return ""
     if not slot.is_categorical or read == "raw":
         return answer
-    found = nearest(answer, [*slot.possible_values, DONTCARE, NONE])
-    return "" if found == NONE else found
+    nearest_value = nearest(answer, [*slot.possible_values, DONTCARE, NONE])
+    return "" if nearest_value == NONE else nearest_value
 
 
 def _requested(answer: str, names: Sequence[str]) -> list[str]:
     if answer in ("", NONE):
         return []
-    found = {nearest(part.strip(), names) for part in answer.split(",")}
-    return [name for name in names if name in found]
+    nearest_names = {nearest(part.strip(), names) for part in answer.split(",")}
+    return [name for name in names if name in nearest_names]
 
 
 def nearest(answer: str, choices: Sequence[str]) -> str:
@@ -230,8 +230,8 @@ class Questions:
         schemas = {number: _prompts(tokenizer, of_service, tokens) for number, of_service in texts.items()}
         rows = [
             (dialogue, prompt)
-            for one, dialogue in zip(asked, dialogues, strict=True)
-            for prompt in schemas[id(one.service)]
+            for question, dialogue in zip(asked, dialogues, strict=True)
+            for prompt in schemas[id(question.service)]
         ]
         self.pairs = Pairs(tokens, rows, limit)
 
@@ -249,7 +249,7 @@ def _dialogues(tokenizer: Any, histories: Sequence[History], tokens: Tokens) -> 
     ids = encoded(tokenizer, (turn_text(*turn) for history in histories for turn in history))
     known = Histories(tokens, lambda turn: ids[turn_text(*turn)])
     turns = [known.add(history) for history in histories]
-    return [Stretch(of[0].start, of[-1].end) for of in turns]
+    return [Stretch(turns_of_dialogue[0].start, turns_of_dialogue[-1].end) for turns_of_dialogue in turns]
 
 
 def _prompts(tokenizer: Any, prompts: Sequence[Prompt], tokens: Tokens) -> list[Stretch]:
@@ -288,12 +288,12 @@ class T5Tracker:
             return self.greedy(tokens.to(self.t5.device), mask.to(self.t5.device))
 
         with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
-            found = pairs.decisions(self.batch, decide)
-        texts = self.tokenizer.batch_decode(found, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            decisions = pairs.decisions(self.batch, decide)
+        texts = self.tokenizer.batch_decode(decisions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         answers = iter(texts)
         states = [
-            state_of(one.service, [(prompt, next(answers)) for prompt in prompts], self.card.answers)
-            for one, prompts in zip(batch, questions.prompts, strict=True)
+            state_of(question.service, [(prompt, next(answers)) for prompt in prompts], self.card.answers)
+            for question, prompts in zip(batch, questions.prompts, strict=True)
         ]
         return states, pairs.cut
 
@@ -489,8 +489,8 @@ class T5Learner(Learner):
         tokens, mask = self.inputs.padded(batch, self.fill)
         labels, _ = self.answers.padded(batch, IGNORED)
         tokens, mask, labels = (tensor.to(self.device, non_blocking=True) for tensor in (tokens, mask, labels))
-        found = self.module(input_ids=tokens, attention_mask=mask, labels=labels)
-        return found.loss, found.logits, labels
+        outputs = self.module(input_ids=tokens, attention_mask=mask, labels=labels)
+        return outputs.loss, outputs.logits, labels
 
     def dev(self) -> float:
         """Computes joint goal accuracy on dev."""

@@ -167,20 +167,20 @@ def encode(asked: Example) -> Frame:
     """Encodes the words of an example."""
     service, history = asked.service, asked.history[-TURNS:]
     turns = [read(utterance, speaker == "USER") for speaker, utterance in history]
-    places = [*pairwise([0, *accumulate(len(said.rows) for said in turns)])]
-    rows = [row for said in turns for row in said.rows]
+    places = [*pairwise([0, *accumulate(len(turn_here.rows) for turn_here in turns)])]
+    rows = [row for turn_here in turns for row in turn_here.rows]
     mentions: list[tuple[tuple[int, int], ...]] = []
     flags: list[tuple[float, ...]] = []
     texts: list[str] = []
-    for number, ((speaker, _), said, (start, end)) in enumerate(zip(history, turns, places, strict=True)):
+    for number, ((speaker, _), turn_here, (start, end)) in enumerate(zip(history, turns, places, strict=True)):
         is_user, age = speaker == "USER", len(turns) - 1 - number
         before = places[number - 1] if number else (0, 0)
         after = places[min(number + (not is_user), len(turns) - 1)]
-        for first, behind in ((start + first, start + behind) for first, behind in said.spans):
+        for first, behind in ((start + first, start + behind) for first, behind in turn_here.spans):
             left, right = (max(start, first - BESIDE), first), (behind, min(end, behind + BESIDE))
             mentions.append(((first, behind), left, right, before, after))
-        flags += [(*flag, is_user, age == 0, age == 1, age / TURNS, False) for flag in said.flags]
-        texts += said.texts
+        flags += [(*flag, is_user, age == 0, age == 1, age / TURNS, False) for flag in turn_here.flags]
+        texts += turn_here.texts
     owner, last = [FREE] * len(texts), {normal(text): number for number, text in enumerate(texts)}
     turn, before = places[-1], places[-2] if len(turns) > 1 else (0, 0)
 
@@ -292,8 +292,8 @@ def _layers(inputs: int, outputs: int) -> nn.Sequential:
 def sums(vectors: Tensor, spans: Tensor) -> Tensor:
     """Sums the vectors of each span of a frame; spans of shape (frames, ..., 2) to (frames, ..., size)."""
     running = F.pad(vectors.cumsum(1), (0, 0, 1, 0))
-    of = torch.arange(len(spans), device=spans.device).view(-1, *[1] * (spans.dim() - 2))
-    return running[of, spans[..., 1]] - running[of, spans[..., 0]]
+    owners = torch.arange(len(spans), device=spans.device).view(-1, *[1] * (spans.dim() - 2))
+    return running[owners, spans[..., 1]] - running[owners, spans[..., 0]]
 
 
 def right_options(frame: Frame, state: State) -> NDArray[np.bool_]:
@@ -314,18 +314,18 @@ def losses(frames: Sequence[Frame], scores: Scores, states: Sequence[State]) -> 
     """Computes the loss of values, of the intent and of requested slots; the mean over the frames."""
     device = scores.options.device
     right = torch.zeros(scores.options.shape, dtype=torch.bool)
-    asks, there = torch.zeros(scores.requested.shape), torch.zeros(scores.requested.shape)
+    asks, is_active = torch.zeros(scores.requested.shape), torch.zeros(scores.requested.shape)
     intents = []
     for i, (frame, state) in enumerate(zip(frames, states, strict=True)):
         slots, names = frame.service.slots, [intent.name for intent in frame.service.intents]
         right[i, : len(slots), : 2 + len(frame.texts)] = torch.from_numpy(right_options(frame, state))
         asks[i, : len(slots)] = torch.tensor([float(slot.name in state.requested_slots) for slot in slots])
-        there[i, : len(slots)] = 1
+        is_active[i, : len(slots)] = 1
         intents.append(1 + names.index(state.active_intent) if state.active_intent in names else 0)
-    right, asks, there = right.to(device), asks.to(device), there.to(device)
+    right, asks, is_active = right.to(device), asks.to(device), is_active.to(device)
     logs = scores.options.float().log_softmax(2).masked_fill(~right, NEVER).logsumexp(2)
     values = -(logs * right.any(2) * torch.where(right[..., NONE], 1.0, FILLED)).sum()
-    requested = F.binary_cross_entropy_with_logits(scores.requested.float(), asks, there, reduction="sum")
+    requested = F.binary_cross_entropy_with_logits(scores.requested.float(), asks, is_active, reduction="sum")
     intent = F.cross_entropy(scores.intents.float(), torch.tensor(intents, device=device), reduction="sum")
     return (values + requested + intent) / len(frames)
 
@@ -392,11 +392,11 @@ def grouped(frames: Sequence[Labelled]) -> Iterator[list[Labelled]]:
     """Groups frames by dialogue and service; each history continues the previous one."""
     groups: dict[tuple[str, str], list[Labelled]] = {}
     for frame in frames:
-        asked = frame.asked
-        place = asked.dialogue_id, asked.service.service_name
+        requested = frame.asked
+        place = requested.dialogue_id, requested.service.service_name
         if place in groups:
             before = groups[place][-1].asked
-            if before.service != asked.service or asked.history[: len(before.history)] != before.history:
+            if before.service != requested.service or requested.history[: len(before.history)] != before.history:
                 yield groups.pop(place)
         groups.setdefault(place, []).append(frame)
     yield from groups.values()
@@ -429,7 +429,7 @@ class Tracker:
         states: list[State] = []
         with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
             for first in range(0, len(batch), self.batch):
-                frames = [encode(asked) for asked in batch[first : first + self.batch]]
+                frames = [encode(question) for question in batch[first : first + self.batch]]
                 scores = self.net(frames)
                 options, intents = (each.round(decimals=DIGITS) for each in (scores.options, scores.intents))
                 best = (options.argmax(2), intents.argmax(1), scores.requested > 0)
@@ -442,7 +442,9 @@ def _state(frame: Frame, options: Sequence[int], intent: int, requested: Sequenc
     slots, texts = frame.service.slots, [None, DONTCARE, *frame.texts]
     values = {slot.name: [text] for slot, option in zip(slots, options, strict=False) if (text := texts[option])}
     named = frame.service.intents[intent - 1].name if intent else NO_INTENT
-    return State(named, [slot.name for slot, asked in zip(slots, requested, strict=False) if asked], values)
+    return State(
+        named, [slot.name for slot, is_requested in zip(slots, requested, strict=False) if is_requested], values
+    )
 
 
 def check(folder: str) -> None:

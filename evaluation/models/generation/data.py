@@ -84,7 +84,7 @@ def read_templates(folder: str) -> tuple[Templates, list[Path]]:
 
 def _read(path: Path) -> dict[str, str]:
     lines = read_text(path).split("\n")
-    found = {}
+    acts = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -97,8 +97,8 @@ def _read(path: Path) -> dict[str, str]:
         if values != places:
             reason = f"the key has {values} {VALUE}, but the sentence has {places}: both must have one for each value"
             raise InputError(reason, path, f"line {number}")
-        found[key] = sentence
-    return found
+        acts[key] = sentence
+    return acts
 
 
 def key_of(act: Act) -> str:
@@ -125,12 +125,12 @@ def text_of(acts: Iterable[Act], words: Mapping[str, ServiceWords], templates: T
       words: the words of each service, for acts without a template.
       templates: the user's templates.
     """
-    found: list[str] = []
-    for service, of in groupby(acts, lambda act: act.service):
-        frame = sorted(of, key=lambda act: ORDER.index(act.act) if act.act in ORDER else len(ORDER))
-        found += [CONFIRM] * any(act.act == "CONFIRM" for act in frame)
-        found += (sentence(act, words[service], template_of(act, templates)) for act in frame)
-    return " ".join(found)
+    texts: list[str] = []
+    for service, acts_of_service in groupby(acts, lambda act: act.service):
+        frame = sorted(acts_of_service, key=lambda act: ORDER.index(act.act) if act.act in ORDER else len(ORDER))
+        texts += [CONFIRM] * any(act.act == "CONFIRM" for act in frame)
+        texts += (sentence(act, words[service], template_of(act, templates)) for act in frame)
+    return " ".join(texts)
 
 
 def sentence(act: Act, words: ServiceWords, template: str | None = None) -> str:
@@ -259,7 +259,7 @@ def sources(flags: Sources, templates: Templates = NONE) -> list[Source]:
     """
     (name, path, _), *roots = find_sets(flags)
     services, original = _source(name, path, flags.split, templates)
-    found = [original]
+    sources = [original]
     for name, path, kind in roots:
         if kind == "variant":
             if templates:
@@ -269,10 +269,10 @@ def sources(flags: Sources, templates: Templates = NONE) -> list[Source]:
                 )
                 raise InputError(reason, "--variants")
             words = varied_words(services, read_root(path, leave_out_bad=True), name)
-            found.append(Source(name, original.files, original.kinds, words))
+            sources.append(Source(name, original.files, original.kinds, words))
         else:
-            found.append(_source(name, path, flags.split, templates)[1])
-    return found
+            sources.append(_source(name, path, flags.split, templates)[1])
+    return sources
 
 
 def _source(name: str, root: Path, split: str, templates: Templates) -> tuple[list[Service], Source]:
@@ -285,14 +285,14 @@ def _source(name: str, root: Path, split: str, templates: Templates) -> tuple[li
 
 def turns_of(source: Source, file: int) -> Iterator[list[TurnTemplate]]:
     """Yields the system turns of each dialogue of a file. Raises InputError if a dialogue cannot be read."""
-    of = source.files[file]
-    for position, _, _, dialogue in dialogues_of(of):
+    file_here = source.files[file]
+    for position, _, _, dialogue in dialogues_of(file_here):
         if isinstance(dialogue, InputError):
-            raise InputError(dialogue.reason, of.path, f"[{position}].{dialogue.where}".rstrip("."))
+            raise InputError(dialogue.reason, file_here.path, f"[{position}].{dialogue.where}".rstrip("."))
         try:
             yield [_with_text(turn, source) for turn in system_turns(dialogue, source.kinds)]
         except InputError as error:
-            raise InputError(error.reason, of.path, error.where) from None
+            raise InputError(error.reason, file_here.path, error.where) from None
 
 
 def _with_text(turn: SystemTurn, source: Source) -> TurnTemplate:

@@ -57,13 +57,13 @@ def scorer_of(name: str, folder: str, batch: int) -> Scorer:
 @functools.lru_cache(maxsize=8)
 def read_candidates(path: str) -> dict[Place, tuple[Candidate, ...]]:
     """Reads the candidates in a file of predictions, by turn. Raises InputError if it cannot be read or has none."""
-    found = {}
-    for number, one in read_lines(path, Prediction):
-        if one.candidates is None:
+    candidates = {}
+    for number, prediction in read_lines(path, Prediction):
+        if prediction.candidates is None:
             reason = "has no candidates: 'parapet predict' writes them with --candidates"
             raise InputError(reason, path, f"line {number}")
-        found[one.dialogue_id, one.turn] = one.candidates
-    return found
+        candidates[prediction.dialogue_id, prediction.turn] = prediction.candidates
+    return candidates
 
 
 def merged(*systems: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -195,7 +195,7 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
             scorer = scorer_of(self.reranker.scorer, self.reranker.folder, self.reranker.batch_size)
             best = chosen(turns, candidates, source.words, scorer)
         data = b"".join(self._line(turn, best[turn.place], candidates[turn.place]) for turn in turns)
-        with_acts = [one for turn in turns if (one := generated[turn.place]) is not None]
+        with_acts = [turn_result for turn in turns if (turn_result := generated[turn.place]) is not None]
         counts = {
             "without_acts": len(turns) - len(with_acts),
             "cut_templates": sum(act.cut for act in with_acts),

@@ -86,12 +86,12 @@ class Prefixes(nn.Module):
 
     def forward(self) -> dict[str, Tensor]:
         """Computes the prefixes of each kind, of the shape that ``Shape.of`` returns."""
-        found: dict[str, Tensor] = {}
+        states: dict[str, Tensor] = {}
         for kind in KINDS:
             layers, two, heads, length, width = self.shape.of(kind, self.length)
             flat = self.nets[kind](self.embeddings[kind].weight)
-            found[kind] = flat.view(length, layers, two, heads, width).permute(1, 2, 3, 0, 4)
-        return found
+            states[kind] = flat.view(length, layers, two, heads, width).permute(1, 2, 3, 0, 4)
+        return states
 
 
 def _mlp(embedding: int, hidden: int, shape: Shape, kind: Kind) -> nn.Module:
@@ -157,8 +157,8 @@ def _attend(
         keys, values = held.of[kind][layer].to(query.dtype).expand(len(query), -1, -1, -1, -1).unbind(1)
         key, value = torch.cat([keys, key], 2), torch.cat([values, value], 2)
         bias = F.pad(bias, (keys.shape[2], 0))
-    found = F.scaled_dot_product_attention(query, key, value, bias.contiguous(), dropout, scale=scaling)
-    return found.transpose(1, 2).contiguous(), None
+    attended = F.scaled_dot_product_attention(query, key, value, bias.contiguous(), dropout, scale=scaling)
+    return attended.transpose(1, 2).contiguous(), None
 
 
 FORMAT = 2  # 1 had the acts in their original order
@@ -233,10 +233,10 @@ def check(folder: str, model: str, checkpoint: str | None) -> Card:
         raise InputError(
             "the model consists of prefixes only: give the folder of the T5 that they were trained with", "--checkpoint"
         )
-    given = checkpoints.inspect(checkpoint, ARCHITECTURES, "--checkpoint")
-    found = checkpoints.digest(checkpoint)
-    if found != card.checkpoint:
-        raise given.refused(
+    model_here = checkpoints.inspect(checkpoint, ARCHITECTURES, "--checkpoint")
+    digest = checkpoints.digest(checkpoint)
+    if digest != card.checkpoint:
+        raise model_here.refused(
             f"is not the T5 that the prefixes were trained with, which has the digest {card.checkpoint}"
         )
     return card
@@ -283,15 +283,15 @@ def _fill(held: Held, shape: Shape, card: Card, folder: str, device: torch.devic
 
     place = files.join(folder, WEIGHTS)
     try:
-        found = load_tensors(files.read_bytes(place))
+        tensors = load_tensors(files.read_bytes(place))
     except SafetensorError as error:
         raise InputError(f"is truncated or damaged ({error}): train the model again", place) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error}", place) from None
     wanted = {kind: shape.of(kind, card.prefix) for kind in KINDS}
-    if {kind: tuple(one.shape) for kind, one in found.items()} != wanted:
+    if {kind: tuple(tensor.shape) for kind, tensor in tensors.items()} != wanted:
         raise InputError(f"does not match {MODEL} beside it, or the checkpoint: train the model again", place)
-    held.of = {kind: one.double().to(device) for kind, one in found.items()}
+    held.of = {kind: tensor.double().to(device) for kind, tensor in tensors.items()}
 
 
 NO_TOKEN = -100  # padding of utterances: the label that transformers leaves out of the loss
@@ -330,7 +330,9 @@ class GenerationLearner(Learner):
         self.device, self.t5 = device, t5.to(device)
         tokenizer = self.tokenizer
         self.pad = int(tokenizer.pad_token_id)
-        self.train, self._dev = (self._encoded(tokenizer, of, name) for of, name in ((train, "train"), (dev, "dev")))
+        self.train, self._dev = (
+            self._encoded(tokenizer, examples, name) for examples, name in ((train, "train"), (dev, "dev"))
+        )
         self.prefixes: Prefixes | None = None
         self.module: nn.Module = self.t5
         if config.model == PREFIX_TUNED:
@@ -343,15 +345,15 @@ class GenerationLearner(Learner):
         self.optimiser = torch.optim.AdamW(self.module.parameters(), lr=config.learning_rate, fused=True)
 
     def _encoded(self, tokenizer: Any, of: Sequence[Example], name: str) -> tuple[Rows, Rows]:
-        texts, said = texts_of(of)
+        texts, utterances = texts_of(of)
         inputs, cut = inputs_of(tokenizer, texts, self.config.max_input)
-        targets, short = targets_of(tokenizer, said, self.config.max_output)
-        for n, what, flag in ((sum(cut), "templates", "max_input"), (sum(short), "utterances", "max_output")):
+        targets, short = targets_of(tokenizer, utterances, self.config.max_output)
+        for n, text_kind, flag in ((sum(cut), "templates", "max_input"), (sum(short), "utterances", "max_output")):
             if n:
-                side = "the beginning" if what == "templates" else "the end"
+                side = "the beginning" if text_kind == "templates" else "the end"
                 most = getattr(self.config, flag)
                 message = "%s: %s %s are longer than --%s, %d tokens: %s is cut off"
-                logging.warning(message, name, f"{n:,} of {len(of):,}", what, flag, most, side)
+                logging.warning(message, name, f"{n:,} of {len(of):,}", text_kind, flag, most, side)
         return Rows(inputs, self.device), Rows(targets, self.device)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
@@ -434,12 +436,12 @@ class Generator:
         different = list(dict.fromkeys(texts))
         rows, cut = inputs_of(self.loaded.tokenizer, different, self.loaded.card.max_input)
         inputs = Rows(rows, self.device)
-        found: dict[str, Generated] = {}
+        generated: dict[str, Generated] = {}
         with torch.inference_mode():
             for ids in by_length(inputs.lengths.tolist(), self.search.batch_size):
                 for i, (candidates, unfinished) in zip(ids, self._searched(inputs, torch.tensor(ids)), strict=True):
-                    found[different[i]] = Generated(candidates, cut[i], unfinished)
-        return [found[text] for text in texts]
+                    generated[different[i]] = Generated(candidates, cut[i], unfinished)
+        return [generated[text] for text in texts]
 
     def _searched(self, inputs: Rows, batch: Tensor) -> list[tuple[tuple[Candidate, ...], bool]]:
         from transformers.modeling_outputs import BaseModelOutput
@@ -460,20 +462,20 @@ class Generator:
         from transformers.modeling_outputs import BaseModelOutput
 
         scores: list[float] = []
-        of = torch.arange(len(tokens), device=tokens.device) // each
+        owners = torch.arange(len(tokens), device=tokens.device) // each
         for rows in torch.arange(len(tokens), device=tokens.device).split(self.search.batch_size):
-            given, wanted = tokens[rows, :-1], tokens[rows, 1:]
+            logits_kept, wanted = tokens[rows, :-1], tokens[rows, 1:]
             logits = self.t5(
-                encoder_outputs=BaseModelOutput(hidden[of[rows]]),
-                attention_mask=mask[of[rows]],
-                decoder_input_ids=given,
+                encoder_outputs=BaseModelOutput(hidden[owners[rows]]),
+                attention_mask=mask[owners[rows]],
+                decoder_input_ids=logits_kept,
                 use_cache=False,
             ).logits
             chosen = logits.gather(2, wanted[..., None]).squeeze(2) - logits.logsumexp(2)
             ends = (wanted == self.end).long()
             counts = ends.cumsum(1) - ends == 0  # the tokens up to the first end token
             means = (chosen * counts).sum(1) / counts.sum(1)
-            scores += [round(one, DIGITS) for one in means.tolist()]
+            scores += [round(mean, DIGITS) for mean in means.tolist()]
         return scores
 
 

@@ -123,13 +123,15 @@ class Decoder(nn.Module):
 
     def keys(self, sources: Sequence[Source]) -> list[Tensor]:
         """See :meth:`Attention.keys`."""
-        return [attention.keys(one.states) for attention, one in zip(self.attentions, sources, strict=True)]
+        return [attention.keys(source.states) for attention, source in zip(self.attentions, sources, strict=True)]
 
     def step(
         self, word: Tensor, state: Tensor, pointer: Tensor, sources: Sequence[Source], keys: Sequence[Tensor]
     ) -> Tensor:
         """Computes the state after a word; shape (steps, hidden)."""
-        means = [a(state, one, of) for a, one, of in zip(self.attentions, sources, keys, strict=True)]
+        means = [
+            a(state, source, source_keys) for a, source, source_keys in zip(self.attentions, sources, keys, strict=True)
+        ]
         return torch.as_tensor(self.cell(torch.cat([word, *means, pointer], 1), state))
 
     def scores(self, states: Tensor, sources: Sequence[Source]) -> tuple[Tensor, Tensor, Tensor]:
@@ -145,10 +147,10 @@ class Decoder(nn.Module):
         """
         copied = [(layer, sources[int(i)]) for i, layer in self.copies.items()]
         scores = [
-            (states @ torch.tanh(layer(one.states)).transpose(1, 2)).masked_fill(~one.mask[:, None], NOTHING)
-            for layer, one in copied
+            (states @ torch.tanh(layer(source.states)).transpose(1, 2)).masked_fill(~source.mask[:, None], NOTHING)
+            for layer, source in copied
         ]
-        return self.generate(states), torch.cat(scores, 2), torch.cat([one.numbers for _, one in copied], 1)
+        return self.generate(states), torch.cat(scores, 2), torch.cat([source.numbers for _, source in copied], 1)
 
 
 class Net(nn.Module):
@@ -380,11 +382,11 @@ class Learned:
 
     def batch(self, ids: Tensor) -> dict[str, Padded]:
         """Returns the sequences of some steps, by name."""
-        found = {}
+        sources = {}
         for name, rows in self.rows.items():
             numbers, mask = rows.padded(ids, encoding.PAD)
-            found[name] = Padded(numbers, mask.bool())
-        return found
+            sources[name] = Padded(numbers, mask.bool())
+        return sources
 
 
 class OtherActs:
@@ -510,10 +512,10 @@ class DamdLearner(Learner):
         user, first = net.encoded(net.user, *rows["user"])
         previous, _ = net.encoded(net.utterance, *rows["previous"])
         before, _ = net.encoded(net.span, *rows["before"])
-        said, last = net.encoded(net.utterance, *rows["delexicalised"])
+        encoded_utterance, last = net.encoded(net.utterance, *rows["delexicalised"])
         belief = self._taught(net.belief, rows["belief"], first, [user, previous, before])
-        acts = self._taught(net.acts, rows["acts"], last, [said, belief.states], pointer)
-        sources = [said, belief.states, acts.states]
+        acts = self._taught(net.acts, rows["acts"], last, [encoded_utterance, belief.states], pointer)
+        sources = [encoded_utterance, belief.states, acts.states]
         response = self._taught(net.response, rows["response"], last, sources, pointer)
         return {"belief": belief, "acts": acts, "response": response}
 
@@ -532,13 +534,13 @@ class DamdLearner(Learner):
         for ids in by_length(self._dev.lengths.tolist(), self.config.batch_size):
             batch = torch.tensor(ids)
             own = int(self._dev.own[batch].max())
-            for name, one in self._decoded(self._dev, batch).items():
-                words = likeliest(*one.decoder.scores(one.states.states, one.sources), own)
-                good = words == one.right.numbers
+            for name, parts in self._decoded(self._dev, batch).items():
+                words = likeliest(*parts.decoder.scores(parts.states.states, parts.sources), own)
+                good = words == parts.right.numbers
                 if name == "response":
-                    right[name].extend(good[one.right.mask].long().tolist())
+                    right[name].extend(good[parts.right.mask].long().tolist())
                 else:
-                    right[name].extend((good | ~one.right.mask).all(1).long().tolist())
+                    right[name].extend((good | ~parts.right.mask).all(1).long().tolist())
         return sum(sum(are_right) / max(1, len(are_right)) for are_right in right.values()) / len(right)
 
     def files(self) -> dict[str, bytes]:
@@ -556,8 +558,8 @@ class DamdLearner(Learner):
 def _mean_loss(decoded: Decoded) -> Tensor:
     scores = decoded.decoder.scores(decoded.states.states, decoded.sources)
     generated, copied = (score.float() for score in scores[:2])
-    found = losses(generated, copied, scores[2], decoded.right.numbers)[decoded.right.mask]
-    return found.sum() / max(1, len(found))
+    loss = losses(generated, copied, scores[2], decoded.right.numbers)[decoded.right.mask]
+    return loss.sum() / max(1, len(loss))
 
 
 class Damd:
@@ -585,15 +587,17 @@ class Damd:
         Turns of a dialogue must be adjacent, as each starts from the preceding belief state.
         """
         dialogues = [list(group) for _, group in groupby(range(len(steps)), lambda i: steps[i].dialogue_id)]
-        of = {i: number for number, dialogue in enumerate(dialogues) for i in dialogue}
-        found: dict[int, data.Reply] = {}
+        dialogue_numbers = {i: number for number, dialogue in enumerate(dialogues) for i in dialogue}
+        replies: dict[int, data.Reply] = {}
         before: dict[int, tuple[data.Part, ...]] = {}
         with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
             for batch in self._batches(dialogues):
-                asked = [msgspec.structs.replace(steps[i], before=before.get(of[i], ())) for i in batch]
-                for i, (reply, belief) in zip(batch, self._answers(asked), strict=True):
-                    found[i], before[of[i]] = reply, belief
-        return [found[i] for i in range(len(steps))]
+                questions = [
+                    msgspec.structs.replace(steps[i], before=before.get(dialogue_numbers[i], ())) for i in batch
+                ]
+                for i, (reply, belief) in zip(batch, self._answers(questions), strict=True):
+                    replies[i], before[dialogue_numbers[i]] = reply, belief
+        return [replies[i] for i in range(len(steps))]
 
     def _batches(self, dialogues: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Yields the first turns of all dialogues, then the second ones, and so on."""
@@ -624,14 +628,16 @@ class Damd:
         pointers = [[float(match == n) for n in range(len(encoding.MATCHES))] for match in matches]
         pointer = torch.tensor(pointers, dtype=torch.float64, device=self.device)
         texts = [
-            msgspec.structs.replace(one, delexicalised=encoding.delexicalised(one.user, parts))
-            for one, parts in zip(texts, spans, strict=True)
+            msgspec.structs.replace(words, delexicalised=encoding.delexicalised(words.user, parts))
+            for words, parts in zip(texts, spans, strict=True)
         ]
         numbers = [self.vocabulary.numbered(text) for text in texts]
         own = max(len(number.own) for number in numbers)
-        said, first = self._encoded("utterance", [number.delexicalised for number in numbers])
-        acts = net.written(net.acts, card.longest.acts, own, first, [said, belief], pointer)
-        response = net.written(net.response, card.longest.response, own, first, [said, belief, acts], pointer)
+        encoded_utterance, first = self._encoded("utterance", [number.delexicalised for number in numbers])
+        acts = net.written(net.acts, card.longest.acts, own, first, [encoded_utterance, belief], pointer)
+        response = net.written(
+            net.response, card.longest.response, own, first, [encoded_utterance, belief, acts], pointer
+        )
         names = [number.own for number in numbers]
         answers = zip(states, self._words(acts, names), self._words(response, names), strict=True)
         replies = [
@@ -643,15 +649,15 @@ class Damd:
     def _encoded(self, name: str, rows: Sequence[Sequence[int]]) -> tuple[Source, Tensor]:
         numbers, mask = Rows(rows, self.device).padded(torch.arange(len(rows)), encoding.PAD)
         encoder: Encoder = getattr(self.net, name)
-        found: tuple[Source, Tensor] = self.net.encoded(encoder, numbers, mask.bool())
-        return found
+        encoded: tuple[Source, Tensor] = self.net.encoded(encoder, numbers, mask.bool())
+        return encoded
 
     def _words(self, written: Source, own: Sequence[Sequence[str]]) -> list[list[str]]:
         """Returns the generated words, without the end."""
         rows = zip(written.numbers.tolist(), written.mask.tolist(), own, strict=True)
         return [
             self.vocabulary.text(
-                [one for one, kept in zip(numbers, mask, strict=True) if kept and one != encoding.END], words
+                [number for number, kept in zip(numbers, mask, strict=True) if kept and number != encoding.END], words
             )
             for numbers, mask, words in rows
         ]

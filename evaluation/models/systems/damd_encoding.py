@@ -71,13 +71,13 @@ def delexicalised(utterance: Sequence[str], belief: Iterable[Part]) -> list[str]
       utterance: its words.
       belief: the parts of the following belief state.
     """
-    found = list(utterance)
+    words = list(utterance)
     for _, value, name in sorted(((-len(value), value, name) for name, value in _named(belief))):
         n = len(value)
-        first = next((i for i in range(len(found) - n + 1) if found[i : i + n] == value), None)
+        first = next((i for i in range(len(words) - n + 1) if words[i : i + n] == value), None)
         if n and first is not None:
-            found[first : first + n] = [name]
-    return found
+            words[first : first + n] = [name]
+    return words
 
 
 def _named(belief: Iterable[Part]) -> Iterator[tuple[str, list[str]]]:
@@ -111,13 +111,13 @@ class Surfaces:
           said: the utterances that values can be copied from, the newest first.
         """
         earlier = {" ".join(words_of(text)): text for mark, text in before if mark == VALUE}
-        slot, found = "", list[Part]()
+        slot, parts_here = "", list[Part]()
         for mark, text in parts:
             slot = text if mark == SLOT else slot
             if mark == VALUE:
                 text = earlier.get(text) or self.known.get(slot, {}).get(text) or _found_in(text, said) or text
-            found.append((mark, text))
-        return tuple(found)
+            parts_here.append((mark, text))
+        return tuple(parts_here)
 
 
 def _found_in(value: str, said: Iterable[str]) -> str | None:
@@ -171,10 +171,10 @@ class Texts(msgspec.Struct, frozen=True):
 
 def texts_of(step: Step) -> Texts:
     """Encodes a step with all outputs to learn."""
-    asked = asked_of(step)
+    requested = asked_of(step)
     return msgspec.structs.replace(
-        asked,
-        delexicalised=delexicalised(asked.user, step.belief),
+        requested,
+        delexicalised=delexicalised(requested.user, step.belief),
         belief=span_of(step.belief),
         acts=span_of(step.acts),
         response=None if step.response is None else response_words(step.response)[:LONGEST],
@@ -215,14 +215,14 @@ def matches_of(before: Sequence[Part], belief: Sequence[Part], database: Iterabl
 
 
 def _by_service(belief: Iterable[Part]) -> dict[str, list[Part]]:
-    found: dict[str, list[Part]] = {}
+    parts: dict[str, list[Part]] = {}
     state: list[Part] = []
     for mark, text in belief:
         if mark == SERVICE:
-            state = found.setdefault(text, [])
+            state = parts.setdefault(text, [])
         else:
             state.append((mark, text))
-    return found
+    return parts
 
 
 class Numbers(msgspec.Struct, frozen=True):
@@ -264,11 +264,13 @@ class Vocabulary:
         own: dict[str, int] = {}
 
         def numbers(words: Iterable[str], sources: Iterable[Sequence[int]] | None = None) -> list[int]:
-            found = [self._numbers.get(word) or own.setdefault(word, len(self) + len(own)) for word in words]
+            numbers_here = [self._numbers.get(word) or own.setdefault(word, len(self) + len(own)) for word in words]
             if sources is not None:
-                there = {number for source in sources for number in source}
-                found = [number if number < len(self) or number in there else UNKNOWN for number in found]
-            return [*found, END]
+                present = {number for source in sources for number in source}
+                numbers_here = [
+                    number if number < len(self) or number in present else UNKNOWN for number in numbers_here
+                ]
+            return [*numbers_here, END]
 
         previous, user, before = numbers(texts.previous), numbers(texts.user), numbers(texts.before)
         delexicalised, belief = numbers(texts.delexicalised), numbers(texts.belief, (previous, user, before))
@@ -296,7 +298,7 @@ def vocabulary_of(steps: Sequence[Texts], size: int, least: int) -> Vocabulary:
     Raises:
       InputError: there are too many names and placeholders.
     """
-    said = [words for step in steps for words in (step.previous, step.user, step.belief, step.response or [])]
+    texts = [words for step in steps for words in (step.previous, step.user, step.belief, step.response or [])]
     spans = [words for step in steps for words in (step.belief, step.acts, step.delexicalised, step.response or [])]
     names = sorted({word for words in spans for word in words if is_name(word)})
     room = size - len(SPECIAL) - len(names)
@@ -304,7 +306,7 @@ def vocabulary_of(steps: Sequence[Texts], size: int, least: int) -> Vocabulary:
         raise InputError(
             f"{size}: must be larger, because the names and placeholders alone are {len(names):,} words", "--vocabulary"
         )
-    counts = Counter(word for words in said for word in words if not is_name(word))
+    counts = Counter(word for words in texts for word in words if not is_name(word))
     frequent = sorted((word for word, n in counts.items() if n >= least), key=lambda word: (-counts[word], word))
     return Vocabulary([*names, *frequent[:room]])
 

@@ -48,10 +48,10 @@ class Database:
 
     def matches(self, service: str, slot_values: Mapping[str, Sequence[str]]) -> int:
         """Counts the entities that satisfy a state, given its values as spelled in the dialogue."""
-        found = (1 << len(self.knowledge.entities.get(service, ()))) - 1
+        matching = (1 << len(self.knowledge.entities.get(service, ()))) - 1
         for slot, values in slot_values.items():
-            found &= self._satisfying(service, slot, self.knowledge.meant(service, slot, values))
-        return found.bit_count()
+            matching &= self._satisfying(service, slot, self.knowledge.meant(service, slot, values))
+        return matching.bit_count()
 
     def _satisfying(self, service: str, slot: str, values: tuple[str, ...]) -> int:
         key = service, slot, values
@@ -104,9 +104,9 @@ def _places(turn: Turn) -> Iterator[tuple[int, int, str]]:
             if not action.slot or action.slot in {slot for slot, *_ in spans} or len(text) != len(turn.utterance):
                 continue
             for value in {value.casefold() for value in action.values if value} - _NO_VALUES:
-                found = list(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text))
-                if len(found) == 1:
-                    yield *found[0].span(), plain_name(f"{frame.service}_{action.slot}")
+                matches = list(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text))
+                if len(matches) == 1:
+                    yield *matches[0].span(), plain_name(f"{frame.service}_{action.slot}")
 
 
 USER, SYSTEM = "<|user|>", "<|system|>"
@@ -172,15 +172,15 @@ def act_parts(turn: Turn) -> tuple[Part, ...]:
     for frame in turn.frames:
         slots: dict[str, dict[Part, None]] = {}
         for action in frame.actions or ():
-            of = slots.setdefault(action.act, {})
+            slots_of_act = slots.setdefault(action.act, {})
             if action.slot == INTENT_SLOT:
-                of |= dict.fromkeys((INTENT, value) for value in action.values)
+                slots_of_act |= dict.fromkeys((INTENT, value) for value in action.values)
             elif action.slot:
-                of[SLOT, action.slot] = None
+                slots_of_act[SLOT, action.slot] = None
         if slots:
             parts.append((SERVICE, frame.service))
-        for act, of in slots.items():
-            parts += [(ACT, act), *of]
+        for act, slots_of_act in slots.items():
+            parts += [(ACT, act), *slots_of_act]
     return tuple(parts)
 
 
@@ -206,7 +206,9 @@ def acts_of(parts: Sequence[Part]) -> dict[str, list[Action]]:
 def user_acts(turn: Turn) -> tuple[str, ...]:
     """Returns the kinds of a user turn's acts, requests with their slots, in alphabetical order."""
     actions = [action for frame in turn.frames for action in frame.actions or ()]
-    return tuple(sorted({f"{one.act}({one.slot})" if one.act == "REQUEST" else one.act for one in actions}))
+    return tuple(
+        sorted({f"{action.act}({action.slot})" if action.act == "REQUEST" else action.act for action in actions})
+    )
 
 
 def database_parts(belief: Mapping[str, State], database: Database) -> tuple[Part, ...]:
@@ -283,8 +285,8 @@ def read_source(root: str, split: str, knowledge_base: str | None = None) -> Sou
       InputError: a file cannot be read, the split does not exist, or dialogues do not fit the schema.
     """
     paths = sorted(file.path for file in read_corpus(root, [split]).files)
-    here = [one for one in read_root(root, leave_out_bad=True) if one.split in (split, "schema")]
-    if not any(service.slots for one in here for service in one.services):
+    here = [schemas for schemas in read_root(root, leave_out_bad=True) if schemas.split in (split, "schema")]
+    if not any(service.slots for schemas in here for service in schemas.services):
         raise InputError("no service of the schema has a slot, so there is nothing to learn", root)
     dialogues = [dialogue for path in paths for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)]
     entities = read_entities(knowledge_base) if knowledge_base else None
@@ -321,21 +323,21 @@ def steps_of(dialogue: Dialogue, database: Database) -> Iterator[Step]:
     """Yields the user turns of a dialogue that have a state, with all outputs to learn."""
     belief: Belief = {}
     before: tuple[Part, ...] = ()
-    said: list[tuple[str, str]] = []
+    turns: list[tuple[str, str]] = []
     touched: set[str] = set()
     for position, (turn, services) in enumerate(zip(dialogue.turns, touched_in_turns(dialogue), strict=True)):
-        said.append((turn.speaker, turn.utterance))
+        turns.append((turn.speaker, turn.utterance))
         touched.update(services)
         if turn.speaker != "USER" or not any(frame.state for frame in turn.frames):
             continue
         belief = after(belief, [frame for frame in turn.frames if frame.service in touched])
         following = dialogue.turns[position + 1 : position + 2]
         answered = following and following[0].speaker == "SYSTEM"
-        parts = belief_parts(belief, " ".join(text for _, text in said).casefold())
+        parts = belief_parts(belief, " ".join(text for _, text in turns).casefold())
         yield Step(
             dialogue.dialogue_id,
             position,
-            history_parts(said),
+            history_parts(turns),
             parts,
             database_parts(belief, database),
             delexicalised(following[0]) if answered else None,
@@ -358,12 +360,14 @@ def after(belief: Mapping[str, State], frames: Sequence[Frame]) -> Belief:
 
     Services remain; requested slots only hold for the turn.
     """
-    found = {name: State(state.active_intent, [], state.slot_values) for name, state in belief.items()}
+    states = {name: State(state.active_intent, [], state.slot_values) for name, state in belief.items()}
     for frame in frames:
         if frame.state:
-            told = frame.state
-            found[frame.service] = State(told.active_intent, list(told.requested_slots), dict(told.slot_values))
-    return found
+            state_here = frame.state
+            states[frame.service] = State(
+                state_here.active_intent, list(state_here.requested_slots), dict(state_here.slot_values)
+            )
+    return states
 
 
 CHUNK = 8  # dialogues
@@ -426,7 +430,7 @@ def answered(
     steps = [step for dialogue in dialogues for step in asked_of(dialogue.dialogue_id, _texts(dialogue))]
     replies = iter(model.answers(steps))
     counts: Counter[str] = Counter()
-    lines, found = [], []
+    lines, replies_here = [], []
     for dialogue in dialogues:
         turns = []
         for position, turn in enumerate(dialogue.turns):
@@ -439,8 +443,8 @@ def answered(
                 if position + 1 < len(dialogue.turns) and dialogue.turns[position + 1].speaker == "SYSTEM":
                     lines.append(_line(dialogue.dialogue_id, position + 1, reply))
             turns.append(state_frames.Turn(turn.speaker, frames, turn.utterance))
-        found.append(msgspec.json.encode(state_frames.Dialogue(dialogue.dialogue_id, turns, dialogue.services)))
-    return b",\n".join(found), b"".join(lines), counts
+        replies_here.append(msgspec.json.encode(state_frames.Dialogue(dialogue.dialogue_id, turns, dialogue.services)))
+    return b",\n".join(replies_here), b"".join(lines), counts
 
 
 def _texts(dialogue: state_frames.Dialogue) -> list[tuple[str, str]]:
@@ -461,7 +465,7 @@ def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str
 
 
 def _line(dialogue_id: str, turn: int, reply: Reply) -> bytes:
-    state = {name: of.slot_values for name, of in sorted(reply.belief.items())}
+    state = {name: state_of_service.slot_values for name, state_of_service in sorted(reply.belief.items())}
     row = {"dialogue_id": dialogue_id, "turn": turn, "response": reply.response, "state": state}
     if reply.acts is not None:
         row["acts"] = reply.acts

@@ -95,13 +95,13 @@ class Tokens:
 
     def parts(self, ids: Sequence[int]) -> list[data.Part]:
         """Parses ids to parts, ignoring those before the first mark."""
-        found: list[tuple[str, list[int]]] = []
+        parts: list[tuple[str, list[int]]] = []
         for token in ids:
             if token in self._names:
-                found.append((self._names[token], []))
-            elif found:
-                found[-1][1].append(token)
-        return [(mark, self.text(of)) for mark, of in found]
+                parts.append((self._names[token], []))
+            elif parts:
+                parts[-1][1].append(token)
+        return [(mark, self.text(part_text)) for mark, part_text in parts]
 
     def text(self, ids: Sequence[int]) -> str:
         """Decodes ids to a text, without marks."""
@@ -170,8 +170,8 @@ class Net(nn.Module):
 
     def hidden(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Computes the hidden state of each token; shape (steps, tokens, size)."""
-        told = self.model.base_model(input_ids=tokens, attention_mask=mask, use_cache=False)
-        return torch.as_tensor(told.last_hidden_state)
+        outputs = self.model.base_model(input_ids=tokens, attention_mask=mask, use_cache=False)
+        return torch.as_tensor(outputs.last_hidden_state)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Computes the scores of the next tokens."""
@@ -203,10 +203,10 @@ class Learned(msgspec.Struct, frozen=True):
     def batch(self, ids: Tensor, pad: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns tokens, mask, and whether each token belongs to a belief state or to a response."""
         tokens, mask = self.rows.padded(ids, pad)
-        of = ids.to(tokens.device)
+        token_ids = ids.to(tokens.device)
         columns = torch.arange(tokens.shape[1], device=tokens.device)
-        belief = (columns >= self.belief[of][:, None]) & (columns < self.database[of][:, None])
-        response = (columns >= self.response[of][:, None]) & mask.bool()
+        belief = (columns >= self.belief[token_ids][:, None]) & (columns < self.database[token_ids][:, None])
+        response = (columns >= self.response[token_ids][:, None]) & mask.bool()
         return tokens, mask, belief, response
 
 
@@ -308,9 +308,9 @@ class SoloistLearner(Learner):
         rows = Rows([step.row(self.config.max_length) for step in spoiled], self.device)
         tokens, mask = rows.padded(torch.arange(len(spoiled)), 0)
         others = self.net.hidden(tokens, mask)[torch.arange(len(tokens), device=self.device), mask.sum(1) - 1]
-        told = self.net.matches(torch.cat([ends, others])).squeeze(1).float()
+        logits = self.net.matches(torch.cat([ends, others])).squeeze(1).float()
         truth = torch.cat([torch.ones(len(ends)), torch.zeros(len(others))]).to(self.device)
-        return F.binary_cross_entropy_with_logits(told, truth)
+        return F.binary_cross_entropy_with_logits(logits, truth)
 
     def dev(self) -> float:
         """Averages two shares on dev: correct belief states with greedy decoding, and correct response tokens."""
@@ -347,12 +347,12 @@ def check_room(length: int, rest: int, model: Any) -> None:
 def spoil(steps: Sequence[Sequenced], number: int) -> Sequenced:
     """Replaces a step's belief state, response or both by another's (Peng et al. 2021, section 3.2), drawn by torch."""
     kind, other = int(torch.randint(3, ())), steps[int(torch.randint(len(steps), ()))]
-    found = steps[number]
+    step = steps[number]
     if kind != 1:
-        found = msgspec.structs.replace(found, belief=other.belief, database=other.database)
+        step = msgspec.structs.replace(step, belief=other.belief, database=other.database)
     if kind != 0:
-        found = msgspec.structs.replace(found, response=other.response)
-    return found
+        step = msgspec.structs.replace(step, response=other.response)
+    return step
 
 
 DIGITS = 9  # precision of scores; further digits depend on padding
@@ -399,13 +399,13 @@ def go_on(
     """
     device = next(model.parameters()).device
     rows = Rows(prompts, device)
-    found: list[list[int]] = [[] for _ in prompts]
+    sequences: list[list[int]] = [[] for _ in prompts]
     for ids in by_length(rows.lengths.tolist(), batch):
         tokens, mask = rows.padded(torch.tensor(ids), 0, left=True)
         written = _written(model, tokens, mask, end, most, sampling, [keys[i] for i in ids] if sampling.top_p else [])
         for i, row in zip(ids, written, strict=True):
-            found[i] = row[: row.index(end)] if end in row else row
-    return found
+            sequences[i] = row[: row.index(end)] if end in row else row
+    return sequences
 
 
 def _written(
@@ -416,11 +416,11 @@ def _written(
     chosen: list[Tensor] = []
     past = None
     for step in range(most):
-        told = model.base_model(
+        outputs = model.base_model(
             input_ids=tokens, attention_mask=mask, position_ids=positions, past_key_values=past, use_cache=True
         )
-        past = told.past_key_values
-        logits = model.get_output_embeddings()(told.last_hidden_state[:, -1])
+        past = outputs.past_key_values
+        logits = model.get_output_embeddings()(outputs.last_hidden_state[:, -1])
         token = drawn(logits, sampling, [f"{key}\0{step}" for key in keys]) if keys else likeliest(logits)
         chosen.append(token)
         done |= token == end

@@ -135,13 +135,13 @@ def fill_in(chat: Chat, work: Work) -> Filled:
         result.raw = reply.text
         result.used.update(_used(reply))
         try:
-            said = parse(reply.text, wanted)
+            answers = parse(reply.text, wanted)
         except ValueError as error:
             result.failed = f"unparsable: {error}"
             continue
         result.failed, result.refused = "", {}
         for field in wanted:
-            text = clean(said.get(field, ""))
+            text = clean(answers.get(field, ""))
             reason, message = sheet.fault(field, text, result.answers.values())
             if reason:
                 result.refused[field] = (reason, message, text)

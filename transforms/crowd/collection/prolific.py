@@ -164,9 +164,9 @@ class Study:
         """
         if self.id:
             return False
-        made = True
-        if "create" in self.journal.open and (found := self._find()):
-            study, made = found, False
+        is_created = True
+        if "create" in self.journal.open and (existing := self._find()):
+            study, is_created = existing, False
         else:
             self.journal.write([("begun", "create", "POST /studies/", {})])
             try:
@@ -178,17 +178,17 @@ class Study:
                 raise InputError(f"{error}; run this again, which checks first whether the study was created") from None
         self._check(study)
         self.journal.write([("done", "create", "", {"study_id": study["id"]})])
-        return made
+        return is_created
 
     def _find(self) -> dict[str, Any] | None:
         """Find a study that an earlier run created without receiving the response."""
         try:
             studies = self.client.listed("/studies/")
-            found = [study for study in studies if study.get("internal_name") == self.internal_name]
-            if len(found) > 1:
-                reason = f"Prolific has {len(found)} studies called {self.internal_name}: delete all but one"
+            matching = [study for study in studies if study.get("internal_name") == self.internal_name]
+            if len(matching) > 1:
+                reason = f"Prolific has {len(matching)} studies called {self.internal_name}: delete all but one"
                 raise InputError(reason)
-            return self.client.get(f"/studies/{_id(found[0])}/") if found else None
+            return self.client.get(f"/studies/{_id(matching[0])}/") if matching else None
         except Refused as error:
             raise InputError(f"the studies cannot be listed: {error.reason}; nothing was created") from None
 
@@ -196,11 +196,13 @@ class Study:
         """Raise InputError if a study differs from the request."""
         if not isinstance(study, dict) or not is_id(study.get("id")):
             raise InputError("Prolific's answer names no study: run this again, which looks for the study at Prolific")
-        asked = self.body()
+        wanted = self.body()
         numbers = ("reward", "total_available_places", "estimated_completion_time")
-        differ = [f"{name} {study[name]!r}" for name in numbers if name in study and _whole(study[name]) != asked[name]]
+        differ = [
+            f"{name} {study[name]!r}" for name in numbers if name in study and _whole(study[name]) != wanted[name]
+        ]
         texts = ("internal_name", "external_study_url")
-        differ += [name for name in texts if name in study and study[name] != asked[name]]
+        differ += [name for name in texts if name in study and study[name] != wanted[name]]
         if differ:
             shown = ", ".join(differ)
             raise InputError(f"study {study['id']} differs from what was requested: {shown}; check it at Prolific")

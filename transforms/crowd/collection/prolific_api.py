@@ -140,8 +140,8 @@ class Prolific:
 
     def _answer(self, method: str, status: int, data: bytes, body: Mapping[str, Any] | None) -> Any:
         if status in (401, 403):
-            what = "is not valid" if status == 401 else "does not allow this"
-            raise Denied(f"the token {what}: {self._message(data, body)}", TOKEN)
+            problem = "is not valid" if status == 401 else "does not allow this"
+            raise Denied(f"the token {problem}: {self._message(data, body)}", TOKEN)
         if 400 <= status < 500:
             raise Refused(f"invalid: {self._message(data, body)} ({status})")
         if not 200 <= status < 300:

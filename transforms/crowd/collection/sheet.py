@@ -106,21 +106,25 @@ class _Reader(HTMLParser):
         self._shown: list[str] = []  # texts of the current question
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        of = dict(attrs)
-        classes = (of.get("class") or "").split()
-        if self._hidden or tag in _UNSEEN or "hidden" in of:
+        attributes = dict(attrs)
+        classes = (attributes.get("class") or "").split()
+        if self._hidden or tag in _UNSEEN or "hidden" in attributes:
             self._hidden += tag not in _VOID
             return
-        if of.get("id") == "hit":
-            self.limits = (of.get("data-noun") or "answer", of.get("data-words") or "0", of.get("data-letters") or "0")
+        if attributes.get("id") == "hit":
+            self.limits = (
+                attributes.get("data-noun") or "answer",
+                attributes.get("data-words") or "0",
+                attributes.get("data-letters") or "0",
+            )
         if "q" in classes:
             self._shown = []
-        if tag in ("input", "textarea") and (name := of.get("name")) and of.get("type") != "hidden":
+        if tag in ("input", "textarea") and (name := attributes.get("name")) and attributes.get("type") != "hidden":
             self.given[name] = self._shown
         if tag not in _INLINE:
             self._new_line()
         if tag == "label":
-            self.lines[-1] += f"{of.get('for')}: "
+            self.lines[-1] += f"{attributes.get('for')}: "
         elif tag == "li" and "q" not in classes:
             self.lines[-1] += "- "
         for name in classes:

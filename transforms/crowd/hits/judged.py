@@ -104,17 +104,17 @@ def check_items(
         (item for item in items if (item.dialogue_id, item.turn) not in on_page),
         key=lambda item: ((item.dialogue_id, item.turn) in used, _digest(seed, f"check {page}", item)),
     )
-    found: list[Item] = []
+    checks_here: list[Item] = []
     for item in ordered:
-        if len(found) == checks:
+        if len(checks_here) == checks:
             break
         values = [value.casefold() for value in item.values if len(value) >= _LEAST_LETTERS]
         others = [other for other in reversed(ordered) if _says_none(other, values) and not _same_turn(other, item)]
         if values and others:
             # Prefer another service; ties go to the first.
             other = min(others, key=lambda other: other.service_name == item.service_name)
-            found.append(item.as_check(other.utterance))
-    return found
+            checks_here.append(item.as_check(other.utterance))
+    return checks_here
 
 
 def _same_turn(one: RatedItem | VariedItem, other: RatedItem | VariedItem) -> bool:
@@ -184,8 +184,8 @@ def item_html(i: int, item: RatedItem | VariedItem, naturalness: bool) -> str:
 
 def _bold_values(text: str, values: Sequence[str]) -> list[tuple[str, bool]]:
     places = [(value, find_word(text, value)) for value in values]
-    found = [Mark(KeptValue("", "", value), at, at + len(value)) for value, at in places if at is not None]
-    return bold_pieces(text, found)
+    marks = [Mark(KeptValue("", "", value), at, at + len(value)) for value, at in places if at is not None]
+    return bold_pieces(text, marks)
 
 
 def judged_body(task: HitTask, items: Sequence[str]) -> str:

@@ -84,7 +84,10 @@ class MakeHits(beam.PTransform):
             invariants = [_some_turns, Equals(("files",), len(self.units)), every_turn]
         elif task == SCHEMAS:
             elements = sum(
-                len(elements_of(unit, of)) for unit in self.units if isinstance(unit, Service) for of in TASKS
+                len(elements_of(unit, task_here))
+                for unit in self.units
+                if isinstance(unit, Service)
+                for task_here in TASKS
             )
             fields = elements if settings.only is None else len(settings.only)
             invariants = [Equals(("services",), len(self.units)), Equals(("fields", "not_asked"), fields)]

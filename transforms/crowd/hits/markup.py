@@ -112,13 +112,13 @@ def marks(turn: Turn, before: Turn | None = None) -> list[Mark]:
     Raises:
       ValueError: a span is not inside the utterance.
     """
-    found = list(_of_spans(turn))
+    span_marks = list(_of_spans(turn))
     text = speakable(turn.utterance)
     for slot, service, value in _without_span(turn, before):
-        start = find_word(text, value, [(mark.start, mark.end) for mark in found])
+        start = find_word(text, value, [(mark.start, mark.end) for mark in span_marks])
         if start is not None:
-            found.append(Mark(KeptValue(slot, service, value), start, start + len(value)))
-    return sorted(found, key=lambda mark: (mark.start, mark.end, mark.kept.service, mark.kept.slot))
+            span_marks.append(Mark(KeptValue(slot, service, value), start, start + len(value)))
+    return sorted(span_marks, key=lambda mark: (mark.start, mark.end, mark.kept.service, mark.kept.slot))
 
 
 def speakable(text: str) -> str:

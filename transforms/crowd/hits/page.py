@@ -582,8 +582,8 @@ def read_shortfall(path: str, services: Mapping[str, Service]) -> tuple[Fields, 
     for number, row in rows:
         place = _place(row, services)
         if place is None:
-            what = f"{row['service_name']}, {row['task']}, {row['field']}"
-            raise InputError(f"the schemas have no such element: {what}", path, f"row {number}")
+            row_name = f"{row['service_name']}, {row['task']}, {row['field']}"
+            raise InputError(f"the schemas have no such element: {row_name}", path, f"row {number}")
         fields.add(place)
         most = max(most, _lacks(row, path, number))
     if not fields:

@@ -33,7 +33,9 @@ def needed_people(forms: Iterable[tuple[str, str, int]], limit: int | None = Non
     by_task: dict[tuple[str, str], int] = {}
     for service, task, wanted in forms:
         by_task[service, task] = max(wanted, by_task.get((service, task), 0))
-    sides = (max((n for (service, of), n in by_task.items() if service and of == task), default=0) for task in TASKS)
+    sides = (
+        max((n for (service, side), n in by_task.items() if service and side == task), default=0) for task in TASKS
+    )
     others = max((n for (service, _), n in by_task.items() if not service), default=0)
     least = max(sum(sides), others)
     if limit is None:

@@ -76,13 +76,13 @@ def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
     if not utterance:
         return NO_TEXT
     try:
-        found = marks(turn, _before(dialogue.turns, position))
+        marks_here = marks(turn, _before(dialogue.turns, position))
     except ValueError as error:
         return f"{BAD_SPAN}: {error}"
-    rewriting = Rewriting(utterance, found)
+    rewriting = Rewriting(utterance, marks_here)
     # A typo needs a letter or digit outside of the values.
     if not any(_WORD.search(text) for text, bold in rewriting.pieces() if not bold):
-        return ONLY_VALUES if found else NO_TEXT
+        return ONLY_VALUES if marks_here else NO_TEXT
     return rewriting
 
 
@@ -194,10 +194,10 @@ def dialogue_paths(places: Iterable[str | Path], split: str | None = None) -> li
     Raises:
       InputError: a place does not exist or has no dialogue files.
     """
-    found = {path.resolve(): path for place in places for path in _files_of(as_path(place), split)}
+    paths = {path.resolve(): path for place in places for path in _files_of(as_path(place), split)}
     return [
         DialoguePath(position, str(path), f"{resolved.parent.name}/{resolved.name}")
-        for position, (resolved, path) in enumerate(found.items())
+        for position, (resolved, path) in enumerate(paths.items())
     ]
 
 
@@ -208,17 +208,17 @@ def _files_of(place: Path, split: str | None) -> list[Path]:
         if split is not None:
             raise InputError("is a file: --split requires the folder of a corpus", place)
         return [place]
-    found = dialogue_files(place, split or TEST) or (dialogue_files(place, "") if split is None else [])
-    if not found:
-        there = [each for each in SPLITS if dialogue_files(place, each)]
-        if there:
+    files = dialogue_files(place, split or TEST) or (dialogue_files(place, "") if split is None else [])
+    if not files:
+        present = [each for each in SPLITS if dialogue_files(place, each)]
+        if present:
             raise InputError(
-                f"there are no dialogues in {split or TEST!r}; these splits have some: {', '.join(there)}",
+                f"there are no dialogues in {split or TEST!r}; these splits have some: {', '.join(present)}",
                 place,
                 "--split",
             )
         raise InputError(f"contains no dialogues: expected {split or TEST}/dialogues_001.json and so on", place)
-    return found
+    return files
 
 
 def render_dialogues(
@@ -237,11 +237,13 @@ def render_dialogues(
     not_asked: list[NotAsked] = []
     not_drawn = 0
     for i, dialogue in enumerate(dialogues):
-        there = choice.elsewhere.get((position, i))
+        elsewhere = choice.elsewhere.get((position, i))
         history: list[str] = []
         for turn in user_turns(dialogue):
             task_id = turn_task_id(dialogue.dialogue_id, turn)
-            rewriting = DUPLICATE_ID.format(here=name, there=there) if there else fenced_rewriting(dialogue, turn)
+            rewriting = (
+                DUPLICATE_ID.format(here=name, there=elsewhere) if elsewhere else fenced_rewriting(dialogue, turn)
+            )
             if isinstance(rewriting, str):
                 not_asked.append(NotAsked(task_id, "", rewriting))
             elif not choice.draws(settings.seed, task_id):

@@ -235,13 +235,13 @@ def _contained_slots(elements: Iterable[Element]) -> frozenset[str]:
     for element_id, own in words.items():
         for word in own:
             having[word].add(element_id)
-    found = set()
+    contained = set()
     for element_id, own in words.items():
         # Only slots with the rarest word are compared, which is fast even if thousands of slots share another word.
         rarest = min((having[word] for word in own), key=len, default=set[str]())
         if any(own < words[other] for other in rarest):
-            found.add(element_id)
-    return frozenset(found)
+            contained.add(element_id)
+    return frozenset(contained)
 
 
 def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
@@ -251,7 +251,7 @@ def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
       InputError: the file cannot be read, or a line is not an element of the schemas; names file and line.
     """
     text = read_text(as_path(path))
-    ids, found = frozenset(known), set()
+    ids, listed = frozenset(known), set()
     for number, line in enumerate(text.splitlines(), 1):
         element_id = _uncommented(line, ids)
         if not element_id:
@@ -263,8 +263,8 @@ def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
                 path,
                 f"line {number}",
             )
-        found.add(element_id)
-    return frozenset(found)
+        listed.add(element_id)
+    return frozenset(listed)
 
 
 def _uncommented(line: str, ids: frozenset[str]) -> str:

@@ -222,8 +222,8 @@ def explained(error: Exception, what: str = "") -> InputError:
         return InputError(f"no answer from MTurk: {error}; run the same command again", what)
     if isinstance(error, exceptions.ClientError):
         advice = _ADVICE.get(code)
-        said = f"{message_of(error)} [{code}]"
-        return InputError(f"{advice} ({said})" if advice else f"MTurk refused the call: {said}", what)
+        explanation = f"{message_of(error)} [{code}]"
+        return InputError(f"{advice} ({explanation})" if advice else f"MTurk refused the call: {explanation}", what)
     return InputError(message_of(error), what)
 
 

@@ -137,13 +137,13 @@ def decide(audit: Mapping[str, Judged], reject: bool, named: Mapping[str, str]) 
 
 def feedback_of(reasons: Mapping[str, int]) -> str:
     """Compose the message to a worker: how many answers were rejected and why."""
-    told = ", ".join(
+    reasons_here = ", ".join(
         f"{CARELESS[reason]} ({n})" for reason, n in sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
     )
     n = sum(reasons.values())
     none = f"None of the {n} answers" if n > 1 else "The answer"
     could = "could be used" if n > 1 else "could not be used"
-    return f"{none} {could}: {told}. If you think this is a mistake, please write to us and we will look again."
+    return f"{none} {could}: {reasons_here}. If you think this is a mistake, please write to us and we will look again."
 
 
 def read_rejections(path: str, audit: Collection[str]) -> dict[str, str]:

@@ -330,16 +330,16 @@ def adopt(batch: Batch, hits: Iterable[Hit], round_: int = 0) -> None:
         (hit.record.task_id, hit.record.sha256): hit for hit in hits if hit.key(round_) not in batch.journal.done
     }
     with explaining("list_hits_for_qualification_type"):
-        for there in pages(batch.client.list_hits_for_qualification_type, "HITs", QualificationTypeId=type_id):
-            hit_id = there["HITId"]
-            hit = None if hit_id in known else waiting.pop(_page(there), None)
+        for hit_here in pages(batch.client.list_hits_for_qualification_type, "HITs", QualificationTypeId=type_id):
+            hit_id = hit_here["HITId"]
+            hit = None if hit_id in known else waiting.pop(_page(hit_here), None)
             wanted = known[hit_id].wanted if hit_id in known else hit.record.assignments if hit else None
             if hit is not None:
-                call = _call(batch, hit, there["HITTypeId"], round_)
-                batch.journal.write([("done", call.key, "list_hits", {**call.facts, **_facts(there)})])
+                call = _call(batch, hit, hit_here["HITTypeId"], round_)
+                batch.journal.write([("done", call.key, "list_hits", {**call.facts, **_facts(hit_here)})])
                 again += 1
-            if wanted is not None and there["MaxAssignments"] > wanted:
-                more = {"hit_id": hit_id, "to": there["MaxAssignments"]}
+            if wanted is not None and hit_here["MaxAssignments"] > wanted:
+                more = {"hit_id": hit_id, "to": hit_here["MaxAssignments"]}
                 batch.journal.write([("done", f"add:found:{hit_id}", "list_hits", more)])
     if again:
         logging.info("%d HITs that an interrupted run had created were found again", again)
@@ -420,8 +420,8 @@ def plan_top_up(
         reopen = hit.expiration < now + _SOON and more + still_out > 0
         if more or reopen:
             additions.append(Addition(hit, more, reopen))
-    asked = {task_id for task_id, _ in lacks.keys() & asking.keys()}
-    return additions, sorted(full), sorted({task_id for task_id, _ in lacks} - asked)
+    asked_tasks = {task_id for task_id, _ in lacks.keys() & asking.keys()}
+    return additions, sorted(full), sorted({task_id for task_id, _ in lacks} - asked_tasks)
 
 
 def top_up(

@@ -75,9 +75,9 @@ def make_types(batch: Batch, names: Iterable[str]) -> dict[str, str]:
     failures = perform(batch, calls, do=make)
     if failures:
         # An earlier attempt may have succeeded although its response was lost.
-        there = find_types(batch, [failure.key.removeprefix("type:") for failure in failures])
+        existing = find_types(batch, [failure.key.removeprefix("type:") for failure in failures])
         for failure in failures:
-            if failure.key.removeprefix("type:") not in there:
+            if failure.key.removeprefix("type:") not in existing:
                 raise InputError(f"MTurk refused the call: {failure.message} [{failure.code}]", failure.key)
     ids = _ids(batch)
     return {name: ids[name] for name in names}
@@ -112,9 +112,11 @@ def find_types(batch: Batch, names: Iterable[str]) -> dict[str, str]:
     )
     with explaining("list_qualification_types"):
         ids = {item["Name"]: item["QualificationTypeId"] for item in listed}
-    there = {name: ids[full] for name in names if (full := _full_name(batch, name)) in ids}
-    batch.journal.write([("done", f"type:{name}", "list_qualification_types", {"id": i}) for name, i in there.items()])
-    return there
+    existing = {name: ids[full] for name in names if (full := _full_name(batch, name)) in ids}
+    batch.journal.write(
+        [("done", f"type:{name}", "list_qualification_types", {"id": i}) for name, i in existing.items()]
+    )
+    return existing
 
 
 def requirements(batch: Batch, task_id: str, types: Mapping[str, str], top_up: bool) -> list[dict[str, Any]]:

@@ -123,8 +123,8 @@ def _others(dialogue: Dialogue, position: int, utterance: str) -> Iterator[str]:
     """Yield values elsewhere in the dialogue, except values that the turn paraphrases ("a couple" for 2)."""
     folded = utterance.casefold()
     own = {value for frame in dialogue.turns[position].frames for value in _of_turn(frame)}
-    found = {value for turn in dialogue.turns for frame in turn.frames for value in (*_of_turn(frame), *_known(frame))}
-    for value in sorted({speakable(value).casefold() for value in found - own} - _UNSAID):
+    values = {value for turn in dialogue.turns for frame in turn.frames for value in (*_of_turn(frame), *_known(frame))}
+    for value in sorted({speakable(value).casefold() for value in values - own} - _UNSAID):
         if any(map(str.isalnum, value)) and find_word(folded, value) is None:
             yield value
 
@@ -148,7 +148,7 @@ def read_tasks(folders: Iterable[str]) -> dict[str, list[PageRecord]]:
     Raises:
       InputError: a folder does not exist, has no rewriting tasks, or contradicts another one.
     """
-    found: dict[str, PageRecord] = {}
+    records: dict[str, PageRecord] = {}
     for folder in folders:
         of_folder = [record for _, record in read_manifest(folder) if record.task == REWRITES]
         if not of_folder:
@@ -156,7 +156,7 @@ def read_tasks(folders: Iterable[str]) -> dict[str, list[PageRecord]]:
                 "contains no rewriting tasks: make them with 'parapet hits --task rewrites'", folder, "--hits"
             )
         for task in of_folder:
-            first = found.setdefault(task.task_id, task)
+            first = records.setdefault(task.task_id, task)
             if (first.utterance, first.values) != (task.utterance, task.values):
                 reason = (
                     f"{task.task_id} has a different sentence than in an earlier folder: give folders of one "
@@ -164,7 +164,7 @@ def read_tasks(folders: Iterable[str]) -> dict[str, list[PageRecord]]:
                 )
                 raise InputError(reason, folder, "--hits")
     tasks: dict[str, list[PageRecord]] = defaultdict(list)
-    for _, task in sorted(found.items()):
+    for _, task in sorted(records.items()):
         tasks[task.dialogue_id].append(task)
     return dict(tasks)
 
@@ -203,15 +203,15 @@ def find_units(units: Sequence[Unit], text: str) -> list[Place | None]:
 
     Longer units are found first, so that "2" is not found in "2 pm" if both are values; equal ones in their order.
     """
-    found: list[Place | None] = [None] * len(units)
+    places: list[Place | None] = [None] * len(units)
     taken: list[Place] = []
     for i in sorted(range(len(units)), key=lambda i: (-len(units[i].text), i)):
         unit = units[i]
         start = find_word(text, unit.text, taken) if unit.whole else _find(text, unit.text, taken)
         if start is not None:
-            found[i] = (start, start + len(unit.text))
+            places[i] = (start, start + len(unit.text))
             taken.append((start, start + len(unit.text)))
-    return found
+    return places
 
 
 def _find(text: str, part: str, taken: Sequence[Place]) -> int | None:

@@ -233,10 +233,10 @@ def _not_shorter(answer: Answer) -> bool:
 
 def _is_telling(value: str) -> bool:
     """Whether a value is unlikely to occur by chance: several words, a longer number, a day, or a rare word."""
-    found = words_of(value)
-    if len(found) > 1 or (len(value) > 1 and any(map(str.isdigit, value))):
+    value_words = words_of(value)
+    if len(value_words) > 1 or (len(value) > 1 and any(map(str.isdigit, value))):
         return True
-    return not value.isdigit() and (value in _TELLING or lexicon.word_frequency("".join(found)) < UNCOMMON)
+    return not value.isdigit() and (value in _TELLING or lexicon.word_frequency("".join(value_words)) < UNCOMMON)
 
 
 def _meaning(answer: Answer) -> bool:
@@ -392,5 +392,5 @@ def other_numbers(original: str, answer: str) -> bool:
 
 
 def _numbers(text: str) -> set[str]:
-    found = (_NUMBERS.get(word, word) for word in words(text))
-    return {word for word in found if word.isdigit()} - {"1"}
+    numbers = (_NUMBERS.get(word, word) for word in words(text))
+    return {word for word in numbers if word.isdigit()} - {"1"}

@@ -89,15 +89,15 @@ def _needed_side(forms: Sequence[Form], history: Sequence[Event], taken: Counter
     for event in history:
         by_person.setdefault(event.person, []).append(event)
     sides = {
-        who: next((event.task for event in events if event.service), "")
-        for who, events in by_person.items()
+        person: next((event.task for event in events if event.service), "")
+        for person, events in by_person.items()
         if events[-1].state != "expired"  # people whose time has expired may not come back
     }
     for side in TASKS:
         left = [form for form in forms if form.service and form.task == side]
         lacking[side] = sum(max(0, form.wanted - taken[form.key]) for form in left)
-        for who in (who for who, theirs in sides.items() if theirs == side):
-            possible = sum(is_allowed(form, by_person[who]) for form in left)
-            done = sum(event.state == "submitted" for event in by_person[who])
+        for person in (person for person, theirs in sides.items() if theirs == side):
+            possible = sum(is_allowed(form, by_person[person]) for form in left)
+            done = sum(event.state == "submitted" for event in by_person[person])
             lacking[side] -= possible if limit is None else min(possible, max(0, limit - done))
     return max(TASKS, key=lambda side: lacking[side])

@@ -63,7 +63,7 @@ class Rate:
         since, n = self._counts.get(client, (now, 0))
         self._counts[client] = (now, 1) if now - since >= 60 else (since, n + 1)
         if len(self._counts) > self.MOST_CLIENTS:
-            self._counts = {who: count for who, count in self._counts.items() if now - count[0] < 60}
+            self._counts = {person: count for person, count in self._counts.items() if now - count[0] < 60}
 
 
 def connections(limits: Limits) -> type[H11Protocol]:
@@ -190,8 +190,8 @@ class Guard:
         }
         if self.origin.startswith("https:"):
             own[b"strict-transport-security"] = b"max-age=31536000"
-        there = {name.lower() for name, _ in headers}
-        return [*headers, *((name, value) for name, value in own.items() if name not in there)]
+        header_names = {name.lower() for name, _ in headers}
+        return [*headers, *((name, value) for name, value in own.items() if name not in header_names)]
 
 
 def plain(text: str, status: int, headers: dict[str, str] | None = None) -> Response:

@@ -63,19 +63,19 @@ class PageForm(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Record the form and its fields."""
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self._open = not self._found and given.get("action", "").startswith(self._wanted)
+            self._open = not self._found and attributes.get("action", "").startswith(self._wanted)
             self._found |= self._open
             if self._open:
-                self.action, self.method = given.get("action", ""), given.get("method", "get").lower()
-        name, kind = given.get("name", ""), given.get("type", "text").lower()
+                self.action, self.method = attributes.get("action", ""), attributes.get("method", "get").lower()
+        name, kind = attributes.get("name", ""), attributes.get("type", "text").lower()
         if not (self._open and name):
             return
         if tag == "input" and kind in ("checkbox", "radio"):
-            self.choices.setdefault(name, []).append(given.get("value", "on"))
+            self.choices.setdefault(name, []).append(attributes.get("value", "on"))
         elif (tag == "input" and kind not in _BUTTONS) or tag in ("select", "textarea"):
-            self.fields.setdefault(name, given.get("value", ""))
+            self.fields.setdefault(name, attributes.get("value", ""))
             self._textarea = name if tag == "textarea" else ""
 
     def handle_endtag(self, tag: str) -> None:
@@ -143,9 +143,9 @@ def visit(
         if form is None:
             raise InputError("the server does not serve these forms", "--hits")
         page = PageForm(html, "/submit")
-        said = next(recorded[form.task_id], {}) if form.task_id in recorded else {}
+        recorded_answers = next(recorded[form.task_id], {}) if form.task_id in recorded else {}
         answers = {
-            field: said.get(field, "").strip() or _answer(page, field, f"{seed} {form.key} {field}")
+            field: recorded_answers.get(field, "").strip() or _answer(page, field, f"{seed} {form.key} {field}")
             for field in form.fields
         }
         sent = {**page.fields, **answers, "assignmentId": parse_qs(urlsplit(address).query)["assignmentId"][0]}

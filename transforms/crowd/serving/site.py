@@ -210,18 +210,18 @@ class Site:
         """Assign a task to a person, or return to the open one."""
         person = await self._person(request)
         await self._form(request)
-        given = await run_in_threadpool(self.store.begin, person, self.forms, self.settings.tasks_per_person)
-        return RedirectResponse(f"/task?assignmentId={given.id}" if given else "/", 303)
+        assignment = await run_in_threadpool(self.store.begin, person, self.forms, self.settings.tasks_per_person)
+        return RedirectResponse(f"/task?assignmentId={assignment.id}" if assignment else "/", 303)
 
     async def task(self, request: Request) -> Response:
         """Show a person's form."""
         person = await self._person(request)
-        given = await run_in_threadpool(self.store.find, person, request.query_params.get("assignmentId", ""))
-        form = self._by_key.get(given.form) if given else None
-        if given is None or form is None or given.state in ("submitted", "returned"):
+        assignment = await run_in_threadpool(self.store.find, person, request.query_params.get("assignmentId", ""))
+        form = self._by_key.get(assignment.form) if assignment else None
+        if assignment is None or form is None or assignment.state in ("submitted", "returned"):
             raise _NO_TASK
-        minutes = max(0, round((given.expires - self.store.now()) / 60))
-        html = page(form, given.id, self._csrf(request), minutes)
+        minutes = max(0, round((assignment.expires - self.store.now()) / 60))
+        html = page(form, assignment.id, self._csrf(request), minutes)
         return HTMLResponse(html, headers={"Content-Security-Policy": form.policy})
 
     async def submit(self, request: Request) -> Response:
@@ -238,8 +238,8 @@ class Site:
 
     async def _save(self, person: int, fields: Mapping[str, str]) -> str:
         assignment_id = fields.get("assignmentId", "")
-        given = await run_in_threadpool(self.store.find, person, assignment_id)
-        form = self._by_key.get(given.form) if given else None
+        assignment = await run_in_threadpool(self.store.find, person, assignment_id)
+        form = self._by_key.get(assignment.form) if assignment else None
         if form is None:
             raise _NO_TASK
         answers = {field: fields.get(field, "").replace("\r\n", "\n").replace("\0", "") for field in form.fields}

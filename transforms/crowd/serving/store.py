@@ -189,13 +189,23 @@ class Store:
             if form is None:
                 return None
             now, elements = self.now(), msgspec.json.encode(sorted(form.elements)).decode()
-            given = Assignment(secrets.token_hex(20), form.key, now + form.seconds, "open")
+            assignment = Assignment(secrets.token_hex(20), form.key, now + form.seconds, "open")
             db.execute(
                 "INSERT INTO assignments (id, person, form, task_id, task, service, elements, state, accepted, "
                 "expires) VALUES (?, ?, ?, ?, ?, ?, ?, 'open', ?, ?)",
-                (given.id, person, form.key, form.task_id, form.task, form.service, elements, now, given.expires),
+                (
+                    assignment.id,
+                    person,
+                    form.key,
+                    form.task_id,
+                    form.task,
+                    form.service,
+                    elements,
+                    now,
+                    assignment.expires,
+                ),
             )
-            return given
+            return assignment
 
     def _expire(self, db: sqlite3.Connection) -> None:
         db.execute("UPDATE assignments SET state = 'expired' WHERE state = 'open' AND expires < ?", (self.now(),))

@@ -128,7 +128,7 @@ def read_gazetteer(path: str) -> list[Row]:
       InputError: the file cannot be read, or has invalid values; the message lists the first ten.
     """
     text = read_text(as_path(path), where="--values")
-    found: list[Row] = []
+    rows_here: list[Row] = []
     problems = []
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
@@ -140,13 +140,13 @@ def read_gazetteer(path: str) -> list[Row]:
             if problem := _problem(row):
                 problems.append(f"row {rows.line_num}: {problem}")
             else:
-                found.append((rows.line_num, row[0], row[1].strip()))
+                rows_here.append((rows.line_num, row[0], row[1].strip()))
     except csv.Error as error:
         raise InputError(f"not CSV: {error}", path, f"row {rows.line_num}") from None
     _refuse(problems, path)
-    if not found:
+    if not rows_here:
         raise InputError("contains no values", path)
-    return found
+    return rows_here
 
 
 def pools_of(
@@ -211,14 +211,14 @@ def check_enough(pools: Mapping[str, list[str]], needs: Mapping[str, int], path:
     """
     short = {name: (need, len(pools.get(name, ()))) for name, need in sorted(needs.items())}
     missing = [
-        f"{name}: {need - there} missing (a dialogue needs {need}, but there are {there})"
-        for name, (need, there) in short.items()
-        if there < need
+        f"{name}: {need - available} missing (a dialogue needs {need}, but there are {available})"
+        for name, (need, available) in short.items()
+        if available < need
     ]
-    if any(need - there > max_bad * need for need, there in short.values()):
+    if any(need - available > max_bad * need for need, available in short.values()):
         hint = "add values, or give --values generated"
         if any(short[name][1] for name in short):
-            most = max(Fraction(need - there, need) for need, there in short.values() if need)
+            most = max(Fraction(need - available, need) for need, available in short.values() if need)
             hint += f"; --max_bad {percent(most, up=True)} leaves the dialogues unchanged that lack one"
         raise InputError(f"too few values; {hint}: {'; '.join(missing)}", path, "--values")
     return f"too few values, dialogues that lack one stay unchanged: {'; '.join(missing)}" if missing else ""
@@ -283,14 +283,14 @@ class Chooser:
         if unseen and leaks(self.training, group.kind, new):
             return False
         for surface in group.surfaces:
-            said = render(surface)
-            if said is None:
+            rendering = render(surface)
+            if rendering is None:
                 return False
-            if said not in fresh:
-                if unseen and leaks(self.training, group.kind, said):
+            if rendering not in fresh:
+                if unseen and leaks(self.training, group.kind, rendering):
                     return False
-                fresh.add(said)
-            shown[surface] = said
+                fresh.add(rendering)
+            shown[surface] = rendering
         if any(text.casefold() in self.taken or self._holds_old(words_of(text)) for text in fresh):
             return False
         self.fresh[group.key] = {text.casefold() for text in fresh}
@@ -419,8 +419,8 @@ class Chooser:
             return None, "unknown_form"
         if " " in (kept := _kept_words(group.canonical)) and self.training.leaks(kept):
             return None, "no_unseen_value"  # every candidate contains these words
-        made = (other_digits(group.canonical, number) for number in numbers)
-        return ((said_phone(new, group.canonical), partial(said_phone, new)) for new in made), ""
+        candidates = (other_digits(group.canonical, number) for number in numbers)
+        return ((said_phone(new, group.canonical), partial(said_phone, new)) for new in candidates), ""
 
 
 def _name_like(group: Group, name: str) -> Renderer:

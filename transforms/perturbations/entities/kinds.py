@@ -192,9 +192,13 @@ def says_city(name: str, description: str, service: str) -> bool:
 
 def own_words(name: str, service: str) -> list[str]:
     """Split a slot's name into words without its domain: ``["postcode"]`` for ``hotel-postcode``."""
-    found = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
+    name_words = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
     domain = _words(re.sub(r"_?(?<!\d)\d+$", "", service))
-    return found[len(domain) :] if domain and found[: len(domain)] == domain and len(found) > len(domain) else found
+    return (
+        name_words[len(domain) :]
+        if domain and name_words[: len(domain)] == domain and len(name_words) > len(domain)
+        else name_words
+    )
 
 
 def _words(text: str) -> list[str]:
@@ -423,8 +427,8 @@ def amount_of(text: str) -> str | None:
 
     Returns None if there is none, several, or a longer one.
     """
-    found = _AMOUNT.findall(text)
-    amount: str = found[0].replace(",", "") if len(found) == 1 else ""
+    amounts = _AMOUNT.findall(text)
+    amount: str = amounts[0].replace(",", "") if len(amounts) == 1 else ""
     return amount if 0 < len(amount) <= _LONGEST_AMOUNT else None
 
 

@@ -145,7 +145,7 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
     """
     values = _Values()
     closed: set[tuple[str, str, str]] = set()
-    said: set[str] = set()
+    mentioned: set[str] = set()
     every: dict[Slot, set[str]] = {}
     marked: list[tuple[Slot, str]] = []
     for slot, same, canonical in distinct_annotations(dialogue):
@@ -159,7 +159,7 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
             for span in frame.slots:
                 if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
                     text = turn.utterance[max(0, span.start) : max(0, span.exclusive_end)]
-                    said.add(text)
+                    mentioned.add(text)
                     marked.append(((frame.service, span.slot), text))
     spoken = _spoken(marked, every)
     for (slot, text), value in spoken.items():
@@ -168,19 +168,19 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
             values.add(slot, [text, value])
     groups = sorted(values.groups(kinds), key=lambda group: group.key)
     _keep_parts(groups)
-    return DialogueValues(groups, sorted(closed), said, every, spoken)
+    return DialogueValues(groups, sorted(closed), mentioned, every, spoken)
 
 
 def _spoken(marked: Iterable[tuple[Slot, str]], values: Mapping[Slot, Collection[str]]) -> dict[tuple[Slot, str], str]:
     """Return spans that are not values but spoken forms of values, as a speech recogniser writes them."""
-    found = {}
+    readings = {}
     for slot, text in marked:
         if values.get(slot) and not {text.casefold(), folded(text)}.intersection(values[slot]):
-            said = _read_aloud(text)
-            same = [value for value in sorted(values[slot]) if said and _read_aloud(value) == said]
+            spoken = _read_aloud(text)
+            same = [value for value in sorted(values[slot]) if spoken and _read_aloud(value) == spoken]
             if same:
-                found[slot, text] = same[0]
-    return found
+                readings[slot, text] = same[0]
+    return readings
 
 
 @functools.cache
@@ -315,13 +315,13 @@ class Table:
             surfaces.sort(key=lambda surface: (-len(surface.words), -len(surface.text), surface.text))
 
     def _add(self, text: str, group: Group | None) -> None:
-        found, before, behind, piece = _parts(text)
-        if not found or (marked_only(group, text) if group else len(found) == 1):
+        pieces, before, behind, piece = _parts(text)
+        if not pieces or (marked_only(group, text) if group else len(pieces) == 1):
             return
-        self.heads.setdefault(found[0], []).append(
-            Surface(found, _line(found)[0] if len(found) > _MANY_WORDS else "", text, before, behind, group)
+        self.heads.setdefault(pieces[0], []).append(
+            Surface(pieces, _line(pieces)[0] if len(pieces) > _MANY_WORDS else "", text, before, behind, group)
         )
-        self.pieces.update((piece, found[0]))
+        self.pieces.update((piece, pieces[0]))
 
     def unmarked(self, utterance: str, marked: Sequence[tuple[int, int]] = ()) -> list[Mention]:
         """Find mentions of values outside of spans, at word boundaries, longest first; return them in order.
@@ -350,7 +350,7 @@ class Table:
                     same = size == 1 or tuple(texts[at : at + size]) == surface.words
                 if same:
                     start, end = _with_marks(utterance, words[at].start(), words[at + size - 1].end(), surface)
-                    if start is not None and not any(one < end and start < other for one, other in marked):
+                    if start is not None and not any(begin < end and start < other for begin, other in marked):
                         mentions.append(Mention(start, end, utterance[start:end], surface.text, surface.group))
                         free = at + size
                         break
@@ -454,29 +454,29 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
     Raises:
       InputError: a span is invalid; ``where`` names the turn.
     """
-    of = {surface.casefold(): group for group in found.groups for surface in group.surfaces} | found.by_surface()
+    groups = {surface.casefold(): group for group in found.groups for surface in group.surfaces} | found.by_surface()
     closed = {text.casefold() for _, _, text in found.closed}
     table = Table(found)
-    relative = {text for text, group in of.items() if group.kind == "date" and is_relative(text)}
+    relative = {text for text, group in groups.items() if group.kind == "date" and is_relative(text)}
     numbers = _numbers_said(found)
     has_choices = any(group.kind == CHOICE for group in found.groups)
     turns = []
     for position, turn in enumerate(dialogue.turns):
         try:
-            marked = marked_in(turn, found, of)
+            marked = marked_in(turn, found, groups)
         except InputError as error:
             raise InputError(error.reason, "", f"turns[{position}]") from None
         _keep_overlapping(marked)
         regions = [(marked_mention.start, marked_mention.end) for marked_mention in marked]
         unmarked = table.unmarked(turn.utterance, regions)
         if has_choices:
-            _keep_choices(turn, of, unmarked)
+            _keep_choices(turn, groups, unmarked)
         for mention in unmarked:
             group = mention.group
             if group and group.kind != CHOICE and not group.reason and _unclear(mention, group, closed):
                 group.reason = "ambiguous_word"
         if relative:
-            unmarked += _acted_dates(turn, relative, of, [*marked, *unmarked])
+            unmarked += _acted_dates(turn, relative, groups, [*marked, *unmarked])
         if numbers:
             _keep_numbers(turn.utterance, regions, numbers)
         turns.append(sorted([*marked, *unmarked], key=lambda item: (item.start, item.end)))
@@ -513,10 +513,10 @@ def _acted_dates(turn: Turn, relative: set[str], of: dict[str, Group], known: Se
 
 
 def _keep_overlapping(marked: Sequence[Mention]) -> None:
-    for i, one in enumerate(marked):
+    for i, span in enumerate(marked):
         for other in marked[i + 1 :]:
-            if other.start < one.end:
-                for group in (one.group, other.group):
+            if other.start < span.end:
+                for group in (span.group, other.group):
                     if group and not group.reason:
                         group.reason = "overlapping_spans"
 
@@ -549,7 +549,9 @@ def _keep_choices(turn: Turn, of: dict[str, Group], unmarked: Sequence[Mention])
         for value in action.values
         if (group := of.get(value)) and group.kind == CHOICE and (frame.service, action.slot) in group.slots
     }
-    said = {mention.group.key: mention.group for mention in unmarked if mention.group and mention.group.kind == CHOICE}
-    for key, group in {**here, **said}.items():
-        if (key in here) != (key in said) and not group.reason:
+    mentioned = {
+        mention.group.key: mention.group for mention in unmarked if mention.group and mention.group.kind == CHOICE
+    }
+    for key, group in {**here, **mentioned}.items():
+        if (key in here) != (key in mentioned) and not group.reason:
             group.reason = "not_said_so"

@@ -163,19 +163,19 @@ def _inside_kept(mention: Mention, of_turn: Sequence[Mention]) -> bool:
 
 def _check_states(before: Dialogue, after: Dialogue, found: DialogueValues) -> None:
     """Check that mentioned values of a state are still mentioned, so that a tracker can find them."""
-    of = found.by_surface()
+    groups = found.by_surface()
     said_before, said_after = " ", " "
     done: set[tuple[str, str, tuple[str, ...]]] = set()
     for position, (old, new) in enumerate(zip(before.turns, after.turns, strict=True)):
-        said = f"{' '.join(words(old.utterance))} "
-        said_before += said
-        said_after += said if new.utterance == old.utterance else f"{' '.join(words(new.utterance))} "
+        utterance = f"{' '.join(words(old.utterance))} "
+        said_before += utterance
+        said_after += utterance if new.utterance == old.utterance else f"{' '.join(words(new.utterance))} "
         for service, slot, listed, now in _states(old, new):
             known = (service, slot, tuple(listed))
             if known in done:
                 continue
             done.add(known)
-            group = next((of[value] for value in listed if value in of), None)
+            group = next((groups[value] for value in listed if value in groups), None)
             if group is None or not group.replacement:
                 continue
             if _said(listed, said_before, group) and not _said(now, said_after, group):
@@ -184,19 +184,24 @@ def _check_states(before: Dialogue, after: Dialogue, found: DialogueValues) -> N
 
 
 def _states(old: Turn, new: Turn) -> Any:
-    for one, other in zip(old.frames, new.frames, strict=True):
-        if one.state and other.state:
-            for slot, listed in one.state.slot_values.items():
-                yield one.service, slot, listed, other.state.slot_values[slot]
+    for old_frame, other in zip(old.frames, new.frames, strict=True):
+        if old_frame.state and other.state:
+            for slot, listed in old_frame.state.slot_values.items():
+                yield old_frame.service, slot, listed, other.state.slot_values[slot]
 
 
 def _said(values: Sequence[str], text: str, group: Group) -> bool:
     """Whether one of the values has been mentioned; bare numbers and dates without a month are ignored."""
     for value in values:
-        found = words(value)
-        if is_none(value) or not found or is_number(found[0]) or (group.kind == "date" and is_relative(value)):
+        value_words = words(value)
+        if (
+            is_none(value)
+            or not value_words
+            or is_number(value_words[0])
+            or (group.kind == "date" and is_relative(value))
+        ):
             continue
-        if f" {' '.join(found)} " in text:
+        if f" {' '.join(value_words)} " in text:
             return True
     return False
 
@@ -248,28 +253,28 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
     Raises:
       InputError: the dialogue cannot be made consistent and must not be used.
     """
-    found = find_values(dialogue, replacer.kinds)
-    mentions, table = keep_unclear(dialogue, found)
-    Chooser(dialogue.dialogue_id, found, replacer.kinds, replacer.sources, replacer.training).choose()
-    made = _copied(raw)
-    shown = {surface: group for group in found.groups if group.replacement for surface in group.surfaces}
+    values = find_values(dialogue, replacer.kinds)
+    mentions, table = keep_unclear(dialogue, values)
+    Chooser(dialogue.dialogue_id, values, replacer.kinds, replacer.sources, replacer.training).choose()
+    copy = _copied(raw)
+    shown = {surface: group for group in values.groups if group.replacement for surface in group.surfaces}
     counts: Counter[tuple[str, Slot, str]] = Counter()
     changed = []
-    for position, (turn, of_turn) in enumerate(zip(made["turns"], mentions, strict=True)):
+    for position, (turn, of_turn) in enumerate(zip(copy["turns"], mentions, strict=True)):
         edits = edits_of(turn["utterance"], of_turn)
         if write_utterance(turn, edits, position):
             changed.append((position, edits))
         _count_mentions(of_turn, counts)
         _write_frames(turn, shown, replacer.kinds, counts)
-    check_replaced(dialogue, made, found, mentions, table)
+    check_replaced(dialogue, copy, values, mentions, table)
     leaking = sum(
         leaks(replacer.training, group.kind, text)
-        for group in found.groups
+        for group in values.groups
         if group.kind != CHOICE
         for text in {group.replacement, *group.shown.values()} - {""}
     )
-    rows = list(_rows(dialogue.dialogue_id, found, counts, replacer.kinds))
-    return Replaced(made, rows, changed, any(group.kind != CHOICE for group in found.groups), leaking)
+    rows = list(_rows(dialogue.dialogue_id, values, counts, replacer.kinds))
+    return Replaced(copy, rows, changed, any(group.kind != CHOICE for group in values.groups), leaking)
 
 
 def _copied(raw: dict[str, Any]) -> dict[str, Any]:

@@ -145,10 +145,10 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
     """
     trained = train_files(training)
     if not trained:
-        there = ", ".join(dict.fromkeys(file.split for file in training.files if file.split)) or "none"
+        known = ", ".join(dict.fromkeys(file.split for file in training.files if file.split)) or "none"
         raise InputError(
             "it is not known which values occur in training, because there are no dialogues in 'train' "
-            f"(these splits have some: {there}): give --training ROOT, the corpus that models are trained on",
+            f"(these splits have some: {known}): give --training ROOT, the corpus that models are trained on",
             root,
         )
     chosen = selected(corpus, splits)
@@ -263,7 +263,7 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: b
       schemas: the schemas of the same splits.
       replace_choices: whether to replace categorical values, too, except numbers and truth values.
     """
-    seen_of = {name: sorted(named or said) for name, (said, named) in sorted(values.items())}
+    seen_of = {name: sorted(named or values_said) for name, (values_said, named) in sorted(values.items())}
     about = {(s.service_name, slot.name): slot for split in schemas for s in split.services for slot in s.slots}
     description = {name: about[name].description if name in about else "" for name in seen_of}
     # Values of slots described as towns help to recognise towns in slots for locations.
@@ -290,9 +290,9 @@ def study_of(inputs: Inputs, files: Iterable[Learned]) -> Study:
         grams.append(file.grams)
         texts.append(file.texts)
         for every, of_file in ((perturbed, file.perturbed), (source, file.source)):
-            for slot, (said, canonical) in of_file.items():
+            for slot, (values_said, canonical) in of_file.items():
                 known = every.setdefault(slot, (set(), set()))
-                known[0].update(said)
+                known[0].update(values_said)
                 known[1].update(canonical)
     config, training = inputs.config, Training(_distinct(grams), len(_distinct(texts)))
     kinds = kinds_of(perturbed, inputs.schemas, config.replace_choices)
@@ -305,7 +305,7 @@ def study_of(inputs: Inputs, files: Iterable[Learned]) -> Study:
 
 
 def _said_of(values: Values, kinds: Kinds, kind: str) -> list[str]:
-    return [value for slot, (said, _) in values.items() if kinds[slot].kind == kind for value in said]
+    return [value for slot, (values_said, _) in values.items() if kinds[slot].kind == kind for value in values_said]
 
 
 def _distinct(hashes: Sequence[Hashes]) -> Hashes:
@@ -357,7 +357,7 @@ def checked(study: Study, files: Iterable[dict[str, int]], config: Config) -> St
 
 def open_slots(kinds: Kinds) -> list[Slot]:
     """Return the slots whose values may be replaced by unseen ones."""
-    return sorted(slot for slot, of in kinds.items() if of.kind in KINDS)
+    return sorted(slot for slot, kind in kinds.items() if kind.kind in KINDS)
 
 
 def study_corpus(pipeline: beam.Pipeline, inputs: Inputs) -> tuple[beam.PCollection, beam.PCollection]:

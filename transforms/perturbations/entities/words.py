@@ -33,8 +33,8 @@ def plain(word: str) -> str:
 def words(text: str) -> list[str]:
     """Split a text into case-folded words without punctuation."""
     if text.isascii():  # for ASCII, lower() equals casefold() and is faster
-        found: list[str] = WORD.findall(text.lower())
-        return found if "'" not in text and "," not in text else [plain(word) for word in found]
+        tokens: list[str] = WORD.findall(text.lower())
+        return tokens if "'" not in text and "," not in text else [plain(word) for word in tokens]
     return [plain(word) for word in WORD.findall(text)]
 
 
@@ -83,12 +83,12 @@ class Training:
 
         Pairs of generic words ("international airport") are ignored unless the text has no others.
         """
-        found = self._known.get(text)
-        if found is None:
+        known = self._known.get(text)
+        if known is None:
             if len(self._known) > 100_000:
                 self._known.clear()
-            found = self._known[text] = any(self._has(gram) for gram in telling_grams(words(text)))
-        return found
+            known = self._known[text] = any(self._has(gram) for gram in telling_grams(words(text)))
+        return known
 
     def leaks_form(self, text: str) -> bool:
         """Whether a reference or postcode occurs in training.
@@ -100,8 +100,8 @@ class Training:
             return known
         if len(self._known_forms) > 100_000:
             self._known_forms.clear()
-        chunks = [found for chunk in text.split() if (found := words(chunk))]
-        pairs = [one + other for one, other in pairwise(chunks)] or chunks
+        chunks = [chunk_words for chunk in text.split() if (chunk_words := words(chunk))]
+        pairs = [first + other for first, other in pairwise(chunks)] or chunks
         known = any(all(self._has(gram) for gram in grams_of(pair)) for pair in pairs)
         self._known_forms[text] = known
         return known
@@ -114,12 +114,12 @@ class Training:
 
 def grams_of(found: list[str]) -> list[str]:
     """Return a single word, or each pair of adjacent words."""
-    return found if len(found) < 2 else [f"{one} {two}" for one, two in pairwise(found)]
+    return found if len(found) < 2 else [f"{first} {two}" for first, two in pairwise(found)]
 
 
 def telling_grams(found: list[str]) -> list[str]:
     """Return the pairs without those of generic words or numbers; all pairs if there are no others."""
-    pairs = [f"{one} {two}" for one, two in pairwise(found) if not (_is_generic(one) and _is_generic(two))]
+    pairs = [f"{first} {two}" for first, two in pairwise(found) if not (_is_generic(first) and _is_generic(two))]
     return pairs or grams_of(found)
 
 
@@ -131,9 +131,9 @@ def grams_in(texts: Iterable[str]) -> Hashes:
     """Return the sorted hashes of all words and pairs of adjacent words in texts."""
     grams: set[str] = set()
     for text in texts:
-        found = words(text)
-        grams.update(found)
-        grams.update(grams_of(found))
+        text_words = words(text)
+        grams.update(text_words)
+        grams.update(grams_of(text_words))
     return hashes_of(grams)
 
 

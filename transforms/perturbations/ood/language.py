@@ -116,8 +116,8 @@ class Vocabulary:
 
     def about(self, key: str) -> Domains:
         """Return the domains of which a content word of a key is typical; the utterance must not be inserted there."""
-        found = (self._typical.get(word, ()) for word in content_words(key, stopwords()))
-        return tuple(sorted({domain for domains in found for domain in domains}))
+        domains_here = (self._typical.get(word, ()) for word in content_words(key, stopwords()))
+        return tuple(sorted({domain for domains in domains_here for domain in domains}))
 
     def is_generic(self, key: str) -> bool:
         """Whether a key has fewer than three content words, all of which occur in in-domain turns."""
@@ -223,8 +223,8 @@ def _content_lemma(word: str) -> str:
     stops = _stop_lemmas()
     if word in stops or word[0].isdigit():
         return ""
-    found = lemma(word)
-    return "" if found in stops else found
+    lemmatised = lemma(word)
+    return "" if lemmatised in stops else lemmatised
 
 
 def content_of(found: Iterable[str]) -> frozenset[str]:
@@ -323,13 +323,13 @@ class Languages:
         understood = {
             domain for domain in others if turn.slots and self.schemas.slots.get(domain, frozenset()) >= {*turn.slots}
         }
-        found: frozenset[str] = frozenset()
+        foreign_here: frozenset[str] = frozenset()
         for word in turn.words:  # sorted, so ties go to the first word
             for domain in turn.domains:
                 foreign = (self._foreign(word, domain) & others) - understood
-                if len(foreign) > len(found):
-                    found = foreign
-        return found
+                if len(foreign) > len(foreign_here):
+                    foreign_here = foreign
+        return foreign_here
 
     def _foreign(self, word: str, domain: str) -> frozenset[str]:
         """Return the domains to which a domain's word is foreign; empty if many domains use it or may use it."""
@@ -353,8 +353,11 @@ class Languages:
             return False
         size = every / _PRIOR
         prior = size * self._all[word] / every
-        here, there = (self._counts[domain][word], self._turns[domain]), (self._counts[other][word], self._turns[other])
-        return round(_z(*here, *there, prior, size), 6) >= _LEAST_Z  # rounded to be the same on any CPU
+        here, elsewhere = (
+            (self._counts[domain][word], self._turns[domain]),
+            (self._counts[other][word], self._turns[other]),
+        )
+        return round(_z(*here, *elsewhere, prior, size), 6) >= _LEAST_Z  # rounded to be the same on any CPU
 
 
 def _z(first: float, first_all: float, second: float, second_all: float, prior: float, size: float) -> float:

@@ -159,7 +159,7 @@ class OutOfDomain(Perturbation):
     def fit(self, corpus: Corpus) -> None:
         """Learn what the domains of the corpus are about."""
         if self.own:
-            self.schemas = schemas_of(service for of in corpus.folders.values() for service in of.services)
+            self.schemas = schemas_of(service for schemas in corpus.folders.values() for service in schemas.services)
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """Plan the injections, which are the state of a dialogue."""
@@ -307,7 +307,7 @@ def _uses(_: int, batches: Iterable[Iterable[Used]]) -> Iterator[tuple[CountKey,
     for (name, split, key), n in times.items():
         counts.add("uses", set=name, split=split, value=str(n))
         splits.setdefault(key, set()).add(split)
-    counts.add("overlapping", sum(len(of) - 1 for of in splits.values()))
+    counts.add("overlapping", sum(len(utterances) - 1 for utterances in splits.values()))
     yield from counts.items()
 
 

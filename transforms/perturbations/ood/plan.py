@@ -294,13 +294,17 @@ def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], tur
     of_split: dict[str, list[Place]] = {split: [] for split in config.splits}
     for place in sorted(places):
         of_split[place.split].append(place)
-    for split, of in of_split.items():
-        check_places(config, split, len(of), turns.get(split, 0))
+    for split, places_here in of_split.items():
+        check_places(config, split, len(places_here), turns.get(split, 0))
     # All splits are served in parallel, so that none uses up what another one needs more.
-    ranked = sorted((rank / turns[split], place) for split, of in of_split.items() for rank, place in enumerate(of))
+    ranked = sorted(
+        (rank / turns[split], place)
+        for split, places_here in of_split.items()
+        for rank, place in enumerate(places_here)
+    )
     utterances = _copies(config, pool, turns)
     numbers = {split: [size_of(rate, turns.get(split, 0)) for rate in config.rates] for split in config.splits}
-    needed = {split: of[-1] for split, of in numbers.items()}
+    needed = {split: places_here[-1] for split, places_here in numbers.items()}
     served = _served([place for _, place in ranked], utterances, needed)
     served_of = Counter(place.split for place, _ in served)
     if missing := {split: n - served_of[split] for split, n in sorted(needed.items()) if served_of[split] < n}:
@@ -308,10 +312,10 @@ def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], tur
         raise _too_few(config, missing, sum(needed.values()), len({utterance.key for utterance in utterances}), highest)
     ranks: Counter[str] = Counter()
     planned = []
-    for place, one in served:
+    for place, utterance_here in served:
         sets = sum(ranks[place.split] < count for count in numbers[place.split])
         ranks[place.split] += 1
-        planned.append((place.file, Injection(place.draw, place.dialogue, place.turn, one, sets)))
+        planned.append((place.file, Injection(place.draw, place.dialogue, place.turn, utterance_here, sets)))
     return sorted(planned)
 
 
@@ -331,10 +335,14 @@ def _served(
             if left[place.split] and matching.serve(i):
                 left[place.split] -= 1
         chosen = [(place, i) for place, i in zip(places, matching.found, strict=True) if i is not None]
-        given = _apart([place for place, _ in chosen], [utterances[i] for _, i in chosen])
-        again = {place for (place, _), one in zip(chosen, given, strict=True) if one is None}
+        served = _apart([place for place, _ in chosen], [utterances[i] for _, i in chosen])
+        again = {place for (place, _), utterance in zip(chosen, served, strict=True) if utterance is None}
         if not again:
-            return [(place, one) for (place, _), one in zip(chosen, given, strict=True) if one is not None]
+            return [
+                (place, utterance)
+                for (place, _), utterance in zip(chosen, served, strict=True)
+                if utterance is not None
+            ]
         places = [place for place in places if place not in again]
 
 
@@ -355,26 +363,26 @@ def _apart(places: Sequence[Place], utterances: Sequence[Utterance]) -> list[Utt
 
     Returns None if that is impossible.
     """
-    given: list[Utterance | None] = list(utterances)
+    served: list[Utterance | None] = list(utterances)
     had: dict[tuple[str, int], Counter[str]] = {}
     by_kind: dict[Kind, list[int]] = {}
-    for i, (place, one) in enumerate(zip(places, utterances, strict=True)):
+    for i, (place, utterance) in enumerate(zip(places, utterances, strict=True)):
         by_kind.setdefault((place.split, place.domains), []).append(i)
-        had.setdefault((place.file, place.dialogue), Counter())[one.key] += 1
-    for i, (place, one) in enumerate(zip(places, utterances, strict=True)):
+        had.setdefault((place.file, place.dialogue), Counter())[utterance.key] += 1
+    for i, (place, utterance) in enumerate(zip(places, utterances, strict=True)):
         here = had[place.file, place.dialogue]
-        if given[i] != one or here[one.key] < 2:
+        if served[i] != utterance or here[utterance.key] < 2:
             continue
-        here[one.key] -= 1
-        given[i] = None
+        here[utterance.key] -= 1
+        served[i] = None
         for j in by_kind[place.split, place.domains]:
-            other, there = given[j], had[places[j].file, places[j].dialogue]
-            if other and there is not here and not here[other.key] and not there[one.key]:
-                there[other.key] -= 1
-                there[one.key] = here[other.key] = 1
-                given[i], given[j] = other, one
+            other, already = served[j], had[places[j].file, places[j].dialogue]
+            if other and already is not here and not here[other.key] and not already[utterance.key]:
+                already[other.key] -= 1
+                already[utterance.key] = here[other.key] = 1
+                served[i], served[j] = other, utterance
                 break
-    return given
+    return served
 
 
 def _fits(place: Kind, utterance: tuple[tuple[str, ...], tuple[str, ...]]) -> bool:
@@ -387,10 +395,10 @@ def check_places(config: Config, split: str, there: int, turns: int) -> None:
     """Raise InputError if a split has too few places for the highest rate."""
     needed = size_of(config.rates[-1], turns)
     if there < needed:
-        of = f" of {split}" if split else ""
+        of_split = f" of {split}" if split else ""
         other = PLACES[1 - PLACES.index(config.place)]
         raise InputError(
-            f"too few places: the dialogues{of} have {there:,} places to {config.place}, but {needed:,} are "
+            f"too few places: the dialogues{of_split} have {there:,} places to {config.place}, but {needed:,} are "
             f"needed; {_highest(there / turns)}, or use --place {other}",
             "--rates",
         )

@@ -153,10 +153,10 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | I
         if not data.isascii():
             data.decode()  # checks the encoding of parts that are not decoded below
         for raw in _split(data):
-            found = _typed(raw)
-            if _is_refused(bytes(raw), found) or repeated_id(found.dialogue_id, position, first):
+            dialogue_here = _typed(raw)
+            if _is_refused(bytes(raw), dialogue_here) or repeated_id(dialogue_here.dialogue_id, position, first):
                 break
-            yield position, None, found
+            yield position, None, dialogue_here
             position += 1
         else:
             return
@@ -385,15 +385,15 @@ def pool_of(texts: Iterable[Text], schemas: Schemas | None) -> tuple[list[Uttera
     judgements: list[Judgement] = []
     compared: list[Compared] = []
     for tokens, same in same_words.items():
-        asked: list[tuple[int, Domains]] = []
+        requests: list[tuple[int, Domains]] = []
         for utterance in (text.utterance for text in same if text.utterance is not None):
             judgement = judged(utterance, vocabulary, languages)
             if judgement.unless_near:
-                asked.append((len(judgements), utterance.domains if languages is not None else ()))
+                requests.append((len(judgements), utterance.domains if languages is not None else ()))
             judgements.append(judgement)
         dialogues = tuple(sorted({domains for text in same for domains in text.spoken_in}))
-        if asked or dialogues:
-            compared.append(Compared(tokens_of(tokens, vocabulary.ranks), dialogues, tuple(asked)))
+        if requests or dialogues:
+            compared.append(Compared(tokens_of(tokens, vocabulary.ranks), dialogues, tuple(requests)))
     resembling = set(near_duplicates(compared))
     kept, counts = [], Counts()
     for number, judgement in enumerate(judgements):

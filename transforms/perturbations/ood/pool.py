@@ -226,11 +226,13 @@ def signatures(tokens: Tokens) -> Iterator[int]:
 def near_duplicates(texts: Sequence[Compared]) -> Iterator[int]:
     """Yield the ids of utterances that resemble an in-domain turn; each set of words must occur once."""
     signed = [list(signatures(text.tokens)) for text in texts]
-    asked = {signature for text, ones in zip(texts, signed, strict=True) if text.utterances for signature in ones}
+    signatures_here = {
+        signature for text, ones in zip(texts, signed, strict=True) if text.utterances for signature in ones
+    }
     turns = _Turns(texts)
     for i, (text, ones) in enumerate(zip(texts, signed, strict=True)):
         if text.spoken_in:
-            turns.add(i, asked.intersection(ones))
+            turns.add(i, signatures_here.intersection(ones))
     for text, ones in zip(texts, signed, strict=True):
         yield from (identity for identity, domains in text.utterances if turns.resemble(text.tokens, ones, domains))
 

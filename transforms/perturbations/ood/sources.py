@@ -76,8 +76,8 @@ def list_sources(given: str) -> list[SourceFile]:
             "contains no utterances: expected text (.txt), JSON lines (.jsonl), DSTC2 calls (log.json), a key-value "
         )
         raise InputError(reason + "corpus (.json), or an SGD corpus with its schema.json", given, "--source")
-    found = [SourceFile(kinds[path], path.relative_to(place).as_posix(), str(path)) for path in files]
-    return sorted(found, key=lambda file: file.name)
+    sources = [SourceFile(kinds[path], path.relative_to(place).as_posix(), str(path)) for path in files]
+    return sorted(sources, key=lambda file: file.name)
 
 
 def is_chat(given: str) -> bool:
@@ -163,15 +163,15 @@ def _read(reader: Callable[[SourceFile, bytes], Rows], file: SourceFile) -> Iter
         if error.strerror is None:  # a network error, which the runner retries
             raise
         raise InputError(f"cannot be read: {error.strerror}", file.name) from None
-    for where, found in reader(file, data):
-        if isinstance(found, InputError):
-            yield InputError(found.reason, file.name, where)
-        elif not is_unicode(found):
+    for where, utterance in reader(file, data):
+        if isinstance(utterance, InputError):
+            yield InputError(utterance.reason, file.name, where)
+        elif not is_unicode(utterance):
             yield InputError(
                 "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.name, where
             )
         else:
-            yield utterance_of(found, f"{file.name}:{where.removeprefix('line ')}")
+            yield utterance_of(utterance, f"{file.name}:{where.removeprefix('line ')}")
 
 
 def _lines(file: SourceFile, data: bytes) -> Rows:
@@ -195,10 +195,10 @@ def _of_line(line: bytes) -> str | InputError:
         item = parse_json_line(line)
     except ValueError as error:
         return InputError(f"not_json: {error}")
-    found = [item[field] for field in _FIELDS if field in item] if isinstance(item, dict) else []
-    if not found:
+    texts = [item[field] for field in _FIELDS if field in item] if isinstance(item, dict) else []
+    if not texts:
         return InputError('no_utterance: has neither "text" nor "utterance"')
-    return found[0] if isinstance(found[0], str) else InputError("no_utterance: the utterance is not a text")
+    return texts[0] if isinstance(texts[0], str) else InputError("no_utterance: the utterance is not a text")
 
 
 def _key_value(file: SourceFile, data: bytes) -> Rows:
@@ -213,8 +213,11 @@ def _key_value(file: SourceFile, data: bytes) -> Rows:
             if not isinstance(turn, dict) or not isinstance(turn.get("data"), dict):
                 yield where, InputError("no_utterance: a turn must have 'turn' and 'data'")
             elif turn.get("turn") == "driver":
-                said = turn["data"].get("utterance")
-                yield where, said if isinstance(said, str) else InputError("no_utterance: 'data' has no utterance")
+                utterance = turn["data"].get("utterance")
+                yield (
+                    where,
+                    utterance if isinstance(utterance, str) else InputError("no_utterance: 'data' has no utterance"),
+                )
 
 
 def _dstc2(file: SourceFile, data: bytes) -> Rows:
@@ -227,11 +230,11 @@ def _dstc2(file: SourceFile, data: bytes) -> Rows:
         labels = _turns(parse_json(data, label), file.name.replace("log.json", "label.json"))
     for t, turn in enumerate(log):
         where = f"turns[{t}]"
-        said = labels[t].get("transcription") if t < len(labels) and isinstance(labels[t], dict) else None
-        said = _first_hypothesis(turn) if said is None else said
-        if not isinstance(said, str):
+        utterance = labels[t].get("transcription") if t < len(labels) and isinstance(labels[t], dict) else None
+        utterance = _first_hypothesis(turn) if utterance is None else utterance
+        if not isinstance(utterance, str):
             yield where, InputError("no_utterance: neither a transcription in label.json nor asr-hyps in log.json")
-        elif text := " ".join(word for word in said.split() if word.lower() not in _SILENCE):
+        elif text := " ".join(word for word in utterance.split() if word.lower() not in _SILENCE):
             yield where, text
 
 

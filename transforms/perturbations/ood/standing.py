@@ -81,7 +81,7 @@ def stands_alone(text: str) -> bool:
         return False
     if people and not _SOME_PEOPLE.search(text, 0, people.start()):
         return False
-    return all(_is_known(text, found.start()) for found in re.finditer(r"\bthe\b", text, re.IGNORECASE))
+    return all(_is_known(text, match.start()) for match in re.finditer(r"\bthe\b", text, re.IGNORECASE))
 
 
 def _is_known(text: str, at: int) -> bool:

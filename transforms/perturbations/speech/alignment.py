@@ -57,13 +57,15 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> Aligned:
       hypothesis: the words of the transcript, likewise.
     """
     jiwer, apart = _jiwer()
-    found = jiwer.process_words(" ".join(reference), " ".join(hypothesis), apart, apart)
+    alignment = jiwer.process_words(" ".join(reference), " ".join(hypothesis), apart, apart)
     return Aligned(
-        tuple((c.type, c.ref_start_idx, c.ref_end_idx, c.hyp_start_idx, c.hyp_end_idx) for c in found.alignments[0]),
-        found.substitutions,
-        found.deletions,
-        found.insertions,
-        found.hits,
+        tuple(
+            (c.type, c.ref_start_idx, c.ref_end_idx, c.hyp_start_idx, c.hyp_end_idx) for c in alignment.alignments[0]
+        ),
+        alignment.substitutions,
+        alignment.deletions,
+        alignment.insertions,
+        alignment.hits,
     )
 
 
@@ -98,7 +100,7 @@ def _pairs(reference: Sequence[str], hypothesis: Sequence[str], aligned: Aligned
         if kind == "equal":
             yield from spoken
         elif kind == "substitute":
-            yield from (f"{one}>{other}" for one, other in zip(spoken, recognised, strict=True))
+            yield from (f"{spoken_word}>{other}" for spoken_word, other in zip(spoken, recognised, strict=True))
         elif kind == "delete":
             yield from (f"{word}>" for word in spoken)
         else:
@@ -412,15 +414,19 @@ def read_calibration(
     data = read_whole(as_path(path), where="--calibration")
     try:
         decoded = parse_json(data, path)
-        found = msgspec.convert(decoded, Calibration)
+        calibration = msgspec.convert(decoded, Calibration)
         before = dict(decoded["made_with"])
     except InputError as error:
         raise InputError(f"is not a calibration.json of speech_errors: {error.reason}", path, "--calibration") from None
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"is not a calibration.json of speech_errors: {error}", path, "--calibration") from None
-    if not found.ratios or found.start not in found.ratios or not all(map(is_ratio, found.ratios)):  # NaN is read too
+    if (
+        not calibration.ratios
+        or calibration.start not in calibration.ratios
+        or not all(map(is_ratio, calibration.ratios))
+    ):  # NaN is read too
         raise InputError("is not a calibration.json of speech_errors: its ratios cannot be used", path, "--calibration")
-    by_name = {setting.name: setting for setting in found.settings}
+    by_name = {setting.name: setting for setting in calibration.settings}
     chosen = []
     for target in targets:
         setting = by_name.get(set_name(target))
@@ -433,8 +439,8 @@ def read_calibration(
         for name, value in made_with.items()
         if before.get(name) != value
     ]
-    ratios = tuple(sorted(found.ratios, reverse=True))
-    return Calibration(ratios, found.start, tuple(chosen)), changed
+    ratios = tuple(sorted(calibration.ratios, reverse=True))
+    return Calibration(ratios, calibration.start, tuple(chosen)), changed
 
 
 def is_ratio(snr: float) -> bool:

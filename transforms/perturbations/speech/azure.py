@@ -211,8 +211,8 @@ class _Azure:
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
         """Create an object from the flags ``azure_region``, ``azure_endpoint`` and ``parallel_calls``."""
-        given = {name: options[f"azure_{name}"] for name in ("region", "endpoint") if f"azure_{name}" in options}
-        return cls(**given, parallel=plugins.parallel_calls(options))
+        settings = {name: options[f"azure_{name}"] for name in ("region", "endpoint") if f"azure_{name}" in options}
+        return cls(**settings, parallel=plugins.parallel_calls(options))
 
     def open(self) -> None:
         """Load the SDK, without any requests yet.

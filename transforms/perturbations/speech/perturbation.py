@@ -236,12 +236,12 @@ class SpeechErrors(Perturbation):
         """
         flags, engine_options = dict(flags), dict[str, str | int]()
         for name, names in FLAGS_OF.items():
-            given = {flag: value for flag in names if (value := flags.pop(flag)) is not None}
-            if given and name not in (flags["speaker"] or flags["engine"], flags["listener"] or flags["engine"]):
+            settings = {flag: value for flag in names if (value := flags.pop(flag)) is not None}
+            if settings and name not in (flags["speaker"] or flags["engine"], flags["listener"] or flags["engine"]):
                 raise InputError(
-                    f"is for --engine {name}, but this is --engine {flags['engine']}", f"--{next(iter(given))}"
+                    f"is for --engine {name}, but this is --engine {flags['engine']}", f"--{next(iter(settings))}"
                 )
-            engine_options |= given
+            engine_options |= settings
         flags["cache"] = (flags["cache"] or f"{flags['output']}/{CACHE}").rstrip("/")
         perturbation = super().from_flags({**flags, "engine_options": engine_options})
         assert isinstance(perturbation, SpeechErrors)

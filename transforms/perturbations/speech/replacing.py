@@ -164,7 +164,7 @@ def _row(turn: SpokenTurn, status: str, reason: str, utterance: str, spans: Span
 def _slot_rows(turn: Turn, spans: Spans) -> list[dict[str, Any]]:
     rows = []
     for (f, i), (start, end) in _original_spans(turn).items():
-        found, frame = spans[f, i], turn.frames[f]
+        span, frame = spans[f, i], turn.frames[f]
         rows.append(
             {
                 "service": frame.service,
@@ -172,9 +172,9 @@ def _slot_rows(turn: Turn, spans: Spans) -> list[dict[str, Any]]:
                 "value": turn.utterance[start:end],
                 "start": start,
                 "exclusive_end": end,
-                "status": "lost" if found is None else "kept",
-                "heard_start": None if found is None else found.start,
-                "heard_exclusive_end": None if found is None else found.end,
+                "status": "lost" if span is None else "kept",
+                "heard_start": None if span is None else span.start,
+                "heard_exclusive_end": None if span is None else span.end,
             }
         )
     return rows
@@ -190,8 +190,8 @@ def write_into(raw: dict[str, Any], replaced: Replaced) -> None:
         for i, span in enumerate(frame["slots"]):
             if (f, i) not in replaced.spans:
                 kept.append(span)
-            elif (found := replaced.spans[f, i]) is not None:
-                kept.append({**span, "start": found.start, "exclusive_end": found.end})
+            elif (span_here := replaced.spans[f, i]) is not None:
+                kept.append({**span, "start": span_here.start, "exclusive_end": span_here.end})
         frame["slots"] = kept
 
 
@@ -291,12 +291,12 @@ def _of_set(setting: Setting, counts: Counts) -> dict[str, Any]:
 
 def numbers(sums: Sequence[int]) -> dict[str, Any]:
     """Return the sums by name, the word error rate and the share of slot values kept; None if undefined."""
-    of = dict(zip(SUMS, sums, strict=True))
-    errors = of["substitutions"] + of["deletions"] + of["insertions"]
+    sums_by_name = dict(zip(SUMS, sums, strict=True))
+    errors = sums_by_name["substitutions"] + sums_by_name["deletions"] + sums_by_name["insertions"]
     return {
-        **of,
-        "wer": errors / of["words"] if of["words"] else None,
-        "slot_survival": of["slots_kept"] / of["slots"] if of["slots"] else None,
+        **sums_by_name,
+        "wer": errors / sums_by_name["words"] if sums_by_name["words"] else None,
+        "slot_survival": sums_by_name["slots_kept"] / sums_by_name["slots"] if sums_by_name["slots"] else None,
     }
 
 

@@ -131,9 +131,12 @@ def _problems(rules: Normalisation) -> Iterator[tuple[str, str]]:
     for key in rules.fractions:
         if not re.fullmatch(r"[0-9]{1,2}/[0-9]{1,2}", key):
             yield f"fractions.{key}", f"{key!r} must be of the form 1/2"
-    for where, said in _said(msgspec.to_builtins(rules), ""):
-        if not said or not all(WORD.fullmatch(word) for word in said.split(" ")):
-            yield where, f"{said!r} cannot be spoken: must be words in lower-case letters, separated by single spaces"
+    for where, spoken_form in _said(msgspec.to_builtins(rules), ""):
+        if not spoken_form or not all(WORD.fullmatch(word) for word in spoken_form.split(" ")):
+            yield (
+                where,
+                f"{spoken_form!r} cannot be spoken: must be words in lower-case letters, separated by single spaces",
+            )
 
 
 def _said(value: object, where: str) -> Iterator[tuple[str, str]]:
@@ -205,19 +208,19 @@ def spoken_words(utterance: str, rules: Normalisation) -> list[Word]:
     """
     text, starts, ends = _fold(utterance, rules.kept)
     reading = Reading(text, utterance, starts, rules)
-    special, found = rules.special, list[Word]()
+    special, words = rules.special, list[Word]()
     for match in rules.tokens.finditer(text):
-        said = match.group()
-        if match.lastgroup == "word" and said not in special:
-            pieces = [(said, match.start(), match.end())]
+        text_here = match.group()
+        if match.lastgroup == "word" and text_here not in special:
+            pieces = [(text_here, match.start(), match.end())]
         else:
             pieces = reading.read(match)
         reading.last = match
-        for said, start, end in pieces:
+        for text_here, start, end in pieces:
             if starts:
                 start, end = starts[start], ends[end - 1]
-            found.extend([Word(word, start, end) for word in said.split(" ")])
-    return found
+            words.extend([Word(word, start, end) for word in text_here.split(" ")])
+    return words
 
 
 def unspeakable(utterance: str, rules: Normalisation, longest: int) -> str | None:
@@ -313,8 +316,8 @@ class Reading:
         kind, self._here = str(match.lastgroup), match.start()
         if kind == "span":
             return self._span(match)
-        said = getattr(self, f"_{kind}")(match)
-        return [(said, match.start(), match.end())] if said else []
+        spoken_form = getattr(self, f"_{kind}")(match)
+        return [(spoken_form, match.start(), match.end())] if spoken_form else []
 
     def _meridiem(self, match: re.Match[str]) -> str:
         return f"{match.group()[0]} m"
@@ -336,8 +339,12 @@ class Reading:
         return rules.abbreviations.get(word, word)
 
     def _phone(self, match: re.Match[str]) -> str:
-        said = _digit_by_digit(re.sub(r"\D", "", match.group()), self._rules)
-        return f"{self._rules.symbols['+']} {said}" if match.group()[0] == "+" and "+" in self._rules.symbols else said
+        spoken_form = _digit_by_digit(re.sub(r"\D", "", match.group()), self._rules)
+        return (
+            f"{self._rules.symbols['+']} {spoken_form}"
+            if match.group()[0] == "+" and "+" in self._rules.symbols
+            else spoken_form
+        )
 
     def _iso(self, match: re.Match[str]) -> str:
         year, month, day = match.group().split("-")
@@ -348,15 +355,15 @@ class Reading:
         if text in self._rules.fractions:
             return self._fraction(self._rules.fractions[text])
         month, day, *year = re.split("[/-]", text)
-        said = self._date_said(int(month), int(day), *year)
+        spoken_form = self._date_said(int(month), int(day), *year)
         # The day comes first, as in most of the world, only if a year makes it certainly a date: not in "24/7".
-        return said or (year and self._date_said(int(day), int(month), *year)) or self._parts(match)
+        return spoken_form or (year and self._date_said(int(day), int(month), *year)) or self._parts(match)
 
     def _date_said(self, month: int, day: int, year: str = "") -> str:
         if not (1 <= month <= 12 and 1 <= day <= 31):
             return ""
-        said = f"{self._rules.months.names[month - 1]} {_spelled(day, 'ordinal')}"
-        return f"{said} {self._plain(year)}" if year else said
+        spoken_form = f"{self._rules.months.names[month - 1]} {_spelled(day, 'ordinal')}"
+        return f"{spoken_form} {self._plain(year)}" if year else spoken_form
 
     def _parts(self, match: re.Match[str]) -> str:
         return " ".join(self._plain(part) for part in re.findall(r"\d+", match.group()))
@@ -382,19 +389,19 @@ class Reading:
         if len(decimals) != 2 or len(names) < 4:
             return f"{self._amount(amount)} {names[amount != '1']}"
         units, hundredths = whole.lstrip("0"), int(decimals)
-        said = []
+        parts = []
         if units or not hundredths:
-            said.append(f"{self._amount(whole)} {names[units != '1']}")
+            parts.append(f"{self._amount(whole)} {names[units != '1']}")
         if hundredths:
-            said.append(f"{_spelled(hundredths)} {names[2 + (hundredths != 1)]}")
-        return f" {self._rules.sayings.and_} ".join(said)
+            parts.append(f"{_spelled(hundredths)} {names[2 + (hundredths != 1)]}")
+        return f" {self._rules.sayings.and_} ".join(parts)
 
     def _ordinal(self, match: re.Match[str]) -> str:
         return _spelled(int(match.group()[:-2].replace(",", "")), "ordinal")
 
     def _decade(self, match: re.Match[str]) -> str:
-        said = _spelled(int(match.group().rstrip("'s")), "year")
-        return f"{said[:-1]}ies" if said.endswith("y") else f"{said}s"
+        spoken_form = _spelled(int(match.group().rstrip("'s")), "year")
+        return f"{spoken_form[:-1]}ies" if spoken_form.endswith("y") else f"{spoken_form}s"
 
     def _span(self, match: re.Match[str]) -> list[tuple[str, int, int]]:
         """Read two numbers separately; the word "to" comes from the hyphen."""
@@ -403,8 +410,8 @@ class Reading:
         rising = int(first) < int(second) and not (first.startswith("0") or second.startswith("0"))
         to = [(self._rules.sayings.to, hyphen, hyphen + 1)] if rising else []
         days = rising and self._after_month()
-        said = [self._day(number) if days else self._plain(number) for number in (first, second)]
-        return [(said[0], match.start(), hyphen), *to, (said[1], hyphen + 1, match.end())]
+        days_spoken = [self._day(number) if days else self._plain(number) for number in (first, second)]
+        return [(days_spoken[0], match.start(), hyphen), *to, (days_spoken[1], hyphen + 1, match.end())]
 
     def _dotted(self, match: re.Match[str]) -> str:
         return f" {self._rules.sayings.point} ".join(self._plain(part) for part in match.group().split("."))
@@ -430,8 +437,8 @@ class Reading:
     def _symbol(self, match: re.Match[str]) -> str:
         if match.group() == "#" and not self._text[match.end() : match.end() + 1].isdigit():
             return ""
-        said = self._rules.symbols[match.group()]
-        return self._fraction(said) if match.group().isnumeric() else said
+        spoken_form = self._rules.symbols[match.group()]
+        return self._fraction(spoken_form) if match.group().isnumeric() else spoken_form
 
     def _fraction(self, said: str) -> str:
         return f"{self._rules.sayings.and_} {said}" if self._after("number") else said
@@ -449,13 +456,13 @@ class Reading:
     def _amount(self, text: str) -> str:
         """Read a number as a cardinal, with its decimals digit by digit."""
         whole, _, decimals = text.replace(",", "").partition(".")
-        said = []
+        parts = []
         if whole:
             long = len(whole) > _LONGEST_NUMBER
-            said.append(_digit_by_digit(whole, self._rules) if long else _spelled(int(whole)))
+            parts.append(_digit_by_digit(whole, self._rules) if long else _spelled(int(whole)))
         if decimals:
-            said += [self._rules.sayings.point, _digit_by_digit(decimals, self._rules)]
-        return " ".join(said)
+            parts += [self._rules.sayings.point, _digit_by_digit(decimals, self._rules)]
+        return " ".join(parts)
 
     def _after(self, *kinds: str, gap: str = " ") -> bool:
         """Whether the previous token is of one of these kinds, with only ``gap`` in between."""
@@ -490,8 +497,8 @@ def _spelled(number: int, kind: str = "cardinal") -> str:
     """Spell out a number in American English: without "and"."""
     from num2words import num2words  # part of the extra "speech"
 
-    said = num2words(number, to=kind).replace("-", " ").replace(",", "")
-    return " ".join(word for word in said.split() if word != "and")
+    spelled = num2words(number, to=kind).replace("-", " ").replace(",", "")
+    return " ".join(word for word in spelled.split() if word != "and")
 
 
 DRAWS = 10_000  # number of possible draws of a turn
@@ -604,7 +611,7 @@ def occurrences_of(
         name = dialogue.dialogue_id
         try:
             voice = voice_of(name, speakers)
-            found = [
+            places = [
                 (
                     Utterance(voice, joined(turn.words)),
                     Occurrence(
@@ -619,7 +626,7 @@ def occurrences_of(
             if refused is not None:
                 refused[file.relative, position] = bad
             continue
-        yield from found
+        yield from places
 
 
 def joined(words: Sequence[Word]) -> str:

@@ -109,8 +109,8 @@ class Channel(msgspec.Struct, frozen=True):
         """Return a hash of everything that determines a transcript."""
         engines = [self.synthesiser.name, self.recogniser.name]
         rules = [sound.VERSION, self.rules.id]
-        what = [*rules, *engines, self.noise.name, stable_hash(self.seed), utterance.voice, utterance.text, snr]
-        return hashlib.sha256(msgspec.json.encode(what)).hexdigest()
+        facts = [*rules, *engines, self.noise.name, stable_hash(self.seed), utterance.voice, utterance.text, snr]
+        return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
 
 
 def _file_of(shard: str) -> str:

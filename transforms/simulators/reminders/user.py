@@ -205,10 +205,10 @@ def templates() -> Templates:
     """Read ``templates.toml``."""
     content = read_table(__package__, "templates.toml")
     names = [
-        f"{verb} {what}"
+        f"{verb} {alternative}"
         for verbs, every in content["names"].items()
         for verb in verbs.split("|")
-        for what in every.split("|")
+        for alternative in every.split("|")
     ]
     return Templates(
         {
@@ -589,8 +589,8 @@ class User:
         self.agenda = [Act("GOODBYE"), Act("THANK_YOU")]
         for task in reversed(goal.tasks):
             self.agenda += [Act("REQUEST", slot) for slot in reversed(task.requests)]
-            given = self._given_in(task)
-            self.agenda += [Act("INFORM", slot, given[slot]) for slot in reversed(SLOTS) if slot in given]
+            values = self._given_in(task)
+            self.agenda += [Act("INFORM", slot, values[slot]) for slot in reversed(SLOTS) if slot in values]
             if task.looked_up:
                 self.agenda.append(Act("SELECT"))
             self.agenda.append(Act("INFORM_INTENT", "intent", Value(task.intent, task.intent)))
@@ -601,8 +601,8 @@ class User:
         self._seen = 0  # the number of results offered
 
     def _given_in(self, task: Task) -> dict[str, Value]:
-        given = {**task.values, **task.initial}
-        return {slot: value for slot, value in given.items() if not (task.looked_up and slot == NAME)}
+        values = {**task.values, **task.initial}
+        return {slot: value for slot, value in values.items() if not (task.looked_up and slot == NAME)}
 
     def speak(self, heard: Sequence[Act]) -> list[Act]:
         """Return the next turn of the user after the acts of the system."""

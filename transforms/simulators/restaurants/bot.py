@@ -176,12 +176,12 @@ class Rules:
         return reading
 
     def _understand(self, text: str, last: str) -> Reading:
-        kind, _, asked = last.partition(".")
+        kind, _, field = last.partition(".")
         expected = _EXPECTED.get(kind, ())
         if kind == "ask":
-            found = [{asked: match[1]} for answer in self._answers[asked] if (match := answer.fullmatch(text))]
-            if found:
-                return self._likely("answer", found, text)
+            readings = [{field: match[1]} for answer in self._answers[field] if (match := answer.fullmatch(text))]
+            if readings:
+                return self._likely("answer", readings, text)
         plain = self._plain.get(text, [])
         if plain:
             plain_kinds = {act.partition(".")[0]: act for act in plain}
@@ -195,7 +195,7 @@ class Rules:
                     return self._likely(act, parses, text)
         if plain:
             return Reading(plain[0], {})
-        return self._guess(text, kind, asked)
+        return self._guess(text, kind, field)
 
     def _parses(self, text: str, at: int) -> list[dict[str, str]]:
         """Return the values of consecutive phrases up to the end.
@@ -221,26 +221,26 @@ class Rules:
         for values in parses:
             if all(self.values.has(name, value) for name, value in values.items()):
                 return Reading(act, values)
-        found = self.values.find(text).values
+        values_here = self.values.find(text).values
         for values in parses:  # other values are not in the knowledge base
-            if all(values.get(name) == value for name, value in found.items()):
+            if all(values.get(name) == value for name, value in values_here.items()):
                 return Reading(act, values)
-        return Reading(act, found, understood=False)
+        return Reading(act, values_here, understood=False)
 
     def _guess(self, text: str, last: str, asked: str) -> Reading:
         """Guess the most probable act after the bot's last one, with the values of the knowledge base in the text."""
-        found = dict(self.values.find(text).values) if self.values else {}
+        values = dict(self.values.find(text).values) if self.values else {}
         acts = _EXPECTED.get(last, ())
         if last == "ask":
             act = "answer"
-            found = {asked: found[asked]} if asked in found else found
-        elif found and "update" in acts:
+            values = {asked: values[asked]} if asked in values else values
+        elif values and "update" in acts:
             act = "update"
         elif last in ("", "greet"):
-            act = "request" if found or last else "greet"
+            act = "request" if values or last else "greet"
         else:
             act = self._nearest(text, [kind for kind in acts if kind != "update"])
-        return Reading(act, found, understood=False)
+        return Reading(act, values, understood=False)
 
     def _nearest(self, text: str, kinds: Sequence[str]) -> str:
         """Return the act of these kinds with the pattern most similar by words; the first kind if none is similar."""

@@ -88,10 +88,10 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
     finders = ValueFinder(values), ValueFinder(_values([*knowledge, *facts], ("name", *relations.extras)))
     labelled = [_Reader(dialogue, *finders, relations.fields).read() for dialogue in dialogues]
     patterns, dropped = _patterns(labelled, relations)
-    said = {value for dialogue in labelled for exchange in dialogue for value in exchange.user.values.values()}
-    said |= {value for call in calls for value in call} | {fact.value for fact in facts}
+    user_values = {value for dialogue in labelled for exchange in dialogue for value in exchange.user.values.values()}
+    user_values |= {value for call in calls for value in call} | {fact.value for fact in facts}
     ontology = {
-        **_domain(relations, knowledge, values, said),
+        **_domain(relations, knowledge, values, user_values),
         "default_patterns": False,
         "patterns": patterns,
         "structure": _structure(labelled, relations),
@@ -130,9 +130,9 @@ def _patterns(
     dropped: list[tuple[str, str]] = []
     table: dict[str, Any] = {"user": {}, "bot": {}}
     for side, of_side in (("user", ways), ("bot", texts)):
-        for act, found in of_side.items():
-            usable = [text for text in found if _usable(act, text)]
-            dropped += [(act, text) for text in found if text not in usable]
+        for act, patterns in of_side.items():
+            usable = [text for text in patterns if _usable(act, text)]
+            dropped += [(act, text) for text in patterns if text not in usable]
             kind, _, name = act.partition(".")
             place = table[side].setdefault(kind, {}) if name else table[side]
             place[name or kind] = usable if side == "user" else "".join(usable)
@@ -184,31 +184,31 @@ def _domain(
 
 def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> dict[str, Any]:
     """Return the table ``structure`` with the ranges and shares in the dialogues."""
-    given: dict[int, set[int]] = {}
+    given_fields: dict[int, set[int]] = {}
     updates: dict[int, set[int]] = {}
     options: Counter[int] = Counter()
-    chances = accepted = asked = asked_all = 0
+    chances = accepted = questions_here = asked_all = 0
     for dialogue in labelled:
         task = _task_of(dialogue)
         users = Counter(pair.user.name.partition(".")[0] for pair in dialogue)
         if task != 4:
-            given.setdefault(task, set()).update(
+            given_fields.setdefault(task, set()).update(
                 len(pair.user.values) for pair in dialogue if pair.user.name == "request"
             )
         if users["update"] and task in (2, 5):
             # one field may change twice
             updates.setdefault(task, set()).add(min(users["update"], len(relations.fields)))
         if task in (3, 5):
-            found = len({fact.entity for pair in dialogue for fact in pair.facts})
+            entities = len({fact.entity for pair in dialogue for fact in pair.facts})
             proposals = sum(pair.bot.name == "option" for pair in dialogue)
-            options[found] += task == 3
-            chances += min(proposals, found - 1)
-            accepted += proposals < found
+            options[entities] += task == 3
+            chances += min(proposals, entities - 1)
+            accepted += proposals < entities
         questions = {pair.user.name for pair in dialogue if pair.user.name.startswith("question.")}
-        asked += bool(questions)
+        questions_here += bool(questions)
         asked_all += len(questions) == len(relations.extras) > 0
     table: dict[str, Any] = {}
-    for key, found_ in (("given", given), ("updates", updates)):
+    for key, found_ in (("given", given_fields), ("updates", updates)):
         if found_:
             table[key] = {
                 f"task{task}": [min(numbers), max(numbers)] for task, numbers in sorted(found_.items()) if numbers
@@ -217,8 +217,8 @@ def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> 
         table["options"] = {str(n): round(count / numbers.total(), 3) for n, count in sorted(numbers.items()) if n}
     if chances > 0:
         table["accepted"] = round(accepted / chances, 3)
-    if asked and len(relations.extras) > 1:
-        table["all_extras"] = round(asked_all / asked, 3)
+    if questions_here and len(relations.extras) > 1:
+        table["all_extras"] = round(asked_all / questions_here, 3)
     return table
 
 
@@ -236,8 +236,10 @@ def _asks(labelled: Iterable[Sequence[Labelled]], fields: Sequence[str]) -> tupl
     """Return the fields in the order in which the bot asks for them; undetermined ones in the order of the calls."""
     before: Counter[tuple[str, str]] = Counter()
     for dialogue in labelled:
-        asked = [exchange.bot.name.partition(".")[2] for exchange in dialogue if exchange.bot.name.startswith("ask.")]
-        before.update(itertools.combinations(asked, 2))
+        fields_here = [
+            exchange.bot.name.partition(".")[2] for exchange in dialogue if exchange.bot.name.startswith("ask.")
+        ]
+        before.update(itertools.combinations(fields_here, 2))
     later = {name: sum(before[other, name] > before[name, other] for other in fields) for name in fields}
     return tuple(sorted(fields, key=lambda name: later[name]))
 
@@ -273,7 +275,7 @@ def _replies(
     dialogues: Iterable[BabiDialogue], of_user: ValueFinder, of_bot: ValueFinder, rules: Rules
 ) -> dict[str, str]:
     """Return texts without values that the rules do not find although they always follow the same context."""
-    given: dict[str, set[str]] = {}
+    replies: dict[str, set[str]] = {}
     wrong: set[str] = set()
     for dialogue in dialogues:
         bot = Bot(rules)
@@ -284,11 +286,11 @@ def _replies(
                 continue
             key = reply_key(bot.state.last, line.user)
             plain = not of_user.find(line.user).values and not of_bot.find(line.bot).values
-            given.setdefault(key, set()).add(line.bot)
+            replies.setdefault(key, set()).add(line.bot)
             if bot.answer(line.user) != line.bot and plain and not line.bot.startswith(CALL):
                 wrong.add(key)
             bot.hear(line.bot)
-    return {key: min(given[key]) for key in sorted(wrong) if len(given[key]) == 1}
+    return {key: min(replies[key]) for key in sorted(wrong) if len(replies[key]) == 1}
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -367,12 +369,12 @@ class _Reader:
         pattern, values = self.of_user.find(text, self._likely(i))
         if i == 0 and not (values and self._plain_next(i)):
             return Act("greet", text)
-        kind, _, asked = last.partition(".")
-        if kind == "ask" and asked not in values:
+        kind, _, field = last.partition(".")
+        if kind == "ask" and field not in values:
             pattern, values = self.of_user.find(text)
-        if kind == "ask" and asked in values:
-            others = {name: value for name, value in values.items() if name != asked}
-            return Act(f"answer.{asked}", _without_gaps(pattern, others), {asked: values[asked]})
+        if kind == "ask" and field in values:
+            others = {name: value for name, value in values.items() if name != field}
+            return Act(f"answer.{field}", _without_gaps(pattern, others), {field: values[field]})
         if self.phase == "start":
             return Act("request", pattern, values)
         if self.bots[i].name.startswith("give."):
@@ -390,18 +392,18 @@ class _Reader:
         return Act("request", pattern, values)
 
     def _bot(self, i: int, user: Act) -> Act:
-        found = self.bots[i]
-        if found.name:
-            return found
+        act = self.bots[i]
+        if act.name:
+            return act
         if user.name == "request" and "name" in user.values:
-            return Act("reserve_by_name", found.pattern)
+            return Act("reserve_by_name", act.pattern)
         if user.name in ("", "request", "answer") or user.name.startswith("answer."):
-            asked = self._asked(i) if self.phase in ("start", "asking") else ""
-            name = f"ask.{asked}" if asked else "acknowledge" if user.name == "request" else "search"
-            return Act(name, found.pattern)
+            fields = self._asked(i) if self.phase in ("start", "asking") else ""
+            name = f"ask.{fields}" if fields else "acknowledge" if user.name == "request" else "search"
+            return Act(name, act.pattern)
         if user.name == "thank":
-            return Act("anything_else" if self.phase == "reserved" else "welcome", found.pattern)
-        return Act(ANSWERS[user.name], found.pattern)
+            return Act("anything_else" if self.phase == "reserved" else "welcome", act.pattern)
+        return Act(ANSWERS[user.name], act.pattern)
 
     def _likely(self, i: int) -> Mapping[str, str] | None:
         """Return the values of the next call; without calls, the values common to all results; None if unknown."""
@@ -544,12 +546,12 @@ def split_turns(turns: Iterable[tuple[str, str]]) -> tuple[dict[str, list[str]],
         for lattice in usable[:: -(-len(usable) // MOST) or 1]:
             lattice.expect(chances, counts)
         chances = _Chances(counts)
-    found: Counter[_Part] = Counter()
+    parts: Counter[_Part] = Counter()
     for lattice in usable:
-        found.update(lattice.best(chances))
+        parts.update(lattice.best(chances))
     heads: dict[str, list[str]] = {}
     phrases: dict[str, list[str]] = {}
-    for (name, before, after), _ in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+    for (name, before, after), _ in sorted(parts.items(), key=lambda item: (-item[1], item[0])):
         if slots := slots_of(name):
             phrases.setdefault(slots[0], []).append(" ".join((*before, name, *after)))
         else:

@@ -423,7 +423,7 @@ def _pattern_problems(patterns: Patterns, complete: bool, simulated: bool) -> It
         for act in patterns.without_text():
             yield act, "must have at least one entry"
     first: dict[tuple[int, str], tuple[str, str]] = {}
-    for place, what, text, gaps in _texts(patterns):
+    for place, field, text, gaps in _texts(patterns):
         if simulated and (not text.strip() or text != " ".join(text.split()) or not text.isprintable()):
             yield place, f"{text!r} must be a single line, with single spaces and no tabs"
         if simulated and (SILENCE in text or text.startswith("api_call")):
@@ -431,11 +431,11 @@ def _pattern_problems(patterns: Patterns, complete: bool, simulated: bool) -> It
         if slots_of(text) != gaps or text.count("{") + text.count("}") != 2 * len(gaps):
             wanted = " and ".join(f"{{{gap}}}" for gap in gaps) or "no {gap}"
             yield place, f"{text!r} must have {wanted}{', once' if gaps else ''}"
-        side, _, act = what.partition(".")
+        side, _, act = field.partition(".")
         for gap in gaps:
             text = text.replace(f"{{{gap}}}", "{}")
         for i, together in enumerate(_TOGETHER if simulated else ()):
             if side == "user" and act.partition(".")[0] in together:
-                other, there = first.setdefault((i, text), (act, place))
+                other, first_place = first.setdefault((i, text), (act, place))
                 if other != act:
-                    yield place, f"is the same text as {there}, in the same place, which would be ambiguous"
+                    yield place, f"is the same text as {first_place}, in the same place, which would be ambiguous"

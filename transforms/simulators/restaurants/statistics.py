@@ -106,9 +106,9 @@ def expected(world: World, task: int, sizes: Sequence[tuple[str, int]]) -> dict[
     if task in (3, 5):
         shares["options"] = {"accepted": structure.accepted, "rejected": 1 - structure.accepted}
     if task in (4, 5):
-        asked = {extra: (1 - structure.all_extras) / len(extras) for extra in extras}
+        extras_asked = {extra: (1 - structure.all_extras) / len(extras) for extra in extras}
         everything = "+".join(extras)
-        shares["asked"] = {**asked, everything: asked.get(everything, 0.0) + structure.all_extras}
+        shares["asked"] = {**extras_asked, everything: extras_asked.get(everything, 0.0) + structure.all_extras}
     return shares
 
 
@@ -174,8 +174,8 @@ def statistics(
             "published_files": PUBLISHED.get(task),
             "structure": structure(task, counts),
             "drawn": {
-                what: _shares({name: counts.sum(what, set=str(task), value=name) for name in shares}, shares)
-                for what, shares in expected(world, task, sizes).items()
+                outcome: _shares({name: counts.sum(outcome, set=str(task), value=name) for name in shares}, shares)
+                for outcome, shares in expected(world, task, sizes).items()
             },
             "babi_plus": _plus(dict(plus), task, counts) if plus else None,
         }

@@ -138,8 +138,8 @@ def read_call(folder: str, name: str, recognised: bool = False) -> Call:
     if not log.turns:
         raise InputError("no_turns: the call has no turns", LOG)
     turns = [
-        _turn(said, meant, recognised, f"turns[{t}]")
-        for t, (said, meant) in enumerate(zip(log.turns, label.turns, strict=True))
+        _turn(turn, meant, recognised, f"turns[{t}]")
+        for t, (turn, meant) in enumerate(zip(log.turns, label.turns, strict=True))
     ]
     return Call(name, tuple(turns))
 
@@ -431,7 +431,7 @@ def _of_json(data: bytes, path: Path) -> dict[str, dict[str, str]]:
         if not isinstance(name, str) or not name.strip():
             raise InputError("has no name", path, f"[{i}]")
         item = {"addr": item.get("address"), **item}
-        found = {slot: item.get(slot) for slot in RELATIONS}
-        given = {slot: one_line(value).lower() for slot, value in found.items() if isinstance(value, str)}
-        rows.setdefault(one_line(name).lower(), {slot: value for slot, value in given.items() if value})
+        fields = {slot: item.get(slot) for slot in RELATIONS}
+        values = {slot: one_line(value).lower() for slot, value in fields.items() if isinstance(value, str)}
+        rows.setdefault(one_line(name).lower(), {slot: value for slot, value in values.items() if value})
     return rows

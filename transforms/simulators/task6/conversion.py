@@ -284,18 +284,18 @@ def asked_for(acts: Iterable[Act]) -> str:
 
 def _acts(acts: Iterable[Act], names: dict[str, str], known: frozenset[str], this: str) -> list[dict[str, Any]]:
     actions = []
-    for said in acts:
-        name = names.get(said.act, said.act.upper().replace(".", "_").replace("-", "_"))
-        if said.act == "confirm-domain":
+    for act in acts:
+        name = names.get(act.act, act.act.upper().replace(".", "_").replace("-", "_"))
+        if act.act == "confirm-domain":
             actions.append(common.act(name, "intent", INTENT))
-        elif said.act == "select":  # "something in the north or in the south": one act with both values
+        elif act.act == "select":  # "something in the north or in the south": one act with both values
             actions += [
-                common.act(name, slot, *(v for s, v in said.slots if s == slot)) for slot in _slots(said.slots, known)
+                common.act(name, slot, *(v for s, v in act.slots if s == slot)) for slot in _slots(act.slots, known)
             ]
-        elif said.act == "request":
-            actions += [common.act(name, value) for slot, value in said.slots if slot == "slot" and value in known]
+        elif act.act == "request":
+            actions += [common.act(name, value) for slot, value in act.slots if slot == "slot" and value in known]
         else:
-            pairs = [(this if slot == "this" else slot, value) for slot, value in said.slots]
+            pairs = [(this if slot == "this" else slot, value) for slot, value in act.slots]
             actions += [common.act(name, slot, value) for slot, value in pairs if slot in known or slot == "count"]
             if not pairs or pairs == [("", DONTCARE)]:
                 actions.append(common.act(name))
@@ -316,9 +316,9 @@ def _with_spans(text: str, acts: Iterable[dict[str, Any]]) -> common.Sentence:
     }
     spans: list[tuple[str, int, int]] = []
     for slot, value in sorted(values, key=lambda pair: (-len(pair[1]), pair)):
-        for found in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text):
-            if all(found.end() <= start or end <= found.start() for _, start, end in spans):
-                spans.append((slot, found.start(), found.end()))
+        for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text):
+            if all(match.end() <= start or end <= match.start() for _, start, end in spans):
+                spans.append((slot, match.start(), match.end()))
                 break
     return common.Sentence(text, tuple(sorted(spans, key=lambda span: (span[1], span[0]))))
 

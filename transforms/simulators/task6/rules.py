@@ -149,7 +149,7 @@ class Texts:
     """
 
     def __init__(self, script: Script, values: Mapping[str, Iterable[str]]) -> None:
-        self._slot = {value: slot for slot, of in values.items() for value in of}
+        self._slot = {value: slot for slot, slot_values in values.items() for value in slot_values}
         patterns = script.patterns.items()
         self._patterns = {name: (re.compile(pattern.match, re.I), set(pattern.gaps)) for name, pattern in patterns}
         self._names: dict[str, frozenset[str]] = {}
@@ -170,37 +170,43 @@ class Texts:
         if text not in self._names:
             bare = self.with_gaps(text)
             gaps = set(slots_of(bare))
-            found = {name for name, (match, needed) in self._patterns.items() if gaps == needed and match.search(bare)}
-            self._names[text] = frozenset({"call"} if text.startswith(f"{CALL} ") else found)
+            names = {name for name, (match, needed) in self._patterns.items() if gaps == needed and match.search(bare)}
+            self._names[text] = frozenset({"call"} if text.startswith(f"{CALL} ") else names)
         return self._names[text]
 
 
 def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iterable[Fact]) -> dict[str, list[str]]:
     """Return slot, ``name`` or another relation to its sorted values in knowledge base, facts and calls."""
-    found: dict[str, set[str]] = {slot: set() for slot in script.slots}
+    values_here: dict[str, set[str]] = {slot: set() for slot in script.slots}
     dialogues = list(dialogues)
     for fact in (*knowledge, *(fact for dialogue in dialogues for fact in dialogue.facts)):
         if (fact.entity, fact.relation, fact.value) != NO_RESULT and fact.relation != RATING:
-            found.setdefault("name", set()).add(fact.entity)
-            found.setdefault(fact.relation.removeprefix("R_"), set()).add(fact.value)
+            values_here.setdefault("name", set()).add(fact.entity)
+            values_here.setdefault(fact.relation.removeprefix("R_"), set()).add(fact.value)
     for bot in (exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges):
         if bot.startswith(f"{CALL} "):
             for slot, value in zip(script.slots, bot.split()[1:], strict=False):
                 if not value.startswith("R_"):
-                    found[slot].add(value)
-    for detail in found.keys() - {"name", *script.slots}:  # the placeholder for details that the knowledge base lacks
-        found[detail] |= {f"{name}_{detail}" for name in found["name"]}
-    return {slot: sorted(values) for slot, values in found.items()}
+                    values_here[slot].add(value)
+    for detail in values_here.keys() - {
+        "name",
+        *script.slots,
+    }:  # the placeholder for details that the knowledge base lacks
+        values_here[detail] |= {f"{name}_{detail}" for name in values_here["name"]}
+    return {slot: sorted(values) for slot, values in values_here.items()}
 
 
 def extracted(script: Script, dialogues: Iterable[BabiDialogue], texts: Texts) -> Script:
     """Fill the script with the most frequent text of each pattern in the dialogues; ties are broken alphabetically."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in script.patterns}
-    said = Counter(exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges)
-    for text, n in said.items():
+    responses = Counter(exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges)
+    for text, n in responses.items():
         for name in texts.names_of(text) - {"call"}:
             counts[name][texts.with_gaps(text)] += n
-    best = {name: min(found, key=lambda text: (-found[text], text), default="") for name, found in counts.items()}
+    best = {
+        name: min(texts_here, key=lambda text: (-texts_here[text], text), default="")
+        for name, texts_here in counts.items()
+    }
     patterns = {name: msgspec.structs.replace(pattern, text=best[name]) for name, pattern in script.patterns.items()}
     return msgspec.structs.replace(script, patterns=patterns)
 
@@ -233,16 +239,16 @@ class System:
     def fired(self, user: str) -> Iterator[tuple[Rule, str]]:
         """Update the state with the user's utterance, and yield each rule that fires with its answer, in order."""
         self._turn += 1
-        said = self.texts.entities(user)
+        entities = self.texts.entities(user)
         words = f" {' '.join(user.lower().split())} "
         for rule in self.script.rules:
-            if not rule.answers and self._holds(rule.when, user, words, said):
+            if not rule.answers and self._holds(rule.when, user, words, entities):
                 for slot in rule.clear:
                     self.state.pop(slot, None)
-                self.state |= {slot: said.get(slot, ANY) if to == ENTITY else to for slot, to in rule.set.items()}
+                self.state |= {slot: entities.get(slot, ANY) if to == ENTITY else to for slot, to in rule.set.items()}
         for rule in self.script.rules:
-            if rule.answers and self._holds(rule.when, user, words, said):
-                texts = [self._call()] if rule.call else self._responses(rule.respond, said.get("name", ""))
+            if rule.answers and self._holds(rule.when, user, words, entities):
+                texts = [self._call()] if rule.call else self._responses(rule.respond, entities.get("name", ""))
                 if answer := next((text for text in texts if text in self.candidates or not self.candidates), ""):
                     yield rule, answer
 
@@ -353,11 +359,11 @@ def _ordered(
             turns += 1
 
     def correct(names: Sequence[str]) -> int:
-        open_, found = (1 << turns) - 1, 0
+        open_, correct_turns = (1 << turns) - 1, 0
         for name in names:
-            found += (right.get(name, 0) & open_).bit_count()
+            correct_turns += (right.get(name, 0) & open_).bit_count()
             open_ &= ~fires.get(name, 0)
-        return found
+        return correct_turns
 
     names = [rule.name for rule in script.rules if rule.answers]
     before = best = correct(names)

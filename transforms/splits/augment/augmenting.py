@@ -77,7 +77,11 @@ class Augment(beam.PTransform):
         augmentation = self.plan.augmentation
         write = partial(augment_file, augmentation=augmentation, output=self.info.output)
         outputs = files | "Augment" >> WriteEach(write, shown=0, others=("rows", "ids"))
-        every = [((of.name, shard, of.shards), None) for of in augmentation.sets for shard in range(of.shards)]
+        every = [
+            ((training_set.name, shard, training_set.shards), None)
+            for training_set in augmentation.sets
+            for shard in range(training_set.shards)
+        ]
         shards = (
             (outputs.others["rows"], files.pipeline | "Every shard" >> beam.Create(every))
             | "Rows and shards" >> beam.Flatten()
@@ -105,7 +109,7 @@ def tallies_of(counts: Counts, plan: Plan) -> list[Tally]:
 
 def invariants_of(augmentation: Augmentation) -> list[Invariant]:
     """Every dialogue has every version or is left out; every set has its versions, in JSON and in Parquet."""
-    complete = [partial(_incomplete, of=of) for of in augmentation.sets]
+    complete = [partial(_incomplete, of=training_set) for training_set in augmentation.sets]
     return [Balance("dialogues", ("versions", "left_out"), augmentation.labels), *complete]
 
 
@@ -126,8 +130,11 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
     counts = result.counts
     counts.add("files")
     relative = f"{augmentation.split}/{file.name}"
-    files = SetFiles(output, [of.name for of in augmentation.sets], relative, stack)
-    sets_of = {label: [of.name for of in augmentation.sets if label in of.versions] for label in augmentation.labels}
+    files = SetFiles(output, [training_set.name for training_set in augmentation.sets], relative, stack)
+    sets_of = {
+        label: [training_set.name for training_set in augmentation.sets if label in training_set.versions]
+        for label in augmentation.labels
+    }
     batches, ids = [], []
     counts.add("dialogues", 0)
     for i, (dialogue, plain) in enumerate(tracked(read_items(file), "dialogues")):
@@ -257,15 +264,15 @@ def write_parts(
 
 def _by_shard(table: pa.Table, sets: Iterable[TrainingSet]) -> Iterator[tuple[ShardKey, pa.Table]]:
     at = AUGMENTED.get_field_index("position")
-    for of in sets:
-        chosen = table.filter(pc.is_in(table["variant"], pa.array(of.versions, pa.string())))
+    for training_set in sets:
+        chosen = table.filter(pc.is_in(table["variant"], pa.array(training_set.versions, pa.string())))
         chosen = chosen.set_column(at, AUGMENTED.field(at), pa.array(range(chosen.num_rows), pa.int32()))
         by_shard: dict[int, list[int]] = {}
         for i, source in enumerate(chosen["source_dialogue_id"].to_pylist()):
-            shard = int(hashlib.sha256(source.encode()).hexdigest(), 16) % of.shards
+            shard = int(hashlib.sha256(source.encode()).hexdigest(), 16) % training_set.shards
             by_shard.setdefault(shard, []).append(i)
         for shard, rows in sorted(by_shard.items()):
-            yield (of.name, shard, of.shards), chosen.take(rows)
+            yield (training_set.name, shard, training_set.shards), chosen.take(rows)
 
 
 def write_shard(shard: tuple[ShardKey, Iterable[Part | None]], output: str, split: str) -> Iterator[Any]:
@@ -337,8 +344,11 @@ def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
         "dialogues": counts.sum("dialogues", set=""),
         "unknown_intents": counts.sum("unknown_intents"),
         "sets": {
-            of.name: {"dialogues": counts.sum("dialogues", set=of.name), "versions": of.versions}
-            for of in plan.augmentation.sets
+            training_set.name: {
+                "dialogues": counts.sum("dialogues", set=training_set.name),
+                "versions": training_set.versions,
+            }
+            for training_set in plan.augmentation.sets
         },
         "versions": versions,
         "corruptions": counts_of(plan.changes),
@@ -353,23 +363,25 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
             title="Sets",
             columns=["set", "dialogues", "versions"],
             rows=[
-                [name, number(of["dialogues"]), ", ".join(of["versions"])] for name, of in statistics["sets"].items()
+                [name, number(numbers["dialogues"]), ", ".join(numbers["versions"])]
+                for name, numbers in statistics["sets"].items()
             ],
         ),
         Table(
             title="Versions",
             columns=["version", "dialogues", "left out"],
             rows=[
-                [name, number(of["dialogues"]), number(of["left_out"])] for name, of in statistics["versions"].items()
+                [name, number(numbers["dialogues"]), number(numbers["left_out"])]
+                for name, numbers in statistics["versions"].items()
             ],
         ),
         Table(
             title="Corrupted names and descriptions",
             columns=["corruption", "of", "number", "changed"],
             rows=[
-                [operation, field, number(of["total"]), percent(of["changed"] / of["total"], 0)]
+                [operation, field, number(numbers["total"]), percent(numbers["changed"] / numbers["total"], 0)]
                 for operation, fields in statistics["corruptions"].items()
-                for field, of in fields.items()
+                for field, numbers in fields.items()
             ],
             text_columns=2,
             note=f"A word is replaced with probability {rates.replace:g}; a share of {rates.order:g} of the words "
@@ -404,8 +416,8 @@ def lines_of(statistics: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}: {counted(of_set['dialogues'], 'dialogue')}: {', '.join(of_set['versions'])}"
     for operation, fields in statistics["corruptions"].items():
         names, descriptions = (
-            f"{of['changed'] / max(1, of['total']):.0%} of {field}"
+            f"{numbers['changed'] / max(1, numbers['total']):.0%} of {field}"
             for field in ("names", "descriptions")
-            for of in (fields.get(field, {"changed": 0, "total": 0}),)
+            for numbers in (fields.get(field, {"changed": 0, "total": 0}),)
         )
         yield f"{operation}: {names} and {descriptions} changed"

@@ -47,9 +47,9 @@ class Rates(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raise InputError if a rate is not between 0 and 1."""
-        for what in ("replace", "order"):
-            if not 0 <= getattr(self, what) <= 1:
-                raise InputError(f"{getattr(self, what)} is not between 0 and 1", f"--{what}_rate")
+        for operation in ("replace", "order"):
+            if not 0 <= getattr(self, operation) <= 1:
+                raise InputError(f"{getattr(self, operation)} is not between 0 and 1", f"--{operation}_rate")
 
 
 class Vocabulary(msgspec.Struct, frozen=True):
@@ -291,10 +291,12 @@ def counts_of(changes: Iterable[Change]) -> dict[str, dict[str, dict[str, int]]]
     """
     counts: dict[str, dict[str, Counter[str]]] = {}
     for change in changes:
-        of = counts.setdefault(change.corruption, {}).setdefault(f"{change.field}s", Counter(total=0, changed=0))
-        of["total"] += 1
-        of[change.reason or "changed"] += 1
-    return {operation: {field: dict(of) for field, of in fields.items()} for operation, fields in counts.items()}
+        counter = counts.setdefault(change.corruption, {}).setdefault(f"{change.field}s", Counter(total=0, changed=0))
+        counter["total"] += 1
+        counter[change.reason or "changed"] += 1
+    return {
+        operation: {field: dict(counter) for field, counter in fields.items()} for operation, fields in counts.items()
+    }
 
 
 Kind = Literal["backtrans", "oracle", "corrupted"]
@@ -372,11 +374,15 @@ class Plan(msgspec.Struct, frozen=True):
 
     def options(self) -> dict[str, Any]:
         """Return the options that affect the content, for ``run.json``."""
-        sets = {of.name: of.versions for of in self.augmentation.sets}
+        sets = {training_set.name: training_set.versions for training_set in self.augmentation.sets}
         options: dict[str, Any] = {"split": self.augmentation.split, "sets": sets}
         if self.corruptions:
-            of = self.corrupting
-            options |= {"replace_rate": of.rates.replace, "order_rate": of.rates.order, "seed": of.seed}
+            training_set = self.corrupting
+            options |= {
+                "replace_rate": training_set.rates.replace,
+                "order_rate": training_set.rates.order,
+                "seed": training_set.seed,
+            }
         return options
 
 
@@ -417,16 +423,21 @@ def make_plan(
         split = layout.split_of_folder(root) or split
     files = list_files(layout.as_path(root), [folder])
     kinds = _matched(folders, requested, original, originals)
-    if not any("corrupted" in of for of in sets.values()):
+    if not any("corrupted" in versions for versions in sets.values()):
         corrupting = msgspec.structs.replace(corrupting, operations=[])
     by_operation, changes = corrupt(originals, original, corrupting)
     kinds["corrupted"] = [_version(name, raw, original.services) for name, raw in by_operation.items()]
     kinds[ORIGINAL] = [_version(ORIGINAL, layout.raw_by_name([original]), original.services)]
-    every = [*kinds[ORIGINAL], *(version for kind, of in kinds.items() if kind != ORIGINAL for version in of)]
+    every = [
+        *kinds[ORIGINAL],
+        *(version for kind, versions in kinds.items() if kind != ORIGINAL for version in versions),
+    ]
     labels = [version.variant.name for version in every]
     if repeated := [name for name in labels if labels.count(name) > 1]:
         raise InputError(f"two variants are called {repeated[0]!r}: rename a folder, or leave one out", "", "--variant")
-    chosen = {name: [*kinds[ORIGINAL], *(v for kind in of for v in kinds[kind])] for name, of in sets.items()}
+    chosen = {
+        name: [*kinds[ORIGINAL], *(v for kind in versions for v in kinds[kind])] for name, versions in sets.items()
+    }
     size = sum(file.size for file in files)
     return Plan(
         augmentation=Augmentation(
@@ -434,12 +445,12 @@ def make_plan(
             matching.known_names(original.services),
             [version.variant for version in every],
             [
-                TrainingSet(name, [v.variant.name for v in of], max(1, -(-size * len(of) // SHARD_BYTES)))
-                for name, of in chosen.items()
+                TrainingSet(name, [v.variant.name for v in versions], max(1, -(-size * len(versions) // SHARD_BYTES)))
+                for name, versions in chosen.items()
             ],
         ),
         files=files,
-        schemas=[(f"{name}/{split}/schema.json", _schema(name, of)) for name, of in chosen.items()]
+        schemas=[(f"{name}/{split}/schema.json", _schema(name, versions)) for name, versions in chosen.items()]
         + [
             (
                 f"corruptions/{name}/{schemas.relative_path}",
@@ -533,12 +544,12 @@ def _schema(name: str, versions: Sequence[_Version]) -> bytes:
 
     Raises InputError for duplicate names.
     """
-    of: dict[str, str] = {}
+    schema_of: dict[str, str] = {}
     for version in versions:
         for raw in version.raw.values():
             service = str(raw["service_name"])
             # The reader of schema files also ignores case.
-            other = of.setdefault(service.casefold(), version.variant.name)
+            other = schema_of.setdefault(service.casefold(), version.variant.name)
             if other != version.variant.name:
                 reason = f"service {service!r} is in {other} and in {version.variant.name}: they cannot be in one set"
                 raise InputError(reason, f"set {name!r}", "--sets")
