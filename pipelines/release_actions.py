@@ -245,7 +245,7 @@ def diff(args: argparse.Namespace) -> int:
         return EXIT_FAILURE
     difference = differences.compare(args.old, args.new)
     if difference.old[0] != difference.new[0]:
-        logging.warning("these are two datasets: %s and %s", difference.old[0], difference.new[0])
+        logging.warning("these are different datasets: %s and %s", difference.old[0], difference.new[0])
     print(
         json.dumps(msgspec.to_builtins(difference), indent=2)
         if args.json

@@ -640,7 +640,8 @@ def _foreign(data: bytes, path: Path) -> str:
         return ""
     if b'"messages"' in start or b'"role"' in start:
         return (
-            "contains chat messages, not schemas: a corpus has dialogues with frames, and the schemas of their services"
+            "contains chat messages, not schemas: a corpus has dialogues with frames, and the schemas of their "
+            "services; to perturb chats, use 'parapet perturb typos --messages FILE'"
         )
     if b'"dialogue_id"' in start:
         return "contains dialogues, not schemas: give their folder, which has schema.json beside dialogues_001.json"

@@ -281,8 +281,8 @@ def test_bad_references_are_refused_with_place_and_reason(tmp_path):
 
 def test_trackers_that_give_something_else_are_refused():
     assert refused(CORPUS, Keywords) == "predictions: Keywords is a class: give an object of it, such as Keywords()"
-    assert refused(CORPUS, lambda batch: None) == "predictions: <lambda> gave NoneType: expected a list of states"
-    assert refused(CORPUS, lambda batch: [{}]).startswith("predictions: <lambda> gave 1 states for ")
+    assert refused(CORPUS, lambda batch: None) == "predictions: <lambda> returned NoneType: expected a list of states"
+    assert refused(CORPUS, lambda batch: [{}]).startswith("predictions: <lambda> returned 1 states for ")
     assert "returned something that is not a state" in refused(CORPUS, lambda batch: [{}] * len(batch))
 
     def failing(batch):

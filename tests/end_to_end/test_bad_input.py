@@ -205,9 +205,9 @@ def test_a_compressed_file_is_read_whole_or_refused(kind, tmp_path, table):
     assert dead == []
     packed = COMPRESSED[kind](data)
     for name, content, told in (
-        ("cut", packed[: len(packed) // 2], "is cut off"),
-        ("short", packed[:-3], "is cut off"),
-        ("empty", b"", "is cut off"),
+        ("cut", packed[: len(packed) // 2], "is truncated"),
+        ("short", packed[:-3], "is truncated"),
+        ("empty", b"", "is truncated"),
         ("plain", data, "but is not one"),
     ):
         path = tmp_path / f"{name}.csv.{kind}"

@@ -131,7 +131,7 @@ kind = "original"
         ('path = "empty"\nname = "a"', "contains no tasks"),
         ('path = "tasks.jsonl"', "give it a 'name'"),
         ('path = "twice.jsonl"\nname = "a"', "appears twice"),
-        ('path = "rows.jsonl"\nname = "a"', "is no task"),
+        ('path = "rows.jsonl"\nname = "a"', "is not a task"),
     ],
 )
 def test_tasks_that_cannot_be_released(tmp_path, entry, told):

@@ -106,7 +106,7 @@ def test_an_error_shows_the_users_traceback(project, flags):
 
 
 NO_STATES = {
-    "short": ["expected a list of 50 states, one for each example, found a list of 49"],
+    "short": ["expected a list of 50 states, one for each example, found a list of length 49"],
     "no_list": ["expected a list of 50 states, one for each example, found None"],
     "no_state": [
         "dialogue '1_00000', turn 0, service 'Repairs_1'",

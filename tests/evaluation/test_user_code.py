@@ -162,8 +162,8 @@ def test_values_of_arguments():
     }
     for pairs, reason in (
         (["checkpoint"], "--model_args: 'checkpoint' is not of the form KEY=VALUE"),
-        (["=x"], "expected KEY=VALUE"),
-        (["a b=x"], "expected KEY=VALUE"),
+        (["=x"], "is not of the form KEY=VALUE"),
+        (["a b=x"], "is not of the form KEY=VALUE"),
         (["a=1", "a=2"], "a appears twice"),
     ):
         raised(InputError, user_code.parse_arguments, pairs, "--model_args", match=re.escape(reason))

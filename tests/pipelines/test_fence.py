@@ -16,6 +16,7 @@ from kit import TWO_PROCESSES, TWO_THREADS, cases, files_of, json_of, rows_of, r
 from plugin_packages import bring
 
 from parapet.schemas.errors import ISSUES
+from parapet.transforms.perturbation import corpora as corpus_files
 from parapet.transforms.perturbation import files
 from parapet.transforms.splits import few_shot
 
@@ -270,7 +271,7 @@ def test_a_dialogue_that_was_planned_and_then_lost(corpora, tmp_path, monkeypatc
     """No set has it, not even the first, whose dialogue was there already; all others are as they were."""
     argv = ["perturb", "ood", "--rates", "0.1,0.2", "--sgd", "{corpus}"]
     fenced(argv, corpora / "whole", tmp_path / "clean")
-    original, called = files.dialogue_text, list[str]()
+    original, called = corpus_files.dialogue_text, list[str]()
 
     def second(dialogue, plain):
         called.extend([VICTIM] if dialogue["dialogue_id"] == VICTIM else [])
@@ -278,7 +279,7 @@ def test_a_dialogue_that_was_planned_and_then_lost(corpora, tmp_path, monkeypatc
             raise KeyError("second")
         return original(dialogue, plain)
 
-    monkeypatch.setattr(files, "dialogue_text", second)
+    monkeypatch.setattr(corpus_files, "dialogue_text", second)
     ran = fenced(argv, corpora / "whole", tmp_path / "out")
     assert len(called) == 2
     (letter,) = ran.dead_letters

@@ -129,7 +129,7 @@ def test_splits_alone_and_together_on_one_or_two_workers(root, tmp_path):
     assert path.read_bytes() == (tmp_path / "one/typos/test/dialogues_001.json").read_bytes()
     assert parapet.load_corpus(root).splits == ("train", "dev", "test")
     assert parapet.load_corpus(root / "test").services() == SCHEMA
-    assert "MultiWOZ_2.2: give one of these" in refused("perturb", "typos", sgd=root.parent, output=tmp_path / "no")
+    assert "MultiWOZ_2.2: give one of them" in refused("perturb", "typos", sgd=root.parent, output=tmp_path / "no")
 
 
 def test_every_service_of_the_one_schema_counts_as_seen(root, tmp_path):

@@ -113,7 +113,7 @@ BAD = {
     '{"messages": [{"role": "human", "content": "Hi"}]}': "not_messages: unknown role 'human': expected one of user,",
     '{"messages": [{"role": "user"}]}': "not_messages: expected a text, or a list of parts",
     '{"messages": [{"role": "user", "content": [{"text": "a"}, {"text": "b"}]}]}': "not_messages: expected a text",
-    '{"messages": [], "messages": []}': "not_messages: the key stands twice",
+    '{"messages": [], "messages": []}': "not_messages: the key appears twice",
     '{"messages": [{"role": "user", "content": "\\ud800"}]}': "not_unicode: half a surrogate pair",
     '{"id": "b", "messages": []}': "duplicate_id: dialogue 'b' appears twice",
 }

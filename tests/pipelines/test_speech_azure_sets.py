@@ -143,5 +143,5 @@ def test_a_dry_run_asks_nobody(some, words, tmp_path):
         told = run(tmp_path / "out", server, "--dry_run", sgd=some[0])
     assert server.requests == []
     assert f"{len(words)} distinct texts" in told.output
-    assert f"{sum(map(len, words)):,} characters by azure:neural: $" in told.output
+    assert f"{sum(map(len, words)):,} characters with azure:neural, $" in told.output
     assert not told.folder.exists()

@@ -265,7 +265,7 @@ def test_bad_training_input_is_told(made, tmp_path):
     shutil.copytree(made / "t5", endless)
     edit(endless / "tokenizer.json", lambda tokenizer: tokenizer.update(post_processor=None))
     (endless / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
-    assert "its tokenizer has no padding token, or does not end" in told(checkpoint=endless, status=1)
+    assert "its tokenizer has no padding token, or does not append its end token" in told(checkpoint=endless, status=1)
     mute = tmp_path / "mute"
     shutil.copytree(made / "toy", mute)
     place = mute / "train" / "dialogues_001.json"

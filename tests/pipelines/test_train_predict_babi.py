@@ -238,7 +238,9 @@ def test_bad_training_input_is_told(toy, tmp_path):
     assert "toy-task1-trn.txt: dialogue from line 1: 'api_call thai rome' is not among the candidates (40" in answer
     assert "there is only one candidate" in told(str(tmp_path / "one.txt"), given=fewer)
     assert "is for task 1, but" in told(given=["--train", str(tmp_path / "toy-task2-trn.txt"), *flags[2:]])
-    assert "the bot says nothing in it" in told(given=["--train", str(tmp_path / "facts-alone.txt"), *flags[2:]])
+    assert "the bot says nothing in this dialogue" in told(
+        given=["--train", str(tmp_path / "facts-alone.txt"), *flags[2:]]
+    )
     assert "no candidate has a value of this knowledge base" in told("--match", str(tmp_path / "kb.txt"))
     assert "--learning_rate: nan: must be a number above 0" in told("--learning_rate", "nan")
     assert "--hops: 0: must be 1 or more" in told("--hops", "0")

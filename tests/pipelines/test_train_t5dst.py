@@ -163,7 +163,7 @@ def test_what_cannot_be_trained_is_told(toy, tmp_path, monkeypatch):
         path.unlink()
     assert "lacks the files of a tokenizer" in told("--checkpoint", str(other))
     assert "--negatives: 1.5: must be a number from 0 to 1" in told("--negatives", "1.5")
-    assert "--max_length: 3: give 16 or more" in told("--max_length", "3")
+    assert "--max_length: 3: must be 16 or more" in told("--max_length", "3")
     empty = write_corpus(tmp_path / "empty")
     write(empty / "train" / "dialogues_001.json", [])
     assert "no user turn of 'train' has a frame with a state" in told("--train", str(empty))

@@ -528,7 +528,7 @@ def check_perturbation(
       ...         dialogue["turns"].pop()
       ...         return parapet.Perturbed(dialogue)
       >>> parapet.check_perturbation(Forgetful)[0]
-      'forgetful: 1_00000: the dialogue is modified in place: build new dicts and lists'
+      'forgetful: 1_00000: the dialogue was modified in place: build new dicts and lists'
     """
     from parapet.schemas.layout import sample_root
     from parapet.transforms.perturbation.corpora import read_corpus

@@ -213,7 +213,7 @@ def test_what_somebody_changed_is_not_replaced(bucket):
     publish(output, CONTENTS)
     with FileSystems.create(f"{output}/review.csv") as handle:
         handle.write(b"mine")
-    raised(InputError, files.prepare, output, "compose", match=r"review\.csv: was changed since it was written")
+    raised(InputError, files.prepare, output, "compose", match=r"review\.csv: has been changed since it was written")
     with FileSystems.create(f"{output}/review.csv") as handle:
         handle.write(CONTENTS["review.csv"])
     publish(output, OTHERS)

@@ -263,7 +263,7 @@ def test_a_dry_run_says_what_it_would_take(tmp_path, gold):
         second = run("predict", "llm", "--dry_run", **flags).output
         assert "20 calls to make, 30 more are answered already" in second
         run("predict", "llm", **flags)
-        assert "0 calls, 50 more are answered already" in run("predict", "llm", "--dry_run", **flags).output
+        assert "0 calls to make, 50 more are answered already" in run("predict", "llm", "--dry_run", **flags).output
     sent, answered = (int(word.replace(",", "")) for word in second.split("about ")[1].split() if word[0].isdigit())
     assert sent == pytest.approx(20 * 7, rel=0.1)  # the server counts seven tokens, however long a request is
     assert answered == 20 * 3

@@ -246,7 +246,7 @@ def test_folders_that_do_not_fit(model, tmp_path):
         (tmp_path / MODEL).write_bytes(good.replace(old, new, 1))
         raised(InputError, check, str(tmp_path), match=said)
     (tmp_path / MODEL).write_bytes(good.replace(b'"hidden": 8', b'"hidden": 9'))
-    raised(InputError, load, str(tmp_path), KNOWN, "cpu", 8, match="does not fit")
+    raised(InputError, load, str(tmp_path), KNOWN, "cpu", 8, match="does not match")
 
 
 AUTHORS_PARAMETERS = 1_985_700  # experiments/all_multi_acts_sample3_sd666_lr0.005_bs80_sp5_dc3/config.json

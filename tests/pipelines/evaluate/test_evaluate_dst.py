@@ -359,9 +359,9 @@ def test_flags_that_cannot_work(place, tmp_path):
         (["--predictions", predictions, "--variants", str(place / "variants"), "--variant", "v9"], "no variant 'v9'"),
         (
             ["--predictions", str(place / "predictions" / "v1"), "--variants", str(place / "variants")],
-            "no predictions of",
+            "contains no predictions for",
         ),
-        (["--predictions", predictions, "--sets", f"more={sample_root()}"], "no predictions of more"),
+        (["--predictions", predictions, "--sets", f"more={sample_root()}"], "contains no predictions for more"),
         (["--predictions", str(tmp_path / "none")], "no such file or folder"),
         (["--predictions", predictions, "--replicates", "-1"], "0 to 100000"),
     ):

@@ -110,7 +110,7 @@ def test_sets_that_cannot_be_scored(roots, tmp_path, fails):
     assert f"no predictions for typos: expected .jsonl files in {tmp_path}/said/typos/test" in message
     assert "'typos' appears twice" in fails("response", *said, "--sets", typos, typos)
     message = fails("response", *said, "--sets", f"original={roots['typos']}")
-    assert "the name 'original' is taken by the files of --reference" in message
+    assert "another set is called 'original'" in message
     message = fails("response", *said, "--sets", f"typos={tmp_path}/none")
     assert f"{tmp_path}/none: --sets: there is no such file or folder" in message
     assert "is not of the form NAME=ROOT" in fails("response", *said, "--sets", f"#typos={roots['typos']}")
@@ -260,7 +260,7 @@ def test_labels_that_cannot_be_read(roots, tmp_path, fails):
         ([*corpus, f"ood={roots['ood-20']}"], f"no predictions for ood: expected .jsonl files in {tmp_path}/said/ood/"),
         ([*corpus, f"ood={tmp_path}/none"], "there is no such file or folder"),
         ([*corpus, f"a={foreign}", f"a={foreign}"], "'a' appears twice"),
-        ([*corpus, f"original={roots['ood-20']}"], "the name 'original' is taken by the files of --reference"),
+        ([*corpus, f"original={roots['ood-20']}"], "another set is called 'original'"),
         ([*corpus, "ood-20"], "'ood-20' requires the output of 'parapet ood' as --reference"),
         ([*said], "is a folder, which has the predictions for several sets: add --reference"),
         (["--reference", foreign, *said, "--sets", "ood-10"], "there is no set 'ood-10': must be one of ood-20"),
@@ -370,7 +370,7 @@ def test_answers_task_by_task(tmp_path, fails):
     heard = ["--sets", f"heard={babi / 'oov'}"]
     for flags, reason in (
         ([*plain, *heard], f"{tmp_path}/said/heard: contains no answers: expected task1-tst-OOV"),
-        ([*plain, "--sets", f"original={babi / 'oov'}"], "the name 'original' is taken by the files of --reference"),
+        ([*plain, "--sets", f"original={babi / 'oov'}"], "another set is called 'original'"),
         ([*plain, "--sets", f"x={tmp_path / 'empty'}"], "contains no test files: expected .txt"),
         ([*plain, "--sets", f"x={tmp_path / 'none'}"], "there is no such file or folder"),
         (["--predictions", tmp_path / "said"], "--reference: is required, unless --sets is given: name the test files"),

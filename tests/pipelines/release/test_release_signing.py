@@ -120,7 +120,7 @@ def test_keys_that_are_not_taken(root, tmp_path, monkeypatch):
     assert "is a key of another kind" in told("verify", tmp_path / "p384.pub")
     (tmp_path / "junk").touch(0o600)
     assert "is not a private key" in told("sign", tmp_path / "junk")
-    assert "is no public key" in told("verify", tmp_path / "junk")
+    assert "is not a public key" in told("verify", tmp_path / "junk")
     own.chmod(0o640)
     assert "other users can read this private key" in told("sign", own)
     secret = write_key(tmp_path / "secret.key", ec.generate_private_key(ec.SECP256R1()), b"open sesame")

@@ -89,7 +89,7 @@ def test_from_create_to_bonus(requester, tmp_path):
     answers = write(tmp_path / "answers.jsonl", answered)
     approved = requester.run("approve", responses=answers)
     assert "3 submissions approved" in approved.output
-    assert "2 submissions without answers" in approved.errors
+    assert "2 submissions left unchanged" in approved.errors
     rejections = [{"submission_id": name, "category": "LOW_EFFORT", "message": WHY} for name in (ids[0], ids[3])]
     rejected = requester.run("reject", rejections=write(tmp_path / "no.csv", rejections))
     assert "1 submission left unchanged: APPROVED" in rejected.errors

@@ -40,7 +40,7 @@ def test_a_span_that_is_no_value_afterwards_is_refused():
     mentions, table = keep_unclear(typed, found)
     check_replaced(typed, made.dialogue, found, mentions, table)
     made.dialogue["turns"][0]["frames"][0]["actions"] = [acts]
-    with pytest.raises(InputError, match=r"bad_span: .* is no value of 'city' after the replacement"):
+    with pytest.raises(InputError, match=r"bad_span: .* is not a value of 'city' after the replacement"):
         check_replaced(typed, made.dialogue, found, mentions, table)
 
 

@@ -107,7 +107,7 @@ def test_list_with_comments_and_byte_order_mark(tmp_path):
 
 def test_unknown_id_names_file_and_line(tmp_path):
     path = write(tmp_path / "list.txt", "Services_3/slot/city\nServices_3/slot/town\n")
-    raised(InputError, read_ambiguous, path, IDS, match=r"list.txt: line 2: no element 'Services_3/slot/town'")
+    raised(InputError, read_ambiguous, path, IDS, match=r"list.txt: line 2: there is no element 'Services_3/slot/town'")
 
 
 @pytest.mark.parametrize("cues", ["auto", "none"])

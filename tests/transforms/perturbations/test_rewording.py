@@ -162,13 +162,13 @@ def test_lines(tmp_path):
     path = tmp_path / "rewritten.jsonl"
     good = '{"dialogue_id": "1", "turn": 2, "kind": "typos", "utterance": " helo\\r\\n", "source": "w", "more": [1]}'
     bad = {
-        good: "duplicate: rewritten.jsonl line 1 has the typos of turn 2 too",
+        good: "duplicate: rewritten.jsonl line 1 also has the typos of turn 2",
         "{": "not_json: ",
         "[]": "bad_line: Expected `object`, got `array`",
         good.replace("2", '"2"'): "bad_line: turn: Expected `int`, got `str`",
         good.replace("2", "-2"): "bad_line: turn: Expected `int` >= 0",
         good.replace('"turn": 2, ', ""): "bad_line: Object missing required field `turn`",
-        good.replace("typos", "typo"): "unknown_kind: 'typo': there are paraphrase, typos, verbose, simple",
+        good.replace("typos", "typo"): "unknown_kind: 'typo': must be one of paraphrase, typos, verbose, simple",
         good.replace("helo", ""): "no_text: the utterance is empty",
         '{"dialogue_id": "\\ud83d"': "not_json: ",
     }

@@ -41,7 +41,7 @@ def test_a_span_that_is_off_by_one(dialogue, services):
     where, turn, span = first_span(dialogue)
     span["start"] -= 1
     text = turn["utterance"][span["start"] : span["exclusive_end"]]
-    assert faults(dialogue, services) == [Fault("span_value", where, f"{text!r} is no value of its slot")]
+    assert faults(dialogue, services) == [Fault("span_value", where, f"{text!r} is not a value of its slot")]
 
 
 def test_a_span_outside(dialogue, services):
@@ -64,4 +64,9 @@ def test_a_frame_without_values_says_nothing_of_its_spans(dialogue, services):
 
 def test_only_kinds_that_there_are_may_be_allowed():
     check_kinds(["span", "reference"])
-    raised(InputError, check_kinds, ["spans"], match="there is no kind 'spans': format, reference, span, span_value")
+    raised(
+        InputError,
+        check_kinds,
+        ["spans"],
+        match="there is no kind 'spans': must be one of format, reference, span, span_value",
+    )

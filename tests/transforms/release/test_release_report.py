@@ -34,7 +34,12 @@ def test_statistics_of_all_kinds():
         statistics={"variants": measures(), "again": measures(), "compose": composed(), "speech": {"wer": 0.12345}}
     )
     assert rows(found, "Statistics: speech") == [["wer", "0.1235"]]
-    assert rows(found, "compose: what became of the answers")[0] == ["Used", "in one of the variants", "60", "50.0%"]
+    assert rows(found, "compose: what became of the answers")[0] == [
+        "Used",
+        "used in one of the variants",
+        "60",
+        "50.0%",
+    ]
     assert show(found).words.count("Low means diverse.") == 1
     # The audit's own answers are not shown a second time.
     answers = {key: n for key, n in composed()["answers"].items() if key != "total"}

@@ -292,11 +292,11 @@ def test_a_store_is_for_one_server_and_one_format(tmp_path):
     first.close()
     Store(tmp_path / "a.sqlite").close()
     (tmp_path / "text").write_text("no database, but long enough to be taken for one " * 50)
-    kit.raised(InputError, Store, tmp_path / "text", match="no file of 'parapet collect serve'")
+    kit.raised(InputError, Store, tmp_path / "text", match="not written by 'parapet collect serve'")
     with sqlite3.connect(tmp_path / "other") as other:
         other.execute("CREATE TABLE t (x)")
     other.close()
-    kit.raised(InputError, Store, tmp_path / "other", match="no file of 'parapet collect serve'")
+    kit.raised(InputError, Store, tmp_path / "other", match="not written by 'parapet collect serve'")
 
 
 def test_wide_limits_are_for_tests():

@@ -168,7 +168,7 @@ def test_each_text_ends_somewhere(models, tmp_path):
     (dead,) = [one.value for one in found if not isinstance(one, Translation)]
     translated = [one for one in found if isinstance(one, Translation)]
     assert (sorted([dead.text, *(one.text for one in translated)]), dead.text) == (texts, "价格 " * 64)
-    assert dead.reason.startswith("too_long: 65 tokens, but the model takes at most 64")
+    assert dead.reason.startswith("too_long: the text has 65 tokens, but the model takes at most 64")
     assert Translation("local", engine.model, "zh", "en", "名称", "title") in translated
 
 

@@ -33,7 +33,7 @@ def columns_of(*given):
     ("content", "where", "reason"),
     [
         ("text,translation\n", "", "it has no column 'provider'"),
-        (HEADER + "a,b,en,ko,x,y\na,b,en,ko,x\n", "row 3", "translation is no text"),
+        (HEADER + "a,b,en,ko,x,y\na,b,en,ko,x\n", "row 3", "translation is not a text"),
         (HEADER + "a,b,en,ko,x,y\na,b,en,ko,date, or day,z\n", "row 3", "more values than columns"),
         (HEADER + "a,b,en,ko,x,\n", "row 2", "lacks a text or translation"),
         (HEADER + "a,b,en,ko, ,y\n", "row 2", "lacks a text or translation"),
@@ -50,8 +50,8 @@ def test_a_bad_csv_is_told_by_row(tmp_path, content, where, reason):
 @pytest.mark.parametrize(
     ("change", "where", "reason"),
     [
-        ({"translation": ["y", None]}, "row 1", "translation is no text"),
-        ({"text": [5, 6]}, "row 0", "text is no text"),
+        ({"translation": ["y", None]}, "row 1", "translation is not a text"),
+        ({"text": [5, 6]}, "row 0", "text is not a text"),
         ({"translation": ["y", ""]}, "row 1", "lacks a text or translation"),
     ],
 )
