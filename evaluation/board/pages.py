@@ -171,8 +171,8 @@ def _index(
         command="leaderboard",
         title=setting.title,
         headline=setting.title,
-        lead=f"Of the release {setting.release.name} {setting.release.version}, split {setting.split}: "
-        f"{counted(len(ranked), 'submission')}.",
+        lead=f"{counted(len(ranked), 'submission')} to the release {setting.release.name} "
+        f"{setting.release.version}, split {setting.split}.",
         tiles=[*tiles, Tile("submissions", f"{len(ranked):,}"), Tile("refused", f"{len(refused):,}")],
         sections=sections_here,
         terms={"JGA": TERMS["JGA"], **terms_of(board)} if board else {},

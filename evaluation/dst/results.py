@@ -239,9 +239,9 @@ TERMS = {
     "lies between 0 and 1. The mean over the frames of user turns, as the official SGD scoring has it.",
     "Seen, unseen": "Whether the schema of the training split has the service.",
     "Relative difference": "(Mean over the variants − original) / original.",
-    "Schema sensitivity": "Of a frame, the sample standard deviation of its JGA under the variants over its mean; then "
-    "the mean over frames, in percent (Lee et al. 2022, equation 1). 0: the wording of the schema does not matter, or "
-    "everything is wrong.",
+    "Schema sensitivity": "How much the JGA of a frame varies over the variants: the sample standard deviation divided "
+    "by the mean; then the mean over frames, in percent (Lee et al. 2022, equation 1). 0 means that the wording of the "
+    "schema does not matter, or that everything is wrong.",
     "Zero, drop": "Whether a frame that is wrong under all variants counts with a sensitivity of 0, since the equation "
     "is over all turns, or is dropped.",
     "Frame, turn": "A frame is one service of a user turn. The JGA of a turn is the product of its frames'.",

@@ -59,8 +59,8 @@ TERMS = {
     "faithful to all acts, that is, entails the reference of each.",
     "Reference": "A sentence that says the act in the schema's words, such as 'City of the restaurant is Oslo'; of "
     "several, the one that the ground truth entails most.",
-    "Valid": "Of an act: the ground truth entails a reference, and none that was built from other values. Of a turn: "
-    "all of its acts are valid.",
+    "Valid": "An act is valid if the ground truth entails a reference, and no reference with other values. A turn is "
+    "valid if all of its acts are.",
     "All turns": "SGSAcc over all turns, valid or not.",
     "Utterance alone": "SGSAcc without the second try, in which the turn before and the slot's description precede "
     "the utterance.",
@@ -69,8 +69,8 @@ TERMS = {
     "value of a free slot verbatim. Low is good.",
     "Coverage": "The share of turns that a metric can judge: of SGSAcc valid ones, of SER those with a value of a free "
     "slot. The paper's 66 % for SER fits the turns about a free slot, requests included (`share_free_slot`).",
-    "Agreement": "Of the turns that both can judge, the share in which SGSAcc, of the acts on free slots, and SER have "
-    "the same result.",
+    "Agreement": "The share of turns on which SGSAcc (only acts on free slots) and SER agree, over the turns that both "
+    "can judge.",
     "F1 on tampered references": "How well the ground truth distinguishes true references (one has to be entailed) "
     "from those with other values (none may be).",
     "Ranked": "The utterances chosen among the candidates of an ensemble: the one faithful to the most acts.",

@@ -41,8 +41,7 @@ LABELS = {
     INVALID: "not validated",
 }
 TERMS = {
-    "Majority": "What more than half of the wanted workers say of an utterance; there is none where too few ratings "
-    "count.",
+    "Majority": "What more than half of the wanted workers say about an utterance; undefined if too few ratings count.",
     "Agreement": "The share of utterances with a majority of which majority and metric say the same. The interval is "
     "Wilson's, of 95 %.",
     "Judged faithful": "The share of utterances with a majority that it finds faithful.",

@@ -267,7 +267,7 @@ Responses = dict[str, list[Response]]  # by dialogue, in the order of turns
 TERMS = {
     "Inform": "The share of dialogues in which every search of the user was met: the entity last offered satisfies "
     "its constraints.",
-    "Success": "The share of dialogues in which, besides, every slot that the user asks for was answered.",
+    "Success": "The share of these dialogues in which every slot that the user asks for was answered, too.",
     "BLEU": "Corpus BLEU of all responses against the reference's, in lower case, by sacrebleu.",
     "Combined": "(Inform + Success) / 2 + BLEU, all of 100.",
     "Searches, requests": "For a service, the shares of searches met and of requests answered.",

@@ -38,8 +38,8 @@ TERMS = {
     "Accuracy": "The share of tasks whose calls are right: the function, the number of calls, each parameter's type "
     "and value, as BFCL's AST checker has it. The order of calls does not count; texts are compared without case, "
     "blanks and punctuation.",
-    "Schema sensitivity": "Of a task, the sample standard deviation of its accuracy under the variants over its mean "
-    "(SGD-X, Lee et al. 2022, equation 1), 0 where it is wrong under all; the mean over the tasks. Low is good.",
+    "Schema sensitivity": "How much the accuracy of a task varies over the variants: the sample standard deviation "
+    "divided by the mean (SGD-X, Lee et al. 2022, equation 1), 0 if it is always wrong; then the mean over tasks.",
     "Reworded values": "Tasks that are wrong only because a value is as the changed request has it, and the right one "
     "as the original had it: the checker's error rather than the system's (Rabinovich and Anaby-Tavor 2025).",
 }
@@ -295,6 +295,7 @@ def _wrong(rows: Sequence[Scored]) -> Iterator[Examples]:
         examples.append(Example(place, [Line(label, [Part(text)]) for label, text in lines.items()]))
     if examples:
         note = (
-            f"{len(examples):,} of {text.counted(len(wrong), 'wrong task')}. Of a parameter all right values are given."
+            f"{len(examples):,} of {text.counted(len(wrong), 'wrong task')}. "
+            "All right values of a parameter are listed."
         )
         yield Examples(title="Tasks that are wrong", note=note, examples=examples)

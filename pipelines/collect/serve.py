@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Serves the forms of 'parapet hits' to people, until Ctrl-C. Each person opens an invitation link, gets one task at a
-time, and never names and describes the same service. Every answer is on the disk before the person is told so.
+time, and never names and describes the same service. Every answer is saved before the server confirms it.
 
 Put a reverse proxy with TLS in front of it, and give the address that people use as --public_url."""
 

@@ -472,7 +472,7 @@ def table_of(numbers: Mapping[str, Any]) -> Table:
         ["candidate set size", f"{numbers['candidates']:,}", "11,482"],
         *([f"{name} chats", f"{dialogues[name]:,}", paper] for name, paper in zip(SPLIT_NAMES, PAPER, strict=True)),
     ]
-    note = "As Table 1 of Bordes et al. 2017 has them. Silences are no utterances; candidates are what operators say."
+    note = "As in Table 1 of Bordes et al. (2017). Silences are not counted. Candidates are operators' texts."
     return Table(title="The set", note=note, columns=["", "here", "the paper's Concierge"], rows=rows)
 
 

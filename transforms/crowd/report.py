@@ -81,7 +81,7 @@ def compose_report(
             Tile("used in variants", number(answers["used"])),
             Tile("held for review", number(answers["review"])),
             Tile(
-                "elements short of answers",
+                "elements that need more answers",
                 number(sum(numbers_of_service["short"] for numbers_of_service in services.values())),
             ),
             *self_bleu,

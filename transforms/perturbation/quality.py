@@ -94,8 +94,8 @@ def table() -> Numbers:
     ends = [(f"{name}.low", f"{name}.high") for name in ("similarity", "loss_before", "loss_after")]
     metrics = [
         Metric("turns", "turns drawn"),
-        Metric("similarity.median", "similarity", interval=ends[0], meaning=f"Of a changed turn to its original: the "
-               f"{meaning.measure()}, 1 for the same. Median, and 5 to 95 % of the turns that were drawn."),
+        Metric("similarity.median", "similarity", interval=ends[0], meaning="How similar changed turns are to "
+               f"their originals: {meaning.measure()}; 1 means equal. Median, and 5 to 95 % of the turns drawn."),
     ]  # fmt: skip
     if fluency.has_model():
         meaning_here = (

@@ -190,8 +190,8 @@ TABLES = (
                    "safely, or words that keep every value. All other turns are unchanged."),
             Metric("requested", "requested"),
             Metric("replaced", "varied"),
-            Metric("short", "short", meaning="By how many turns a mix is short of its rate: no other turn can be "
-                   "varied. The turns of Env-1 are among those of Env-2, and so on."),
+            Metric("short", "short", meaning="How many turns a mix lacks to reach its rate, because no other turn "
+                   "can be varied. Each mix contains the turns of the next smaller one."),
             _SHARE._replace(digits=2),
         ),
     ),

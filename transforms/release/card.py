@@ -328,7 +328,7 @@ def dataset_report(folder: Path) -> tuple[dict[str, Any], str]:
         raise InputError("there is no such folder", folder)
     versions = [read_manifest(folder / version) for version in versions_of(folder, MANIFEST)]
     if not versions:
-        raise InputError(f"is not a release: it has no {MANIFEST}, and neither has a folder of a version in it", folder)
+        raise InputError(f"is not a release: there is no {MANIFEST} in it or in a version's folder", folder)
     name, latest = versions[-1].name, latest_version(folder)
     rows = [
         [

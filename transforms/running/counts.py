@@ -542,8 +542,8 @@ class FaultCounts:
             whose = "Parapet" if kind == INTERNAL else plugins or "a plug-in"
             advice = f"; {REPORT}" if kind == INTERNAL else ""
             n = len(self._records[fault])
-            yield f"{counted(n, 'record was', 'records were')} lost to a bug in {whose}: "
-            f"{reason_text}; see {place}{advice}"
+            records = counted(n, "record was", "records were")
+            yield f"{records} lost to a bug in {whose}: {reason_text}; see {place}{advice}"
 
 
 def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str, what: str) -> list[str]:

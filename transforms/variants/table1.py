@@ -372,7 +372,7 @@ MEASURES = {
 }
 _SEEN = (
     "Slots seen, intents seen",
-    "Of the names of the services that train lacks, the share that occurs in train. Low is hard.",
+    "The share of the names of unseen services that occur in train. The lower, the harder.",
 )
 # Explanations by column; self-BLEU is computed over all variants together.
 TERMS = {

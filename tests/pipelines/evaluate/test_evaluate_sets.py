@@ -370,7 +370,7 @@ def test_answers_task_by_task(tmp_path, fails):
     heard = ["--sets", f"heard={babi / 'oov'}"]
     for flags, reason in (
         ([*plain, *heard], f"{tmp_path}/said/heard: contains no answers: expected task1-tst-OOV"),
-        ([*plain, "--sets", f"original={babi / 'oov'}"], "another set is called 'original'"),
+        ([*plain, "--sets", f"original={babi / 'oov'}"], "the name 'original' is taken by the files of --reference"),
         ([*plain, "--sets", f"x={tmp_path / 'empty'}"], "contains no test files: expected .txt"),
         ([*plain, "--sets", f"x={tmp_path / 'none'}"], "there is no such file or folder"),
         (["--predictions", tmp_path / "said"], "--reference: is required, unless --sets is given: name the test files"),

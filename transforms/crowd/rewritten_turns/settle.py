@@ -116,8 +116,8 @@ def compose_variations_report(numbers: Mapping[str, Any], examples: Iterable[Exa
         answers_table(answers, "in rewritten.jsonl"),
         Table(
             title="By kind",
-            note="Of the rewritten turns that are used: their words, in percent of those of the originals; and the "
-            "letters inserted, deleted or replaced, in percent of the originals' letters.",
+            note="Only rewritten turns that are used count. Words: in percent of the words of the originals. Letters: "
+            "inserted, deleted or replaced, in percent of the letters of the originals.",
             columns=["kind", *_COLUMNS],
             rows=[[kind, *_cells(row)] for kind, row in kinds.items()],
         ),
