@@ -132,7 +132,8 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
         "reject": _reject,
         "bonus": _bonus,
     }
-    client = Prolific(args.endpoint_url or URL, os.environ.get(TOKEN, ""))
+    token = os.environ.get(TOKEN, "")
+    client = Prolific(args.endpoint_url or URL, token or None if args.dry_run and action == "create" else token)
     return partial(_act, args, client, settings, acts[action])
 
 

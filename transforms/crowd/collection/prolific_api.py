@@ -44,23 +44,23 @@ class Prolific:
 
     Args:
       url: the address of the API.
-      token: the account's token.
+      token: the account's token; None to refuse every request, for a dry run without an account.
       wait: seconds before the second attempt, doubled for each further one.
 
     Raises:
       InputError: the address is invalid, or the token is missing.
     """
 
-    def __init__(self, url: str, token: str, wait: float = 1) -> None:
+    def __init__(self, url: str, token: str | None, wait: float = 1) -> None:
         parts = urlsplit(url)
         is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in THIS_MACHINE)
         if not is_safe or not parts.netloc or "@" in parts.netloc or parts.query or parts.fragment:
             raise InputError(f"must be an address that begins with https://, such as {URL}", "--endpoint_url", url)
-        if not token.strip() or not token.isascii() or not token.strip().isprintable():
+        if token is not None and (not token.strip() or not token.isascii() or not token.strip().isprintable()):
             raise InputError(
                 "is not set: set it to an API token of your Prolific account (Settings, API tokens)", TOKEN
             )
-        self.url, self._token, self._wait = url.rstrip("/"), token.strip(), wait
+        self.url, self._token, self._wait = url.rstrip("/"), token and token.strip(), wait
         self._session = requests.Session()
         self._session.trust_env = False  # a .netrc would override the token
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
@@ -110,6 +110,8 @@ class Prolific:
         return self._send("POST", f"{self.url}{path}", body, repeats)
 
     def _send(self, method: str, address: str, body: Mapping[str, Any] | None, repeats: bool) -> Any:
+        if self._token is None:
+            raise Refused("no_token: nothing was sent")
         for i in range(_TRIES):
             is_last = i == _TRIES - 1
             try:
@@ -158,7 +160,7 @@ class Prolific:
     def _message(self, data: bytes, body: Mapping[str, Any] | None) -> str:
         """Return the service's message on one line, without the token and without ids that were not sent."""
         sent = str(body)
-        text = in_one_line(data[:2_000].decode("utf-8", "replace"), self._token)
+        text = in_one_line(data[:2_000].decode("utf-8", "replace"), self._token or "")
         return _ID.sub(lambda match: match[0] if match[0] in sent else "…", text) or "no message"
 
 
