@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from parapet.transforms.anonymise.writing import Config
 
 EXAMPLE = """\
-  parapet anonymise --chats chats.jsonl --output anonymous
+  parapet anonymise --output anonymous                   # the sample's chats
   parapet anonymise --chats march.csv april.csv --bots concierge,ella --phone_regions GB,IE --output anonymous
   parapet anonymise --chats chats.jsonl --spacy_model en_core_web_lg --entities names.txt --strict --output anonymous"""
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from parapet.transforms.running.runs import RunInfo
     from parapet.transforms.splits.augment.plan import Plan
 
-EXAMPLE = """  parapet augment --sgd sgd --backtrans back_translated --oracle sgd/sgd_x/data \\
+EXAMPLE = """  parapet augment --output training_sets                # the sample, with corrupted schemas
+  parapet augment --sgd sgd --backtrans back_translated --oracle sgd/sgd_x/data \\
     --sets none,backtrans,oracle,corrupted,backtrans+oracle --output training_sets"""
 
 

@@ -21,6 +21,7 @@ from parapet.transforms.running import plugins
 DISTANCES = plugins.Names(plugins.DISTANCES)
 
 EXAMPLE = """\
+  parapet compose --allow_partial --output out               # the sample
   parapet compose --schemas my_corpus --responses names.csv --output out
   # open out/review.html in a browser, decide, download decisions.csv, then
   parapet compose --schemas my_corpus --responses names.csv --decisions decisions.csv --output out"""

@@ -19,6 +19,7 @@ from parapet.pipelines.flags import INPUT, Parser, add_seed, add_sgd, add_split
 from parapet.schemas.layout import sample_root
 
 EXAMPLE = """\
+  parapet compose_variations --output out                # the sample
   parapet compose_variations --sgd my_corpus --split test --responses batch.csv --output out
   # open out/review.html in a browser, decide, download decisions.csv, then
   parapet compose_variations --sgd my_corpus --split test --responses batch.csv \\

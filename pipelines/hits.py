@@ -30,6 +30,7 @@ Makes the pages on which crowd workers paraphrase names and descriptions of a sc
 (rewrites), judge generated utterances (ratings), or compare turns of perturbed sets with the original (validity)."""
 
 EXAMPLE = """\
+  parapet hits --output my_hits                                # the sample
   parapet hits --schemas my_corpus --output my_hits --dry_run
   parapet hits --task rewrites --dialogues my_corpus --output my_rewrites
   parapet hits --task ratings --dialogues my_corpus --scores my_scores --output my_ratings

@@ -42,7 +42,9 @@ EXAMPLE = """\
   parapet perturb my_perturbation --sgd sgd --split dev,test --output perturbed
   parapet perturb typos --help                   # the options of one"""
 
-EXAMPLE_OF_ONE = "  parapet perturb {name} --sgd sgd --split test --output perturbed"
+EXAMPLE_OF_ONE = """\
+  parapet perturb {name} --output perturbed           # the sample
+  parapet perturb {name} --sgd sgd --split test --output perturbed"""
 
 USAGE = """usage: parapet perturb PERTURBATION [flags]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from parapet.transforms.variants.table1 import Inputs
 
-EXAMPLE = """  parapet statistics --sgd sgd --output names_seen
+EXAMPLE = """  parapet statistics --output names_seen                 # the sample
   parapet statistics --sgd sgd --variants sgd/sgd_x/data --split test --output sgd_x_statistics"""
 
 

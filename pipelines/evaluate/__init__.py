@@ -419,8 +419,8 @@ to K candidates, the best first.""",
 Scores responses by Inform, Success, BLEU and Combined = (Inform + Success) / 2 + BLEU, as for MultiWOZ: against a
 corpus in the SGD format, or against goals and a knowledge base. docs/metrics.md says what counts.""",
         """\
+  parapet evaluate --task response --predictions reference --output upper_bound      # the sample's own responses
   parapet evaluate --task response --reference my_corpus --split test --predictions responses.jsonl --output my_scores
-  parapet evaluate --task response --reference my_corpus --predictions reference --output upper_bound
   parapet evaluate --task response --reference my_corpus --sets typos=varied/typos --predictions my_responses \\
     --output my_scores                  # my_responses/original/..., my_responses/typos/...
   parapet evaluate --task response --goals goals.json --knowledge_base db --responses test.jsonl \\
@@ -437,8 +437,8 @@ have "domains", those that the response is about.""",
 Scores utterances that a system made from dialogue acts, by schema-guided semantic accuracy (SGSAcc), slot error rate
 and BLEU; with variants, also how well true references are distinguished from tampered ones in each schema's words.""",
         """\
+  parapet evaluate --task generation --predictions reference --output upper_bound    # the sample's own utterances
   parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --output my_scores
-  parapet evaluate --task generation --reference my_corpus --split dev --predictions reference --output upper_bound
   parapet evaluate --task generation --reference my_corpus --variants my_variants --sets entities=unseen_entities \\
       --predictions my_utterances --output my_scores      # my_utterances/original/..., my_utterances/v1/...
   parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --scorer nli \\

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from parapet.evaluation.dst.model import Config
 
 EXAMPLE = """\
-  parapet evaluate --task dst --reference my_corpus --split dev --predictions my_predictions --output my_scores
+  parapet evaluate --task dst --model keywords --output my_scores       # a baseline, on the sample
   parapet evaluate --task dst --reference my_corpus --variants my_dialogues --predictions my_predictions \\
       --output my_scores                  # my_predictions/original/..., my_predictions/v1/..., as my_dialogues
   parapet evaluate --task dst --reference my_corpus --sets typos=varied/typos --model my_model.py:Tracker \\

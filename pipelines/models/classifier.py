@@ -37,7 +37,7 @@ class Classifier(Family):
 Trains a classifier of user turns, by intent, by dialogue acts or by whether they are out of domain: a fine-tuned BERT
 or RoBERTa, or from scratch on hashed words and character n-grams, in seconds."""
     example = """\
-  parapet train classifier --train my_corpus --output my_model
+  parapet train classifier --output my_model                    # on the bundled sample
   parapet train classifier --train my_corpus --foreign my_foreign_turns --output my_model
   parapet train classifier --task ood --train my_foreign_turns --output my_model
   parapet train classifier --train my_corpus --checkpoint bert-base-uncased --output my_model"""

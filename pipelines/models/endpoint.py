@@ -147,7 +147,7 @@ Asks a language model behind an OpenAI-compatible API for the state of every ser
 dialogues with predicted states for 'parapet evaluate --task dst'. Every answer is kept at once (in the output folder):
 run the same command again after a stop, and nothing is paid twice. Answers that cannot be read count as wrong."""
     predict_example = """\
-  parapet predict llm --endpoint embedded --reference my_corpus --output my_states
+  parapet predict llm --endpoint embedded --output my_states             # the sample, a small local model
   parapet predict llm --endpoint https://api.openai.com/v1 --model gpt-4o-mini --style tools --price 0.15,0.60 \\
       --reference my_corpus --variants my_dialogues --output my_states --dry_run
   parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\
@@ -193,7 +193,7 @@ class OutOfDomain(LanguageModel):
 Asks a language model of each user turn whether it is in the domain of the services, and how sure it is: scores and
 decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as those of 'predict llm'."""
     predict_example = """\
-  parapet ood --sgd my_corpus --output my_foreign_turns
+  parapet ood --output my_foreign_turns
   parapet predict llm_ood --endpoint embedded --reference my_foreign_turns --output my_scores
   parapet evaluate --task ood --reference my_foreign_turns --predictions my_scores/predictions --output my_metrics"""
 
@@ -245,8 +245,8 @@ Asks a language model for an utterance of the acts of each system turn, given as
 ('train ft_t5'), for 'parapet evaluate --task generation': SGSAcc and slot error rate. Answers are kept as those of
 'predict llm'."""
     predict_example = """\
-  parapet predict llm_utterances --endpoint embedded --reference my_corpus --output my_utterances
-  parapet evaluate --task generation --reference my_corpus --predictions my_utterances/predictions --output my_scores"""
+  parapet predict llm_utterances --endpoint embedded --output my_utterances
+  parapet evaluate --task generation --predictions my_utterances/predictions --output my_scores"""
 
     def add_inputs(self, parser: Parser) -> None:
         """Adds the flags of a corpus, its variants and sets."""

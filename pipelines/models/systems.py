@@ -148,7 +148,7 @@ class Damd(System):
 Trains DAMD (Zhang, Ou and Yu 2020) from scratch: GRUs that write belief states, acts and delexicalised responses, and
 can copy unknown words."""
     example = """\
-  parapet train damd --train my_corpus --dev my_corpus --output my_model
+  parapet train damd --output my_model       # the sample
   parapet train damd --preset raddle --held_out 0.1 --output my_model"""
     # RADDLE's settings are for pre-trained models, so "raddle" uses the settings of DAMD's authors.
     presets: Mapping[str, Preset] = {"raddle": AUTHORS, "damd": AUTHORS}

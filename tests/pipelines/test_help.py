@@ -147,3 +147,19 @@ def test_long_command_lines_are_broken_before_flags():
 )
 def test_flags_as_other_tools_call_them(line, meant):
     assert f"did you mean {meant}?" in refused(*line.split())
+
+
+# Commands whose first example needs nothing but the bundled sample.
+ON_THE_SAMPLE = (
+    *("perturb typos", "compose", "compose_variations", "hits", "statistics", "augment", "anonymise", "back_translate"),
+    *("language_variations", "unseen_entities", "ood", "few_shot", "unseen_services", "evaluate dst", "doctor"),
+    *("evaluate response", "evaluate generation", "train tiny_dst", "train classifier"),
+)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ON_THE_SAMPLE)
+def test_the_first_example_works_on_the_sample(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    example = parser_of(*COMMANDS[name]).example.splitlines()[0].partition("#")[0]
+    assert run(*example.format(name="typos").split()[1:]).status == 0
