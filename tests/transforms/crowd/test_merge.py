@@ -1,6 +1,6 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
@@ -39,16 +39,14 @@ def test_a_later_rejection_counts():
     assert one(assignment(), assignment(rejected=True, source="later.csv: row 2")).rejected
 
 
-@pytest.mark.parametrize(
-    ("more", "difference"),
-    [
-        ({"answers": {"slot_0": "fare"}}, "slot_0"),
-        ({"answers": {"slot_0": ""}}, "slot_0"),
-        ({"task": "descriptions"}, "task"),
-        ({"service_name": "Bus_1"}, "task"),
-        ({"worker_hash": "cd34"}, "worker"),
-        ({"worker_hash": ""}, "worker"),
-    ],
+@cases(
+    "more difference",
+    ({"answers": {"slot_0": "fare"}}, "slot_0"),
+    ({"answers": {"slot_0": ""}}, "slot_0"),
+    ({"task": "descriptions"}, "task"),
+    ({"service_name": "Bus_1"}, "task"),
+    ({"worker_hash": "cd34"}, "worker"),
+    ({"worker_hash": ""}, "worker"),
 )
 def test_contradicting_assignments_are_all_dead(more, difference):
     other = assignment(**{"source": "b.csv: row 7", **more})
@@ -113,13 +111,11 @@ def test_a_field_that_one_export_lacks_contradicts_nothing():
     assert (merged.answers, dead) == ({"slot_0": "x", "slot_1": "y", "slot_2": ""}, [])
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (decision(), decision(verdict="reject", source="e.csv:row 9")),
-        (decision(verdict="fix", text="fare"), decision(verdict="fix", text="price", source="e.csv:row 9")),
-        (decision(), decision(verdict="fix", text="fare", source="e.csv:row 9")),
-    ],
+@cases(
+    "first second",
+    (decision(), decision(verdict="reject", source="e.csv:row 9")),
+    (decision(verdict="fix", text="fare"), decision(verdict="fix", text="price", source="e.csv:row 9")),
+    (decision(), decision(verdict="fix", text="fare", source="e.csv:row 9")),
 )
 def test_contradicting_decisions_are_all_dead(first, second):
     for order in ([first, second], [second, first]):
@@ -132,7 +128,7 @@ def test_contradicting_decisions_are_all_dead(first, second):
         assert dead[0].payload == f"decision={first.decision}, text={first.text}, reason="
 
 
-@pytest.mark.parametrize("response", ["3Z:slot_0", "3A:slot_9", "3A", "slot_0", ":slot_0", "3A:", ""])
+@cases("response", "3Z:slot_0", "3A:slot_9", "3A", "slot_0", ":slot_0", "3A:", "")
 def test_a_decision_for_a_response_that_is_not_there(response):
     known, dead = unknown_decisions({response: decision(response, "fix", text="fare", reason="typo")}, [assignment()])
     assert known == {}

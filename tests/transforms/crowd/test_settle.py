@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import intent, service, slot
+from kit import cases, intent, service, slot
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
@@ -196,12 +196,10 @@ def test_a_worker_of_both_tasks_is_held_where_he_had_seen_the_answer():
     assert fate["names0:slot_0"][0] != "review"
 
 
-@pytest.mark.parametrize(
-    ("answers", "seconds", "reason"),
-    [
-        ({"intent_0": "Good thing", "slot_0": "good thing", "slot_1": "good thing"}, 300, "same_answer"),
-        ({"intent_0": "SearchParks", "slot_0": "park_label", "slot_1": "hometown"}, 4, "too_fast"),
-    ],
+@cases(
+    "answers seconds reason",
+    ({"intent_0": "Good thing", "slot_0": "good thing", "slot_1": "good thing"}, 300, "same_answer"),
+    ({"intent_0": "SearchParks", "slot_0": "park_label", "slot_1": "hometown"}, 4, "too_fast"),
 )
 def test_a_worker_who_cannot_have_meant_it_is_rejected_whole(answers, seconds, reason):
     careless = Assignment("3X", "Parks_1", "names", "careless", answers, True, 0, seconds, seconds)

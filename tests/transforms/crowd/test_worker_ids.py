@@ -10,7 +10,7 @@ import urllib.parse
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from kit import quoted, raised, rows_of, write
+from kit import cases, quoted, raised, rows_of, write
 
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
@@ -61,8 +61,8 @@ def shows(text, worker_id):
     return any(worker_id.lower() in reading for reading in readings(text))
 
 
-@pytest.mark.parametrize("form", OWN_FORMS)
-@pytest.mark.parametrize("is_answer", [False, True])
+@cases("form", *OWN_FORMS)
+@cases("is_answer", False, True)
 def test_the_own_id_is_found_in_every_form(form, is_answer):
     written = OWN_FORMS[form](OWN)
     assert shows(written, OWN)
@@ -73,8 +73,8 @@ def test_the_own_id_is_found_in_every_form(form, is_answer):
     assert left.endswith("after")
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("is_answer", [False, True])
+@cases("form", *FORMS)
+@cases("is_answer", False, True)
 def test_an_id_of_somebody_else_is_found_by_its_form(form, is_answer):
     left = redact(f"before {FORMS[form](OTHER)} after", OWN, is_answer)
     assert MASK in left

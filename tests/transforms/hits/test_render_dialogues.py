@@ -10,7 +10,7 @@ import pytest
 from hits_dialogues import dialogue, hostile_dialogue, system, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised, write
+from kit import cases, raised, write
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.errors import InputError
@@ -182,7 +182,7 @@ def test_the_index_has_a_line_a_page_and_the_reasons():
     assert list(json.loads(files["plan.json"])["tasks"]) == ["rewrites"]
 
 
-@pytest.mark.parametrize("sandbox", [False, True])
+@cases("sandbox", False, True)
 def test_pages_of_a_task_are_the_same_around_their_body(sandbox):
     for page in render(dialogue(*SAMPLE), settings=Settings(tasks=(REWRITES,), sandbox=sandbox)).pages:
         assert page.html.decode() == page_html(REWRITES, page.body, sandbox)
@@ -197,14 +197,12 @@ def corpus(tmp_path):
     return tmp_path / "corpus"
 
 
-@pytest.mark.parametrize(
-    ("place", "split", "reason"),
-    [
-        ("nowhere", None, "no such file"),
-        ("dev", None, "contains no dialogues"),
-        ("", "dev", "there are no dialogues in 'dev'; these splits have some: train, test"),
-        ("test/dialogues_001.json", "test", "--split requires the folder of a corpus"),
-    ],
+@cases(
+    "place split reason",
+    ("nowhere", None, "no such file"),
+    ("dev", None, "contains no dialogues"),
+    ("", "dev", "there are no dialogues in 'dev'; these splits have some: train, test"),
+    ("test/dialogues_001.json", "test", "--split requires the folder of a corpus"),
 )
 def test_what_is_not_there_is_told(corpus, place, split, reason):
     (corpus / "dev").mkdir()
@@ -236,7 +234,7 @@ def test_turns_that_cannot_be_asked_are_not_drawn():
     assert not choose([scan(0, "f/0", [dialogue(user(""))], 3, 0)], 3).draws(0, "1_00000:0:rewrites")
 
 
-@pytest.mark.parametrize("turns", [0, 1, 3, 50])
+@cases("turns", 0, 1, 3, 50)
 def test_as_many_are_drawn_as_of_a_plain_list(turns):
     """The first keys of all, but for those of dialogues whose id an earlier one has."""
     files = [talks(5), [], talks(8), talks(4, "b")]
@@ -268,7 +266,7 @@ def test_copied_slots_have_no_place():
     assert marks(turn) == []
 
 
-@pytest.mark.parametrize("span", [(-1, 2), (0, 99), (3, 3), (4, 2), (2, 4)])
+@cases("span", (-1, 2), (0, 99), (3, 3), (4, 2), (2, 4))
 def test_a_span_that_points_nowhere_is_told(span):
     turn = Turn("USER", "ab  cd", [Frame("A", [SlotSpan("x", *span)])])
     raised(ValueError, marks, turn, match=f"slot 'x': {span[0]}-{span[1]}")

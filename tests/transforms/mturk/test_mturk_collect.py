@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from kit import write
+from kit import cases, write
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, files_with, mode, worker
 
 LIST = "ListAssignmentsForHIT"
@@ -108,9 +108,7 @@ def test_the_block_list_holds_from_the_first_minute(bench):
     assert bench.refused(NAMES, worker(1)) == "not_qualified"
 
 
-@pytest.mark.parametrize(
-    "bad", ["a1b2c3d4e5", "A", "A12-3", f"{'A1B2C3D4E5'},A2B3C4D5E6", "WORKER_ID", "A1B2 C3D4", "AÖ12345"]
-)
+@cases("bad", "a1b2c3d4e5", "A", "A12-3", f"{'A1B2C3D4E5'},A2B3C4D5E6", "WORKER_ID", "A1B2 C3D4", "AÖ12345")
 def test_a_bad_line_of_the_block_list_is_named_and_not_repeated(out, bad):
     path = out.file("blocked.txt", f"{worker(1)}\n\n{bad}\n")
     for action in (["collect"], ["topup", "--hits", out.hits]):

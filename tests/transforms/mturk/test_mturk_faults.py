@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 from fake_mturk import Faults
+from kit import cases
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER
 
 FAULTS = Faults(throttle=0.10, error=0.02, drop_before=0.02, drop_after=0.02)
@@ -65,7 +66,7 @@ def expected(undisturbed):
     return found
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@cases("seed", 1, 2)
 def test_faults_change_nothing(bench, expected, seed):
     bench.server.seed, bench.server.faults = seed, FAULTS
     assert loop(bench) == expected

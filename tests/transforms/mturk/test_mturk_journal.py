@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
@@ -177,8 +177,8 @@ def test_a_journal_that_cannot_be_read_lets_others_in(tmp_path):
             Journal(tmp_path)
 
 
-@pytest.mark.parametrize("trace", TRACES)
-@pytest.mark.parametrize("left", [None, b"", b"\n", b'{"at": "2026', bytes(4096), b"\n\0\0 \r\n"])
+@cases("trace", *TRACES)
+@cases("left", None, b"", b"\n", b'{"at": "2026', bytes(4096), b"\n\0\0 \r\n")
 def test_a_lost_journal_is_no_new_batch(tmp_path, trace, left):
     (tmp_path / trace).write_text("of a batch that was published\n")
     if left is not None:

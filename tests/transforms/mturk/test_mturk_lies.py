@@ -7,6 +7,7 @@ from decimal import Decimal
 from itertools import islice
 
 import pytest
+from kit import cases
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER
 
 from parapet.transforms.crowd.mturk import client, collect
@@ -116,9 +117,7 @@ SOME = pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.tho
 
 
 @SOME
-@pytest.mark.parametrize(
-    "operation", ["GetAccountBalance", "CreateQualificationType", "CreateHITType", "CreateHITWithHITType"]
-)
+@cases("operation", "GetAccountBalance", "CreateQualificationType", "CreateHITType", "CreateHITWithHITType")
 def test_publishing_stands_every_odd_answer_and_publishes_once(bench, operation, step):
     for lie in lies_of(operation, step):
         told = lying(bench, operation, lie)
@@ -193,8 +192,8 @@ def test_one_hit_id_for_several_hits_is_not_several_hits(bench):
 TOKENS = {"the same": lambda n: "again", "two by turns": lambda n: f"turn {n % 2}", "ever new": lambda n: f"token {n}"}
 
 
-@pytest.mark.parametrize("token", TOKENS)
-@pytest.mark.parametrize("items", ["the same", "none", "new"])
+@cases("token", *TOKENS)
+@cases("items", "the same", "none", "new")
 def test_a_listing_without_an_end_is_ended(bench, token, items, monkeypatch):
     monkeypatch.setattr(collect, "MAX_ASSIGNMENTS", 500)
     bench.ok("publish")
@@ -258,8 +257,8 @@ def test_assignments_of_another_hit_are_not_taken(bench):
     assert [line["AssignmentId"] for line in bench.lines()] == [made[2]]
 
 
-@pytest.mark.parametrize("status", [400, 502])
-@pytest.mark.parametrize("body", [HTML, b"", b"[]", b'{"__type": 5, "Message": {}}', b'{"message": null}', b"{"])
+@cases("status", 400, 502)
+@cases("body", HTML, b"", b"[]", b'{"__type": 5, "Message": {}}', b'{"message": null}', b"{")
 def test_a_refusal_that_is_odd_is_one_clear_line(bench, status, body):
     def hook(call):
         call.outcome, call.status, call.answer = "failed", status, body

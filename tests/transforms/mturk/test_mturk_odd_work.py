@@ -4,6 +4,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
+from kit import cases
 from mturk_bench import NAMES, worker
 
 from parapet.pipelines.main import main
@@ -71,9 +72,7 @@ def test_every_odd_submission_is_somewhere_and_is_paid(bench, composed):
     assert set(bench.statuses().values()) == {"Approved"}
 
 
-@pytest.mark.parametrize(
-    "name", ["9999", *(pytest.param(name, marks=pytest.mark.thorough) for name in TIMES if name != "9999")]
-)
+@cases("name", "9999", *(pytest.param(name, marks=pytest.mark.thorough) for name in TIMES if name != "9999"))
 def test_a_time_of_any_year_is_read_again_and_paid(bench, composed, name):
     bench.ok("publish")
     made = bench.work(NAMES, [1, 2])
@@ -97,9 +96,7 @@ def test_a_time_of_any_year_is_read_again_and_paid(bench, composed, name):
 ODD_TIMES = ["0001-01-01T00:00:00+23:59", "2016-12-31T23:59:60Z", "2262-04-11T23:47:17Z", "soon", ""]
 
 
-@pytest.mark.parametrize(
-    "time", ["9999-12-31T23:59:59-23:59", *(pytest.param(time, marks=pytest.mark.thorough) for time in ODD_TIMES)]
-)
+@cases("time", "9999-12-31T23:59:59-23:59", *(pytest.param(time, marks=pytest.mark.thorough) for time in ODD_TIMES))
 def test_a_time_in_the_file_that_is_none_is_null_and_the_rest_is_paid(bench, composed, time):
     bench.ok("publish")
     made = bench.work(NAMES, [1, 2])

@@ -5,7 +5,7 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
-from kit import raised, write
+from kit import cases, raised, write
 from mturk_bench import NAMES, OTHER, worker
 
 from parapet.schemas.errors import InputError
@@ -36,21 +36,19 @@ def exact(bench):
         return sum((row.amount + row.fee for row in ledger_rows(batch, bench.lines())), Decimal(0))
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("assignment_id\nX\n", "row 1: the header lacks feedback"),
-        ("", "row 1: the header lacks assignment_id, feedback"),
-        ("assignment_id,feedback\n{0},\n", "row 2: a rejection requires feedback"),
-        ("assignment_id,feedback\n{0},a\n{0},b\n", "row 3: assignment {0} appears twice"),
-        ("assignment_id,feedback\n{0},a,b\n", "row 2: the row has more or fewer cells"),
-        ("assignment_id,feedback\n{0}\n", "row 2: the row has more or fewer cells"),
-        (
-            "assignment_id,feedback\n{0}," + "x" * 1_025 + "\n",
-            "row 2: a rejection requires feedback for the worker, of at most 1,024",
-        ),
-        ("assignment_id,feedback\n{0},a\n3NOBODY,b\n", "row 3: the audit does not contain assignment 3NOBODY"),
-    ],
+@cases(
+    "text told",
+    ("assignment_id\nX\n", "row 1: the header lacks feedback"),
+    ("", "row 1: the header lacks assignment_id, feedback"),
+    ("assignment_id,feedback\n{0},\n", "row 2: a rejection requires feedback"),
+    ("assignment_id,feedback\n{0},a\n{0},b\n", "row 3: assignment {0} appears twice"),
+    ("assignment_id,feedback\n{0},a,b\n", "row 2: the row has more or fewer cells"),
+    ("assignment_id,feedback\n{0}\n", "row 2: the row has more or fewer cells"),
+    (
+        "assignment_id,feedback\n{0}," + "x" * 1_025 + "\n",
+        "row 2: a rejection requires feedback for the worker, of at most 1,024",
+    ),
+    ("assignment_id,feedback\n{0},a\n3NOBODY,b\n", "row 3: the audit does not contain assignment 3NOBODY"),
 )
 def test_a_bad_rejection_is_an_error_by_row_and_nothing_is_paid(done, text, told):
     path = done.file("rejections.csv", text.replace("{0}", done.made[0]))

@@ -5,7 +5,7 @@ import io
 import json
 
 import pytest
-from kit import edit
+from kit import cases, edit
 from mturk_bench import DESCRIPTIONS, NAMES, cut
 
 from parapet.transforms.crowd.mturk.qualifications import LOCALE, MASTERS
@@ -51,24 +51,22 @@ def test_no_countries_is_not_any_country(bench):
     assert not bench.hit_ids()
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--countries", "USA"], "'USA' is not a country code"),
-        (["--countries", "us"], "'us' is not a country code"),
-        (["--min_approval", "101"], "--min_approval: must be a percentage"),
-        (["--min_approved", "-1"], "--min_approved: must be a number"),
-        (["--max_per_worker", "-1"], "--max_per_worker: must be a number"),
-        (["--require_qualification", "lower"], "'lower' is not a qualification id"),
-        (["--exclude_qualification", ""], "'' is not a qualification id"),
-        ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], ("MTurk allows at most 10 "
-            "qualifications per HIT")),
-        (["--masters", "--min_approved", "1", *(f for i in range(4) for f in ("--exclude_qualification", f"Q{i}"))],
-         "MTurk allows at most 10"),
-        (["--parallel_calls", "0"], "--parallel_calls: must be from 1 to 32"),
-        (["--parallel_calls", "33"], "--parallel_calls: must be from 1 to 32"),
-        (["--confirm", "much"], "'much' is not an amount"),
-    ],
+@cases(
+    "flags told",
+    (["--countries", "USA"], "'USA' is not a country code"),
+    (["--countries", "us"], "'us' is not a country code"),
+    (["--min_approval", "101"], "--min_approval: must be a percentage"),
+    (["--min_approved", "-1"], "--min_approved: must be a number"),
+    (["--max_per_worker", "-1"], "--max_per_worker: must be a number"),
+    (["--require_qualification", "lower"], "'lower' is not a qualification id"),
+    (["--exclude_qualification", ""], "'' is not a qualification id"),
+    ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], ("MTurk allows at most 10 "
+        "qualifications per HIT")),
+    (["--masters", "--min_approved", "1", *(f for i in range(4) for f in ("--exclude_qualification", f"Q{i}"))],
+     "MTurk allows at most 10"),
+    (["--parallel_calls", "0"], "--parallel_calls: must be from 1 to 32"),
+    (["--parallel_calls", "33"], "--parallel_calls: must be from 1 to 32"),
+    (["--confirm", "much"], "'much' is not an amount"),
 )  # fmt: skip
 def test_wrong_settings_are_usage_and_leave_no_folder(bench, flags, told):
     assert told in bench.err_of(2, bench.publish(*flags))
@@ -89,7 +87,7 @@ def test_an_answer_lost_once_is_absorbed(bench):
     assert (len(bench.hit_ids()), set(bench.open().hits())) == (3, set(bench.hit_ids()))
 
 
-@pytest.mark.parametrize("published", [True, False])
+@cases("published", True, False)
 def test_a_task_with_another_page_is_refused(bench, copy, published):
     if published:
         bench.ok("publish")
@@ -147,7 +145,7 @@ def test_a_profile_that_is_not_there_is_told_in_one_line(bench, monkeypatch):
     assert "nobody" in one_line(bench.err)
 
 
-@pytest.mark.parametrize("address", ["nonsense", "ftp://127.0.0.1", "http://"])
+@cases("address", "nonsense", "ftp://127.0.0.1", "http://")
 def test_an_address_that_is_none_is_usage(bench, address):
     assert bench.run("publish", "--hits", bench.hits, "--batch", bench.batch, "--endpoint_url", address) == 2
     assert "--endpoint_url" in one_line(bench.err)
@@ -198,12 +196,10 @@ def sandbox(folder, is_for_it):
     edit(folder / "run.json", lambda run: run["options"].update(sandbox=is_for_it))
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"version": "0.0.1"}, "made by Parapet 0.0.1, but this is "),
-        ({"pipeline": "compose"}, "made by 'parapet compose'"),
-    ],
+@cases(
+    "changes told",
+    ({"version": "0.0.1"}, "made by Parapet 0.0.1, but this is "),
+    ({"pipeline": "compose"}, "made by 'parapet compose'"),
 )
 def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
     in_run(copy, **changes)
@@ -262,7 +258,7 @@ def type_in(monkeypatch, text):
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 
-@pytest.mark.parametrize("typed", ["14.45\n", "$14.45\n", " 14.45 \n"])
+@cases("typed", "14.45\n", "$14.45\n", " 14.45 \n")
 def test_production_asks_for_the_amount(real, monkeypatch, typed):
     type_in(monkeypatch, typed)
     assert "This spends $14.45 of real money" in real.err_of(0, real.do("publish", "--hits", real.hits, "--production"))
@@ -271,7 +267,7 @@ def test_production_asks_for_the_amount(real, monkeypatch, typed):
     assert MASTERS[True] not in requirements(real)
 
 
-@pytest.mark.parametrize("typed", ["", "\n", "14.44\n", "yes\n", "y\n", "NaN\n", "sNaN\n", "1445\n"])
+@cases("typed", "", "\n", "14.44\n", "yes\n", "y\n", "NaN\n", "sNaN\n", "1445\n")
 def test_another_amount_spends_nothing(real, monkeypatch, typed):
     type_in(monkeypatch, typed)
     assert real.do("publish", "--hits", real.hits, "--production") == 1

@@ -1,6 +1,7 @@
 """A journal that is lost, or an old copy of itself: nothing is asked or paid for again."""
 
 import pytest
+from kit import cases
 from mturk_bench import NAMES, OTHER, cut
 
 DAY = 25 * 3_600
@@ -35,7 +36,7 @@ def actions(bench):
     return {"publish": (), "collect": (), "topup": topup, "pay": ("--all",), "stop": (), "status": ()}
 
 
-@pytest.mark.parametrize("left", LEFT)
+@cases("left", *LEFT)
 def test_a_lost_journal_is_recovered_and_nothing_is_asked_or_paid_for_twice(bench, left):
     flags = actions(bench)
     bench.ok("publish", "--max_per_worker", 5)
@@ -84,7 +85,7 @@ def test_a_batch_that_is_whole_has_nothing_to_recover(bench):
     assert not (bench.batch / "journal.jsonl.lost").exists()
 
 
-@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.thorough)])
+@cases("step", 9, pytest.param(1, marks=pytest.mark.thorough))
 def test_an_old_copy_of_the_journal_asks_and_pays_for_nothing_again(bench, hits, tmp_path, step):
     """As after a backup from last week: whatever the journal lacks at its end is found at MTurk."""
     flags = actions(bench)

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
 from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, worker
 
 from parapet.transforms.crowd.hits.terms import up_to_cent
@@ -87,7 +87,7 @@ def test_a_dry_run_of_stopping_stops_nothing(bench):
     assert (bench.out.count('"call": "UpdateExpirationForHIT"'), bench.refused(NAMES, worker(1))) == (3, "")
 
 
-@pytest.mark.parametrize("action", ["collect", "pay", "topup", "stop"])
+@cases("action", "collect", "pay", "topup", "stop")
 def test_another_run_at_the_same_time_is_refused_and_changes_nothing(bench, action):
     from parapet.transforms.crowd.mturk.batch import Journal
 

@@ -1,9 +1,9 @@
 import re
 
-import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import cases
 from release_manifests import manifest
 
 from parapet.schemas.release import Author, Source
@@ -107,17 +107,15 @@ def test_bibtex_stays_balanced(title):
     assert fields == ["author", "title", "version", "url", "note"]
 
 
-@pytest.mark.parametrize(
-    ("line", "families"),
-    [
-        ("Ada Lovelace and Grace Hopper", ["Lovelace", "Hopper"]),
-        ("Ada Lovelace, Grace Hopper, and Alan Turing", ["Lovelace", "Hopper", "Turing"]),
-        ("Lovelace, Ada and Hopper, Grace", ["Lovelace", "Hopper"]),
-        ("Lovelace, Ada; Hopper, Grace", ["Lovelace", "Hopper"]),
-        ("Lovelace et al.", ["Lovelace et al."]),
-        ("", ["anonymous"]),
-        (";", [";"]),
-    ],
+@cases(
+    "line families",
+    ("Ada Lovelace and Grace Hopper", ["Lovelace", "Hopper"]),
+    ("Ada Lovelace, Grace Hopper, and Alan Turing", ["Lovelace", "Hopper", "Turing"]),
+    ("Lovelace, Ada and Hopper, Grace", ["Lovelace", "Hopper"]),
+    ("Lovelace, Ada; Hopper, Grace", ["Lovelace", "Hopper"]),
+    ("Lovelace et al.", ["Lovelace et al."]),
+    ("", ["anonymous"]),
+    (";", [";"]),
 )
 def test_names_of_a_line(line, families):
     assert [name.family for name in names.names_of(line)] == families

@@ -7,7 +7,7 @@ import pytest
 import release_folder as folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import Changes, SplitChange
@@ -101,14 +101,12 @@ def test_another_key_makes_other_rows(tmp_path):
     assert (split.level, split.added, split.removed, split.new_key) == ("major", 10, 10, ["a"])
 
 
-@pytest.mark.parametrize(
-    ("break_it", "reason"),
-    [
-        (lambda release: next(release.root.glob("data/n/*")).unlink(), "is missing"),
-        (lambda release: next(release.root.glob("data/n/*")).write_bytes(b"x"), "cannot be read as Parquet"),
-        (lambda release: setattr(release.manifest, "version", "new"), "a version must be MAJOR.MINOR.PATCH"),
-        (lambda release: setattr(release.manifest.configs["n"].columns[0], "name", "z"), "has no column for its key"),
-    ],
+@cases(
+    "break_it reason",
+    (lambda release: next(release.root.glob("data/n/*")).unlink(), "is missing"),
+    (lambda release: next(release.root.glob("data/n/*")).write_bytes(b"x"), "cannot be read as Parquet"),
+    (lambda release: setattr(release.manifest, "version", "new"), "a version must be MAJOR.MINOR.PATCH"),
+    (lambda release: setattr(release.manifest.configs["n"].columns[0], "name", "z"), "has no column for its key"),
 )
 def test_what_cannot_be_compared_is_said(tmp_path, break_it, reason):
     old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})

@@ -2,7 +2,7 @@
 
 import pytest
 import release_folder as folder
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import Changes, Parent
@@ -36,9 +36,13 @@ def test_a_folder_without_releases_is_said(tmp_path):
         raised(InputError, dataset_report, place, match=reason)
 
 
-@pytest.mark.parametrize(
-    ("n", "told"),
-    [(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (2_340_000, "2.3 MB"), (5_000_000_000_000, "5,000.0 GB")],
+@cases(
+    "n told",
+    (0, "0 bytes"),
+    (999, "999 bytes"),
+    (1500, "1.5 kB"),
+    (2_340_000, "2.3 MB"),
+    (5_000_000_000_000, "5,000.0 GB"),
 )
 def test_sizes(n, told):
     assert size(n) == told

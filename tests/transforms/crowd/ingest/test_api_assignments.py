@@ -5,6 +5,7 @@ from xml.sax.saxutils import escape
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
 
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import Unusable, parse_answer_xml, read_assignments
@@ -106,26 +107,24 @@ BOMB = "<!DOCTYPE x [" + "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10 if i else 
 EXTERNAL = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>'
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (xml({"slot_0": ""}, DTD).replace("<FreeText>", "<FreeText>&e;"), "unsafe_xml: "),
-        (xml({"slot_0": ""}, BOMB).replace("<FreeText>", "<FreeText>&e9;"), "unsafe_xml: "),
-        (xml({"slot_0": ""}, EXTERNAL).replace("<FreeText>", "<FreeText>&e;"), "unsafe_xml: "),
-        (xml({"slot_0": ""}, '<!DOCTYPE x SYSTEM "http://192.0.2.1/x.dtd">'), "unsafe_xml: "),
-        (xml({"slot_0": ""}).replace("<FreeText>", "<FreeText>&unknown;"), "broken_xml: undefined entity"),
-        (xml({"slot_0": ""})[:-5], "broken_xml: "),
-        (xml({"slot_0": "a\x00b"}), "broken_xml: "),
-        (xml({"slot_0": "x\ud800"}), "broken_xml: "),
-        ("where_to", "broken_xml: "),
-        ("<a/>" * 2, "broken_xml: "),
-        ("", "no_answer: the Answer is empty"),
-        ("  ", "no_answer: the Answer is empty"),
-        (None, "no_answer: the Answer is empty"),
-        (xml({"taskAnswers": "nothing"}), "task_answers: not JSON"),
-    ],
+@cases(
+    "answer reason",
+    (xml({"slot_0": ""}, DTD).replace("<FreeText>", "<FreeText>&e;"), "unsafe_xml: "),
+    (xml({"slot_0": ""}, BOMB).replace("<FreeText>", "<FreeText>&e9;"), "unsafe_xml: "),
+    (xml({"slot_0": ""}, EXTERNAL).replace("<FreeText>", "<FreeText>&e;"), "unsafe_xml: "),
+    (xml({"slot_0": ""}, '<!DOCTYPE x SYSTEM "http://192.0.2.1/x.dtd">'), "unsafe_xml: "),
+    (xml({"slot_0": ""}).replace("<FreeText>", "<FreeText>&unknown;"), "broken_xml: undefined entity"),
+    (xml({"slot_0": ""})[:-5], "broken_xml: "),
+    (xml({"slot_0": "a\x00b"}), "broken_xml: "),
+    (xml({"slot_0": "x\ud800"}), "broken_xml: "),
+    ("where_to", "broken_xml: "),
+    ("<a/>" * 2, "broken_xml: "),
+    ("", "no_answer: the Answer is empty"),
+    ("  ", "no_answer: the Answer is empty"),
+    (None, "no_answer: the Answer is empty"),
+    (xml({"taskAnswers": "nothing"}), "task_answers: not JSON"),
 )
-@pytest.mark.parametrize("worker", [*WORKERS, "someone@example.org"])
+@cases("worker", *WORKERS, "someone@example.org")
 def test_bad_answers_are_dead_and_the_others_go_on(answer, reason, worker):
     found = between(item(AssignmentId="3B", WorkerId=worker, Answer=answer))
     ((key, why),) = reasons(found)
@@ -196,9 +195,7 @@ def test_answers_of_collect_say_where_they_come_from_and_how_they_were_typed():
     assert read(item())[0].platform == "mturk"
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"Answers": "x"}, {"Source": "nobody"}, {"Keystrokes": {"a": "b"}}, {"Answers": {"a": 1}}]
-)
+@cases("wrong", {"Answers": "x"}, {"Source": "nobody"}, {"Keystrokes": {"a": "b"}}, {"Answers": {"a": 1}})
 def test_lines_that_are_not_of_collect(wrong):
     (dead,) = read({**COLLECTED, **wrong})
     assert dead.reason.startswith("broken_row: ")

@@ -1,10 +1,9 @@
 import csv
 import io
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment, DeadLetter
@@ -93,31 +92,29 @@ def test_columns_may_stand_in_any_order():
 # --- headers ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("data", "where", "reason"),
-    [
-        (b"", "", "the file is empty"),
-        (b"\r\n \r\n", "", "the file is empty"),
-        (table({}, columns=["HITId", "WorkerId", "Answer.slot_0"]), "row 1",
-         "not a file of batch results: the header lacks AssignmentId"),
-        (table({}, columns=["HITId", "Input.x"]), "row 1", "the header lacks AssignmentId, WorkerId, Answer.*"),
-        (table({}, columns=["AssignmentId", "WorkerId", "Input.x"]), "row 1",
-         "not a file of batch results: the header lacks Answer.*"),
-        (table({}, columns=[*ROW, "Answer.slot_0", "HITId"]), "row 1",
-         "these columns appear twice in the header: Answer.slot_0, HITId"),
-        (table({}).replace(b'"', b"").replace(b",", b";"), "row 1", "the cells must be separated by commas"),
-        (table({}, delimiter=";"), "row 1",
-         "the header cannot be read: broken_row: ',' expected after '\"'; the cells must"),
-        (table({}).replace(b'"', b"").replace(b",", b"\t"), "row 1", "the cells must be separated by commas"),
-        (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
-        (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", ("the header cannot be read: broken_row: "
-            "a quote is not closed")),
-        ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read: encoding: the row is not UTF-8"),
-        (table({}).replace(b'"', b"").decode().encode("utf-16-be"), "row 1",
-         "the file looks like UTF-16: save it as UTF-8"),
-        (b"PK\x03\x04\x14\x00", "row 1", "lacks AssignmentId, WorkerId, Answer.*; this is a workbook: save it as CSV"),
-        (b"PK\x03\x04\x14\xff\x00", "row 1", "this is a workbook: save it as CSV"),
-    ],
+@cases(
+    "data where reason",
+    (b"", "", "the file is empty"),
+    (b"\r\n \r\n", "", "the file is empty"),
+    (table({}, columns=["HITId", "WorkerId", "Answer.slot_0"]), "row 1",
+     "not a file of batch results: the header lacks AssignmentId"),
+    (table({}, columns=["HITId", "Input.x"]), "row 1", "the header lacks AssignmentId, WorkerId, Answer.*"),
+    (table({}, columns=["AssignmentId", "WorkerId", "Input.x"]), "row 1",
+     "not a file of batch results: the header lacks Answer.*"),
+    (table({}, columns=[*ROW, "Answer.slot_0", "HITId"]), "row 1",
+     "these columns appear twice in the header: Answer.slot_0, HITId"),
+    (table({}).replace(b'"', b"").replace(b",", b";"), "row 1", "the cells must be separated by commas"),
+    (table({}, delimiter=";"), "row 1",
+     "the header cannot be read: broken_row: ',' expected after '\"'; the cells must"),
+    (table({}).replace(b'"', b"").replace(b",", b"\t"), "row 1", "the cells must be separated by commas"),
+    (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
+    (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", ("the header cannot be read: broken_row: "
+        "a quote is not closed")),
+    ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read: encoding: the row is not UTF-8"),
+    (table({}).replace(b'"', b"").decode().encode("utf-16-be"), "row 1",
+     "the file looks like UTF-16: save it as UTF-8"),
+    (b"PK\x03\x04\x14\x00", "row 1", "lacks AssignmentId, WorkerId, Answer.*; this is a workbook: save it as CSV"),
+    (b"PK\x03\x04\x14\xff\x00", "row 1", "this is a workbook: save it as CSV"),
 )  # fmt: skip
 def test_files_without_a_usable_header(data, where, reason):
     caught = raised(InputError, read, data)
@@ -134,19 +131,17 @@ def test_a_row_of_too_few_cells():
     assert reasons(found) == [("names.csv: row 3", f"broken_row: the row has 3 cells, but the header has {len(ROW)}")]
 
 
-@pytest.mark.parametrize(
-    ("row", "key", "reason"),
-    [
-        ({"AssignmentId": " "}, "names.csv: row 3", "no_assignment_id: the AssignmentId is missing"),
-        ({"Input.task_id": ""}, "3B", "no_task: add the column RequesterAnnotation"),
-        ({"Input.task_id": "", "Input.service_name": "Taxi_1", "Input.task": "poems"}, "3B",
-         "unknown_task: 'poems' is"),
-        ({"RequesterAnnotation": "Bus_1:names"}, "3B",
-         "contradicting_task: the record names Bus_1:names and Taxi_1:names"),
-        ({"Answer.taskAnswers": "{"}, "3B", "task_answers: not JSON"),
-    ],
+@cases(
+    "row key reason",
+    ({"AssignmentId": " "}, "names.csv: row 3", "no_assignment_id: the AssignmentId is missing"),
+    ({"Input.task_id": ""}, "3B", "no_task: add the column RequesterAnnotation"),
+    ({"Input.task_id": "", "Input.service_name": "Taxi_1", "Input.task": "poems"}, "3B",
+     "unknown_task: 'poems' is"),
+    ({"RequesterAnnotation": "Bus_1:names"}, "3B",
+     "contradicting_task: the record names Bus_1:names and Taxi_1:names"),
+    ({"Answer.taskAnswers": "{"}, "3B", "task_answers: not JSON"),
 )  # fmt: skip
-@pytest.mark.parametrize("worker", [*WORKERS, "someone@example.org", "w7"])
+@cases("worker", *WORKERS, "someone@example.org", "w7")
 def test_a_row_that_cannot_be_used(row, key, reason, worker):
     found = read(table({}, {"AssignmentId": "3B", "WorkerId": worker, **row}, {"AssignmentId": "3C"}))
     check_others_went_on(found)
