@@ -69,8 +69,7 @@ def test_tables():
     became = rows(report, "What became of the answers")
     assert became[0] == ["Used", "used in one of the variants", "3,500", "68.3%"]
     assert became[4:] == [["Review", "held for a person to look at", "96", "1.9%"], ["All answers", "", "5,127", ""]]
-    why = rows(report, "Why answers were not used")
-    assert why[:3] == [
+    assert rows(report, "Why answers were not used")[:3] == [
         ["Prompt copy", "rejected", "", "276"],
         ["Blank", "rejected", "Nothing was written.", "112"],
         ["Unknown word", "review", "", "96"],

@@ -174,8 +174,7 @@ def test_values_are_found_where_they_were_put(values, filler, random):
     assert all(
         place is not None and text[slice(*place)] == unit.text for place, unit in zip(found, turn.units, strict=True)
     )
-    places = sorted(place for place in found if place)
-    assert all(one[1] <= other[0] for one, other in pairwise(places))
+    assert all(one[1] <= other[0] for one, other in pairwise(sorted(place for place in found if place)))
 
 
 @given(st.text(max_size=40), st.text(min_size=1, max_size=40))

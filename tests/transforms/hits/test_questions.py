@@ -113,8 +113,7 @@ def test_requester_template_has_its_variable_and_no_other(task):
 
 
 def test_parts_are_about_equal():
-    assert [len(run) for run in split([10] * 11, 100)] == [6, 5]
-    assert [len(run) for run in split([10] * 10, 100)] == [10]
+    assert ([len(run) for run in split([10] * 11, 100)], [len(run) for run in split([10] * 10, 100)]) == ([6, 5], [10])
 
 
 def test_json_has_decimals_as_strings():

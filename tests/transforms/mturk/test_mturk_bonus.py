@@ -12,9 +12,7 @@ SEND = "SendBonus"
 @pytest.fixture
 def done(bench):
     """``made``: two assignments of NAMES and one of OTHER, collected."""
-    bench.ok("publish")
-    bench.made = bench.work(NAMES, [1, 2]) + bench.work(OTHER, [1])
-    bench.ok("collect")
+    bench.made = bench.collected((NAMES, [1, 2]), (OTHER, [1]))
     return bench
 
 

@@ -19,9 +19,7 @@ APPROVE, REJECT = "ApproveAssignment", "RejectAssignment"
 @pytest.fixture
 def done(bench):
     """The bench with work on all three HITs collected: ``made`` has three assignments of NAMES and two of OTHER."""
-    bench.ok("publish")
-    bench.made = bench.work(NAMES, [1, 2, 3]) + bench.work(OTHER, [1, 4])
-    bench.ok("collect")
+    bench.made = bench.collected((NAMES, [1, 2, 3]), (OTHER, [1, 4]))
     return bench
 
 
@@ -133,9 +131,9 @@ def test_settled_elsewhere_in_the_other_way_between_look_and_call_is_a_failure(d
 
 
 def test_the_most_that_paying_may_take_is_asked_for_in_production(done, monkeypatch):
-    for module in ("client", "publish", "qualifications"):
-        monkeypatch.setattr(f"parapet.transforms.crowd.mturk.{module}.PRODUCTION", done.server.url)
-    monkeypatch.setattr("parapet.pipelines.mturk.session.PRODUCTION", done.server.url)
+    crowd = "parapet.transforms.crowd.mturk"
+    for module in (f"{crowd}.client", f"{crowd}.publish", f"{crowd}.qualifications", "parapet.pipelines.mturk.session"):
+        monkeypatch.setattr(f"{module}.PRODUCTION", done.server.url)
     audit = done.audit()
     assert (done.pay(audit), done.pay(audit, "--production", "--confirm", "6.82")) == (2, 1)
     assert "does not match the amount, which is 6.83: nothing was spent" in done.err

@@ -31,8 +31,7 @@ def damage(bench, left):
 
 def actions(bench):
     """Every command on the batch, and its flags."""
-    shortfall = bench.file("shortfall.csv", HEAD + "Ferries_1,x,descriptions,slot_0,3,5,0,a\n")
-    topup = ("--shortfall", shortfall)
+    topup = ("--shortfall", bench.file("shortfall.csv", HEAD + "Ferries_1,x,descriptions,slot_0,3,5,0,a\n"))
     return {"publish": (), "collect": (), "topup": topup, "pay": ("--all",), "stop": (), "status": ()}
 
 
@@ -90,9 +89,7 @@ def test_an_old_copy_of_the_journal_asks_and_pays_for_nothing_again(bench, hits,
     """As after a backup from last week: whatever the journal lacks at its end is found at MTurk."""
     flags = actions(bench)
     more = cut(hits, tmp_path / "more", [NAMES], assignments=2)
-    bench.ok("publish")
-    made = bench.work(NAMES, [1, 2]) + bench.work(OTHER, [3])
-    bench.ok("collect")
+    made = bench.collected((NAMES, [1, 2]), (OTHER, [3]))
     bench.ok("topup", *flags["topup"])
     bench.ok("topup", "--hits", more)
     bonuses = bench.file("bonuses.csv", f"assignment_id,amount,reason\n{made[0]},0.25,Thanks\n")

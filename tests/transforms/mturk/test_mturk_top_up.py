@@ -1,9 +1,7 @@
 """Topping up: more workers within nine, or new HITs for those who did neither the task nor its sibling."""
 
-import json
-
 import pytest
-from kit import cases
+from kit import cases, write
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, worker
 
 ADD, PROLONG = "CreateAdditionalAssignmentsForHIT", "UpdateExpirationForHIT"
@@ -26,11 +24,7 @@ def sizes(bench):
 @pytest.fixture
 def full(bench):
     """All HITs complete, everything collected."""
-    bench.ok("publish")
-    bench.work(NAMES, [1, 2, 3])
-    bench.work(DESCRIPTIONS, [4, 5, 6])
-    bench.work(OTHER, [7, 8, 9])
-    bench.ok("collect")
+    bench.collected((NAMES, [1, 2, 3]), (DESCRIPTIONS, [4, 5, 6]), (OTHER, [7, 8, 9]))
     return bench
 
 
@@ -48,12 +42,11 @@ def test_places_that_are_still_open_count(bench):
 
 def soon(bench, task):
     """The journal says that the HIT has ended."""
-    path = bench.batch / "journal.jsonl"
-    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    entries = bench.journal()
     for entry in entries:
         if entry["event"] == "done" and entry["key"].startswith(f"hit:{task}:"):
             entry["facts"]["expiration"] = "2020-01-01T00:00:00+00:00"
-    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    write(bench.batch / "journal.jsonl", entries)
 
 
 def test_open_places_of_a_hit_that_ended_are_put_on_offer_alone(bench):

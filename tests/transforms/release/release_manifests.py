@@ -40,20 +40,8 @@ MEMORY = pa.schema(
         ("good", pa.bool_()),
     ]
 )
-_MEMORY_ROWS = [
-    {
-        "text": "hallo",
-        "split": "a",
-        "a name, with: all of it": 1,
-        "seen": 1_700_000_000_000_000,
-        "scores": [0.5, 1.0],
-        "raw": b"\0",
-        "model": {"name": "m", "sizes": [1, 2]},
-        "day": 20_000,
-        "good": True,
-    },
-    dict.fromkeys(MEMORY.names) | {"text": "welt"},
-]
+_FIRST = ["hallo", "a", 1, 1_700_000_000_000_000, [0.5, 1.0], b"\0", {"name": "m", "sizes": [1, 2]}, 20_000, True]
+_MEMORY_ROWS = [dict(zip(MEMORY.names, _FIRST, strict=True)), dict.fromkeys(MEMORY.names) | {"text": "welt"}]
 
 
 @cache
@@ -66,20 +54,10 @@ def _tables() -> dict[tuple[str, str], list[pa.Table]]:
     }
     services = orjson.loads((root / "train/schema.json").read_bytes())[:2]
     schemas = [row for name in ("original", "v1") for row in service_rows(services, name, schema_bytes(services))]
+    text = {"element_id": "Banks_1/slot/amount", "field": "name", "text": "sum | total", "canonical": "sum_total"}
+    used = {"disposition": "used", "reason": "", "work_seconds": 30, "source": "mturk"}
     answers = [
-        {
-            "response_id": f"A{i}:slot_0",
-            "element_id": "Banks_1/slot/amount",
-            "field": "name",
-            "text": "sum | total",
-            "canonical": "sum_total",
-            "disposition": "used",
-            "reason": "",
-            "variant": i or None,
-            "distance": i / 10 if i else None,
-            "work_seconds": 30,
-            "source": "mturk",
-        }
+        {**text, **used, "response_id": f"A{i}:slot_0", "variant": i or None, "distance": i / 10 if i else None}
         for i in range(3)
     ]
     return {
@@ -190,17 +168,8 @@ def columns() -> dict[str, pa.Schema]:
 
 
 def change(**more: Any) -> model.SplitChange:
-    found = {
-        "config": "original",
-        "split": "train",
-        "level": "major",
-        "added": 3,
-        "removed": 0,
-        "changed": 1200,
-        "columns_added": [],
-        "columns_removed": [],
-    }
-    return model.SplitChange(**{**found, **more})
+    rows = {"config": "original", "split": "train", "level": "major", "added": 3, "removed": 0, "changed": 1200}
+    return model.SplitChange(**{**rows, "columns_added": [], "columns_removed": [], **more})
 
 
 def follows(*splits: model.SplitChange, level: str = "major") -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 import release_folder as folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import cases, raised
+from kit import cases, lacking, raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import Changes, SplitChange
@@ -133,13 +133,9 @@ def test_lines(difference):
     lines = list(diff_lines(difference))
     assert lines[0] == "little 1.0.0 -> little 1.0.1"
     assert "n/full: 1 added, 30 removed, 30 changed (major)" in lines
-    assert "  + 30/<script>alert(1)</script>\\x1b[31m" in lines
-    assert "  - and 10 more" in lines
-    assert "  ~ 1/b1: x" in lines
-    assert "  ~ and 10 more" in lines
-    assert "gone/full: the split is gone, 2 rows (major)" in lines
-    assert "came/full: the split is new, 1 row (minor)" in lines
-    assert "  ~ README.md" in lines
+    assert not lacking(lines, "  + 30/<script>alert(1)</script>\\x1b[31m", "  - and 10 more", "  ~ 1/b1: x")
+    assert not lacking(lines, "  ~ and 10 more", "gone/full: the split is gone, 2 rows (major)")
+    assert not lacking(lines, "came/full: the split is new, 1 row (minor)", "  ~ README.md")
     assert lines[-2].startswith("level: major (")
     assert lines[-2].endswith("the next version after 1.0.0 is 2.0.0")
     assert lines[-1] == (

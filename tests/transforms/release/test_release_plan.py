@@ -32,15 +32,8 @@ def place(tmp_path, sample):
 
 
 def config(*corpora, **more):
-    raw = {
-        "name": "set",
-        "version": "1.0.0",
-        "licence": "CC0-1.0",
-        "description": "A set.",
-        "authors": [{"name": "Ada"}],
-        "corpora": corpora or ORIGINAL,
-        **more,
-    }
+    about = {"name": "set", "version": "1.0.0", "licence": "CC0-1.0", "description": "A set."}
+    raw = {**about, "authors": [{"name": "Ada"}], "corpora": corpora or ORIGINAL, **more}
     return msgspec.convert(raw, ReleaseConfig)
 
 

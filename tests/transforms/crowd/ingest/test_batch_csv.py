@@ -3,14 +3,12 @@ import io
 
 from hypothesis import given
 from hypothesis import strategies as st
+from ingested import KEY, WORKERS, assignments, check_letters, dead, reasons
 from kit import cases, raised
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import read_batch, worker_hash
 
-KEY = b"a key of at least sixteen bytes"
-WORKERS = ["A3ZOYR34V3P4T6", "A1ROEDVMTO9Y3X", "AXXXXXXXXXXXXX"]
 ROW = {
     "HITId": "3UTUFR8I7SU94H6K4GNX6E3FVQ4DLT",
     "RequesterAnnotation": "BatchId:7;OriginalHitTemplateId:8;",
@@ -42,18 +40,6 @@ def read(data, encoding="utf-8"):
     return list(read_batch(io.BytesIO(data), "names.csv", KEY, encoding))
 
 
-def assignments(found):
-    return {one.assignment_id: one for one in found if isinstance(one, Assignment)}
-
-
-def dead(found):
-    return [one for one in found if isinstance(one, DeadLetter)]
-
-
-def reasons(found):
-    return [(letter.key, letter.reason) for letter in dead(found)]
-
-
 def three(middle, **more):
     """A table whose middle row is given as bytes, between two good ones."""
     lines = table({"AssignmentId": "3A"}, {"AssignmentId": "3C"}, **more).split(b"\r\n")
@@ -63,9 +49,7 @@ def three(middle, **more):
 def check_others_went_on(found):
     assert list(assignments(found)) == ["3A", "3C"]
     assert all(one.answers["intent_0"] == "BookTaxi" for one in assignments(found).values())
-    for letter in dead(found):
-        assert (letter.stage, letter.source) == ("ingest", "names.csv: row 3")
-        assert not any(worker in letter.payload + letter.key + letter.reason for worker in WORKERS)
+    check_letters(found, "names.csv: row 3")
 
 
 # --- good rows -------------------------------------------------------------------------------------------------------
