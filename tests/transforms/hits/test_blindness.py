@@ -89,6 +89,19 @@ SERVICE = Service("Services_3", "Finds doctors", [Slot(name, name) for name in S
 IDS = [element.id for element in elements_of(SERVICE, "descriptions")]
 
 
+def test_generic_short_and_contained_names_are_found():
+    found = ambiguous_elements(SERVICE, "auto")
+    assert found == {f"Services_3/slot/{name}" for name in ("type", "where_to", "alarm_time", "pct")} | {
+        "Services_3/service"
+    }
+
+
+def test_a_hash_in_a_name_is_not_a_comment(tmp_path):
+    path = tmp_path / "list.txt"
+    path.write_text("A_1/slot/#rooms\n")
+    assert read_ambiguous(path, ["A_1/slot/#rooms"]) == {"A_1/slot/#rooms"}
+
+
 def test_none_marks_none_and_a_list_only_its_own():
     assert ambiguous_elements(SERVICE, "none") == set()
     assert ambiguous_elements(SERVICE, "FILE", frozenset({"Services_3/slot/city", "Other_1/slot/x"})) == {

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
@@ -21,8 +20,7 @@ SERVICES = {"Payment_1": PAYMENT}
 
 
 def file_of(folder, *rows, head="service_name,cue"):
-    path = write(folder / "cues.csv", "\n".join([head, *rows]))
-    return path
+    return write(folder / "cues.csv", "\n".join([head, *rows]))
 
 
 def pages(service, **settings):
@@ -66,12 +64,12 @@ def test_cues_that_cannot_be_used(tmp_path, rows, message):
 
 
 def test_files_that_are_no_cues(tmp_path):
-    with pytest.raises(InputError, match="row 1: lacks the column cue: expected service_name,cue"):
-        read_cues(file_of(tmp_path, head="service_name,like"), SERVICES)
+    path = file_of(tmp_path, head="service_name,like")
+    raised(InputError, read_cues, path, SERVICES, match="row 1: lacks the column cue: expected service_name,cue")
     (tmp_path / "cues.csv").write_bytes(b"service_name,cue\nPayment_1,\xff")
     raised(InputError, read_cues, tmp_path / "cues.csv", SERVICES, match="not UTF-8 at byte")
-    with pytest.raises(InputError, match=r"cannot be read: No such file or directory$"):
-        read_cues(tmp_path / "nowhere.csv", SERVICES)
+    missing = tmp_path / "nowhere.csv"
+    raised(InputError, read_cues, missing, SERVICES, match=r"cannot be read: No such file or directory$")
 
 
 def test_names_of_generic_words_tell_nothing():

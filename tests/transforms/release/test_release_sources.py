@@ -52,6 +52,17 @@ def test_the_next_version_is_a_step_of_its_level(level, next_one):
     assert contradiction("1.2.3", next_one, level) == ""
 
 
+@cases(
+    "new level said",
+    ("1.2.4", "minor", "1.2.4 is a patch version after 1.2.3, but the data was changed at the minor level"),
+    ("1.3.0", "major", "1.3.0 is a minor version after 1.2.3, but the data was changed at the major level"),
+    ("1.2.3", "patch", "version 1.2.3 does not come after 1.2.3"),
+    ("2.0.0", "patch", ""),
+)
+def test_a_number_that_says_too_little_contradicts(new, level, said):
+    assert contradiction("1.2.3", new, level) == said
+
+
 def test_types_that_json_lacks():
     row = {"n": decimal.Decimal("1.50"), "raw": b"\x00\xff", "t": datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)}
     assert row_json(row) == b'{"n":"1.50","raw":"00ff","t":"2026-01-02T00:00:00+00:00"}'

@@ -65,9 +65,8 @@ def test_four_people_fill_in_everything_and_it_can_be_composed(tmp_path, hits):
     assert ({row["AssignmentId"]: row["Answers"] for row in rows}, len(saved)) == (saved, 4)
     assert {row["Source"] for row in rows} == {"in_house"}
     assert not {"Anna", "Ben"} & {row["WorkerId"] for row in rows}
-    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a.jsonl", "links.csv", "a.sqlite")] == [
-        0o600
-    ] * 3
+    files = ("a.jsonl", "links.csv", "a.sqlite")
+    assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in files} == {0o600}
     composed = kit.run(
         "compose", schemas=hits.parent / "corpus", responses=tmp_path / "a.jsonl", output=tmp_path / "out", status=None
     )
@@ -165,10 +164,8 @@ def test_requests_from_elsewhere_are_refused(served):
     assert post(someone, "/submit", {**full, names[0]: " "}) == 422
     assert post(someone, "/submit", {**full, names[0]: "x" * 20_001}) == 422
     assert post(someone, "/submit", {**full, "more": "x" * 600_000}) == 413
-    assert (
-        someone.http.post("/submit", content=iter([b"x" * 600_000]), headers={"Origin": someone.origin}).status_code
-        == 413
-    )
+    parts = iter([b"x" * 600_000])
+    assert someone.http.post("/submit", content=parts, headers={"Origin": someone.origin}).status_code == 413
     assert post(someone, "/submit", {f"f{i}": "x" for i in range(2_001)}) == 413
     assert (someone.http.put("/submit").status_code, exported(served), post(someone, "/submit", full)) == (405, [], 200)
 
