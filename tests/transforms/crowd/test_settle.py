@@ -92,9 +92,8 @@ def plain_reference(names, seed):
     of_field = {}
     for field, texts in names.items():
         convention = Convention.CAMEL if "intent" in field else Convention.SNAKE
-        canonical = {canonical_form(text, "names", convention, "")[0] for text in texts}
         drawn = sorted(
-            canonical,
+            {canonical_form(text, "names", convention, "")[0] for text in texts},
             key=lambda text, f=field: hashlib.sha256(f"{seed}\0Parks_1/{ids[f]}\0names\0{text}".encode()).hexdigest(),
         )
         of_field[field] = [

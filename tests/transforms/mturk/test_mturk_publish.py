@@ -115,8 +115,7 @@ def one_line(text):
 
 def test_wrong_credentials_are_told_in_one_line(bench):
     bench.server.refused_keys = {"practice"}
-    assert bench.publish() == 1
-    assert "MTurk does not recognise these credentials" in one_line(bench.err)
+    assert "MTurk does not recognise these credentials" in one_line(bench.err_of(1, bench.publish()))
     assert list(bench.server.calls) == ["GetAccountBalance"]
     bench.server.refused_keys = set()
     bench.ok("publish")
@@ -130,16 +129,14 @@ def test_wrong_credentials_are_told_in_one_line(bench):
 def test_no_credentials_are_told_in_one_line(bench, monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    assert bench.publish() == 1
-    assert "no AWS credentials: set AWS_ACCESS_KEY_ID" in one_line(bench.err)
+    assert "no AWS credentials: set AWS_ACCESS_KEY_ID" in one_line(bench.err_of(1, bench.publish()))
     assert not bench.server.calls
 
 
 def test_a_profile_that_is_not_there_is_told_in_one_line(bench, monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "unheard of")  # past the cache of sessions
-    assert bench.publish() == 1
-    assert "nobody" in one_line(bench.err)
+    assert "nobody" in one_line(bench.err_of(1, bench.publish()))
 
 
 @cases("address", "nonsense", "ftp://127.0.0.1", "http://")
@@ -200,15 +197,13 @@ def sandbox(folder, is_for_it):
 )
 def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
     in_run(copy, **changes)
-    assert bench.publish(hits=copy) == 2
-    assert told in one_line(bench.err)
+    assert told in one_line(bench.err_of(2, bench.publish(hits=copy)))
 
 
 def test_a_folder_that_is_none_is_usage(bench, tmp_path):
     (tmp_path / "empty").mkdir()
     for name, told in (("missing", "--hits: there is no such folder"), ("empty", "not a complete output")):
-        assert bench.publish(hits=tmp_path / name) == 2
-        assert f"{name}: {told}" in bench.err
+        assert f"{name}: {told}" in bench.err_of(2, bench.publish(hits=tmp_path / name))
     assert not bench.batch.exists()
     assert not bench.server.calls
 

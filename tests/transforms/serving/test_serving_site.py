@@ -65,8 +65,7 @@ def test_four_people_fill_in_everything_and_it_can_be_composed(tmp_path, hits):
     assert ({row["AssignmentId"]: row["Answers"] for row in rows}, len(saved)) == (saved, 4)
     assert {row["Source"] for row in rows} == {"in_house"}
     assert not {"Anna", "Ben"} & {row["WorkerId"] for row in rows}
-    files = ("a.jsonl", "links.csv", "a.sqlite")
-    assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in files} == {0o600}
+    assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a.jsonl", "links.csv", "a.sqlite")} == {0o600}
     composed = kit.run(
         "compose", schemas=hits.parent / "corpus", responses=tmp_path / "a.jsonl", output=tmp_path / "out", status=None
     )
