@@ -8,15 +8,5 @@ from .server import Call, Drop, FakeMTurk, Faults
 from .state import MTurkError, Refusal
 from .workers import Script, invented, play, scripts_from_jsonl
 
-__all__ = [
-    "Call",
-    "Drop",
-    "FakeMTurk",
-    "Faults",
-    "MTurkError",
-    "Refusal",
-    "Script",
-    "invented",
-    "play",
-    "scripts_from_jsonl",
-]
+__all__ = ["Call", "Drop", "FakeMTurk", "Faults", "MTurkError", "Refusal", "Script"]
+__all__ += ["invented", "play", "scripts_from_jsonl"]

@@ -9,6 +9,8 @@ from decimal import ROUND_DOWN, Decimal
 from functools import cache
 from typing import Any
 
+from botocore import xform_name
+
 from .question import check_question
 from .state import (
     EXTRA_FEE_FROM,
@@ -69,7 +71,8 @@ def perform(state: State, operation: str, params: Any) -> Answer:
     if operation not in _model().operation_names:
         raise MTurkError(f"Unknown operation {operation[:100]}.", code="UnknownOperationException")
     check(operation, params)
-    if operation not in _DONE_HERE:
+    done = globals().get(xform_name(operation))  # its function has boto3's name
+    if done is None:
         raise MTurkError(f"The fake MTurk does not have {operation}.", code="UnknownOperationException")
     given = {name: value for name, value in params.items() if value is not None}
     for name, (low, high) in _BOUNDS.get(operation, {}).items():
@@ -78,7 +81,8 @@ def perform(state: State, operation: str, params: Any) -> Answer:
         if not low <= size <= high:
             raise invalid_value(name, value, f"It must be from {low:,} to {high:,} long or large.")
     state.pass_time()
-    return _DONE_HERE[operation](state, given)
+    answer: Answer = done(state, given)
+    return answer
 
 
 @cache
@@ -258,11 +262,8 @@ def list_hits(state: State, params: Params, operation: str = "ListHITs") -> Answ
     """The HITs, the newest first; or those that ask for a qualification."""
     found = list(reversed(state.hits.values()))
     if type_id := params.get("QualificationTypeId"):
-        found = [
-            hit
-            for hit in found
-            if any(one["QualificationTypeId"] == type_id for one in state.properties(hit)["QualificationRequirements"])
-        ]
+        asked = {hit.id: state.properties(hit)["QualificationRequirements"] for hit in found}
+        found = [hit for hit in found if type_id in [each["QualificationTypeId"] for each in asked[hit.id]]]
     page, answer = _paged(params, operation, found, lambda hit: -hit.n)
     return {**answer, "HITs": [hit_answer(state, hit) for hit in page]}
 
@@ -272,7 +273,7 @@ def list_hits_for_qualification_type(state: State, params: Params) -> Answer:
     return list_hits(state, params, "ListHITsForQualificationType")
 
 
-def update_expiration(state: State, params: Params) -> Answer:
+def update_expiration_for_hit(state: State, params: Params) -> Answer:
     """Sets when a HIT expires; a time that has passed expires it now, a later one puts it on offer again."""
     hit, expiration, now = state.hit(params["HITId"]), int(params["ExpireAt"]), state.now()
     if expiration > now:
@@ -287,13 +288,10 @@ def update_expiration(state: State, params: Params) -> Answer:
     return {}
 
 
-def create_additional_assignments(state: State, params: Params) -> Answer:
+def create_additional_assignments_for_hit(state: State, params: Params) -> Answer:
     """Asks more workers. An expired HIT stays expired."""
-    token, hit, more = (
-        params.get("UniqueRequestToken"),
-        state.hit(params["HITId"]),
-        params["NumberOfAdditionalAssignments"],
-    )
+    token, hit = params.get("UniqueRequestToken"), state.hit(params["HITId"])
+    more = params["NumberOfAdditionalAssignments"]
     if state.used("additional", token) is not None:
         raise _token_used(str(token))
     if hit.assignments < EXTRA_FEE_FROM <= hit.assignments + more:
@@ -339,7 +337,7 @@ def assignment_answer(one: Assignment) -> Answer:
     return {name: value for name, value in answer.items() if value is not None}
 
 
-def list_assignments(state: State, params: Params) -> Answer:
+def list_assignments_for_hit(state: State, params: Params) -> Answer:
     """The assignments of a HIT that were submitted, in the order in which they were accepted."""
     wanted = params.get("AssignmentStatuses") or REVIEWED
     found = [one for one in state.hit(params["HITId"]).work if one.status in wanted]
@@ -402,15 +400,8 @@ def send_bonus(state: State, params: Params) -> Answer:
     state.require(cost)
     state.available -= cost
     state.paid += cost
-    state.bonuses.append(
-        {
-            "WorkerId": one.worker_id,
-            "BonusAmount": f"{amount:.2f}",
-            "AssignmentId": one.id,
-            "Reason": params["Reason"],
-            "GrantTime": state.now(),
-        }
-    )
+    bonus = {"WorkerId": one.worker_id, "BonusAmount": f"{amount:.2f}", "AssignmentId": one.id}
+    state.bonuses.append({**bonus, "Reason": params["Reason"], "GrantTime": state.now()})
     state.keep("bonus", token)
     return {}
 
@@ -461,7 +452,7 @@ def list_qualification_types(state: State, params: Params) -> Answer:
     return {**answer, "QualificationTypes": [one for _, one in page]}
 
 
-def associate_qualification(state: State, params: Params) -> Answer:
+def associate_qualification_with_worker(state: State, params: Params) -> Answer:
     """Gives a worker a qualification, or its one another value. Any worker id of the right form is somebody's."""
     if params["QualificationTypeId"] not in state.types:
         raise missing("QualificationType", params["QualificationTypeId"], "QualificationType")
@@ -497,24 +488,3 @@ def _meets(state: State, requirement: dict[str, Any], worker_id: str) -> bool:
             "NotIn": value not in wanted,
         }[comparator]
     )
-
-
-_DONE_HERE: dict[str, Callable[[State, Params], Answer]] = {
-    "ApproveAssignment": approve_assignment,
-    "AssociateQualificationWithWorker": associate_qualification,
-    "CreateAdditionalAssignmentsForHIT": create_additional_assignments,
-    "CreateHITType": create_hit_type,
-    "CreateHITWithHITType": create_hit_with_hit_type,
-    "CreateQualificationType": create_qualification_type,
-    "GetAccountBalance": get_account_balance,
-    "GetAssignment": get_assignment,
-    "GetHIT": get_hit,
-    "ListAssignmentsForHIT": list_assignments,
-    "ListBonusPayments": list_bonus_payments,
-    "ListHITs": list_hits,
-    "ListHITsForQualificationType": list_hits_for_qualification_type,
-    "ListQualificationTypes": list_qualification_types,
-    "RejectAssignment": reject_assignment,
-    "SendBonus": send_bonus,
-    "UpdateExpirationForHIT": update_expiration,
-}

@@ -173,8 +173,7 @@ class State:
         These are the ones that workers have or have sent in, and, while the HIT is on offer, the ones that nobody has.
         MTurk's own bookkeeping between publishing and paying is not documented; this is an assumption.
         """
-        waiting = hit.count("Accepted", "Submitted") + (0 if hit.expired else hit.remaining)
-        held = waiting * hit.unit
+        held = (hit.count("Accepted", "Submitted") + (0 if hit.expired else hit.remaining)) * hit.unit
         self.available += hit.held - held
         hit.held = held
 
@@ -218,8 +217,7 @@ class State:
 
 def cost_of_assignment(reward: Decimal, assignments: int) -> Decimal:
     """Reward and fee for one assignment of a HIT that has so many."""
-    rate = _FEE + (_EXTRA_FEE if assignments >= EXTRA_FEE_FROM else 0)
-    return _units(reward + max(reward * rate, _LEAST_FEE))
+    return _units(reward + max(reward * (_FEE + (_EXTRA_FEE if assignments >= EXTRA_FEE_FROM else 0)), _LEAST_FEE))
 
 
 def cost_of_bonus(amount: Decimal) -> Decimal:

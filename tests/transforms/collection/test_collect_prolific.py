@@ -83,8 +83,7 @@ def test_from_create_to_bonus(requester, tmp_path):
     assert "is published already, with status ACTIVE" in requester.run("publish").output
     ids = requester.server.join(study["id"], 5)
     requester.server.join(study["id"], 1, "RETURNED")
-    listed = requester.run("list").output
-    assert kit.lacking(listed, "6 submissions, 5 AWAITING REVIEW, 1 RETURNED", *ids) == []
+    assert kit.lacking(requester.run("list").output, "6 submissions, 5 AWAITING REVIEW, 1 RETURNED", *ids) == []
     answered = [{"WorkerId": requester.server.submissions[name]["participant_id"]} for name in ids[:3]]
     answers = write(tmp_path / "answers.jsonl", answered)
     approved = requester.run("approve", responses=answers)
@@ -158,8 +157,7 @@ def bonus_file(tmp_path, ids):
 @cases("fault", "cut", "broken", "html")
 @cases("paid", True, False)
 def test_bonuses_are_never_sent_again_by_themselves(fault, paid, requester, tmp_path):
-    ids = requester.published(2)
-    bonuses = bonus_file(tmp_path, ids)
+    bonuses = bonus_file(tmp_path, requester.published(2))
     requester.server.faults[:] = ["", fault]
     assert "it is not known whether" in requester.run("bonus", bonuses=bonuses, status=1).errors
     posts = len(requester.server.posts)
@@ -212,8 +210,7 @@ def test_an_approval_that_did_not_take(requester):
 
 
 def test_nothing_is_sent_without_a_yes(requester, tmp_path, monkeypatch):
-    ids = requester.published(2)
-    answers = {"approve": {"all": True}, "bonus": {"bonuses": bonus_file(tmp_path, ids)}}
+    answers = {"approve": {"all": True}, "bonus": {"bonuses": bonus_file(tmp_path, requester.published(2))}}
     for action, flags in answers.items():
         monkeypatch.setattr("sys.stdin.readline", lambda: "no\n")
         assert "the answer was not yes" in requester.run(action, yes=False, status=1, **flags).errors

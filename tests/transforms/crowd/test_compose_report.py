@@ -13,8 +13,8 @@ def answers(used=0, surplus=0, duplicate=0, rejected=0, review=0):
 
 
 def a_service(composed, partial=False, short=0, **numbers):
-    of = {"composed": composed, "partial": partial, "answers": answers(**numbers), "short": short}
-    return {"splits": ["train", "dev"], **of}
+    fate = {"composed": composed, "partial": partial, "answers": answers(**numbers), "short": short}
+    return {"splits": ["train", "dev"], **fate}
 
 
 def composed(**more):
@@ -49,12 +49,8 @@ def composed(**more):
     }
 
 
-def section(report, title):
-    return next(section for section in report.sections if section.title == title)
-
-
 def rows(report, title):
-    table = section(report, title)
+    table = next(section for section in report.sections if section.title == title)
     assert isinstance(table, Table)
     return [list(row) for row in table.rows]
 
@@ -69,8 +65,7 @@ def test_tables():
     became = rows(report, "What became of the answers")
     assert became[0] == ["Used", "used in one of the variants", "3,500", "68.3%"]
     assert became[4:] == [["Review", "held for a person to look at", "96", "1.9%"], ["All answers", "", "5,127", ""]]
-    why = rows(report, "Why answers were not used")
-    assert why[:3] == [
+    assert rows(report, "Why answers were not used")[:3] == [
         ["Prompt copy", "rejected", "", "276"],
         ["Blank", "rejected", "Nothing was written.", "112"],
         ["Unknown word", "review", "", "96"],
@@ -83,7 +78,7 @@ def test_tables():
     measures = rows(report, "How far the variants are from the original")
     assert measures == [["v1", "0.29", "19.2"], ["v2", "0.42", "11.6"], ["Average", "0.36", "15.4"]]
     assert rows(report, "Some texts of Banks_10 and their variants") == [["BookHotel", "ReserveRoom", "GetHotel"]]
-    reviewers = section(report, "Reviewers")
+    reviewers = next(section for section in report.sections if section.title == "Reviewers")
     assert isinstance(reviewers, Text)
     assert reviewers.paragraphs[0] == "Decisions applied: accept 80, reject 20, fix 6."
     assert "Cohen's kappa 0.81, Krippendorff's alpha 0.81" in reviewers.paragraphs[1]

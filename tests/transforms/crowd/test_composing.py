@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import run
+from kit import cases, run
 
 from parapet.transforms.crowd import composing, services
 from parapet.transforms.crowd.lexicon import _profanity, rude_words, spelling_rank
@@ -10,34 +10,26 @@ from parapet.transforms.crowd.services import SchemaTask, settle_service
 from parapet.transforms.reports.text import words
 
 
-def failing(out):
-    """What a run says that fails, and publishes nothing."""
-    said = run("compose", output=out, status=1).errors
-    assert not (out / "run.json").exists()
-    assert not (out / "responses.parquet").exists()
-    return said
+def losing(*args, **options):
+    outcome = settle_service(*args, **options)
+    del outcome.audit[3]
+    return outcome
 
 
-def test_an_answer_that_a_service_loses_fails_the_run(tmp_path, monkeypatch):
-    def losing(*args, **options):
-        outcome = settle_service(*args, **options)
-        del outcome.audit[3]
-        return outcome
-
-    monkeypatch.setattr(services, "settle_service", losing)
-    assert "balance for answers_given" in failing(tmp_path / "out")
+settle, merge = SchemaTask.settle, composing.merge
 
 
-def test_assignments_lost_on_the_way_to_their_service_fail_the_run(tmp_path, monkeypatch):
-    settle = SchemaTask.settle
-    monkeypatch.setattr(SchemaTask, "settle", lambda self, assignments, decisions: settle(self, assignments[1:], {}))
-    assert "balance for assignments" in failing(tmp_path / "out")
-
-
-def test_assignments_lost_after_reading_fail_the_run(tmp_path, monkeypatch):
-    merge = composing.merge
-    monkeypatch.setattr(composing, "merge", lambda read, decisions: merge(read[1:], decisions))
-    assert "balance for assignments_read" in failing(tmp_path / "out")
+@cases(
+    "holder name lossy balance",
+    (services, "settle_service", losing, "answers_given"),
+    (SchemaTask, "settle", lambda self, assignments, _: settle(self, assignments[1:], {}), "assignments"),
+    (composing, "merge", lambda read, decisions: merge(read[1:], decisions), "assignments_read"),
+)
+def test_what_gets_lost_fails_the_run(holder, name, lossy, balance, tmp_path, monkeypatch):
+    monkeypatch.setattr(holder, name, lossy)
+    result = run("compose", output=tmp_path / "out", status=1)
+    assert f"balance for {balance}" in result.errors
+    assert not {"run.json", "responses.parquet"} & result.files.keys()
 
 
 #

@@ -76,8 +76,7 @@ def test_who_saw_the_other_task_is_held_unless_that_is_allowed():
 def test_the_report_says_how_meaning_is_checked(tmp_path):
     made = run("compose", output=tmp_path / "out", allow_not_blind=True, allow_partial=True)
     assert made.json("statistics.json")["meaning"]["names"][3]["expected_false_alarms"] == 0.042
-    page = made.text("report.html")
-    assert "How meaning is checked" in page
+    assert "How meaning is checked" in made.text("report.html")
     assert "other_element: " in made.text("review.csv")
     review = made.text("review.html")
     assert review.count('<option value="other_element') == 1  # the filter has the check once, whatever it names

@@ -1,6 +1,6 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
@@ -39,16 +39,14 @@ def test_a_later_rejection_counts():
     assert one(assignment(), assignment(rejected=True, source="later.csv: row 2")).rejected
 
 
-@pytest.mark.parametrize(
-    ("more", "difference"),
-    [
-        ({"answers": {"slot_0": "fare"}}, "slot_0"),
-        ({"answers": {"slot_0": ""}}, "slot_0"),
-        ({"task": "descriptions"}, "task"),
-        ({"service_name": "Bus_1"}, "task"),
-        ({"worker_hash": "cd34"}, "worker"),
-        ({"worker_hash": ""}, "worker"),
-    ],
+@cases(
+    "more difference",
+    ({"answers": {"slot_0": "fare"}}, "slot_0"),
+    ({"answers": {"slot_0": ""}}, "slot_0"),
+    ({"task": "descriptions"}, "task"),
+    ({"service_name": "Bus_1"}, "task"),
+    ({"worker_hash": "cd34"}, "worker"),
+    ({"worker_hash": ""}, "worker"),
 )
 def test_contradicting_assignments_are_all_dead(more, difference):
     other = assignment(**{"source": "b.csv: row 7", **more})
@@ -64,8 +62,7 @@ def test_contradicting_assignments_are_all_dead(more, difference):
 
 
 def test_contradictions_in_one_row_of_one_file_are_told_too():
-    found = letters(assignment({"slot_0": "x"}), assignment({"slot_0": "y"}))
-    assert [reason for _, _, reason, _, _ in found] == [
+    assert [reason for _, _, reason, _, _ in letters(assignment({"slot_0": "x"}), assignment({"slot_0": "y"}))] == [
         "conflicting_assignment: the same id has different answers (slot_0)"
     ] * 2
 
@@ -93,8 +90,7 @@ def test_nothing_is_lost_and_no_order_matters(versions, random):
         found = [m for m in merged if m.assignment_id == key]
         said = {(field, text) for v in same for field, text in v.answers.items()}
         if len({v.worker_hash for v in same}) == 1 and len(said) == len(dict(said)):
-            assert len(found) == 1
-            assert {f: t for f, t in found[0].answers.items() if t} == {f: t for f, t in said if t}
+            assert (len(found), {f: t for f, t in found[0].answers.items() if t}) == (1, {f: t for f, t in said if t})
         else:
             assert (found, len([letter for letter in dead if letter.key == key])) == ([], len(same))
 
@@ -113,13 +109,11 @@ def test_a_field_that_one_export_lacks_contradicts_nothing():
     assert (merged.answers, dead) == ({"slot_0": "x", "slot_1": "y", "slot_2": ""}, [])
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (decision(), decision(verdict="reject", source="e.csv:row 9")),
-        (decision(verdict="fix", text="fare"), decision(verdict="fix", text="price", source="e.csv:row 9")),
-        (decision(), decision(verdict="fix", text="fare", source="e.csv:row 9")),
-    ],
+@cases(
+    "first second",
+    (decision(), decision(verdict="reject", source="e.csv:row 9")),
+    (decision(verdict="fix", text="fare"), decision(verdict="fix", text="price", source="e.csv:row 9")),
+    (decision(), decision(verdict="fix", text="fare", source="e.csv:row 9")),
 )
 def test_contradicting_decisions_are_all_dead(first, second):
     for order in ([first, second], [second, first]):
@@ -132,7 +126,7 @@ def test_contradicting_decisions_are_all_dead(first, second):
         assert dead[0].payload == f"decision={first.decision}, text={first.text}, reason="
 
 
-@pytest.mark.parametrize("response", ["3Z:slot_0", "3A:slot_9", "3A", "slot_0", ":slot_0", "3A:", ""])
+@cases("response", "3Z:slot_0", "3A:slot_9", "3A", "slot_0", ":slot_0", "3A:", "")
 def test_a_decision_for_a_response_that_is_not_there(response):
     known, dead = unknown_decisions({response: decision(response, "fix", text="fare", reason="typo")}, [assignment()])
     assert known == {}

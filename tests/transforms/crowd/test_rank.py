@@ -127,5 +127,4 @@ def test_equal_distances_change_places_before_another_answer_is_drawn():
 
 def test_two_that_cannot_both_be_served():
     one, other = Candidates("one", ["a", "b"], [1, 2]), Candidates("other", ["a", "b"], [1, 2])
-    found = assign_names([one, other], 2)
-    assert list(found.values()) == [["a", "b"]]
+    assert list(assign_names([one, other], 2).values()) == [["a", "b"]]

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import intent, service, slot
+from kit import cases, intent, service, slot
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
@@ -42,35 +42,15 @@ NAMES = {
     "slot_1": ["town", "location", "municipality", "place", "where_it_is"],
 }
 DESCRIPTIONS = {
-    "intent_0": [
-        "Find parks nearby",
-        "Get a list of parks in town",
-        "Search a park by city",
-        "Discover green areas",
-        "Which parks there are",
-    ],
-    "slot_0": [
-        "What the park is called",
-        "Title of the park",
-        "The green area's name",
-        "Label on the map",
-        "How people call it",
-    ],
-    "slot_1": [
-        "Town of the park",
-        "Where the park is found",
-        "Municipality around the park",
-        "Location by city",
-        "The city it belongs to",
-    ],
-    "service": [
-        "Look up parks",
-        "Green places near you",
-        "Search engine for parks",
-        "Town parks at hand",
-        "A guide to public gardens",
-    ],
+    "intent_0": "Find parks nearby, Get a list of parks in town, Search a park by city, Discover green areas, "
+    "Which parks there are",
+    "slot_0": "What the park is called, Title of the park, The green area's name, Label on the map, How people call it",
+    "slot_1": "Town of the park, Where the park is found, Municipality around the park, Location by city, "
+    "The city it belongs to",
+    "service": "Look up parks, Green places near you, Search engine for parks, Town parks at hand, "
+    "A guide to public gardens",
 }
+DESCRIPTIONS = {field: texts.split(", ") for field, texts in DESCRIPTIONS.items()}
 
 
 def assignments(names=NAMES, descriptions=DESCRIPTIONS, **extra):
@@ -111,12 +91,9 @@ def plain_reference(names, seed):
     ids = {"intent_0": "intent/FindPark", "slot_0": "slot/park_name", "slot_1": "slot/city"}
     of_field = {}
     for field, texts in names.items():
-        canonical = {
-            canonical_form(t, "names", Convention.CAMEL if "intent" in field else Convention.SNAKE, "")[0]
-            for t in texts
-        }
+        convention = Convention.CAMEL if "intent" in field else Convention.SNAKE
         drawn = sorted(
-            canonical,
+            {canonical_form(text, "names", convention, "")[0] for text in texts},
             key=lambda text, f=field: hashlib.sha256(f"{seed}\0Parks_1/{ids[f]}\0names\0{text}".encode()).hexdigest(),
         )
         of_field[field] = [
@@ -128,14 +105,11 @@ def plain_reference(names, seed):
     return of_field
 
 
-COMMON = st.sampled_from(
-    """
-    green place, town name, area, region, title, spot, garden, label, county, quarter, district, street, square,
-    map point, corner, village, landmark, zone, address line, borough
-    """.strip()
-    .replace("\n", "")
-    .split(", ")
+PLACES = (
+    "green place/town name/area/region/title/spot/garden/label/county/quarter/district/street/square/map point/corner/"
+    "village/landmark/zone/address line/borough"
 )
+COMMON = st.sampled_from(PLACES.split("/"))
 
 
 @settings(max_examples=30, deadline=None)
@@ -167,8 +141,7 @@ def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_
 def test_partial_does_not_make_up_what_nobody_has_answered():
     answers = assignments(NAMES, {**DESCRIPTIONS, "service": []})
     outcome = settle_service(SERVICE, answers, {}, Options(allow_partial=True))
-    assert outcome.variants == []
-    assert [(s.form_field, s.have, s.filled) for s in outcome.short] == [("service", 0, ())]
+    assert (outcome.variants, [(s.form_field, s.have, s.filled) for s in outcome.short]) == ([], [("service", 0, ())])
 
 
 def test_a_decision_that_leaves_no_word_is_void_and_told():
@@ -196,12 +169,10 @@ def test_a_worker_of_both_tasks_is_held_where_he_had_seen_the_answer():
     assert fate["names0:slot_0"][0] != "review"
 
 
-@pytest.mark.parametrize(
-    ("answers", "seconds", "reason"),
-    [
-        ({"intent_0": "Good thing", "slot_0": "good thing", "slot_1": "good thing"}, 300, "same_answer"),
-        ({"intent_0": "SearchParks", "slot_0": "park_label", "slot_1": "hometown"}, 4, "too_fast"),
-    ],
+@cases(
+    "answers seconds reason",
+    ({"intent_0": "Good thing", "slot_0": "good thing", "slot_1": "good thing"}, 300, "same_answer"),
+    ({"intent_0": "SearchParks", "slot_0": "park_label", "slot_1": "hometown"}, 4, "too_fast"),
 )
 def test_a_worker_who_cannot_have_meant_it_is_rejected_whole(answers, seconds, reason):
     careless = Assignment("3X", "Parks_1", "names", "careless", answers, True, 0, seconds, seconds)

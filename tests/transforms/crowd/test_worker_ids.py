@@ -10,9 +10,8 @@ import urllib.parse
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from kit import quoted, raised, rows_of, write
+from kit import cases, files_of, quoted, raised, rows_of, run, write
 
-from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.worker_ids import MASK, VARIABLE, key_file, load_worker_key, redact, withheld
 
@@ -49,11 +48,10 @@ OWN_FORMS = {
 
 def readings(text):
     """What a text says to whoever tries: decoded, without what is between the letters, in one case."""
-    found = [text, urllib.parse.unquote(text)]
-    found.append(re.sub(r"&#x([0-9a-fA-F]+);", lambda m: chr(int(m[1], 16)), text))
-    found.append(re.sub(r"&#(\d+);", lambda m: chr(int(m[1])), text))
-    found.append(re.sub(r"\\u([0-9a-fA-F]{4})", lambda m: chr(int(m[1], 16)), text))
-    found += [unicodedata.normalize("NFKC", each) for each in list(found)]
+    escapes = ((r"&#x([0-9a-fA-F]+);", 16), (r"&#(\d+);", 10), (r"\\u([0-9a-fA-F]{4})", 16))
+    found = [re.sub(form, lambda m, base=base: chr(int(m[1], base)), text) for form, base in escapes]
+    found += [text, urllib.parse.unquote(text)]
+    found += [unicodedata.normalize("NFKC", each) for each in found]
     return [re.sub(r"[^a-z0-9]", "", each.lower()) for each in found]
 
 
@@ -61,8 +59,8 @@ def shows(text, worker_id):
     return any(worker_id.lower() in reading for reading in readings(text))
 
 
-@pytest.mark.parametrize("form", OWN_FORMS)
-@pytest.mark.parametrize("is_answer", [False, True])
+@cases("form", *OWN_FORMS)
+@cases("is_answer", False, True)
 def test_the_own_id_is_found_in_every_form(form, is_answer):
     written = OWN_FORMS[form](OWN)
     assert shows(written, OWN)
@@ -73,8 +71,8 @@ def test_the_own_id_is_found_in_every_form(form, is_answer):
     assert left.endswith("after")
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("is_answer", [False, True])
+@cases("form", *FORMS)
+@cases("is_answer", False, True)
 def test_an_id_of_somebody_else_is_found_by_its_form(form, is_answer):
     left = redact(f"before {FORMS[form](OTHER)} after", OWN, is_answer)
     assert MASK in left
@@ -124,24 +122,20 @@ def test_what_is_withheld_says_how_long_it_was_and_nothing_else():
 
 def everything(folder):
     """Name to all that can be read in each file, of Parquet the values."""
-    found = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        if path.suffix == ".parquet":
-            found[path.name] = json.dumps(rows_of(path), default=str, ensure_ascii=False)
-        found[str(path.relative_to(folder))] = path.read_bytes().decode("latin-1")
-    return found
+    tables = {path.name: rows_of(path) for path in folder.rglob("*.parquet")}
+    values = {name: json.dumps(rows, default=str, ensure_ascii=False) for name, rows in tables.items()}
+    return {f"values of {name}": text for name, text in values.items()} | {
+        path: data.decode("latin-1") for path, data in files_of(folder).items()
+    }
 
 
 def ids_of(found, ids):
     """(file, id) of every id that stands in a file, with anything or nothing between its letters."""
-    shown = set()
-    for name, text in found.items():
-        packed = re.sub(r"[^a-z0-9]", "", text.lower())
-        shown |= {(name, each) for each in ids if each.lower() in packed}
-    return shown
+    packed = {name: re.sub(r"[^a-z0-9]", "", text.lower()) for name, text in found.items()}
+    return {(name, each) for name, text in packed.items() for each in ids if each.lower() in text}
 
 
-def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog):
+def test_no_output_of_compose_has_an_id(table, sample, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     head, rows = table[0], [list(row) for row in table[1:31]]
     worker = head.index("WorkerId")
@@ -154,35 +148,25 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog)
     ids = {row[worker] for row in rows}
     good, bad = quoted([head, *rows]), quoted(rows[:19])
     one_more = quoted([[*row, row[worker]] for row in rows[:3]]).replace('"', "")
-    (tmp_path / "mixed.csv").write_bytes(
-        good.encode()
-        + bad.encode("utf-16")  # an export appended to another
-        + one_more.encode()
-        + b'"'
-        + rows[4][worker].encode()
-        + b"\xff\xe9"
-        + rows[5][worker].lower().encode()
-        + b"\n"
-    )
+    last = b'"' + rows[4][worker].encode() + b"\xff\xe9" + rows[5][worker].lower().encode() + b"\n"
+    # The second is an export appended to another.
+    mixed = write(tmp_path / "mixed.csv", good.encode() + bad.encode("utf-16") + one_more.encode() + last)
     odd = [{"Answer": f"<a>{rows[0][worker]}"}, {"Answer": ""}, {"x": [rows[1][worker].lower()]}]
     lines = [
         json.dumps({"AssignmentId": f"3JSON{n}", "WorkerId": row[worker], "RequesterAnnotation": row[worker], **more})
         for n, (row, more) in enumerate(zip(rows, odd, strict=False))
     ]
     lines += [f'{{"WorkerId": "{rows[0][worker]}"', f'["{rows[1][worker]}"]', f'{{"workerid":"{rows[2][worker]}"}}']
-    (tmp_path / "lines.jsonl").write_text("\n".join(lines))
     swapped = [list(row) for row in rows[:3]]
     for row in swapped:
         at = head.index("AssignmentId")
         row[at], row[worker] = row[worker], row[at]
-    (tmp_path / "swapped.csv").write_text(quoted([head, *swapped]))
-    out = tmp_path / "out"
-    files = [str(tmp_path / name) for name in ("mixed.csv", "lines.jsonl", "swapped.csv")]
-    main(["compose", "--schemas", str(sample), "--responses", *files, "--output", str(out)])
-    assert len(rows_of(out / "dead_letters.jsonl")) >= 25
-    printed = capsys.readouterr()
-    assert ids_of(everything(out) | {"printed": printed.out + printed.err + caplog.text}, ids) == set()
-    texts = rows_of(out / "responses.parquet")
+    jsonl = write(tmp_path / "lines.jsonl", "\n".join(lines))
+    files = [mixed, jsonl, write(tmp_path / "swapped.csv", quoted([head, *swapped]))]
+    made = run("compose", schemas=sample, responses=files, output=tmp_path / "out", status=None)
+    assert len(made.dead_letters) >= 25
+    assert ids_of(everything(made.folder) | {"printed": made.output + made.errors + caplog.text}, ids) == set()
+    texts = made.rows("responses.parquet")
     assert sum(MASK in row["text"] for row in texts) >= 20
     assert {row["reason"] for row in texts if MASK in row["text"]} <= {"worker_id", "same_answer", "too_fast"}
     for row in texts:
@@ -204,9 +188,8 @@ def test_rows_of_any_bytes_keep_the_id(before, encoding, after, case):
 
     key = b"a worker key of the tests"
     row = before + (OWN if case == "upper" else OWN.lower()).encode(encoding) + after + b"\n"
-    header = b"AssignmentId,WorkerId,Answer.slot_0\n"
     for read in (
-        read_batch(io.BytesIO(header + row), "f.csv", key),
+        read_batch(io.BytesIO(b"AssignmentId,WorkerId,Answer.slot_0\n" + row), "f.csv", key),
         read_assignments(io.BytesIO(b"{}\n" + row), "f.jsonl", key),
     ):
         for record in read:

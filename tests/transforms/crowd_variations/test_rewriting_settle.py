@@ -59,19 +59,16 @@ def test_reviewers_win():
     rejected = settle("A boat to Port Alder.", "a boat to Port Alder", A=("reject", ""))
     assert fates(rejected) == dict.fromkeys("AB", ("rejected", "reviewer: odd"))
     fixed = settle("Bot to Port Alder.", A=("fix", "Boat to Port\u200b Alder."))
-    assert used(fixed) == [("A:simplified", "Boat to Port Alder.")]
-    assert fixed.audit[0]["text"] == "Bot to Port Alder."
+    assert (used(fixed), fixed.audit[0]["text"]) == ([("A:simplified", "Boat to Port Alder.")], "Bot to Port Alder.")
 
 
 def test_a_decision_that_loses_a_value_is_a_dead_letter():
     outcome = settle("A boat to Port.", "Boat to Port Alder.", A=("accept", ""), B=("fix", "Boat there"))
     assert fates(outcome) == {"A": ("rejected", "lost_value"), "B": ("used", "")}
     assert used(outcome) == [("B:simplified", "Boat to Port Alder.")]
-    reasons = [letter.reason for letter in outcome.dead]
-    assert (
-        reasons
-        == ["bad_decision: the text must contain 'Port Alder' unchanged: use 'fix' with a text that keeps it"] * 2
-    )
+    assert [letter.reason for letter in outcome.dead] == [
+        "bad_decision: the text must contain 'Port Alder' unchanged: use 'fix' with a text that keeps it"
+    ] * 2
 
 
 def test_repeats_are_held_and_a_rejection_comes_first():

@@ -2,9 +2,9 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.rows import Assignment
@@ -41,54 +41,52 @@ NO = turn_of("No, thanks, that is everything.")
 SHORT = turn_of("Sounds good, please.")
 
 
-@pytest.mark.parametrize(
-    ("kind", "turn", "text", "reason"),
-    [
-        ("paraphrase", BOAT, "Please book 2 places to Port Alder for me tomorrow.", ""),
-        ("paraphrase", BOAT, "Tomorrow I want 2 seats to Port Alder.", ""),
-        ("paraphrase", BOAT, "i WANT 2 seats, to Port Alder, tomorrow!", "copy"),
-        ("paraphrase", BOAT, "Please book 2 places to port alder for me tomorrow.", "lost_value"),
-        ("paraphrase", BOAT, "Please book 22 places to Port Alder for me tomorrow.", "lost_value"),
-        ("paraphrase", BOAT, "Please book 2:30 places to Port Alder for me tomorrow.", "lost_value"),
-        ("paraphrase", BOAT, "Please book 2 places to Port Alder and Grey Point for me tomorrow.", "leaked_value"),
-        ("paraphrase", BOAT, "Please book 2 places to Port Alder for me on friday.", "leaked_value"),
-        ("paraphrase", BOAT, "Please book 2 cheap places to Port Alder for me.", "common_value"),
-        ("paraphrase", BOAT, "It is true that I need 2 places to Port Alder tomorrow.", ""),
-        ("paraphrase", BOAT, "I wan 2 seats to Port Alder tomorrow.", "near_original"),
-        ("paraphrase", BOAT, "I do not want 2 seats to Port Alder tomorrow.", "meaning"),
-        ("paraphrase", BOAT, "Yes, book me 2 seats to Port Alder tomorrow.", "meaning"),
-        ("paraphrase", BOAT, "Five days from now I need 2 seats to Port Alder.", "other_number"),
-        ("paraphrase", BOAT, "asdfgh 2 Port Alder qwerty lkjhg", "gibberish"),
-        ("paraphrase", BOAT, "Quiero reservar 2 asientos hasta Port Alder para mañana por favor", "other_language"),
-        ("paraphrase", BOAT, "Мне нужно 2 места в Port Alder", "other_script"),
-        ("paraphrase", BOAT, "Book me 2 damn seats to Port Alder for tomorrow.", "profanity"),
-        ("paraphrase", BOAT, "Plase reserrve 2 seats to Port Alder for tomorrow.", "unknown_word"),
-        ("paraphrase", BOAT, "<i>Please</i> book 2 places to Port Alder tomorrow.", "markup"),
-        ("paraphrase", BOAT, " ?! ", "blank"),
-        ("paraphrase", BOAT, "2 Port Alder" + " please" * 60, "too_long"),
-        ("paraphrase", NO, "That would be all.", "meaning"),
-        ("paraphrase", NO, "No, that was all, thank you.", ""),
-        ("paraphrase", NO, "n/a", "placeholder"),
-        ("paraphrase", NO, "x", "single_character"),
-        ("simple", SHORT, "k.", "single_character"),
-        ("simple", turn_of("Please give me 2 of them.", "2"), "2", ""),
-        ("paraphrase", SHORT, "Yes, sure.", ""),
-        ("typos", BOAT, "I wnat 2 seast to Port Alder tomorow.", ""),
-        ("typos", BOAT, "i want 2 seats to Port Alder tomorrow", "copy"),
-        ("typos", BOAT, "I want 2 seats to Prot Alder tomorrow.", "lost_value"),
-        ("typos", BOAT, "Get me 2 chairs on a boat to Port Alder now", "too_many_typos"),
-        ("typos", BOAT, "I wang 2 seats to Port Alder tomorrow.", ""),
-        ("typos", BOAT, "No want 2 seats to Port Alder tomorrow.", "meaning"),
-        ("typos", NO, "On, thanks, that is everythin.", ""),
-        ("typos", turn_of("Hi!"), "Ho!", ""),
-        ("verbose", BOAT, "Hello, I want 2 seats to Port Alder tomorrow.", ""),
-        ("verbose", BOAT, "I need 2 seats to Port Alder tomorrow.", "not_longer"),
-        ("simple", BOAT, "2 seats to Port Alder tomorrow.", ""),
-        ("simple", BOAT, "Please sell me 2 seats to Port Alder.", "not_shorter"),
-        ("simple", SHORT, "That is good.", ""),
-        ("simple", SHORT, "That sounds quite good.", "not_shorter"),
-        ("simple", turn_of("Yes, 2 seats for me.", "2"), "Just 2 seats.", ""),
-    ],
+@cases(
+    "kind turn text reason",
+    ("paraphrase", BOAT, "Please book 2 places to Port Alder for me tomorrow.", ""),
+    ("paraphrase", BOAT, "Tomorrow I want 2 seats to Port Alder.", ""),
+    ("paraphrase", BOAT, "i WANT 2 seats, to Port Alder, tomorrow!", "copy"),
+    ("paraphrase", BOAT, "Please book 2 places to port alder for me tomorrow.", "lost_value"),
+    ("paraphrase", BOAT, "Please book 22 places to Port Alder for me tomorrow.", "lost_value"),
+    ("paraphrase", BOAT, "Please book 2:30 places to Port Alder for me tomorrow.", "lost_value"),
+    ("paraphrase", BOAT, "Please book 2 places to Port Alder and Grey Point for me tomorrow.", "leaked_value"),
+    ("paraphrase", BOAT, "Please book 2 places to Port Alder for me on friday.", "leaked_value"),
+    ("paraphrase", BOAT, "Please book 2 cheap places to Port Alder for me.", "common_value"),
+    ("paraphrase", BOAT, "It is true that I need 2 places to Port Alder tomorrow.", ""),
+    ("paraphrase", BOAT, "I wan 2 seats to Port Alder tomorrow.", "near_original"),
+    ("paraphrase", BOAT, "I do not want 2 seats to Port Alder tomorrow.", "meaning"),
+    ("paraphrase", BOAT, "Yes, book me 2 seats to Port Alder tomorrow.", "meaning"),
+    ("paraphrase", BOAT, "Five days from now I need 2 seats to Port Alder.", "other_number"),
+    ("paraphrase", BOAT, "asdfgh 2 Port Alder qwerty lkjhg", "gibberish"),
+    ("paraphrase", BOAT, "Quiero reservar 2 asientos hasta Port Alder para mañana por favor", "other_language"),
+    ("paraphrase", BOAT, "Мне нужно 2 места в Port Alder", "other_script"),
+    ("paraphrase", BOAT, "Book me 2 damn seats to Port Alder for tomorrow.", "profanity"),
+    ("paraphrase", BOAT, "Plase reserrve 2 seats to Port Alder for tomorrow.", "unknown_word"),
+    ("paraphrase", BOAT, "<i>Please</i> book 2 places to Port Alder tomorrow.", "markup"),
+    ("paraphrase", BOAT, " ?! ", "blank"),
+    ("paraphrase", BOAT, "2 Port Alder" + " please" * 60, "too_long"),
+    ("paraphrase", NO, "That would be all.", "meaning"),
+    ("paraphrase", NO, "No, that was all, thank you.", ""),
+    ("paraphrase", NO, "n/a", "placeholder"),
+    ("paraphrase", NO, "x", "single_character"),
+    ("simple", SHORT, "k.", "single_character"),
+    ("simple", turn_of("Please give me 2 of them.", "2"), "2", ""),
+    ("paraphrase", SHORT, "Yes, sure.", ""),
+    ("typos", BOAT, "I wnat 2 seast to Port Alder tomorow.", ""),
+    ("typos", BOAT, "i want 2 seats to Port Alder tomorrow", "copy"),
+    ("typos", BOAT, "I want 2 seats to Prot Alder tomorrow.", "lost_value"),
+    ("typos", BOAT, "Get me 2 chairs on a boat to Port Alder now", "too_many_typos"),
+    ("typos", BOAT, "I wang 2 seats to Port Alder tomorrow.", ""),
+    ("typos", BOAT, "No want 2 seats to Port Alder tomorrow.", "meaning"),
+    ("typos", NO, "On, thanks, that is everythin.", ""),
+    ("typos", turn_of("Hi!"), "Ho!", ""),
+    ("verbose", BOAT, "Hello, I want 2 seats to Port Alder tomorrow.", ""),
+    ("verbose", BOAT, "I need 2 seats to Port Alder tomorrow.", "not_longer"),
+    ("simple", BOAT, "2 seats to Port Alder tomorrow.", ""),
+    ("simple", BOAT, "Please sell me 2 seats to Port Alder.", "not_shorter"),
+    ("simple", SHORT, "That is good.", ""),
+    ("simple", SHORT, "That sounds quite good.", "not_shorter"),
+    ("simple", turn_of("Yes, 2 seats for me.", "2"), "Just 2 seats.", ""),
 )  # fmt: skip
 def test_each_rule(kind, turn, text, reason):
     answer = vet.Answer(kind, vet.canonical_text(text, turn.utterance), turn)
@@ -176,8 +174,7 @@ def test_values_are_found_where_they_were_put(values, filler, random):
     assert all(
         place is not None and text[slice(*place)] == unit.text for place, unit in zip(found, turn.units, strict=True)
     )
-    places = sorted(place for place in found if place)
-    assert all(one[1] <= other[0] for one, other in pairwise(places))
+    assert all(one[1] <= other[0] for one, other in pairwise(sorted(place for place in found if place)))
 
 
 @given(st.text(max_size=40), st.text(min_size=1, max_size=40))

@@ -57,27 +57,11 @@ class _Reader(HTMLParser):
         for _, value in attrs:
             self._add(" ".join(part for part in (value or "").split() if not _is_field(part)))
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-
-    def handle_data(self, data: str) -> None:
-        self._add(data)
-
-    def handle_comment(self, data: str) -> None:
-        self._add(data)
-
-    def handle_decl(self, decl: str) -> None:
-        self._add(decl)
-
-    def unknown_decl(self, data: str) -> None:
-        self._add(data)
-
-    def handle_pi(self, data: str) -> None:
-        self._add(data)
-
     def _add(self, text: str) -> None:
         if text.strip() and text.strip() not in self.shown:
             self.places.append(text)
+
+    handle_data = handle_comment = handle_decl = unknown_decl = handle_pi = _add
 
 
 def _is_field(text: str) -> bool:

@@ -1,10 +1,9 @@
 """What a page must not tell, it does not: not in text, ids, classes, comments, scripts, styles, nor in the XML."""
 
 import msgspec
-import pytest
 from hits_blindness import hidden_texts, leaks
 from hits_corpora import big_service, corpus, hostile_service
-from kit import raised, write
+from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS, Intent, Service, Slot, elements_of
@@ -20,8 +19,8 @@ from parapet.transforms.crowd.hits.schema_pages import (
 SERVICES = [hostile_service(), big_service(), *corpus()]
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.service_name)
+@cases("task", *TASKS)
+@cases("service", *SERVICES, ids=lambda service: service.service_name)
 def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
     questions = [each.question for each in questions_of(service, task, ambiguous_elements(service, "auto"))[0]]
     # The service's description is shown as those of its elements are; that it adds nothing to them is tested below.
@@ -34,7 +33,7 @@ def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
                 assert leaks(data.decode(), shown, hidden) == []
 
 
-@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.service_name)
+@cases("service", *SERVICES, ids=lambda service: service.service_name)
 def test_another_hidden_text_gives_the_same_bytes(service):
     """The strongest form: the page cannot depend on what it hides."""
     settings = Settings(ambiguous="none")
@@ -57,18 +56,16 @@ def test_our_own_words_are_none_of_the_corpus():
                 assert leaks(frame, [], hidden_texts(service, task)) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "page",
-    [
-        "<p>Give the from location</p>",
-        "<p>FromLocation</p>",
-        '<input id="from_location">',
-        '<li class="q from-location">',
-        "<!-- from_location -->",
-        "<script>var x = 'fromLocation'</script>",
-        "<style>.from_location { color: red }</style>",
-        '<p title="From&#32;location">',
-    ],
+    "<p>Give the from location</p>",
+    "<p>FromLocation</p>",
+    '<input id="from_location">',
+    '<li class="q from-location">',
+    "<!-- from_location -->",
+    "<script>var x = 'fromLocation'</script>",
+    "<style>.from_location { color: red }</style>",
+    '<p title="From&#32;location">',
 )
 def test_the_checker_finds_a_planted_leak(page):
     assert leaks(page, [], ["from_location"]) == ["from_location"]
@@ -92,6 +89,19 @@ SERVICE = Service("Services_3", "Finds doctors", [Slot(name, name) for name in S
 IDS = [element.id for element in elements_of(SERVICE, "descriptions")]
 
 
+def test_generic_short_and_contained_names_are_found():
+    found = ambiguous_elements(SERVICE, "auto")
+    assert found == {f"Services_3/slot/{name}" for name in ("type", "where_to", "alarm_time", "pct")} | {
+        "Services_3/service"
+    }
+
+
+def test_a_hash_in_a_name_is_not_a_comment(tmp_path):
+    path = tmp_path / "list.txt"
+    path.write_text("A_1/slot/#rooms\n")
+    assert read_ambiguous(path, ["A_1/slot/#rooms"]) == {"A_1/slot/#rooms"}
+
+
 def test_none_marks_none_and_a_list_only_its_own():
     assert ambiguous_elements(SERVICE, "none") == set()
     assert ambiguous_elements(SERVICE, "FILE", frozenset({"Services_3/slot/city", "Other_1/slot/x"})) == {
@@ -110,8 +120,8 @@ def test_unknown_id_names_file_and_line(tmp_path):
     raised(InputError, read_ambiguous, path, IDS, match=r"list.txt: line 2: there is no element 'Services_3/slot/town'")
 
 
-@pytest.mark.parametrize("cues", ["auto", "none"])
-@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.service_name)
+@cases("cues", "auto", "none")
+@cases("service", *SERVICES, ids=lambda service: service.service_name)
 def test_another_name_of_the_service_gives_the_same_names_pages(service, cues):
     other = msgspec.structs.replace(service, service_name="Zzq_7")
     pages = [

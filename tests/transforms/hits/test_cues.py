@@ -2,8 +2,7 @@
 
 import re
 
-import pytest
-from kit import raised, write
+from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
@@ -21,8 +20,7 @@ SERVICES = {"Payment_1": PAYMENT}
 
 
 def file_of(folder, *rows, head="service_name,cue"):
-    path = write(folder / "cues.csv", "\n".join([head, *rows]))
-    return path
+    return write(folder / "cues.csv", "\n".join([head, *rows]))
 
 
 def pages(service, **settings):
@@ -38,7 +36,7 @@ def test_without_a_file_the_description_is_the_cue():
     assert cue_of(PAYMENT, "names", "FILE", {"Other_1": "x"}) == PAYMENT.description
 
 
-@pytest.mark.parametrize("text", ["", "  ", "Does get_alarms well", "Alarm_1 of old", "Does GetAlarms", "x" * 300])
+@cases("text", "", "  ", "Does get_alarms well", "Alarm_1 of old", "Does GetAlarms", "x" * 300)
 def test_no_cue_where_the_description_is_blank_or_reads_as_names(text):
     assert cue_of(Service("A_1", text, [], []), "names", "auto", {}) == ""
 
@@ -50,30 +48,28 @@ def test_a_long_description_is_cut_between_words():
     assert "\n" not in cue
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (["Payment_1,an app to request payments"], r"row 2: the cue of Payment_1 contains 'RequestPayment'"),
-        (["Payment_1,keeps all PaymentMethods"], "the cue of Payment_1 contains 'payment_method'"),
-        (["Payment_1,payments like Venmo"], "the cue of Payment_1 contains 'payment'"),
-        (["Payment_2,x"], "row 2: there is no service 'Payment_2' in the schemas"),
-        (["Payment_1,x", "Payment_1,y"], "row 3: there is a second cue for Payment_1"),
-        (["Payment_1,like PayPal, or such"], "row 2: has more columns than the header: put quotes around"),
-        (['Payment_1,"like PayPal', "x,y"], "cannot be read: unexpected end of data"),
-        ([f"Payment_1,{'word ' * 60}"], "the cue has 299 letters, over the limit of 200"),
-    ],
+@cases(
+    "rows message",
+    (["Payment_1,an app to request payments"], r"row 2: the cue of Payment_1 contains 'RequestPayment'"),
+    (["Payment_1,keeps all PaymentMethods"], "the cue of Payment_1 contains 'payment_method'"),
+    (["Payment_1,payments like Venmo"], "the cue of Payment_1 contains 'payment'"),
+    (["Payment_2,x"], "row 2: there is no service 'Payment_2' in the schemas"),
+    (["Payment_1,x", "Payment_1,y"], "row 3: there is a second cue for Payment_1"),
+    (["Payment_1,like PayPal, or such"], "row 2: has more columns than the header: put quotes around"),
+    (['Payment_1,"like PayPal', "x,y"], "cannot be read: unexpected end of data"),
+    ([f"Payment_1,{'word ' * 60}"], "the cue has 299 letters, over the limit of 200"),
 )
 def test_cues_that_cannot_be_used(tmp_path, rows, message):
     raised(InputError, read_cues, file_of(tmp_path, *rows), SERVICES, match=message)
 
 
 def test_files_that_are_no_cues(tmp_path):
-    with pytest.raises(InputError, match="row 1: lacks the column cue: expected service_name,cue"):
-        read_cues(file_of(tmp_path, head="service_name,like"), SERVICES)
+    path = file_of(tmp_path, head="service_name,like")
+    raised(InputError, read_cues, path, SERVICES, match="row 1: lacks the column cue: expected service_name,cue")
     (tmp_path / "cues.csv").write_bytes(b"service_name,cue\nPayment_1,\xff")
     raised(InputError, read_cues, tmp_path / "cues.csv", SERVICES, match="not UTF-8 at byte")
-    with pytest.raises(InputError, match=r"cannot be read: No such file or directory$"):
-        read_cues(tmp_path / "nowhere.csv", SERVICES)
+    missing = tmp_path / "nowhere.csv"
+    raised(InputError, read_cues, missing, SERVICES, match=r"cannot be read: No such file or directory$")
 
 
 def test_names_of_generic_words_tell_nothing():

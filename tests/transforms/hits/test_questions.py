@@ -4,11 +4,10 @@ import re
 from decimal import Decimal
 
 import msgspec
-import pytest
 from hits_corpora import big_service
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS, Intent, Service, Slot
@@ -105,7 +104,7 @@ def test_sandbox_changes_where_the_form_goes_and_nothing_else():
     assert sandbox == live.replace("//www.mturk.com/", "//workersandbox.mturk.com/")
 
 
-@pytest.mark.parametrize("task", TASKS)
+@cases("task", *TASKS)
 def test_requester_template_has_its_variable_and_no_other(task):
     template = requester_html(task)
     assert (re.findall(r"\$\{(\w+)\}", template), template.count("${")) == (["body"], 1)
@@ -114,8 +113,7 @@ def test_requester_template_has_its_variable_and_no_other(task):
 
 
 def test_parts_are_about_equal():
-    assert [len(run) for run in split([10] * 11, 100)] == [6, 5]
-    assert [len(run) for run in split([10] * 10, 100)] == [10]
+    assert ([len(run) for run in split([10] * 11, 100)], [len(run) for run in split([10] * 10, 100)]) == ([6, 5], [10])
 
 
 def test_json_has_decimals_as_strings():
@@ -139,21 +137,19 @@ def test_workers_have_an_hour_or_four_times_the_estimate():
     assert Terms(assignment_minutes=10).duration("descriptions", 60) == 600
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("hourly_wage", Decimal(0)),
-        ("reward", Decimal("0")),
-        ("reward", Decimal("1.234")),
-        ("reward", Decimal("-1")),
-        ("fee", Decimal("20")),
-        ("extra_fee", Decimal("-0.1")),
-        ("assignments", 0),
-        ("auto_approval_hours", 721),
-        ("lifetime_days", 0),
-        ("assignment_minutes", 0),
-        ("reading_seconds", Decimal("-1")),
-    ],
+@cases(
+    "name value",
+    ("hourly_wage", Decimal(0)),
+    ("reward", Decimal("0")),
+    ("reward", Decimal("1.234")),
+    ("reward", Decimal("-1")),
+    ("fee", Decimal("20")),
+    ("extra_fee", Decimal("-0.1")),
+    ("assignments", 0),
+    ("auto_approval_hours", 721),
+    ("lifetime_days", 0),
+    ("assignment_minutes", 0),
+    ("reading_seconds", Decimal("-1")),
 )
 def test_what_mturk_would_refuse_is_refused_with_the_flag(name, value):
     assert str(raised(InputError, Terms, **{name: value})).startswith(f"--{name}: ")

@@ -72,8 +72,7 @@ def reviewed(tmp_path_factory, sample):
     """The sample's answers as ``compose`` judges them, and a line of which nothing can be read."""
     folder = tmp_path_factory.mktemp("reviewed")
     row = {"AssignmentId": "3BROKEN", "RequesterAnnotation": "Gyms_1:names", "Answer": "<a>", "WorkerId": "A1"}
-    broken = write(folder / "broken.jsonl", [row])
-    responses = [sample / "crowd/names.csv", sample / "crowd/descriptions.csv", broken]
+    responses = [sample / "crowd/names.csv", sample / "crowd/descriptions.csv", write(folder / "broken.jsonl", [row])]
     return run("compose", schemas=sample, responses=responses, output=folder / "out").folder
 
 

@@ -1,21 +1,17 @@
 """A batch on the bench: the real commands and boto3's real client against a fake MTurk in this process."""
 
-import io
 import json
-import logging
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from fake_mturk import Call, Drop, FakeMTurk, Refusal
-from kit import rows_of, write
+from kit import files_of, json_of, rows_of, run, write
 
-from parapet.pipelines.main import main
 from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.crowd.mturk import client as mturk_client
 from parapet.transforms.crowd.mturk import collect as collected
@@ -34,22 +30,14 @@ def worker(n: int) -> str:
 def cut(hits: Path, out: Path, tasks: Iterable[str] = (NAMES, DESCRIPTIONS, OTHER), **changes: Any) -> Path:
     """A folder of ``parapet hits`` with these tasks only, and other terms where asked."""
     write(out / "plan.json", (hits / "plan.json").read_bytes())
-    run = json.loads((hits / "run.json").read_bytes())
-    run["options"]["only"] = [[task, "intent_0"] for task in tasks]  # as a top-up's folder has it
-    (out / "pages").mkdir()
-    kept = []
-    for line in (hits / "manifest.jsonl").read_text().splitlines():
-        record = json.loads(line)
-        if record["task_id"] in tasks:
-            kept.append(json.dumps({**record, **changes}))
-            (out / record["question"]).write_bytes((hits / record["question"]).read_bytes())
-    (out / "manifest.jsonl").write_text("".join(f"{line}\n" for line in kept))
-    run["files"] = {
-        path.relative_to(out).as_posix(): {"bytes": path.stat().st_size}
-        for path in sorted(out.rglob("*"))
-        if path.is_file()
-    }
-    (out / "run.json").write_text(json.dumps(run))
+    manifest = json_of(hits / "run.json")
+    manifest["options"]["only"] = [[task, "intent_0"] for task in tasks]  # as a top-up's folder has it
+    kept = [record for record in rows_of(hits / "manifest.jsonl") if record["task_id"] in tasks]
+    for record in kept:
+        write(out / record["question"], (hits / record["question"]).read_bytes())
+    write(out / "manifest.jsonl", [{**record, **changes} for record in kept])
+    manifest["files"] = {path: {"bytes": len(data)} for path, data in files_of(out).items()}
+    write(out / "run.json", manifest)
     return out
 
 
@@ -62,13 +50,9 @@ class Bench:
 
     def run(self, *argv: object) -> int:
         """``parapet mturk ...``; gives its exit status."""
-        out, err = io.StringIO(), io.StringIO()
-        try:
-            with redirect_stdout(out), redirect_stderr(err):
-                return main(["mturk", *map(str, argv)])
-        finally:
-            self.out, self.err = out.getvalue(), err.getvalue()
-            logging.getLogger().handlers.clear()
+        result = run("mturk", *argv, status=None)
+        self.out, self.err = result.output, result.errors
+        return result.status
 
     def do(self, action: str, *flags: object) -> int:
         """An action on this batch."""
@@ -114,7 +98,7 @@ class Bench:
         return collected.load(self.batch)
 
     def journal(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.batch / "journal.jsonl").read_bytes().splitlines()]
+        return rows_of(self.batch / "journal.jsonl")
 
     def ledger(self) -> list[dict[str, str]]:
         return rows_of(self.batch / "ledger.csv")
@@ -128,8 +112,7 @@ class Bench:
 
     def hit_ids(self, task: str = "") -> list[str]:
         """HITs at the server, in the order in which they were made."""
-        hits = self.snapshot()["hits"].items()
-        return [hit_id for hit_id, hit in hits if task in ("", hit["RequesterAnnotation"])]
+        return [hit_id for hit_id, hit in self.snapshot()["hits"].items() if task in ("", hit["RequesterAnnotation"])]
 
     def hit_id(self, task: str) -> str:
         (found,) = self.hit_ids(task)
@@ -137,16 +120,14 @@ class Bench:
 
     def accept(self, task_or_hit: str, worker_id: str, seconds: int = 300) -> str:
         """An assignment id. Raises Refusal."""
-        hit_id = self.hit_id(task_or_hit) if ":" in task_or_hit else task_or_hit
-        return self.server.accept(hit_id, worker_id, seconds)
+        return self.server.accept(self.hit_id(task_or_hit) if ":" in task_or_hit else task_or_hit, worker_id, seconds)
 
     def refused(self, task_or_hit: str, worker_id: str) -> str:
         """Why a worker cannot accept; "" where they can (and give it back)."""
         try:
-            assignment_id = self.accept(task_or_hit, worker_id)
+            self.server.give_back(self.accept(task_or_hit, worker_id))
         except Refusal as refusal:
             return refusal.reason
-        self.server.give_back(assignment_id)
         return ""
 
     def work(self, task_or_hit: str, workers: Iterable[int], text: str = "some words of mine") -> list[str]:
@@ -159,12 +140,18 @@ class Bench:
             made.append(assignment_id)
         return made
 
+    def collected(self, *work: tuple[str, Iterable[int]]) -> list[str]:
+        """Publishes the batch and collects what workers submit for tasks; returns the assignments' ids."""
+        self.ok("publish")
+        made = [assignment_id for task, workers in work for assignment_id in self.work(task, workers)]
+        self.ok("collect")
+        return made
+
     def states(self) -> Counter[tuple[str, str]]:
         """(task, status) of every assignment at the server."""
         found = self.snapshot()
         annotation = {hit_id: hit["RequesterAnnotation"] for hit_id, hit in found["hits"].items()}
-        each = found["assignments"].values()
-        return Counter((annotation[a["HITId"]], a["AssignmentStatus"]) for a in each)
+        return Counter((annotation[a["HITId"]], a["AssignmentStatus"]) for a in found["assignments"].values())
 
     def statuses(self) -> dict[str, str]:
         """Assignment id to status at the server."""
@@ -203,7 +190,7 @@ class Bench:
 
 def write_audit(folder: Path, rows: list[dict[str, str]], dead: Iterable[str] = ()) -> Path:
     """The parts of a folder of ``compose`` that paying looks at; test_mturk_pay holds them against a real one."""
-    folder.mkdir()
+    write(folder / "run.json", {"pipeline": "compose"})
     texts = ("response_id", "disposition", "reason", "worker_hash")
     columns: dict[str, Any] = {name: pa.array([row[name] for row in rows], pa.string()) for name in texts}
     for name in ("accept_time", "submit_time"):
@@ -211,20 +198,14 @@ def write_audit(folder: Path, rows: list[dict[str, str]], dead: Iterable[str] = 
         columns[name] = stamps.cast(pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC"))
     pq.write_table(pa.table(columns), folder / "responses.parquet")
     letters = [{"stage": "ingest", "key": key, "reason": "broken_xml", "payload": "", "source": ""} for key in dead]
-    (folder / "dead_letters.jsonl").write_text("".join(f"{json.dumps(letter)}\n" for letter in letters))
-    (folder / "run.json").write_text(json.dumps({"pipeline": "compose"}))
+    write(folder / "dead_letters.jsonl", letters)
     return folder
 
 
 def files_with(folder: Path, texts: Iterable[str]) -> dict[str, str]:
     """Name of every file below a folder in which one of the texts stands, and which."""
-    found = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        data = path.read_bytes()
-        for text in texts:
-            if text.encode() in data:
-                found[path.name] = text
-    return found
+    files = files_of(folder).items()
+    return {Path(path).name: text for path, data in files for text in texts if text.encode() in data}
 
 
 def mode(path: Path) -> int:

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from kit import cases
 from mturk_bench import NAMES, OTHER, worker
 
 SEND = "SendBonus"
@@ -11,9 +12,7 @@ SEND = "SendBonus"
 @pytest.fixture
 def done(bench):
     """``made``: two assignments of NAMES and one of OTHER, collected."""
-    bench.ok("publish")
-    bench.made = bench.work(NAMES, [1, 2]) + bench.work(OTHER, [1])
-    bench.ok("collect")
+    bench.made = bench.collected((NAMES, [1, 2]), (OTHER, [1]))
     return bench
 
 
@@ -59,25 +58,23 @@ def test_another_amount_than_the_batch_has_sent_is_refused(done):
     assert done.server.count(SEND) == 1
 
 
-@pytest.mark.parametrize(
-    ("row", "told"),
-    [
-        ("3NOBODY,0.50,a", "row 3: assignment 3NOBODY was not collected in this batch"),
-        ("{0},0.50,a", "row 3: assignment {0} appears twice"),
-        ("{1},0.50,", "row 3: a bonus requires a reason"),
-        ("{1},0.50," + "x" * 1_025, "row 3: a bonus requires a reason"),
-        ("{1},0,a", "row 3: '0' is not an amount"),
-        ("{1},-1,a", "row 3: '-1' is not an amount"),
-        ("{1},0.505,a", "row 3: '0.505' is not an amount"),
-        ("{1},much,a", "row 3: 'much' is not an amount"),
-        ("{1},,a", "row 3: '' is not an amount"),
-        ("{1},NaN,a", "row 3: 'NaN' is not an amount"),
-        ("{1},Infinity,a", "row 3: 'Infinity' is not an amount"),
-        ("{1},1e9,a", "row 3: '1e9' is not an amount"),
-        ("{1},1_0,a", "row 3: '1_0' is not an amount"),
-        ("{1},1" + "0" * 40 + ",a", "is not an amount"),
-        ("{1},0.50", "row 3: the row has more or fewer cells"),
-    ],
+@cases(
+    "row told",
+    ("3NOBODY,0.50,a", "row 3: assignment 3NOBODY was not collected in this batch"),
+    ("{0},0.50,a", "row 3: assignment {0} appears twice"),
+    ("{1},0.50,", "row 3: a bonus requires a reason"),
+    ("{1},0.50," + "x" * 1_025, "row 3: a bonus requires a reason"),
+    ("{1},0,a", "row 3: '0' is not an amount"),
+    ("{1},-1,a", "row 3: '-1' is not an amount"),
+    ("{1},0.505,a", "row 3: '0.505' is not an amount"),
+    ("{1},much,a", "row 3: 'much' is not an amount"),
+    ("{1},,a", "row 3: '' is not an amount"),
+    ("{1},NaN,a", "row 3: 'NaN' is not an amount"),
+    ("{1},Infinity,a", "row 3: 'Infinity' is not an amount"),
+    ("{1},1e9,a", "row 3: '1e9' is not an amount"),
+    ("{1},1_0,a", "row 3: '1_0' is not an amount"),
+    ("{1},1" + "0" * 40 + ",a", "is not an amount"),
+    ("{1},0.50", "row 3: the row has more or fewer cells"),
 )
 def test_a_bad_row_is_named_and_nothing_is_sent(done, row, told):
     text = f"assignment_id,amount,reason\n{done.made[0]},0.50,good\n{row}\n"

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 from fake_mturk import Faults
+from kit import cases
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER
 
 FAULTS = Faults(throttle=0.10, error=0.02, drop_before=0.02, drop_after=0.02)
@@ -32,8 +33,7 @@ def loop(bench):
     again(bench, "collect")
     rows = "".join(f"{each},0.25,Thank you\n" for each in made[:4])
     bonuses = bench.file("bonuses.csv", "assignment_id,amount,reason\n" + rows)
-    audit = bench.audit(reasons={made[0]: ["blank", "blank"]})
-    again(bench, "pay", "--audit", audit, "--reject", "--bonuses", bonuses)
+    again(bench, "pay", "--audit", bench.audit(reasons={made[0]: ["blank", "blank"]}), "--reject", "--bonuses", bonuses)
     again(bench, "collect")
     again(bench, "stop")
     found = bench.snapshot()
@@ -65,7 +65,7 @@ def expected(undisturbed):
     return found
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@cases("seed", 1, 2)
 def test_faults_change_nothing(bench, expected, seed):
     bench.server.seed, bench.server.faults = seed, FAULTS
     assert loop(bench) == expected
@@ -79,9 +79,7 @@ def test_faults_change_nothing(bench, expected, seed):
 
 def test_heavy_throttling_is_absorbed(bench):
     bench.server.faults = Faults(throttle=0.4)
-    bench.ok("publish")
-    bench.work(NAMES, [1, 2, 3])
-    bench.ok("collect")
+    bench.collected((NAMES, [1, 2, 3]))
     bench.ok("pay", "--all")
     assert sum(outcomes["ThrottlingException"] for outcomes in bench.server.calls.values()) > 5
     assert (len(bench.hit_ids()), set(bench.statuses().values())) == (3, {"Approved"})

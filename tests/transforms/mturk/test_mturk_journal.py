@@ -3,10 +3,9 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
@@ -25,8 +24,8 @@ def read(folder):
 
 def test_a_journal_of_zeros_is_no_new_batch_even_alone(tmp_path):
     (tmp_path / FILE).write_bytes(bytes(512))
-    with pytest.raises(InputError, match="contains 512 empty bytes, as after a power failure"):
-        begin(tmp_path, "https://mturk.example", {})
+    match = "contains 512 empty bytes, as after a power failure"
+    raised(InputError, begin, tmp_path, "https://mturk.example", {}, match=match)
     assert (tmp_path / FILE).read_bytes() == bytes(512)
 
 
@@ -74,14 +73,11 @@ def begun(folder, **changes):
 
 def test_a_journal_of_another_format_says_which_version_goes_on_with_it(tmp_path):
     begun(tmp_path, format=FORMAT + 1, parapet="9.8.7")
-    raised(InputError, Batch, tmp_path, match=r"made by Parapet 9\.8\.7.*continue with that version")
-
-
-def test_another_format_is_told_before_its_unknown_events(tmp_path):
-    begun(tmp_path, format=FORMAT + 1, parapet="9.8.7")
+    told = r"made by Parapet 9\.8\.7.*continue with that version"
+    raised(InputError, Batch, tmp_path, match=told)
     with (tmp_path / FILE).open("a") as file:
         file.write('{"at":"x","event":"invented","key":"a"}\n')
-    raised(InputError, Batch, tmp_path, match=r"made by Parapet 9\.8\.7")
+    raised(InputError, Batch, tmp_path, match=told)  # before the unknown event
 
 
 HOLD = """
@@ -144,13 +140,8 @@ def test_what_is_written_is_read_again(tmp_path, calls):
     cap=st.integers(0, 99),
 )
 def test_settings_survive_the_journal(tmp_path_factory, countries, approval, approved, masters, cap):
-    given_ = {
-        "countries": tuple(countries),
-        "min_approval": approval,
-        "min_approved": approved,
-        "masters": masters,
-        "max_per_worker": cap,
-    }
+    wanted = {"countries": tuple(countries), "min_approval": approval, "min_approved": approved}
+    given_ = {**wanted, "masters": masters, "max_per_worker": cap}
     folder = tmp_path_factory.mktemp("batch")
     begin(folder, "http://127.0.0.1:1", given_)
     with Batch(folder, writable=False) as batch:
@@ -173,17 +164,15 @@ def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):
 def test_a_journal_that_cannot_be_read_lets_others_in(tmp_path):
     (tmp_path / FILE).write_bytes(b"nonsense\n")
     for _ in range(2):
-        with pytest.raises(InputError, match="row 1"):  # the second time not "another process"
-            Journal(tmp_path)
+        raised(InputError, Journal, tmp_path, match="row 1")  # the second time not "another process"
 
 
-@pytest.mark.parametrize("trace", TRACES)
-@pytest.mark.parametrize("left", [None, b"", b"\n", b'{"at": "2026', bytes(4096), b"\n\0\0 \r\n"])
+@cases("trace", *TRACES)
+@cases("left", None, b"", b"\n", b'{"at": "2026', bytes(4096), b"\n\0\0 \r\n")
 def test_a_lost_journal_is_no_new_batch(tmp_path, trace, left):
     (tmp_path / trace).write_text("of a batch that was published\n")
     if left is not None:
         (tmp_path / FILE).write_bytes(left)
     for open_it in (lambda: begin(tmp_path, "https://mturk.example", {}), lambda: Batch(tmp_path, writable=False)):
-        with pytest.raises(InputError, match=f"although the folder has {trace} of a batch.*from a backup"):
-            open_it()
+        raised(InputError, open_it, match=f"although the folder has {trace} of a batch.*from a backup")
     assert left == ((tmp_path / FILE).read_bytes() if (tmp_path / FILE).exists() else None)

@@ -4,9 +4,8 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
+from kit import cases, rows_of, run, write
 from mturk_bench import NAMES, worker
-
-from parapet.pipelines.main import main
 
 # What workers post: nothing, blanks, fields of no form, and what no reader of JSON likes.
 POSTS = {
@@ -34,13 +33,11 @@ def composed(bench, sample, tmp_path):
 
     def compose():
         bench.ok("collect")
-        out = tmp_path / f"audit {len(list(tmp_path.iterdir()))}"
         lines = bench.batch / "assignments.jsonl"
-        main(["compose", "--schemas", str(sample), "--responses", str(lines), "--output", str(out), "--quiet"])
-        table = pq.read_table(out / "responses.parquet")
+        made = run("compose", schemas=sample, responses=lines, output=tmp_path / "audit", quiet=True, status=None)
+        table = pq.read_table(made.folder / "responses.parquet")
         assert len(table.to_pandas()) == table.num_rows
-        dead = [json.loads(line) for line in (out / "dead_letters.jsonl").read_text().splitlines()]
-        return out, table.to_pylist(), dead
+        return made.folder, table.to_pylist(), made.dead_letters
 
     return compose
 
@@ -71,9 +68,7 @@ def test_every_odd_submission_is_somewhere_and_is_paid(bench, composed):
     assert set(bench.statuses().values()) == {"Approved"}
 
 
-@pytest.mark.parametrize(
-    "name", ["9999", *(pytest.param(name, marks=pytest.mark.thorough) for name in TIMES if name != "9999")]
-)
+@cases("name", "9999", *(pytest.param(name, marks=pytest.mark.thorough) for name in TIMES if name != "9999"))
 def test_a_time_of_any_year_is_read_again_and_paid(bench, composed, name):
     bench.ok("publish")
     made = bench.work(NAMES, [1, 2])
@@ -97,21 +92,14 @@ def test_a_time_of_any_year_is_read_again_and_paid(bench, composed, name):
 ODD_TIMES = ["0001-01-01T00:00:00+23:59", "2016-12-31T23:59:60Z", "2262-04-11T23:47:17Z", "soon", ""]
 
 
-@pytest.mark.parametrize(
-    "time", ["9999-12-31T23:59:59-23:59", *(pytest.param(time, marks=pytest.mark.thorough) for time in ODD_TIMES)]
-)
+@cases("time", "9999-12-31T23:59:59-23:59", *(pytest.param(time, marks=pytest.mark.thorough) for time in ODD_TIMES))
 def test_a_time_in_the_file_that_is_none_is_null_and_the_rest_is_paid(bench, composed, time):
-    bench.ok("publish")
-    made = bench.work(NAMES, [1, 2])
-    bench.ok("collect")
+    made = bench.collected((NAMES, [1, 2]))
     path = bench.batch / "assignments.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    lines[0]["SubmitTime"] = time
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    out = bench.batch.parent / "out"
-    main(["compose", "--responses", str(path), "--output", str(out), "--quiet"])
-    rows = pq.read_table(out / "responses.parquet").to_pylist()
-    assert {row["response_id"].partition(":")[0] for row in rows} == set(made)
-    bench.do("pay", "--audit", out)
+    first, *others = rows_of(path)
+    write(path, [{**first, "SubmitTime": time}, *others])
+    audit = run("compose", responses=path, output=bench.batch.parent / "out", quiet=True, status=None)
+    assert {row["response_id"].partition(":")[0] for row in audit.rows("responses.parquet")} == set(made)
+    bench.do("pay", "--audit", audit.folder)
     assert "PARAPET_DEBUG" not in bench.err
     assert list(bench.statuses().values()).count("Approved") >= 1

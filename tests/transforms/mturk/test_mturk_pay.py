@@ -5,7 +5,7 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
-from kit import raised, write
+from kit import cases, raised, write
 from mturk_bench import NAMES, OTHER, worker
 
 from parapet.schemas.errors import InputError
@@ -19,9 +19,7 @@ APPROVE, REJECT = "ApproveAssignment", "RejectAssignment"
 @pytest.fixture
 def done(bench):
     """The bench with work on all three HITs collected: ``made`` has three assignments of NAMES and two of OTHER."""
-    bench.ok("publish")
-    bench.made = bench.work(NAMES, [1, 2, 3]) + bench.work(OTHER, [1, 4])
-    bench.ok("collect")
+    bench.made = bench.collected((NAMES, [1, 2, 3]), (OTHER, [1, 4]))
     return bench
 
 
@@ -36,21 +34,19 @@ def exact(bench):
         return sum((row.amount + row.fee for row in ledger_rows(batch, bench.lines())), Decimal(0))
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("assignment_id\nX\n", "row 1: the header lacks feedback"),
-        ("", "row 1: the header lacks assignment_id, feedback"),
-        ("assignment_id,feedback\n{0},\n", "row 2: a rejection requires feedback"),
-        ("assignment_id,feedback\n{0},a\n{0},b\n", "row 3: assignment {0} appears twice"),
-        ("assignment_id,feedback\n{0},a,b\n", "row 2: the row has more or fewer cells"),
-        ("assignment_id,feedback\n{0}\n", "row 2: the row has more or fewer cells"),
-        (
-            "assignment_id,feedback\n{0}," + "x" * 1_025 + "\n",
-            "row 2: a rejection requires feedback for the worker, of at most 1,024",
-        ),
-        ("assignment_id,feedback\n{0},a\n3NOBODY,b\n", "row 3: the audit does not contain assignment 3NOBODY"),
-    ],
+@cases(
+    "text told",
+    ("assignment_id\nX\n", "row 1: the header lacks feedback"),
+    ("", "row 1: the header lacks assignment_id, feedback"),
+    ("assignment_id,feedback\n{0},\n", "row 2: a rejection requires feedback"),
+    ("assignment_id,feedback\n{0},a\n{0},b\n", "row 3: assignment {0} appears twice"),
+    ("assignment_id,feedback\n{0},a,b\n", "row 2: the row has more or fewer cells"),
+    ("assignment_id,feedback\n{0}\n", "row 2: the row has more or fewer cells"),
+    (
+        "assignment_id,feedback\n{0}," + "x" * 1_025 + "\n",
+        "row 2: a rejection requires feedback for the worker, of at most 1,024",
+    ),
+    ("assignment_id,feedback\n{0},a\n3NOBODY,b\n", "row 3: the audit does not contain assignment 3NOBODY"),
 )
 def test_a_bad_rejection_is_an_error_by_row_and_nothing_is_paid(done, text, told):
     path = done.file("rejections.csv", text.replace("{0}", done.made[0]))
@@ -108,8 +104,7 @@ def test_work_handed_in_anew_is_not_paid_for_the_old(done):
 def test_a_hit_that_is_gone_stops_no_other(done):
     audit = done.audit()
     done.server.delete_hit(done.hit_id(NAMES))
-    assert done.pay(audit) == 1
-    assert "3 assignments left unchanged: its HIT was deleted at MTurk" in done.err
+    assert "3 assignments left unchanged: its HIT was deleted at MTurk" in done.err_of(1, done.pay(audit))
     assert "2 approved" in done.out
     assert calls(done) == (2, 0)
 
@@ -135,9 +130,9 @@ def test_settled_elsewhere_in_the_other_way_between_look_and_call_is_a_failure(d
 
 
 def test_the_most_that_paying_may_take_is_asked_for_in_production(done, monkeypatch):
-    for module in ("client", "publish", "qualifications"):
-        monkeypatch.setattr(f"parapet.transforms.crowd.mturk.{module}.PRODUCTION", done.server.url)
-    monkeypatch.setattr("parapet.pipelines.mturk.session.PRODUCTION", done.server.url)
+    crowd = "parapet.transforms.crowd.mturk"
+    for module in (f"{crowd}.client", f"{crowd}.publish", f"{crowd}.qualifications", "parapet.pipelines.mturk.session"):
+        monkeypatch.setattr(f"{module}.PRODUCTION", done.server.url)
     audit = done.audit()
     assert (done.pay(audit), done.pay(audit, "--production", "--confirm", "6.82")) == (2, 1)
     assert "does not match the amount, which is 6.83: nothing was spent" in done.err

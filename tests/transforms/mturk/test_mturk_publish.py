@@ -5,9 +5,11 @@ import io
 import json
 
 import pytest
-from kit import edit
+from kit import cases, edit, holding, rows_of, write
 from mturk_bench import DESCRIPTIONS, NAMES, cut
 
+from parapet.pipelines.mturk import session
+from parapet.transforms.crowd.mturk import client, publish, qualifications
 from parapet.transforms.crowd.mturk.qualifications import LOCALE, MASTERS
 
 CREATE = "CreateHITWithHITType"
@@ -22,19 +24,15 @@ def requirements(bench, task=NAMES):
     }
 
 
-def page_changed(hits, task, text="Other words"):
+def page_changed(hits, task):
     """Gives a task another page, as another version of it would have."""
-    lines = []
-    for line in (hits / "manifest.jsonl").read_text().splitlines():
-        record = json.loads(line)
-        if record["task_id"] == task:
-            path = hits / record["question"]
-            data = path.read_text().replace("</form>", f"<p>{text}</p></form>", 1).encode()
-            assert data != path.read_bytes()
-            path.write_bytes(data)
-            record["sha256"] = hashlib.sha256(data).hexdigest()
-        lines.append(json.dumps(record))
-    (hits / "manifest.jsonl").write_text("\n".join(lines) + "\n")
+    records = rows_of(hits / "manifest.jsonl")
+    (record,) = [record for record in records if record["task_id"] == task]
+    path = hits / record["question"]
+    data = path.read_text().replace("</form>", "<p>Other words</p></form>", 1).encode()
+    assert data != path.read_bytes()
+    record["sha256"] = hashlib.sha256(write(path, data).read_bytes()).hexdigest()
+    write(hits / "manifest.jsonl", records)
 
 
 def test_tasks_may_follow_one_another(bench):
@@ -51,24 +49,22 @@ def test_no_countries_is_not_any_country(bench):
     assert not bench.hit_ids()
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--countries", "USA"], "'USA' is not a country code"),
-        (["--countries", "us"], "'us' is not a country code"),
-        (["--min_approval", "101"], "--min_approval: must be a percentage"),
-        (["--min_approved", "-1"], "--min_approved: must be a number"),
-        (["--max_per_worker", "-1"], "--max_per_worker: must be a number"),
-        (["--require_qualification", "lower"], "'lower' is not a qualification id"),
-        (["--exclude_qualification", ""], "'' is not a qualification id"),
-        ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], ("MTurk allows at most 10 "
-            "qualifications per HIT")),
-        (["--masters", "--min_approved", "1", *(f for i in range(4) for f in ("--exclude_qualification", f"Q{i}"))],
-         "MTurk allows at most 10"),
-        (["--parallel_calls", "0"], "--parallel_calls: must be from 1 to 32"),
-        (["--parallel_calls", "33"], "--parallel_calls: must be from 1 to 32"),
-        (["--confirm", "much"], "'much' is not an amount"),
-    ],
+@cases(
+    "flags told",
+    (["--countries", "USA"], "'USA' is not a country code"),
+    (["--countries", "us"], "'us' is not a country code"),
+    (["--min_approval", "101"], "--min_approval: must be a percentage"),
+    (["--min_approved", "-1"], "--min_approved: must be a number"),
+    (["--max_per_worker", "-1"], "--max_per_worker: must be a number"),
+    (["--require_qualification", "lower"], "'lower' is not a qualification id"),
+    (["--exclude_qualification", ""], "'' is not a qualification id"),
+    ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], ("MTurk allows at most 10 "
+        "qualifications per HIT")),
+    (["--masters", "--min_approved", "1", *(f for i in range(4) for f in ("--exclude_qualification", f"Q{i}"))],
+     "MTurk allows at most 10"),
+    (["--parallel_calls", "0"], "--parallel_calls: must be from 1 to 32"),
+    (["--parallel_calls", "33"], "--parallel_calls: must be from 1 to 32"),
+    (["--confirm", "much"], "'much' is not an amount"),
 )  # fmt: skip
 def test_wrong_settings_are_usage_and_leave_no_folder(bench, flags, told):
     assert told in bench.err_of(2, bench.publish(*flags))
@@ -89,7 +85,7 @@ def test_an_answer_lost_once_is_absorbed(bench):
     assert (len(bench.hit_ids()), set(bench.open().hits())) == (3, set(bench.hit_ids()))
 
 
-@pytest.mark.parametrize("published", [True, False])
+@cases("published", True, False)
 def test_a_task_with_another_page_is_refused(bench, copy, published):
     if published:
         bench.ok("publish")
@@ -113,15 +109,13 @@ def test_without_the_money_nothing_is_made(bench):
 
 def one_line(text):
     assert text.count("\n") == 1, text
-    assert "Traceback" not in text
-    assert "PARAPET_DEBUG" not in text
+    assert not holding(text, "Traceback", "PARAPET_DEBUG")
     return text
 
 
 def test_wrong_credentials_are_told_in_one_line(bench):
     bench.server.refused_keys = {"practice"}
-    assert bench.publish() == 1
-    assert "MTurk does not recognise these credentials" in one_line(bench.err)
+    assert "MTurk does not recognise these credentials" in one_line(bench.err_of(1, bench.publish()))
     assert list(bench.server.calls) == ["GetAccountBalance"]
     bench.server.refused_keys = set()
     bench.ok("publish")
@@ -135,19 +129,17 @@ def test_wrong_credentials_are_told_in_one_line(bench):
 def test_no_credentials_are_told_in_one_line(bench, monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    assert bench.publish() == 1
-    assert "no AWS credentials: set AWS_ACCESS_KEY_ID" in one_line(bench.err)
+    assert "no AWS credentials: set AWS_ACCESS_KEY_ID" in one_line(bench.err_of(1, bench.publish()))
     assert not bench.server.calls
 
 
 def test_a_profile_that_is_not_there_is_told_in_one_line(bench, monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "unheard of")  # past the cache of sessions
-    assert bench.publish() == 1
-    assert "nobody" in one_line(bench.err)
+    assert "nobody" in one_line(bench.err_of(1, bench.publish()))
 
 
-@pytest.mark.parametrize("address", ["nonsense", "ftp://127.0.0.1", "http://"])
+@cases("address", "nonsense", "ftp://127.0.0.1", "http://")
 def test_an_address_that_is_none_is_usage(bench, address):
     assert bench.run("publish", "--hits", bench.hits, "--batch", bench.batch, "--endpoint_url", address) == 2
     assert "--endpoint_url" in one_line(bench.err)
@@ -198,24 +190,20 @@ def sandbox(folder, is_for_it):
     edit(folder / "run.json", lambda run: run["options"].update(sandbox=is_for_it))
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"version": "0.0.1"}, "made by Parapet 0.0.1, but this is "),
-        ({"pipeline": "compose"}, "made by 'parapet compose'"),
-    ],
+@cases(
+    "changes told",
+    ({"version": "0.0.1"}, "made by Parapet 0.0.1, but this is "),
+    ({"pipeline": "compose"}, "made by 'parapet compose'"),
 )
 def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
     in_run(copy, **changes)
-    assert bench.publish(hits=copy) == 2
-    assert told in one_line(bench.err)
+    assert told in one_line(bench.err_of(2, bench.publish(hits=copy)))
 
 
 def test_a_folder_that_is_none_is_usage(bench, tmp_path):
     (tmp_path / "empty").mkdir()
     for name, told in (("missing", "--hits: there is no such folder"), ("empty", "not a complete output")):
-        assert bench.publish(hits=tmp_path / name) == 2
-        assert f"{name}: {told}" in bench.err
+        assert f"{name}: {told}" in bench.err_of(2, bench.publish(hits=tmp_path / name))
     assert not bench.batch.exists()
     assert not bench.server.calls
 
@@ -240,19 +228,11 @@ def test_ten_workers_are_meant_only_where_that_is_said(bench, hits, tmp_path):
     assert bench.status()["total"]["committed"] == "16.38"
 
 
-def production(monkeypatch, url):
-    """The server stands where MTurk's production is; nothing of ours talks to the real one."""
-    from parapet.pipelines.mturk import session
-    from parapet.transforms.crowd.mturk import client, publish, qualifications
-
-    for module in (client, publish, qualifications, session):
-        monkeypatch.setattr(module, "PRODUCTION", url)
-
-
 @pytest.fixture
 def real(bench, copy, monkeypatch):
-    """A bench that believes that it spends real money."""
-    production(monkeypatch, bench.server.url)
+    """A bench that believes that it spends real money: its server stands where MTurk's production is."""
+    for module in (client, publish, qualifications, session):
+        monkeypatch.setattr(module, "PRODUCTION", bench.server.url)
     sandbox(copy, False)
     bench.hits = copy
     return bench
@@ -262,7 +242,7 @@ def type_in(monkeypatch, text):
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 
-@pytest.mark.parametrize("typed", ["14.45\n", "$14.45\n", " 14.45 \n"])
+@cases("typed", "14.45\n", "$14.45\n", " 14.45 \n")
 def test_production_asks_for_the_amount(real, monkeypatch, typed):
     type_in(monkeypatch, typed)
     assert "This spends $14.45 of real money" in real.err_of(0, real.do("publish", "--hits", real.hits, "--production"))
@@ -271,7 +251,7 @@ def test_production_asks_for_the_amount(real, monkeypatch, typed):
     assert MASTERS[True] not in requirements(real)
 
 
-@pytest.mark.parametrize("typed", ["", "\n", "14.44\n", "yes\n", "y\n", "NaN\n", "sNaN\n", "1445\n"])
+@cases("typed", "", "\n", "14.44\n", "yes\n", "y\n", "NaN\n", "sNaN\n", "1445\n")
 def test_another_amount_spends_nothing(real, monkeypatch, typed):
     type_in(monkeypatch, typed)
     assert real.do("publish", "--hits", real.hits, "--production") == 1
@@ -312,8 +292,6 @@ def test_pages_for_the_sandbox_are_not_published_in_production(real):
 
 
 def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monkeypatch):
-    from parapet.transforms.crowd.mturk import client, publish
-
     for module in (client, publish):
         monkeypatch.setattr(module, "SANDBOX", bench.server.url)
     sandbox(copy, False)
@@ -324,7 +302,7 @@ def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monk
 
 def test_production_and_sandbox_are_not_mixed_in_a_batch(bench, copy, monkeypatch):
     bench.ok("publish")
-    monkeypatch.setattr("parapet.transforms.crowd.mturk.client.PRODUCTION", "http://127.0.0.1:9")
+    monkeypatch.setattr(client, "PRODUCTION", "http://127.0.0.1:9")
     in_run(copy, options={"sandbox": False})
     assert bench.do("publish", "--hits", copy, "--production", "--confirm", "0") == 1
     assert f"was published at {bench.server.url}" in bench.err

@@ -1,6 +1,7 @@
 """A journal that is lost, or an old copy of itself: nothing is asked or paid for again."""
 
 import pytest
+from kit import cases
 from mturk_bench import NAMES, OTHER, cut
 
 DAY = 25 * 3_600
@@ -30,12 +31,11 @@ def damage(bench, left):
 
 def actions(bench):
     """Every command on the batch, and its flags."""
-    shortfall = bench.file("shortfall.csv", HEAD + "Ferries_1,x,descriptions,slot_0,3,5,0,a\n")
-    topup = ("--shortfall", shortfall)
+    topup = ("--shortfall", bench.file("shortfall.csv", HEAD + "Ferries_1,x,descriptions,slot_0,3,5,0,a\n"))
     return {"publish": (), "collect": (), "topup": topup, "pay": ("--all",), "stop": (), "status": ()}
 
 
-@pytest.mark.parametrize("left", LEFT)
+@cases("left", *LEFT)
 def test_a_lost_journal_is_recovered_and_nothing_is_asked_or_paid_for_twice(bench, left):
     flags = actions(bench)
     bench.ok("publish", "--max_per_worker", 5)
@@ -84,14 +84,12 @@ def test_a_batch_that_is_whole_has_nothing_to_recover(bench):
     assert not (bench.batch / "journal.jsonl.lost").exists()
 
 
-@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.thorough)])
+@cases("step", 9, pytest.param(1, marks=pytest.mark.thorough))
 def test_an_old_copy_of_the_journal_asks_and_pays_for_nothing_again(bench, hits, tmp_path, step):
     """As after a backup from last week: whatever the journal lacks at its end is found at MTurk."""
     flags = actions(bench)
     more = cut(hits, tmp_path / "more", [NAMES], assignments=2)
-    bench.ok("publish")
-    made = bench.work(NAMES, [1, 2]) + bench.work(OTHER, [3])
-    bench.ok("collect")
+    made = bench.collected((NAMES, [1, 2]), (OTHER, [3]))
     bench.ok("topup", *flags["topup"])
     bench.ok("topup", "--hits", more)
     bonuses = bench.file("bonuses.csv", f"assignment_id,amount,reason\n{made[0]},0.25,Thanks\n")

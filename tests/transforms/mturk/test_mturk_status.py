@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
 from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, worker
 
 from parapet.transforms.crowd.hits.terms import up_to_cent
@@ -39,9 +39,7 @@ def test_what_was_cut_off_is_told(bench):
 
 
 def test_warnings_come_in_time_and_not_before(bench):
-    bench.ok("publish")
-    bench.work(NAMES, [1, 2])
-    bench.ok("collect")
+    bench.collected((NAMES, [1, 2]))
     found = seen(bench)
     due, ends = found.total.auto_approval, found.total.offer_ends
     assert due < ends
@@ -58,15 +56,11 @@ def test_warnings_come_in_time_and_not_before(bench):
 
 
 def test_nothing_is_urgent_once_all_is_in_and_paid(bench):
-    bench.ok("publish")
-    for task, workers in ((NAMES, [1, 2, 3]), (DESCRIPTIONS, [4, 5, 6]), (OTHER, [7, 8, 9])):
-        bench.work(task, workers)
-    bench.ok("collect")
+    bench.collected((NAMES, [1, 2, 3]), (DESCRIPTIONS, [4, 5, 6]), (OTHER, [7, 8, 9]))
     assert bench.do("pay", "--all") == 0
     found = seen(bench)
     assert (found.total.offer_ends, found.total.auto_approval) == (None, None)
-    assert warnings(found, datetime.now(UTC) + timedelta(days=99)) == []
-    assert found.total.paid == found.total.committed
+    assert (warnings(found, datetime.now(UTC) + timedelta(days=99)), found.total.paid) == ([], found.total.committed)
 
 
 @given(st.lists(st.decimals(0, 1000, places=4), max_size=40))
@@ -87,7 +81,7 @@ def test_a_dry_run_of_stopping_stops_nothing(bench):
     assert (bench.out.count('"call": "UpdateExpirationForHIT"'), bench.refused(NAMES, worker(1))) == (3, "")
 
 
-@pytest.mark.parametrize("action", ["collect", "pay", "topup", "stop"])
+@cases("action", "collect", "pay", "topup", "stop")
 def test_another_run_at_the_same_time_is_refused_and_changes_nothing(bench, action):
     from parapet.transforms.crowd.mturk.batch import Journal
 
@@ -110,32 +104,23 @@ def test_of_many_tasks_the_table_has_only_the_total(bench):
 
 
 def test_the_total_is_the_sum_of_what_is_shown_and_what_was_paid(bench):
-    bench.ok("publish")
-    for task, workers in ((NAMES, [1, 2]), (DESCRIPTIONS, [4]), (OTHER, [7, 8, 9])):
-        bench.work(task, workers)
-    bench.ok("collect")
+    bench.collected((NAMES, [1, 2]), (DESCRIPTIONS, [4]), (OTHER, [7, 8, 9]))
     assert bench.do("pay", "--all") == 0
     found = seen(bench)
     for what in ("paid", "committed"):
         assert sum(getattr(task, what) for task in found.tasks) == getattr(found.total, what)
         assert all(task.paid <= task.committed for task in found.tasks)
-    spent = bench.snapshot()["balance"]["paid"]
-    assert 0 <= found.total.paid - spent < Decimal("0.01")
+    assert 0 <= found.total.paid - bench.snapshot()["balance"]["paid"] < Decimal("0.01")
     bench.ok("status")
     shown = [Decimal(line.split()[-2].removeprefix("$")) for line in bench.out.splitlines() if "$" in line]
     assert sum(shown[:-1]) == shown[-1]
 
 
 def test_the_figures_of_every_task_and_of_all(bench):
-    bench.ok("publish")
-    made = bench.work(NAMES, [1, 2, 3]) + bench.work(OTHER, [1])
-    bench.ok("collect")
-    audit = bench.audit(reasons={made[0]: ["blank", "blank"]}, leave_out=[made[3]])
-    assert bench.pay(audit, "--reject") == 0
+    made = bench.collected((NAMES, [1, 2, 3]), (OTHER, [1]))
+    assert bench.pay(bench.audit(reasons={made[0]: ["blank", "blank"]}, leave_out=[made[3]]), "--reject") == 0
     found = bench.status()
-    assert found["environment"] == bench.server.url
-    assert found["workers"] == 3
-    assert found["unclear"] == {}
+    assert (found["environment"], found["workers"], found["unclear"]) == (bench.server.url, 3, {})
     assert found["collected_at"][:4] == f"{datetime.now(UTC):%Y}"
     tasks = {task["task_id"]: task for task in found["tasks"]}
     assert list(tasks) == sorted([NAMES, DESCRIPTIONS, OTHER])

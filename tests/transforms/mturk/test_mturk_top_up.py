@@ -1,8 +1,7 @@
 """Topping up: more workers within nine, or new HITs for those who did neither the task nor its sibling."""
 
-import json
-
 import pytest
+from kit import cases, write
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, worker
 
 ADD, PROLONG = "CreateAdditionalAssignmentsForHIT", "UpdateExpirationForHIT"
@@ -25,11 +24,7 @@ def sizes(bench):
 @pytest.fixture
 def full(bench):
     """All HITs complete, everything collected."""
-    bench.ok("publish")
-    bench.work(NAMES, [1, 2, 3])
-    bench.work(DESCRIPTIONS, [4, 5, 6])
-    bench.work(OTHER, [7, 8, 9])
-    bench.ok("collect")
+    bench.collected((NAMES, [1, 2, 3]), (DESCRIPTIONS, [4, 5, 6]), (OTHER, [7, 8, 9]))
     return bench
 
 
@@ -47,12 +42,11 @@ def test_places_that_are_still_open_count(bench):
 
 def soon(bench, task):
     """The journal says that the HIT has ended."""
-    path = bench.batch / "journal.jsonl"
-    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    entries = bench.journal()
     for entry in entries:
         if entry["event"] == "done" and entry["key"].startswith(f"hit:{task}:"):
             entry["facts"]["expiration"] = "2020-01-01T00:00:00+00:00"
-    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    write(bench.batch / "journal.jsonl", entries)
 
 
 def test_open_places_of_a_hit_that_ended_are_put_on_offer_alone(bench):
@@ -71,7 +65,7 @@ def test_a_stopped_batch_is_put_on_offer_by_a_top_up(bench):
     assert (bench.refused(NAMES, worker(1)), bench.refused(OTHER, worker(1))) == ("", "expired")
 
 
-@pytest.mark.parametrize("operation", [ADD, PROLONG])
+@cases("operation", ADD, PROLONG)
 def test_an_answer_lost_once_is_absorbed(full, operation):
     soon(full, NAMES)
     lost = full.lose(operation, once=True)
@@ -80,8 +74,8 @@ def test_an_answer_lost_once_is_absorbed(full, operation):
     assert (sizes(full)[NAMES], full.status()["unclear"]) == (5, {})
 
 
-@pytest.mark.parametrize("work_between", [0, 1, 2])
-@pytest.mark.parametrize("later", [0, 25 * 3_600])
+@cases("work_between", 0, 1, 2)
+@cases("later", 0, 25 * 3_600)
 def test_a_run_cut_off_after_its_call_adds_nothing_twice(full, later, work_between):
     path = shortfall(full, (NAMES, "intent_0", 4))
     full.lose(ADD)
@@ -106,7 +100,7 @@ def test_a_run_cut_off_is_ended_by_a_top_up_of_another_shortfall(full):
     assert full.status()["unclear"] == {}
 
 
-@pytest.mark.parametrize("cut_off", [False, True])
+@cases("cut_off", False, True)
 def test_a_hit_that_is_gone_is_told_in_one_line(full, cut_off):
     path = shortfall(full, (NAMES, "intent_0", 4))
     if cut_off:
@@ -129,15 +123,13 @@ def test_tasks_that_the_batch_has_not_are_told(full):
     assert sizes(full)[NAMES] == 5
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "row 1: the header lacks"),
-        ("a,b\n1,2\n", "row 1: the header lacks service_name, task, field, have, need"),
-        (HEAD, "no answers are missing"),
-        (HEAD + "Gyms_1,x,names,slot_0,few,5,0,a\n", "row 2: 'have' and 'need' must be numbers"),
-        (HEAD + "Gyms_1,x,names,slot_0,1\n", "row 2: the row has more or fewer cells"),
-    ],
+@cases(
+    "text told",
+    ("", "row 1: the header lacks"),
+    ("a,b\n1,2\n", "row 1: the header lacks service_name, task, field, have, need"),
+    (HEAD, "no answers are missing"),
+    (HEAD + "Gyms_1,x,names,slot_0,few,5,0,a\n", "row 2: 'have' and 'need' must be numbers"),
+    (HEAD + "Gyms_1,x,names,slot_0,1\n", "row 2: the row has more or fewer cells"),
 )
 def test_a_bad_shortfall_is_usage(full, text, told):
     assert told in full.err_of(2, full.do("topup", "--shortfall", full.file("s.csv", text)))

@@ -1,23 +1,17 @@
-"""A small release: its manifest, and its Parquet files on disk."""
+"""The manifest of a small release."""
 
 import hashlib
-import io
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
-from kit import write
 
 from parapet.schemas import release as model
-from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
-from parapet.schemas.layout import dialogue_bytes, dialogue_files, sample_root, schema_bytes
+from parapet.schemas.dialogue_table import DIALOGUES, SERVICES
 from parapet.schemas.release import Author, Source
 from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, described
-from parapet.transforms.release.reading import logical_sha256, row_json, split_sha256
+from parapet.transforms.release.reading import split_sha256
 
 SGD = Source(
     "Schema-Guided Dialogue",
@@ -40,118 +34,46 @@ MEMORY = pa.schema(
         ("good", pa.bool_()),
     ]
 )
-_MEMORY_ROWS = [
-    {
-        "text": "hallo",
-        "split": "a",
-        "a name, with: all of it": 1,
-        "seen": 1_700_000_000_000_000,
-        "scores": [0.5, 1.0],
-        "raw": b"\0",
-        "model": {"name": "m", "sizes": [1, 2]},
-        "day": 20_000,
-        "good": True,
-    },
-    dict.fromkeys(MEMORY.names) | {"text": "welt"},
-]
-
-
-@cache
-def _tables() -> dict[tuple[str, str], list[pa.Table]]:
-    """Configuration and split to its shards."""
-    root = sample_root()
-    dialogues = {split: orjson.loads(dialogue_files(root, split)[0].read_bytes())[:3] for split in ("train", "test")}
-    rows = {
-        split: dialogue_rows(found, "dialogues_001.json", dialogue_bytes(found)) for split, found in dialogues.items()
-    }
-    services = orjson.loads((root / "train/schema.json").read_bytes())[:2]
-    schemas = [row for name in ("original", "v1") for row in service_rows(services, name, schema_bytes(services))]
-    answers = [
-        {
-            "response_id": f"A{i}:slot_0",
-            "element_id": "Banks_1/slot/amount",
-            "field": "name",
-            "text": "sum | total",
-            "canonical": "sum_total",
-            "disposition": "used",
-            "reason": "",
-            "variant": i or None,
-            "distance": i / 10 if i else None,
-            "work_seconds": 30,
-            "source": "mturk",
-        }
-        for i in range(3)
-    ]
-    return {
-        ("original", "train"): [
-            pa.Table.from_pylist(part, DIALOGUES) for part in (rows["train"][:2], rows["train"][2:])
-        ],
-        ("original", "test"): [pa.Table.from_pylist(rows["test"], DIALOGUES)],
-        ("v1", "test"): [pa.Table.from_pylist(rows["test"][:1], DIALOGUES)],
-        ("schemas", "train"): [pa.Table.from_pylist(schemas, SERVICES)],
-        ("paraphrases", "full"): [pa.Table.from_pylist(answers, PARAPHRASE_COLUMNS)],
-        ("memory", "full"): [pa.Table.from_pylist(_MEMORY_ROWS, MEMORY)],
-    }
-
-
 _KEPT = {
-    "original": ("original", "dialogue", ["dialogue_id"]),
-    "v1": ("variants", "dialogue", ["dialogue_id"]),
-    "schemas": ("schemas", "service", ["variant", "service_name"]),
-    "paraphrases": ("paraphrases of crowdworkers", "paraphrase", ["response_id"]),
-    "memory": ("translation memory", "row", ["text"]),
+    "original": ("original", "dialogue", ["dialogue_id"], DIALOGUES),
+    "v1": ("variants", "dialogue", ["dialogue_id"], DIALOGUES),
+    "schemas": ("schemas", "service", ["variant", "service_name"], SERVICES),
+    "paraphrases": ("paraphrases of crowdworkers", "paraphrase", ["response_id"], PARAPHRASE_COLUMNS),
+    "memory": ("translation memory", "row", ["text"], MEMORY),
+}
+# The numbers of rows in the shards of each configuration and split.
+_ROWS = {
+    **{("original", "train"): [2, 1], ("original", "test"): [3], ("v1", "test"): [1], ("schemas", "train"): [4]},
+    **{("paraphrases", "full"): [3], ("memory", "full"): [2]},
 }
 
 
-@cache
-def data() -> dict[str, bytes]:
-    """Path to Parquet."""
-    found = {}
-    for (config, split), tables in _tables().items():
-        for i, table in enumerate(tables):
-            out = io.BytesIO()
-            pq.write_table(table, out)
-            found[f"data/{config}/{split}-{i:05d}-of-{len(tables):05d}.parquet"] = out.getvalue()
-    return found
-
-
-def rows(config: str, split: str) -> list[dict[str, Any]]:
-    """What a reader has to find there."""
-    return [row for table in _tables()[config, split] for row in table.to_pylist()]
-
-
-def write_data(root: Path) -> Path:
-    """Writes the Parquet files below a folder."""
-    for path, content in data().items():
-        write(root / path, content)
-    return root
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _files() -> list[model.File]:
+    """The files; nothing reads them, so their sizes and hashes are invented."""
     found = [
-        model.File("sgd/original/train/schema.json", 2, hashlib.sha256(b"[]").hexdigest()),
-        model.File("sgd/v1/test/dialogues_001.json", 2, hashlib.sha256(b"[]").hexdigest()),
+        model.File("sgd/original/train/schema.json", 2, _sha256("[]")),
+        model.File("sgd/v1/test/dialogues_001.json", 2, _sha256("[]")),
     ]
-    for path, content in data().items():
-        table = pq.read_table(io.BytesIO(content))
-        logical = logical_sha256(sorted(row_json(row) for row in table.to_pylist()))
-        sha256 = hashlib.sha256(content).hexdigest()
-        found.append(model.File(path, len(content), sha256, table.num_rows, logical))
+    for (config, split), shards in _ROWS.items():
+        for i, rows in enumerate(shards):
+            path = f"data/{config}/{split}-{i:05d}-of-{len(shards):05d}.parquet"
+            found.append(model.File(path, 4_000 + 100 * len(path), _sha256(path), rows, _sha256(f"rows of {path}")))
     return sorted(found, key=lambda file: file.path)
 
 
 def _configs(files: list[model.File]) -> dict[str, model.Config]:
     found: dict[str, model.Config] = {}
-    for (name, split), tables in _tables().items():
-        kind, record, key = _KEPT[name]
-        columns = [model.Column(**column) for column in described(tables[0].schema)]
-        config = found.setdefault(name, model.Config(kind, record, key, columns, {}))
+    for (name, split), shards in _ROWS.items():
+        kind, record, key, schema = _KEPT[name]
+        described_columns = [model.Column(**column) for column in described(schema)]
+        config = found.setdefault(name, model.Config(kind, record, key, described_columns, {}))
         of_split = [file for file in files if file.path.startswith(f"data/{name}/{split}-")]
-        config.splits[split] = model.SplitInfo(
-            sum(file.rows or 0 for file in of_split),
-            [file.path for file in of_split],
-            split_sha256(file.logical_sha256 for file in of_split),
-        )
+        logical = split_sha256(file.logical_sha256 for file in of_split)
+        config.splits[split] = model.SplitInfo(sum(shards), [file.path for file in of_split], logical)
     return found
 
 
@@ -186,21 +108,12 @@ def composed() -> dict[str, Any]:
 
 def columns() -> dict[str, pa.Schema]:
     """The columns of the configurations."""
-    return {config: tables[0].schema for (config, _), tables in _tables().items()}
+    return {name: schema for name, (*_, schema) in _KEPT.items()}
 
 
 def change(**more: Any) -> model.SplitChange:
-    found = {
-        "config": "original",
-        "split": "train",
-        "level": "major",
-        "added": 3,
-        "removed": 0,
-        "changed": 1200,
-        "columns_added": [],
-        "columns_removed": [],
-    }
-    return model.SplitChange(**{**found, **more})
+    rows = {"config": "original", "split": "train", "level": "major", "added": 3, "removed": 0, "changed": 1200}
+    return model.SplitChange(**{**rows, "columns_added": [], "columns_removed": [], **more})
 
 
 def follows(*splits: model.SplitChange, level: str = "major") -> dict[str, Any]:

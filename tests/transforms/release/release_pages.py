@@ -2,6 +2,30 @@
 
 from html.parser import HTMLParser
 
+# Texts that mean something in Markdown, HTML, YAML or templates.
+HOSTILE = (
+    "a | b",
+    "<script>alert(1)</script>",
+    "line\n\n# heading",
+    "`code` ``two``",
+    "*bold* _under_ ~~gone~~",
+    "[link](javascript:x) ![image](x)",
+    "---",
+    "1. one",
+    "- item",
+    "trailing \\",
+    "&lt;b&gt; &amp;",
+    "| --- |",
+    "$x$",
+    "===",
+    "x: y # z",
+    "one\n\ntwo",
+    "```",
+    "- [x]",
+    "{{ 7*7 }}",
+    "",
+)
+
 
 class Page(HTMLParser):
     """Rows of tables, links, ids, and every element that was left open."""
@@ -10,11 +34,8 @@ class Page(HTMLParser):
 
     def __init__(self, html: str) -> None:
         super().__init__()
-        self.table: list[list[str]] = []
-        self.links: list[str] = []
-        self.ids: list[str] = []
-        self.open: list[str] = []
-        self.tags: set[str] = set()
+        self.table, self.tags = list[list[str]](), set[str]()
+        self.links, self.ids, self.open = list[str](), list[str](), list[str]()
         self.words = ""
         self.feed(html)
         self.words = " ".join(self.words.split())

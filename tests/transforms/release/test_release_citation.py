@@ -1,9 +1,9 @@
 import re
 
-import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import cases
 from release_manifests import manifest
 
 from parapet.schemas.release import Author, Source
@@ -12,27 +12,12 @@ from parapet.transforms.release.citation import Name, bibtex, citation_cff
 from parapet.transforms.reports.markdown import one_line
 
 # Of the schema of CFF 1.2.0: the keys that this file may have, and what they look like.
-URL = r"https?://.+"
-CFF = {
-    "cff-version": r"1\.2\.0",
-    "message": r"(?s).+",
-    "type": "dataset",
-    "title": r"(?s).+",
-    "version": r".+",
-    "date-released": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
-    "abstract": r"(?s).+",
-    "license": r"[A-Za-z0-9.\-]+",
-    "license-url": URL,
-    "url": URL,
-}
-REFERENCE = {"type": "data", "title": r"(?s).+", "url": URL, "license": CFF["license"], "notes": r"(?s).+"}
-PERSON = {
-    "family-names": r".+",
-    "given-names": r".+",
-    "affiliation": r".+",
-    "orcid": r"https://orcid\.org/[0-9]{4}-[0-9]{4}-[0-9]{4}-[0-9]{3}[0-9X]",
-}
-ENTITY = {"name": r".+", "orcid": PERSON["orcid"]}
+TEXT, LINE, URL = r"(?s).+", r".+", r"https?://.+"
+CFF = {"cff-version": r"1\.2\.0", "message": TEXT, "type": "dataset", "title": TEXT, "version": LINE, "abstract": TEXT}
+CFF |= {"date-released": r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "license": r"[A-Za-z0-9.\-]+", "license-url": URL, "url": URL}
+REFERENCE = {"type": "data", "title": TEXT, "url": URL, "license": CFF["license"], "notes": TEXT}
+ENTITY = {"name": LINE, "orcid": r"https://orcid\.org/[0-9]{4}-[0-9]{4}-[0-9]{4}-[0-9]{3}[0-9X]"}
+PERSON = {"family-names": LINE, "given-names": LINE, "affiliation": LINE, "orcid": ENTITY["orcid"]}
 
 
 def fits(found, rules):
@@ -107,17 +92,15 @@ def test_bibtex_stays_balanced(title):
     assert fields == ["author", "title", "version", "url", "note"]
 
 
-@pytest.mark.parametrize(
-    ("line", "families"),
-    [
-        ("Ada Lovelace and Grace Hopper", ["Lovelace", "Hopper"]),
-        ("Ada Lovelace, Grace Hopper, and Alan Turing", ["Lovelace", "Hopper", "Turing"]),
-        ("Lovelace, Ada and Hopper, Grace", ["Lovelace", "Hopper"]),
-        ("Lovelace, Ada; Hopper, Grace", ["Lovelace", "Hopper"]),
-        ("Lovelace et al.", ["Lovelace et al."]),
-        ("", ["anonymous"]),
-        (";", [";"]),
-    ],
+@cases(
+    "line families",
+    ("Ada Lovelace and Grace Hopper", ["Lovelace", "Hopper"]),
+    ("Ada Lovelace, Grace Hopper, and Alan Turing", ["Lovelace", "Hopper", "Turing"]),
+    ("Lovelace, Ada and Hopper, Grace", ["Lovelace", "Hopper"]),
+    ("Lovelace, Ada; Hopper, Grace", ["Lovelace", "Hopper"]),
+    ("Lovelace et al.", ["Lovelace et al."]),
+    ("", ["anonymous"]),
+    (";", [";"]),
 )
 def test_names_of_a_line(line, families):
     assert [name.family for name in names.names_of(line)] == families

@@ -7,7 +7,7 @@ import pytest
 import release_folder as folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, lacking, raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import Changes, SplitChange
@@ -101,14 +101,12 @@ def test_another_key_makes_other_rows(tmp_path):
     assert (split.level, split.added, split.removed, split.new_key) == ("major", 10, 10, ["a"])
 
 
-@pytest.mark.parametrize(
-    ("break_it", "reason"),
-    [
-        (lambda release: next(release.root.glob("data/n/*")).unlink(), "is missing"),
-        (lambda release: next(release.root.glob("data/n/*")).write_bytes(b"x"), "cannot be read as Parquet"),
-        (lambda release: setattr(release.manifest, "version", "new"), "a version must be MAJOR.MINOR.PATCH"),
-        (lambda release: setattr(release.manifest.configs["n"].columns[0], "name", "z"), "has no column for its key"),
-    ],
+@cases(
+    "break_it reason",
+    (lambda release: next(release.root.glob("data/n/*")).unlink(), "is missing"),
+    (lambda release: next(release.root.glob("data/n/*")).write_bytes(b"x"), "cannot be read as Parquet"),
+    (lambda release: setattr(release.manifest, "version", "new"), "a version must be MAJOR.MINOR.PATCH"),
+    (lambda release: setattr(release.manifest.configs["n"].columns[0], "name", "z"), "has no column for its key"),
 )
 def test_what_cannot_be_compared_is_said(tmp_path, break_it, reason):
     old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
@@ -135,13 +133,9 @@ def test_lines(difference):
     lines = list(diff_lines(difference))
     assert lines[0] == "little 1.0.0 -> little 1.0.1"
     assert "n/full: 1 added, 30 removed, 30 changed (major)" in lines
-    assert "  + 30/<script>alert(1)</script>\\x1b[31m" in lines
-    assert "  - and 10 more" in lines
-    assert "  ~ 1/b1: x" in lines
-    assert "  ~ and 10 more" in lines
-    assert "gone/full: the split is gone, 2 rows (major)" in lines
-    assert "came/full: the split is new, 1 row (minor)" in lines
-    assert "  ~ README.md" in lines
+    assert not lacking(lines, "  + 30/<script>alert(1)</script>\\x1b[31m", "  - and 10 more", "  ~ 1/b1: x")
+    assert not lacking(lines, "  ~ and 10 more", "gone/full: the split is gone, 2 rows (major)")
+    assert not lacking(lines, "came/full: the split is new, 1 row (minor)", "  ~ README.md")
     assert lines[-2].startswith("level: major (")
     assert lines[-2].endswith("the next version after 1.0.0 is 2.0.0")
     assert lines[-1] == (

@@ -6,7 +6,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from kit import raised, write
+from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import ReleaseConfig
@@ -32,15 +32,8 @@ def place(tmp_path, sample):
 
 
 def config(*corpora, **more):
-    raw = {
-        "name": "set",
-        "version": "1.0.0",
-        "licence": "CC0-1.0",
-        "description": "A set.",
-        "authors": [{"name": "Ada"}],
-        "corpora": corpora or ORIGINAL,
-        **more,
-    }
+    about = {"name": "set", "version": "1.0.0", "licence": "CC0-1.0", "description": "A set."}
+    raw = {**about, "authors": [{"name": "Ada"}], "corpora": corpora or ORIGINAL, **more}
     return msgspec.convert(raw, ReleaseConfig)
 
 
@@ -58,27 +51,25 @@ def test_nothing_of_workers_or_times_is_published(place):
     assert set(RESPONSES.names) - set(plan.columns["paraphrases"].names) == private
 
 
-@pytest.mark.parametrize(
-    ("made", "said"),
-    [
-        (config({**MANY, "path": "none"}), "none: corpora[0].path: there is no such folder"),
-        (config({**ORIGINAL[0], "name": ""}), "original: corpora[0]: is a single corpus: give it a 'name'"),
-        (config({**MANY, "name": "x"}), "many: corpora[0]: 'x' cannot be the name of several corpora"),
-        (config({**MANY, "path": "memory"}), "memory: corpora[0]: contains neither a corpus nor folders of corpora"),
-        (config(*ORIGINAL, *ORIGINAL), "original: corpora[1]: two corpora are called 'original'"),
-        (config({**ORIGINAL[0], "splits": ["dev", "tset"]}), "original: splits: has no split tset"),
-        (
-            config(audits=[{"path": "memory/a.parquet"}]),
-            "audits[0]: is not an audit of 'parapet compose': it has no column",
-        ),
-        (config(audits=[{"path": "none.parquet"}]), "none.parquet: audits[0].path: there is no such file"),
-        (config(audits=[{"path": "original/test/schema.json"}]), "audits[0].path: cannot be read as Parquet"),
-        (config(tables=[{**TABLE, "path": "many"}]), "many: tables[0].path: contains no .parquet files"),
-        (config(tables=[{**TABLE, "key": ["id"]}]), "tables[0].key: has no column 'id' (it has source, pivot, text)"),
-        (config(tables=[{**TABLE, "name": "original"}]), "tables[0].name: a corpus is called 'original'"),
-        (config(tables=[{**TABLE, "path": "worker.parquet"}]), "the column 'worker_id' may identify a worker"),
-        (config(tables=[{**TABLE, "path": "map.parquet"}]), "'text' is a map: make it a list of key and value"),
-    ],
+@cases(
+    "made said",
+    (config({**MANY, "path": "none"}), "none: corpora[0].path: there is no such folder"),
+    (config({**ORIGINAL[0], "name": ""}), "original: corpora[0]: is a single corpus: give it a 'name'"),
+    (config({**MANY, "name": "x"}), "many: corpora[0]: 'x' cannot be the name of several corpora"),
+    (config({**MANY, "path": "memory"}), "memory: corpora[0]: contains neither a corpus nor folders of corpora"),
+    (config(*ORIGINAL, *ORIGINAL), "original: corpora[1]: two corpora are called 'original'"),
+    (config({**ORIGINAL[0], "splits": ["dev", "tset"]}), "original: splits: has no split tset"),
+    (
+        config(audits=[{"path": "memory/a.parquet"}]),
+        "audits[0]: is not an audit of 'parapet compose': it has no column",
+    ),
+    (config(audits=[{"path": "none.parquet"}]), "none.parquet: audits[0].path: there is no such file"),
+    (config(audits=[{"path": "original/test/schema.json"}]), "audits[0].path: cannot be read as Parquet"),
+    (config(tables=[{**TABLE, "path": "many"}]), "many: tables[0].path: contains no .parquet files"),
+    (config(tables=[{**TABLE, "key": ["id"]}]), "tables[0].key: has no column 'id' (it has source, pivot, text)"),
+    (config(tables=[{**TABLE, "name": "original"}]), "tables[0].name: a corpus is called 'original'"),
+    (config(tables=[{**TABLE, "path": "worker.parquet"}]), "the column 'worker_id' may identify a worker"),
+    (config(tables=[{**TABLE, "path": "map.parquet"}]), "'text' is a map: make it a list of key and value"),
 )
 def test_what_cannot_be_is_said(made, said, place):
     pq.write_table(MEMORY.append_column("worker_id", pa.array(["A", "B"])), place / "worker.parquet")

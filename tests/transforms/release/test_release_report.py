@@ -1,8 +1,8 @@
 import re
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import cases
 from release_manifests import change, columns, composed, follows, manifest, measures
 from release_pages import Page
 
@@ -47,7 +47,7 @@ def test_statistics_of_all_kinds():
     assert [row[2] for row in again.table if row[0] == "Used"] == ["60"]
 
 
-@pytest.mark.parametrize("found", [None, [], 3, "x", {"variants": 3, "average": {}}, {"variants": {}, "average": {}}])
+@cases("found", None, [], 3, "x", {"variants": 3, "average": {}}, {"variants": {}, "average": {}})
 def test_statistics_of_no_known_form(found):
     show(manifest(statistics={"odd": found}))
 

@@ -6,8 +6,7 @@ import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.release.diff import bumped, contradiction, level_between
@@ -28,14 +27,12 @@ def test_a_table_is_taken_as_it_is_without_the_metadata_of_programs(tmp_path):
     assert not counts
 
 
-@pytest.mark.parametrize(
-    ("record", "data", "said"),
-    [
-        ("dialogue", b"[", "a/b: line 1 column 2: not JSON"),
-        ("dialogue", b'[{"dialogue_id": 3}]', "a/b: [0].dialogue_id: Expected `str`, got `int`"),
-        ("dialogue", b'{"dialogue_id": 3}', "a/b: Expected `array`, got `object`"),
-        ("row", b"PAR1", "a/b: cannot be read as Parquet"),
-    ],
+@cases(
+    "record data said",
+    ("dialogue", b"[", "a/b: line 1 column 2: not JSON"),
+    ("dialogue", b'[{"dialogue_id": 3}]', "a/b: [0].dialogue_id: Expected `str`, got `int`"),
+    ("dialogue", b'{"dialogue_id": 3}', "a/b: Expected `array`, got `object`"),
+    ("row", b"PAR1", "a/b: cannot be read as Parquet"),
 )
 def test_what_cannot_be_read_is_said(record, data, said):
     assert said in str(raised(InputError, read_source, source(record, "a/b"), data, {}))
@@ -49,10 +46,21 @@ def test_a_lone_surrogate_is_refused_in_words():
 # Version numbers, and what a change asks of them.
 
 
-@pytest.mark.parametrize(("level", "next_one"), [("patch", "1.2.4"), ("minor", "1.3.0"), ("major", "2.0.0")])
+@cases("level next_one", ("patch", "1.2.4"), ("minor", "1.3.0"), ("major", "2.0.0"))
 def test_the_next_version_is_a_step_of_its_level(level, next_one):
     assert (bumped("1.2.3", level), level_between("1.2.3", next_one)) == (next_one, level)
     assert contradiction("1.2.3", next_one, level) == ""
+
+
+@cases(
+    "new level said",
+    ("1.2.4", "minor", "1.2.4 is a patch version after 1.2.3, but the data was changed at the minor level"),
+    ("1.3.0", "major", "1.3.0 is a minor version after 1.2.3, but the data was changed at the major level"),
+    ("1.2.3", "patch", "version 1.2.3 does not come after 1.2.3"),
+    ("2.0.0", "patch", ""),
+)
+def test_a_number_that_says_too_little_contradicts(new, level, said):
+    assert contradiction("1.2.3", new, level) == said
 
 
 def test_types_that_json_lacks():

@@ -5,12 +5,11 @@ from xml.sax.saxutils import escape
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ingested import KEY, WORKERS, assignments, check_letters, dead, reasons
+from kit import cases
 
-from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import Unusable, parse_answer_xml, read_assignments
 
-KEY = b"a key of at least sixteen bytes"
-WORKERS = ["A3ZOYR34V3P4T6", "A1ROEDVMTO9Y3X", "AXXXXXXXXXXXXX"]
 XSD = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2005-10-01/QuestionFormAnswers.xsd"
 # Characters that XML 1.0 can hold, those that it escapes more often than chance.
 XML_TEXT = st.text(
@@ -30,7 +29,6 @@ def xml(answers, declaration='<?xml version="1.0" encoding="ASCII"?>'):
 
 
 def item(**more):
-    answers = more.pop("answers", {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""})
     return {
         "AssignmentId": "3A",
         "WorkerId": WORKERS[0],
@@ -38,7 +36,7 @@ def item(**more):
         "AssignmentStatus": "Submitted",
         "AcceptTime": "2017-10-31 14:05:22-07:00",
         "SubmitTime": "2017-10-31 14:06:22-07:00",
-        "Answer": xml(answers),
+        "Answer": xml(more.pop("answers", {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""})),
         "RequesterAnnotation": "Taxi_1:names",
         **more,
     }
@@ -49,25 +47,11 @@ def read(*items, encoding="utf-8"):
     return list(read_assignments(io.BytesIO(b"\n".join(lines)), "api.jsonl", KEY, encoding))
 
 
-def assignments(found):
-    return {one.assignment_id: one for one in found if isinstance(one, Assignment)}
-
-
-def dead(found):
-    return [one for one in found if isinstance(one, DeadLetter)]
-
-
-def reasons(found):
-    return [(letter.key, letter.reason) for letter in dead(found)]
-
-
 def between(middle):
     """What becomes of a line between two good ones."""
     found = read(item(), middle, item(AssignmentId="3C"))
     assert [key for key in assignments(found) if key != "3B"] == ["3A", "3C"]
-    for letter in dead(found):
-        assert (letter.stage, letter.source) == ("ingest", "api.jsonl: row 2")
-        assert not any(worker in letter.payload + letter.key + letter.reason for worker in WORKERS)
+    check_letters(found, "api.jsonl: row 2")
     return found
 
 
@@ -106,26 +90,24 @@ BOMB = "<!DOCTYPE x [" + "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10 if i else 
 EXTERNAL = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>'
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (xml({"slot_0": ""}, DTD).replace("<FreeText>", "<FreeText>&e;"), "unsafe_xml: "),
-        (xml({"slot_0": ""}, BOMB).replace("<FreeText>", "<FreeText>&e9;"), "unsafe_xml: "),
-        (xml({"slot_0": ""}, EXTERNAL).replace("<FreeText>", "<FreeText>&e;"), "unsafe_xml: "),
-        (xml({"slot_0": ""}, '<!DOCTYPE x SYSTEM "http://192.0.2.1/x.dtd">'), "unsafe_xml: "),
-        (xml({"slot_0": ""}).replace("<FreeText>", "<FreeText>&unknown;"), "broken_xml: undefined entity"),
-        (xml({"slot_0": ""})[:-5], "broken_xml: "),
-        (xml({"slot_0": "a\x00b"}), "broken_xml: "),
-        (xml({"slot_0": "x\ud800"}), "broken_xml: "),
-        ("where_to", "broken_xml: "),
-        ("<a/>" * 2, "broken_xml: "),
-        ("", "no_answer: the Answer is empty"),
-        ("  ", "no_answer: the Answer is empty"),
-        (None, "no_answer: the Answer is empty"),
-        (xml({"taskAnswers": "nothing"}), "task_answers: not JSON"),
-    ],
+@cases(
+    "answer reason",
+    (xml({"slot_0": ""}, DTD).replace("<FreeText>", "<FreeText>&e;"), "unsafe_xml: "),
+    (xml({"slot_0": ""}, BOMB).replace("<FreeText>", "<FreeText>&e9;"), "unsafe_xml: "),
+    (xml({"slot_0": ""}, EXTERNAL).replace("<FreeText>", "<FreeText>&e;"), "unsafe_xml: "),
+    (xml({"slot_0": ""}, '<!DOCTYPE x SYSTEM "http://192.0.2.1/x.dtd">'), "unsafe_xml: "),
+    (xml({"slot_0": ""}).replace("<FreeText>", "<FreeText>&unknown;"), "broken_xml: undefined entity"),
+    (xml({"slot_0": ""})[:-5], "broken_xml: "),
+    (xml({"slot_0": "a\x00b"}), "broken_xml: "),
+    (xml({"slot_0": "x\ud800"}), "broken_xml: "),
+    ("where_to", "broken_xml: "),
+    ("<a/>" * 2, "broken_xml: "),
+    ("", "no_answer: the Answer is empty"),
+    ("  ", "no_answer: the Answer is empty"),
+    (None, "no_answer: the Answer is empty"),
+    (xml({"taskAnswers": "nothing"}), "task_answers: not JSON"),
 )
-@pytest.mark.parametrize("worker", [*WORKERS, "someone@example.org"])
+@cases("worker", *WORKERS, "someone@example.org")
 def test_bad_answers_are_dead_and_the_others_go_on(answer, reason, worker):
     found = between(item(AssignmentId="3B", WorkerId=worker, Answer=answer))
     ((key, why),) = reasons(found)
@@ -161,8 +143,7 @@ def test_no_bytes_end_the_file(lines):
 
 def test_cdata_and_references():
     text = "<![CDATA[a < b & c]]> &#233;&#x1F600;&amp;lt;"
-    document = xml({" slot_0 ": "TEXT"}).replace("TEXT", text)
-    assert parse_answer_xml(document) == {"slot_0": "a < b & c é😀&lt;"}
+    assert parse_answer_xml(xml({" slot_0 ": "TEXT"}).replace("TEXT", text)) == {"slot_0": "a < b & c é😀&lt;"}
 
 
 def test_blank_lines_are_nothing():
@@ -192,13 +173,10 @@ def test_answers_of_collect_say_where_they_come_from_and_how_they_were_typed():
     assert (one.platform, one.answers, one.work_seconds) == ("in_house", COLLECTED["Answers"], 120)
     assert (one.keystrokes, one.pastes, one.seconds) == ({"intent_0": 9}, {"intent_0": 0}, {"intent_0": 4.5})
     (bare,) = read({key: COLLECTED[key] for key in COLLECTED if key not in ("Keystrokes", "Pastes", "Seconds")})
-    assert (bare.keystrokes, bare.pastes, bare.seconds) == ({}, {}, {})
-    assert read(item())[0].platform == "mturk"
+    assert (bare.keystrokes, bare.pastes, bare.seconds, read(item())[0].platform) == ({}, {}, {}, "mturk")
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"Answers": "x"}, {"Source": "nobody"}, {"Keystrokes": {"a": "b"}}, {"Answers": {"a": 1}}]
-)
+@cases("wrong", {"Answers": "x"}, {"Source": "nobody"}, {"Keystrokes": {"a": "b"}}, {"Answers": {"a": 1}})
 def test_lines_that_are_not_of_collect(wrong):
     (dead,) = read({**COLLECTED, **wrong})
     assert dead.reason.startswith("broken_row: ")

@@ -1,17 +1,14 @@
 import csv
 import io
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from ingested import KEY, WORKERS, assignments, check_letters, dead, reasons
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import read_batch, worker_hash
 
-KEY = b"a key of at least sixteen bytes"
-WORKERS = ["A3ZOYR34V3P4T6", "A1ROEDVMTO9Y3X", "AXXXXXXXXXXXXX"]
 ROW = {
     "HITId": "3UTUFR8I7SU94H6K4GNX6E3FVQ4DLT",
     "RequesterAnnotation": "BatchId:7;OriginalHitTemplateId:8;",
@@ -43,18 +40,6 @@ def read(data, encoding="utf-8"):
     return list(read_batch(io.BytesIO(data), "names.csv", KEY, encoding))
 
 
-def assignments(found):
-    return {one.assignment_id: one for one in found if isinstance(one, Assignment)}
-
-
-def dead(found):
-    return [one for one in found if isinstance(one, DeadLetter)]
-
-
-def reasons(found):
-    return [(letter.key, letter.reason) for letter in dead(found)]
-
-
 def three(middle, **more):
     """A table whose middle row is given as bytes, between two good ones."""
     lines = table({"AssignmentId": "3A"}, {"AssignmentId": "3C"}, **more).split(b"\r\n")
@@ -64,9 +49,7 @@ def three(middle, **more):
 def check_others_went_on(found):
     assert list(assignments(found)) == ["3A", "3C"]
     assert all(one.answers["intent_0"] == "BookTaxi" for one in assignments(found).values())
-    for letter in dead(found):
-        assert (letter.stage, letter.source) == ("ingest", "names.csv: row 3")
-        assert not any(worker in letter.payload + letter.key + letter.reason for worker in WORKERS)
+    check_letters(found, "names.csv: row 3")
 
 
 # --- good rows -------------------------------------------------------------------------------------------------------
@@ -93,31 +76,29 @@ def test_columns_may_stand_in_any_order():
 # --- headers ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("data", "where", "reason"),
-    [
-        (b"", "", "the file is empty"),
-        (b"\r\n \r\n", "", "the file is empty"),
-        (table({}, columns=["HITId", "WorkerId", "Answer.slot_0"]), "row 1",
-         "not a file of batch results: the header lacks AssignmentId"),
-        (table({}, columns=["HITId", "Input.x"]), "row 1", "the header lacks AssignmentId, WorkerId, Answer.*"),
-        (table({}, columns=["AssignmentId", "WorkerId", "Input.x"]), "row 1",
-         "not a file of batch results: the header lacks Answer.*"),
-        (table({}, columns=[*ROW, "Answer.slot_0", "HITId"]), "row 1",
-         "these columns appear twice in the header: Answer.slot_0, HITId"),
-        (table({}).replace(b'"', b"").replace(b",", b";"), "row 1", "the cells must be separated by commas"),
-        (table({}, delimiter=";"), "row 1",
-         "the header cannot be read: broken_row: ',' expected after '\"'; the cells must"),
-        (table({}).replace(b'"', b"").replace(b",", b"\t"), "row 1", "the cells must be separated by commas"),
-        (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
-        (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", ("the header cannot be read: broken_row: "
-            "a quote is not closed")),
-        ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read: encoding: the row is not UTF-8"),
-        (table({}).replace(b'"', b"").decode().encode("utf-16-be"), "row 1",
-         "the file looks like UTF-16: save it as UTF-8"),
-        (b"PK\x03\x04\x14\x00", "row 1", "lacks AssignmentId, WorkerId, Answer.*; this is a workbook: save it as CSV"),
-        (b"PK\x03\x04\x14\xff\x00", "row 1", "this is a workbook: save it as CSV"),
-    ],
+@cases(
+    "data where reason",
+    (b"", "", "the file is empty"),
+    (b"\r\n \r\n", "", "the file is empty"),
+    (table({}, columns=["HITId", "WorkerId", "Answer.slot_0"]), "row 1",
+     "not a file of batch results: the header lacks AssignmentId"),
+    (table({}, columns=["HITId", "Input.x"]), "row 1", "the header lacks AssignmentId, WorkerId, Answer.*"),
+    (table({}, columns=["AssignmentId", "WorkerId", "Input.x"]), "row 1",
+     "not a file of batch results: the header lacks Answer.*"),
+    (table({}, columns=[*ROW, "Answer.slot_0", "HITId"]), "row 1",
+     "these columns appear twice in the header: Answer.slot_0, HITId"),
+    (table({}).replace(b'"', b"").replace(b",", b";"), "row 1", "the cells must be separated by commas"),
+    (table({}, delimiter=";"), "row 1",
+     "the header cannot be read: broken_row: ',' expected after '\"'; the cells must"),
+    (table({}).replace(b'"', b"").replace(b",", b"\t"), "row 1", "the cells must be separated by commas"),
+    (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
+    (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", ("the header cannot be read: broken_row: "
+        "a quote is not closed")),
+    ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read: encoding: the row is not UTF-8"),
+    (table({}).replace(b'"', b"").decode().encode("utf-16-be"), "row 1",
+     "the file looks like UTF-16: save it as UTF-8"),
+    (b"PK\x03\x04\x14\x00", "row 1", "lacks AssignmentId, WorkerId, Answer.*; this is a workbook: save it as CSV"),
+    (b"PK\x03\x04\x14\xff\x00", "row 1", "this is a workbook: save it as CSV"),
 )  # fmt: skip
 def test_files_without_a_usable_header(data, where, reason):
     caught = raised(InputError, read, data)
@@ -134,19 +115,17 @@ def test_a_row_of_too_few_cells():
     assert reasons(found) == [("names.csv: row 3", f"broken_row: the row has 3 cells, but the header has {len(ROW)}")]
 
 
-@pytest.mark.parametrize(
-    ("row", "key", "reason"),
-    [
-        ({"AssignmentId": " "}, "names.csv: row 3", "no_assignment_id: the AssignmentId is missing"),
-        ({"Input.task_id": ""}, "3B", "no_task: add the column RequesterAnnotation"),
-        ({"Input.task_id": "", "Input.service_name": "Taxi_1", "Input.task": "poems"}, "3B",
-         "unknown_task: 'poems' is"),
-        ({"RequesterAnnotation": "Bus_1:names"}, "3B",
-         "contradicting_task: the record names Bus_1:names and Taxi_1:names"),
-        ({"Answer.taskAnswers": "{"}, "3B", "task_answers: not JSON"),
-    ],
+@cases(
+    "row key reason",
+    ({"AssignmentId": " "}, "names.csv: row 3", "no_assignment_id: the AssignmentId is missing"),
+    ({"Input.task_id": ""}, "3B", "no_task: add the column RequesterAnnotation"),
+    ({"Input.task_id": "", "Input.service_name": "Taxi_1", "Input.task": "poems"}, "3B",
+     "unknown_task: 'poems' is"),
+    ({"RequesterAnnotation": "Bus_1:names"}, "3B",
+     "contradicting_task: the record names Bus_1:names and Taxi_1:names"),
+    ({"Answer.taskAnswers": "{"}, "3B", "task_answers: not JSON"),
 )  # fmt: skip
-@pytest.mark.parametrize("worker", [*WORKERS, "someone@example.org", "w7"])
+@cases("worker", *WORKERS, "someone@example.org", "w7")
 def test_a_row_that_cannot_be_used(row, key, reason, worker):
     found = read(table({}, {"AssignmentId": "3B", "WorkerId": worker, **row}, {"AssignmentId": "3C"}))
     check_others_went_on(found)

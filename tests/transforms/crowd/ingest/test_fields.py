@@ -1,10 +1,9 @@
 import json
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.transforms.crowd import ingest as fields
 
@@ -25,19 +24,17 @@ def test_no_text_breaks_the_reader_of_times(text):
 # --- tasks -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("task_id", "service", "task", "annotation", "reason"),
-    [
-        ("", "", "", "", "no_task: add the column RequesterAnnotation"),
-        ("", "Taxi_1", "", "BatchId:1;OriginalHitTemplateId:2;", "no_task: "),
-        ("Taxi_1", "", "names", "", "unknown_task: Input.task_id 'Taxi_1' is not of the form SERVICE:names"),
-        ("Taxi_1:utterances", "", "", "", ("unknown_task: Input.task_id 'Taxi_1:utterances' is "
-            "not of the form SERVICE:names")),
-        ("", "Taxi_1", "utterances", "", "unknown_task: 'utterances' is neither 'names' nor 'descriptions'"),
-        ("Taxi_1:names", "", "", "Taxi_1:descriptions",
-         "contradicting_task: the record names Taxi_1:descriptions and Taxi_1:names"),
-        ("Taxi_1:names", "Bus_1", "names", "", "contradicting_task: the record names Bus_1:names and Taxi_1:names"),
-    ],
+@cases(
+    "task_id service task annotation reason",
+    ("", "", "", "", "no_task: add the column RequesterAnnotation"),
+    ("", "Taxi_1", "", "BatchId:1;OriginalHitTemplateId:2;", "no_task: "),
+    ("Taxi_1", "", "names", "", "unknown_task: Input.task_id 'Taxi_1' is not of the form SERVICE:names"),
+    ("Taxi_1:utterances", "", "", "", ("unknown_task: Input.task_id 'Taxi_1:utterances' is "
+        "not of the form SERVICE:names")),
+    ("", "Taxi_1", "utterances", "", "unknown_task: 'utterances' is neither 'names' nor 'descriptions'"),
+    ("Taxi_1:names", "", "", "Taxi_1:descriptions",
+     "contradicting_task: the record names Taxi_1:descriptions and Taxi_1:names"),
+    ("Taxi_1:names", "Bus_1", "names", "", "contradicting_task: the record names Bus_1:names and Taxi_1:names"),
 )  # fmt: skip
 def test_the_task_is_not_clear(task_id, service, task, annotation, reason):
     assert str(raised(fields.Unusable, fields.find_task, task_id, service, task, annotation)).startswith(reason)
@@ -55,18 +52,16 @@ def test_both_shapes_of_task_answers(answers, in_a_list):
     assert fields.split_answers({"taskAnswers": page}) == fields.split_answers(answers)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("{", "task_answers: not JSON: "),
-        ("[3]", "task_answers: expected a JSON list of one object"),
-        ('"slot_0"', "task_answers: expected a JSON list of one object"),
-        ("[" * 100_000, "task_answers: not JSON: "),
-        (
-            '[{"slot_0": "' + "x" * (100 * fields.MAX_ANSWER) + '"}]',
-            "too_large: taskAnswers is too long to contain answers",
-        ),
-    ],
+@cases(
+    "text reason",
+    ("{", "task_answers: not JSON: "),
+    ("[3]", "task_answers: expected a JSON list of one object"),
+    ('"slot_0"', "task_answers: expected a JSON list of one object"),
+    ("[" * 100_000, "task_answers: not JSON: "),
+    (
+        '[{"slot_0": "' + "x" * (100 * fields.MAX_ANSWER) + '"}]',
+        "too_large: taskAnswers is too long to contain answers",
+    ),
 )
 def test_task_answers_that_are_none(text, reason):
     assert str(raised(fields.Unusable, fields.split_answers, {"taskAnswers": text})).startswith(reason)
@@ -79,30 +74,28 @@ def test_empty_task_answers_are_no_answers():
 # --- payloads --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["3LP98UYL8WX9QKTAW1IZXSVTSKTE6S", "An answer", "ATM", "AvailableDates", ""])
+@cases("text", "3LP98UYL8WX9QKTAW1IZXSVTSKTE6S", "An answer", "ATM", "AvailableDates", "")
 def test_other_texts_are_not(text):
     assert fields.payload(text) == text
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "",
-        "yesterday",
-        "Tue Oct 31 14:05:22 CET 2017",
-        "Tue Oct 32 14:05:22 PDT 2017",
-        "Tue Oct 31 25:05:22 PDT 2017",
-        "Tue Okt 31 14:05:22 PDT 2017",
-        "Tue Oct 31 14:05:22 PDT 20177",
-        "0000-00-00",
-        "2017-13-01",
-        "\ud800",
-        "9" * 40,
-        "2262-04-11T23:47:16Z",  # more nanoseconds than 64 bits count
-        "9999-12-31T23:59:59-23:59",  # in UTC of the year 10000: no reader of a table takes it
-        "0001-01-01T00:00:00+23:59",
-        "1969-12-31T23:59:59Z",
-    ],
+    "",
+    "yesterday",
+    "Tue Oct 31 14:05:22 CET 2017",
+    "Tue Oct 32 14:05:22 PDT 2017",
+    "Tue Oct 31 25:05:22 PDT 2017",
+    "Tue Okt 31 14:05:22 PDT 2017",
+    "Tue Oct 31 14:05:22 PDT 20177",
+    "0000-00-00",
+    "2017-13-01",
+    "\ud800",
+    "9" * 40,
+    "2262-04-11T23:47:16Z",  # more nanoseconds than 64 bits count
+    "9999-12-31T23:59:59-23:59",  # in UTC of the year 10000: no reader of a table takes it
+    "0001-01-01T00:00:00+23:59",
+    "1969-12-31T23:59:59Z",
 )
 def test_times_that_cannot_be_read(text):
     assert fields.parse_time(text) is None
@@ -111,5 +104,4 @@ def test_times_that_cannot_be_read(text):
 def test_values_of_task_answers_that_are_no_text():
     given_fields = {"taskAnswers": json.dumps([{"slot_0": 3, "slot_1": {"on": True}, "slot_2": None}])}
     answers, others = fields.split_answers(given_fields)
-    assert answers == {"slot_0": "3", "slot_1": '{"on":true}', "slot_2": "null"}
-    assert others == {}
+    assert (answers, others) == ({"slot_0": "3", "slot_1": '{"on":true}', "slot_2": "null"}, {})

@@ -2,9 +2,9 @@ import codecs
 import csv
 import io
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from kit import cases
 
 from parapet.transforms.crowd.ingest import read_lines, read_records
 
@@ -79,7 +79,7 @@ def test_numbers_are_those_of_lines(table, blank):
     assert numbers == [1, *range(2 + blank, 1 + blank + len(table))]
 
 
-@pytest.mark.parametrize("data", [b"", b"\n", b"\r\n\r\n  \n", codecs.BOM_UTF8, codecs.BOM_UTF16_LE, b"\n\n\n\n\n"])
+@cases("data", b"", b"\n", b"\r\n\r\n  \n", codecs.BOM_UTF8, codecs.BOM_UTF16_LE, b"\n\n\n\n\n")
 def test_nothing_in_it(data):
     assert records(data) == []
 
@@ -164,12 +164,12 @@ def test_lines_come_as_they_are(texts, end):
     assert [(line.number, line.text) for line in lines] == [(i, text + end) for i, text in enumerate(texts, 1)]
 
 
-@pytest.mark.parametrize("name", ["utf-16-le", "UTF-16-LE", "utf_16_le", "UTF-16LE"])
+@cases("name", "utf-16-le", "UTF-16-LE", "utf_16_le", "UTF-16LE")
 def test_a_wide_encoding_without_a_mark_may_be_named_in_any_spelling(name):
     assert good(records("a,b\r\né,😀\r\n".encode("utf-16-le"), encoding=name)) == [["a", "b"], ["é", "😀"]]
 
 
-@pytest.mark.parametrize("mark", [codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE], ids=["le", "be"])
+@cases("mark", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, ids=["le", "be"])
 def test_both_byte_orders(mark):
     encoding = "utf-16-le" if mark == codecs.BOM_UTF16_LE else "utf-16-be"
     assert good(records(mark + "a,b\r\né,😀\r\n".encode(encoding))) == [["a", "b"], ["é", "😀"]]
