@@ -6,6 +6,7 @@ import types
 
 import pytest
 from apache_beam.io.filesystem import BeamIOError
+from kit import cases
 
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
 from parapet.transforms.running.counts import Counts
@@ -41,18 +42,16 @@ def wrong_count():
     raise AssertionError
 
 
-@pytest.mark.parametrize(
+@cases(
     "error",
-    [
-        NoRoomError("full"),
-        MemoryError(),
-        OSError(errno.EIO, "disk"),
-        ConnectionResetError(),
-        TimeoutError(),
-        Stopped("daily_limit"),
-        MissingExtra("torch", "models"),
-        BeamIOError("bucket"),
-    ],
+    NoRoomError("full"),
+    MemoryError(),
+    OSError(errno.EIO, "disk"),
+    ConnectionResetError(),
+    TimeoutError(),
+    Stopped("daily_limit"),
+    MissingExtra("torch", "models"),
+    BeamIOError("bucket"),
     ids=lambda error: type(error).__name__,
 )
 def test_what_is_no_fault_of_a_record_is_passed_on(error):

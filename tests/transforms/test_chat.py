@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from chat_server import chat_server
+from kit import cases
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.chat import Chat, Endpoint
@@ -50,25 +51,22 @@ def test_calls_of_tools_are_kept_too(tmp_path):
         assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("fault", ["busy", "down", "broken", "cut", "stall"])
+@cases("fault", "busy", "down", "broken", "cut", "stall")
 def test_what_may_pass_is_tried_again(fault, tmp_path):
     with chat_server(echo, [fault]) as server:
-        assert asked(server, tmp_path / "a.sqlite", seconds=1).text == "HELLO"
-        assert len(server.requests) == 2
+        assert (asked(server, tmp_path / "a.sqlite", seconds=1).text, len(server.requests)) == ("HELLO", 2)
 
 
-@pytest.mark.parametrize(
-    ("faults", "kind", "reason"),
-    [
-        (["down"] * 9, Refused, "unavailable"),
-        (["bad"], Refused, "invalid"),
-        (["not_json"], Refused, "wrong_answer"),
-        (["empty"], Refused, "wrong_answer"),
-        (["long"], Refused, "too_long"),
-        (["key"], Stopped, "key"),
-        (["denied"], Stopped, "denied"),
-        (["gone"], Stopped, "address"),
-    ],
+@cases(
+    "faults kind reason",
+    (["down"] * 9, Refused, "unavailable"),
+    (["bad"], Refused, "invalid"),
+    (["not_json"], Refused, "wrong_answer"),
+    (["empty"], Refused, "wrong_answer"),
+    (["long"], Refused, "too_long"),
+    (["key"], Stopped, "key"),
+    (["denied"], Stopped, "denied"),
+    (["gone"], Stopped, "address"),
 )
 def test_refusals_name_the_reason_and_no_key(faults, kind, reason, monkeypatch, tmp_path):
     monkeypatch.setenv("MY_KEY", "sk-verysecret123")
@@ -116,9 +114,7 @@ def test_calls_of_threads_are_at_the_same_time():
         chat.close()
 
 
-@pytest.mark.parametrize(
-    ("url", "model"), [("localhost:80", "m"), ("http://user:pw@host/v1", "m"), ("http://127.0.0.1/v1", " ")]
-)
+@cases("url model", ("localhost:80", "m"), ("http://user:pw@host/v1", "m"), ("http://127.0.0.1/v1", " "))
 def test_an_endpoint_that_is_none(url, model):
     with pytest.raises(InputError):
         Chat(Endpoint(url, model))

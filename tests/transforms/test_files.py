@@ -10,7 +10,7 @@ import pytest
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
-from kit import raised, write
+from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError, NoRoomError
 from parapet.transforms.storage import files
@@ -112,9 +112,9 @@ def kills(tmp_path, contents, before, operation, after):
     pytest.fail("the run never ended")
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("operation", ["rename", "delete", "makedirs", "create"])
-@pytest.mark.parametrize("before", [None, FIRST], ids=["fresh", "rerun"])
+@cases("after", False, True)
+@cases("operation", "rename", "delete", "makedirs", "create")
+@cases("before", None, FIRST, ids=["fresh", "rerun"])
 def test_killed_at_any_step_and_run_again(tmp_path, before, operation, after):
     k = 0
     for k, output in kills(tmp_path, SECOND, before, operation, after):
@@ -133,24 +133,21 @@ def test_a_file_that_was_never_written_fails_the_run(tmp_path):
     assert not (tmp_path / "run.json").exists()
 
 
-@pytest.mark.parametrize(
+@cases(
     "content",
-    [
-        b"",
-        b"not json",
-        b"[]",
-        b'{"files": 3}',
-        b'{"files": {"../out.txt": {}, "/etc/x": {}, "a//b": {}, "": {}}}',
-        b"\xff",
-    ],
+    b"",
+    b"not json",
+    b"[]",
+    b'{"files": 3}',
+    b'{"files": {"../out.txt": {}, "/etc/x": {}, "a//b": {}, "": {}}}',
+    b"\xff",
 )
 def test_a_manifest_of_someone_else_makes_nothing_go(tmp_path, content):
     output = tmp_path / "out"
     put(tmp_path, {"out.txt": b"outside"})
     put(output, {**USERS, "run.json": content})
     run(output, SECOND)
-    assert tree(output) == finished(output, SECOND, USERS)
-    assert (tmp_path / "out.txt").read_bytes() == b"outside"
+    assert (tree(output), (tmp_path / "out.txt").read_bytes()) == (finished(output, SECOND, USERS), b"outside")
 
 
 def test_a_file_beside_the_work(tmp_path, monkeypatch):
@@ -162,7 +159,7 @@ def test_a_file_beside_the_work(tmp_path, monkeypatch):
     assert tree(tmp_path) == {"latest.json": b"2"}
 
 
-@pytest.mark.parametrize("name", ["a.gz", "a.bz2", "a.json"])
+@cases("name", "a.gz", "a.bz2", "a.json")
 def test_bytes_are_written_as_they_are(tmp_path, name):
     data = bytes(range(256)) * 10
     assert files.write_staged(str(tmp_path), name, data) == (name, hashlib.sha256(data).hexdigest(), len(data))
@@ -213,8 +210,7 @@ def test_any_step_of_publishing_may_be_tried_again(tmp_path):
     for path, data in many.items():
         files.write_staged(str(tmp_path), path, data)
     batches = files.begin_publishing(str(tmp_path), manifest(many))
-    assert sorted(path for batch in batches for path in batch) == sorted(many)
-    assert max(map(len, batches)) == 100
+    assert (sorted(path for batch in batches for path in batch), max(map(len, batches))) == (sorted(many), 100)
     files.move_staged(batches[0], str(tmp_path))
     assert not (tmp_path / "run.json").exists()
     assert sorted(path for batch in files.begin_publishing(str(tmp_path), manifest(many)) for path in batch) == sorted(
@@ -225,8 +221,7 @@ def test_any_step_of_publishing_may_be_tried_again(tmp_path):
     for _ in range(2):
         files.finish_publishing(str(tmp_path), manifest(many))
         assert tree(tmp_path) == finished(tmp_path, many)
-    assert files.begin_publishing(str(tmp_path), manifest(many)) == []
-    assert tree(tmp_path) == finished(tmp_path, many)
+    assert (files.begin_publishing(str(tmp_path), manifest(many)), tree(tmp_path)) == ([], finished(tmp_path, many))
 
 
 def test_a_file_that_is_nowhere_cannot_be_moved(tmp_path):
@@ -300,7 +295,7 @@ def test_a_rerun_looks_into_no_file_that_is_as_it_was(tmp_path, monkeypatch):
     assert hashed(tmp_path / "out", monkeypatch) == ([], True)
 
 
-@pytest.mark.parametrize("way", ["in place", "renamed"])
+@cases("way", "in place", "renamed")
 def test_a_change_is_found_whatever_time_it_pretends(tmp_path, monkeypatch, way):
     left_alone(tmp_path / "out", FIRST)
     place = tmp_path / "out/shortfall.csv"
@@ -319,5 +314,4 @@ def test_a_pipeline_publishes_its_files_and_counts(tmp_path):
     pipe(tmp_path, FIRST, lambda counts: {**counts, "checked": 1})
     found = tree(tmp_path)
     written = json.loads(found.pop("run.json"))
-    assert found == FIRST
-    assert written == {**manifest(FIRST), "counts": {"kept": 1, "read": 5, "checked": 1}}
+    assert (found, written) == (FIRST, {**manifest(FIRST), "counts": {"kept": 1, "read": 5, "checked": 1}})

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from kit import files_of, raised, refused, write
+from kit import cases, files_of, raised, refused, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage import files
@@ -45,8 +45,8 @@ def crafted(output, names, name="run.json"):
     (output / name).write_text(json.dumps({**HEADER, "counts": {}, "files": facts}))
 
 
-@pytest.mark.parametrize("name", ["run.json", ".run.previous.json", ".incomplete/.run.previous.json"])
-@pytest.mark.parametrize("path", ["v1/test/schema.json", "v1/dev/schema.json", "a/b/v1/dev/schema.json"])
+@cases("name", "run.json", ".run.previous.json", ".incomplete/.run.previous.json")
+@cases("path", "v1/test/schema.json", "v1/dev/schema.json", "a/b/v1/dev/schema.json")
 def test_a_crafted_manifest_removes_nothing_outside(tmp_path, outside, name, path):
     """Each file that it names lies behind a link; the run writes others."""
     before, output = files_of(outside), tmp_path / "out"
@@ -144,7 +144,7 @@ def test_what_was_published_may_be_published_again(tmp_path):
 LINKED = [(".suite", ["suite", "sample"]), ("scores", ["leaderboard", "--release", "{}", "--submissions", "{}"])]
 
 
-@pytest.mark.parametrize(("name", "command"), LINKED)
+@cases("name command", *LINKED)
 def test_a_command_follows_no_link_out_of_its_folder(tmp_path, outside, name, command):
     before, output = files_of(outside), tmp_path / "out"
     output.mkdir()
@@ -155,10 +155,7 @@ def test_a_command_follows_no_link_out_of_its_folder(tmp_path, outside, name, co
     assert files_of(outside) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "link", "command"),
-    [("release", "release", ("release", "build")), ("train/v1", "train", ("train", "tiny_dst"))],
-)
+@cases("name link command", ("release", "release", ("release", "build")), ("train/v1", "train", ("train", "tiny_dst")))
 def test_a_suite_clears_nothing_away_outside_of_its_folder(tmp_path, outside, name, link, command):
     from parapet.pipelines.suite.running import State
     from parapet.pipelines.suite.steps import Step

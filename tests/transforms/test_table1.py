@@ -133,7 +133,6 @@ def test_table_takes_names_from_unseen_services_only():
     ]
     found = table1.statistics_of(table1.Inputs(items, ["v1"], "test", [HOTELS], [], []))
     assert found["original"] == {"slot_names_seen": 1.0, "intent_names_seen": 1.0}
-    assert found["variants"]["v1"]["slot_names_seen"] == 0.0
-    assert found["variants"]["v1"]["intent_names_seen"] == 1.0
+    assert (found["variants"]["v1"]["slot_names_seen"], found["variants"]["v1"]["intent_names_seen"]) == (0.0, 1.0)
     assert found["average"] == found["variants"]["v1"]
     assert list(found)[:5] == ["original", "variants", "average", "self_bleu", "self_bleu_by_description"]

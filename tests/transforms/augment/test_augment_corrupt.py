@@ -1,21 +1,19 @@
 """Words replaced and reordered: what must hold for any words, rates and seeds."""
 
-import pytest
+from kit import cases
 
 from parapet.transforms.reports.text import Convention
 from parapet.transforms.splits.augment.plan import name_of
 
 
-@pytest.mark.parametrize(
-    ("words", "original", "convention", "expected"),
-    [
-        (["code", "zip"], "zip_code", Convention.SNAKE, "code_zip"),
-        (["gym", "find"], "FindGym", Convention.CAMEL, "GymFind"),
-        (["area", "price"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-area_price"),
-        (["hotel", "area"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-hotel_area"),
-        (["HTTP"], "HTTP_", Convention.SNAKE, "HTTP"),
-        (["http"], "HTTP_", Convention.SNAKE, "HTTP_"),
-    ],
+@cases(
+    "words original convention expected",
+    (["code", "zip"], "zip_code", Convention.SNAKE, "code_zip"),
+    (["gym", "find"], "FindGym", Convention.CAMEL, "GymFind"),
+    (["area", "price"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-area_price"),
+    (["hotel", "area"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-hotel_area"),
+    (["HTTP"], "HTTP_", Convention.SNAKE, "HTTP"),
+    (["http"], "HTTP_", Convention.SNAKE, "HTTP_"),
 )
 def test_names(words, original, convention, expected):
     assert name_of(words, original, convention) == expected

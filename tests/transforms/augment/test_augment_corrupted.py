@@ -3,10 +3,9 @@
 import re
 from collections import Counter
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import intent, raised, service, slot
+from kit import cases, intent, raised, service, slot
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
@@ -61,7 +60,7 @@ def test_a_collision_is_drawn_anew():
         assert found["slots"][0]["name"] == "c_a_b"
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@cases("operation", *OPERATIONS)
 def test_names_keep_the_convention(operation):
     raw = service_of(["hotel-price_range", "hotel-stay_long", "hotel-area_code"], ["find_hotel", "book_hotel_room"])
     conventions = Conventions(Convention.DOMAIN_SLOT, Convention.SNAKE)
@@ -138,7 +137,7 @@ def test_the_domain_of_a_name_is_no_word_of_it():
     assert plan.split_name("nohyphen", Convention.DOMAIN_SLOT) == ((), ("nohyphen",))
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
+@cases("rate", -0.1, 1.1, float("nan"))
 def test_a_rate_is_a_share(rate):
     raised(InputError, plan.Rates(rate, 0.5).check, match=r"--replace_rate: .* is not between 0 and 1")
     raised(InputError, plan.Rates(0.5, rate).check, match="--order_rate")

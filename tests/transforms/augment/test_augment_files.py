@@ -6,7 +6,7 @@ import re
 import shutil
 
 import pytest
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import CountKey
@@ -31,22 +31,20 @@ def huge_span(dialogue):
     next(s for t in dialogue["turns"] for f in t["frames"] for s in f["slots"])["start"] = 2**40
 
 
-@pytest.mark.parametrize(
-    ("spoil", "name", "reason"),
-    [
-        (bad_slot, "1_00001", "unknown_slot: service '"),
-        (lambda dialogue: dialogue["turns"][0].update(utterance=7), "1_00001", "not_sgd: Expected `str`, got `int`"),
-        (lambda dialogue: dialogue.pop("dialogue_id"), "[1]", "not_sgd: Object missing required field `dialogue_id`"),
-        (lambda dialogue: dialogue.update(services=["None_1"]), "1_00001", "unknown_service: no schema has a service"),
-        (
-            lambda dialogue: dialogue.update(mine=2**70),
-            "1_00001",
-            "not_parquet: contains a value that Parquet cannot store: ",
-        ),
-        (lambda dialogue: dialogue.update(mine=float("nan")), "1_00001", "not_parquet: "),
-        (huge_span, "1_00001", "not_parquet: "),
-        (lambda dialogue: dialogue["turns"][0].update(utterance="\ud800"), "1_00001", "not_"),
-    ],
+@cases(
+    "spoil name reason",
+    (bad_slot, "1_00001", "unknown_slot: service '"),
+    (lambda dialogue: dialogue["turns"][0].update(utterance=7), "1_00001", "not_sgd: Expected `str`, got `int`"),
+    (lambda dialogue: dialogue.pop("dialogue_id"), "[1]", "not_sgd: Object missing required field `dialogue_id`"),
+    (lambda dialogue: dialogue.update(services=["None_1"]), "1_00001", "unknown_service: no schema has a service"),
+    (
+        lambda dialogue: dialogue.update(mine=2**70),
+        "1_00001",
+        "not_parquet: contains a value that Parquet cannot store: ",
+    ),
+    (lambda dialogue: dialogue.update(mine=float("nan")), "1_00001", "not_parquet: "),
+    (huge_span, "1_00001", "not_parquet: "),
+    (lambda dialogue: dialogue["turns"][0].update(utterance="\ud800"), "1_00001", "not_"),
 )
 def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd")
@@ -72,17 +70,15 @@ def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path)
     assert [key for key, _ in result.others["rows"]] == [("x", 0, 1)]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "names no set: none, backtrans, oracle, corrupted, or a+b"),
-        ("orcale", "'orcale' is not a set: none, backtrans, oracle, corrupted, or a+b"),
-        ("oracle+", "'oracle+' is not a set"),
-        ("oracle+oracle", "'oracle+oracle' is not a set"),
-        ("backtrans+oracle,oracle+backtrans", "'oracle+backtrans' appears twice"),
-        ("none,none", "'none' appears twice"),
-        ("none+oracle", "'none+oracle' is not a set"),
-    ],
+@cases(
+    "text said",
+    ("", "names no set: none, backtrans, oracle, corrupted, or a+b"),
+    ("orcale", "'orcale' is not a set: none, backtrans, oracle, corrupted, or a+b"),
+    ("oracle+", "'oracle+' is not a set"),
+    ("oracle+oracle", "'oracle+oracle' is not a set"),
+    ("backtrans+oracle,oracle+backtrans", "'oracle+backtrans' appears twice"),
+    ("none,none", "'none' appears twice"),
+    ("none+oracle", "'none+oracle' is not a set"),
 )
 def test_lists_that_name_no_sets(text, said):
     raised(InputError, parse_sets, text, match=re.escape(f"--sets: {said}"))

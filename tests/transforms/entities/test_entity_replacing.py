@@ -3,11 +3,10 @@
 import copy
 import re
 
-import pytest
 from entity_corpora import TRAINING, action, dialogue, replace, spans_of, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised, state
+from kit import cases, raised, state
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities.choosing import Sources
@@ -47,24 +46,21 @@ def test_what_is_no_article_stays():
     assert replace(raw).dialogue["turns"][0]["utterance"].startswith("Come a 1")
 
 
-@pytest.mark.parametrize(
-    ("utterance", "spans", "actions", "reason"),
-    [
-        ("Play One, I want one now", {"One": "title"}, [("title", ("One", "One"))], "ambiguous_word"),
-        ("Sunset is on at sunset", {"Sunset": "title"}, [("title", ("Sunset", "Sunset"))], "ambiguous_word"),
-        ("It costs 7 for 7", {"7": "price"}, [("price", ("7", "7"))], "ambiguous_word"),
-        ("at noonish", {"noonish": "time"}, [("time", ("noonish", "noonish"))], "unknown_form"),
-        ("for five bucks", {"five bucks": "price"}, [("price", ("five bucks", "5"))], "unknown_form"),
-        ("March 5th", {"March 5th": "date"}, [("date", ("March 5th", "whenever"))], "unknown_form"),
-        ("a play", {"play": "title"}, [("title", ("play", "One Play")), ("title", ("play", "Two Play"))], "two_values"),
-        ("say it", {}, [("class", ("economy", "economy"))], "not_said_so"),
-    ],
+@cases(
+    "utterance spans actions reason",
+    ("Play One, I want one now", {"One": "title"}, [("title", ("One", "One"))], "ambiguous_word"),
+    ("Sunset is on at sunset", {"Sunset": "title"}, [("title", ("Sunset", "Sunset"))], "ambiguous_word"),
+    ("It costs 7 for 7", {"7": "price"}, [("price", ("7", "7"))], "ambiguous_word"),
+    ("at noonish", {"noonish": "time"}, [("time", ("noonish", "noonish"))], "unknown_form"),
+    ("for five bucks", {"five bucks": "price"}, [("price", ("five bucks", "5"))], "unknown_form"),
+    ("March 5th", {"March 5th": "date"}, [("date", ("March 5th", "whenever"))], "unknown_form"),
+    ("a play", {"play": "title"}, [("title", ("play", "One Play")), ("title", ("play", "Two Play"))], "two_values"),
+    ("say it", {}, [("class", ("economy", "economy"))], "not_said_so"),
 )
 def test_what_cannot_be_told_apart_is_kept(utterance, spans, actions, reason):
     raw = dialogue(turn("USER", utterance, spans, *(action(slot, pair) for slot, pair in actions)))
     made = replace(raw)
-    assert made.dialogue == raw
-    assert {(row["status"], row["reason"]) for row in made.rows} == {("kept", reason)}
+    assert (made.dialogue, {(row["status"], row["reason"]) for row in made.rows}) == (raw, {("kept", reason)})
 
 
 def test_overlapping_spans_are_kept():
@@ -141,8 +137,7 @@ def test_multiwoz_spans_with_values():
         {"slot": "other_city", "copy_from": "city", "value": "oakland"},
     ]
     first, second = replace(raw).dialogue["turns"][0]["frames"][0]["slots"]
-    assert second["value"] == first["value"][0]
-    assert [one.lower() for one in first["value"]] == [second["value"]] * 2
+    assert (second["value"], [one.lower() for one in first["value"]]) == (first["value"][0], [second["value"]] * 2)
 
 
 def test_what_an_event_is_called_is_kept_with_what_it_names():
@@ -230,7 +225,7 @@ def test_categorical_values_from_their_closed_set():
     assert not made.open
 
 
-@pytest.mark.parametrize("said", ["an Italian", "a Mexican", "An Italian", "A Mexican"])
+@cases("said", "an Italian", "a Mexican", "An Italian", "A Mexican")
 def test_articles(said):
     """Articles follow what stands behind them; the span does not take them in."""
     article, cuisine = said.split()

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
@@ -74,12 +74,10 @@ def places(split, domain, n):
     return [plans.Place(stable_hash(split, str(i)), split, f"{split}/a.json", 0, i, (domain,)) for i in range(n)]
 
 
-@pytest.mark.parametrize(
-    ("n", "pool", "told"),
-    [
-        (3, 9, "too few places: the dialogues of test have 3 places to between, but 5 are needed"),
-        (10, 2, "too few foreign utterances for ood-50: 3 of test missing, 5 needed in all (there are 2;"),
-    ],
+@cases(
+    "n pool told",
+    (3, 9, "too few places: the dialogues of test have 3 places to between, but 5 are needed"),
+    (10, 2, "too few foreign utterances for ood-50: 3 of test missing, 5 needed in all (there are 2;"),
 )
 def test_too_few(n, pool, told):
     utterances = [utterance_of(f"number {key_of(str(i))}", "x:1") for i in range(pool)]
@@ -151,20 +149,18 @@ def outcomes(dialogues):
     return found
 
 
-@pytest.mark.parametrize(
+@cases(
     "items",
-    [
-        [GOOD, GOOD],
-        [GOOD, b"{}", GOOD],
-        [GOOD, MORE % b'"\\ud800"', GOOD],
-        [GOOD, MORE % b"1e999", MORE % b"NaN", GOOD],
-        [GOOD, MORE % b'"\x80"'],  # not UTF-8, where nothing looks at it
-        [GOOD, MORE % (b"[" * 2000 + b"]" * 2000), GOOD],
-        [GOOD, GOOD.replace(b"Hello", b"\\ud800"), GOOD],
-        [GOOD, GOOD.replace(b"Hello", "grüß".encode()), b"1"],
-        [GOOD, b"{"],
-        [],
-    ],
+    [GOOD, GOOD],
+    [GOOD, b"{}", GOOD],
+    [GOOD, MORE % b'"\\ud800"', GOOD],
+    [GOOD, MORE % b"1e999", MORE % b"NaN", GOOD],
+    [GOOD, MORE % b'"\x80"'],  # not UTF-8, where nothing looks at it
+    [GOOD, MORE % (b"[" * 2000 + b"]" * 2000), GOOD],
+    [GOOD, GOOD.replace(b"Hello", b"\\ud800"), GOOD],
+    [GOOD, GOOD.replace(b"Hello", "grüß".encode()), b"1"],
+    [GOOD, b"{"],
+    [],
 )
 def test_the_same_as_of_a_file_that_is_written(items):
     data = b"[" + b",".join(items) + b"]"

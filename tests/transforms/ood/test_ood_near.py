@@ -67,8 +67,7 @@ def test_near_duplicates_are_those_of_a_loop(turns, asked):
 def is_near(turn, text):
     ranks = vocabulary_of([(turn, ())]).ranks
     first = Compared(tokens_of(turn.split(), ranks), ((),), ())
-    texts = [first, Compared(tokens_of(text.split(), ranks), (), ((7, ()),))]
-    return list(near_duplicates(texts)) == [7]
+    return list(near_duplicates([first, Compared(tokens_of(text.split(), ranks), (), ((7, ()),))])) == [7]
 
 
 def test_four_words_in_five_are_near():

@@ -1,9 +1,8 @@
 """Env sets: the order of turns, what must hold of the sets, and the flags."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations import variations as varying
@@ -55,7 +54,7 @@ def test_balance():
         raised(RuntimeError, check, 0.6, **{name: n}, match="do not balance")
 
 
-@pytest.mark.parametrize("given", ["0", "1.1", "0.5,0.1", "0.1,0.1", "a", "", "nan", "0.1,inf"])
+@cases("given", "0", "1.1", "0.5,0.1", "0.1,0.1", "a", "", "nan", "0.1,inf")
 def test_rates_of_mixes_that_cannot_be(given):
     raised(InputError, varying.parse_envs, given, match="--env")
 

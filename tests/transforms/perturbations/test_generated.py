@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 from chat_server import chat_server
-from kit import cases, corpus, dialogue, frame, lacking, refused, rows_of, run, span, state, turn
+from kit import cases, corpus, dialogue, frame, lacking, raised, refused, rows_of, run, span, state, turn
 from test_rewording import said
 
 from parapet.transforms.perturbations.generated import Writer, marked, refusal, unmarked, written
@@ -82,8 +82,7 @@ def test_a_model_tries_three_times():
         assert server.requests[0]["messages"][-1] == {"role": "user", "content": text}
         assert dict(writer.popped()) == {"llm_calls": 3, "llm_tokens_in": 21, "llm_tokens_out": 9}
         assert not writer.popped()
-        with pytest.raises(Refused, match="pair: en to de"):
-            writer.translate(["x"], "en", "de")
+        raised(Refused, writer.translate, ["x"], "en", "de", match="pair: en to de")
         writer.close()
 
 

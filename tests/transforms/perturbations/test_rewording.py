@@ -2,9 +2,9 @@
 
 from itertools import combinations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
 
 from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
 from parapet.transforms.perturbation.user_turns import Span as Place
@@ -57,24 +57,22 @@ def said(text, *values, at=(), **acts):
     return UserTurn("1", 0, text, found, (), frozenset(), ("S_1",), (), (), turn)
 
 
-@pytest.mark.parametrize(
-    ("before", "values", "after", "found"),
-    [
-        ("A bus to Fresno at 2 pm", ("Fresno", "2 pm"), "At 2 pm, a bus to Fresno", ["Fresno", "2 pm"]),
-        ("For 2 at 2 pm", ("2", "2 pm"), "At 2 pm, for 2", ["2", "2 pm"]),
-        ("For 2 at 2 pm", ("2", "2 pm"), "At 2 pm, for two", "value_lost: slot0"),
-        ("For 2 people", ("2",), "For 12 people", "value_lost: slot0"),
-        ("For 2 people", ("2",), "For 2.50 each", "value_lost: slot0"),
-        ("For 2 people", ("2",), "2 tables for 2", "value_unclear: slot0"),
-        ("For 2 people, 2 tables", ("2",), "A pair of 2 at 2 tables", ["2"]),
-        ("For two people", ("two",), "The two of us at two tables", "value_unclear: slot0"),
-        ("Go to Fresno", ("Fresno",), "Fresno is where I go, Fresno", ["Fresno"]),
-        ("Go to Fresno", ("Fresno",), "Go to fresno now", "value_lost: slot0"),
-        ("From Rome or Rome", ("Rome",), "Rome it is", ["Rome"]),
-        ("Go to Fresno!", ("Fresno",), "go to Fresno", "copy"),
-        ("In Port Alder now", ("Port Alder", "Alder"), "Now, Port Alder", ["Port Alder", "Alder"]),
-        ("In Port Alder now", ("Port Alder", "Port Alder"), "Port Alder soon", ["Port Alder", "Port Alder"]),
-    ],
+@cases(
+    "before values after found",
+    ("A bus to Fresno at 2 pm", ("Fresno", "2 pm"), "At 2 pm, a bus to Fresno", ["Fresno", "2 pm"]),
+    ("For 2 at 2 pm", ("2", "2 pm"), "At 2 pm, for 2", ["2", "2 pm"]),
+    ("For 2 at 2 pm", ("2", "2 pm"), "At 2 pm, for two", "value_lost: slot0"),
+    ("For 2 people", ("2",), "For 12 people", "value_lost: slot0"),
+    ("For 2 people", ("2",), "For 2.50 each", "value_lost: slot0"),
+    ("For 2 people", ("2",), "2 tables for 2", "value_unclear: slot0"),
+    ("For 2 people, 2 tables", ("2",), "A pair of 2 at 2 tables", ["2"]),
+    ("For two people", ("two",), "The two of us at two tables", "value_unclear: slot0"),
+    ("Go to Fresno", ("Fresno",), "Fresno is where I go, Fresno", ["Fresno"]),
+    ("Go to Fresno", ("Fresno",), "Go to fresno now", "value_lost: slot0"),
+    ("From Rome or Rome", ("Rome",), "Rome it is", ["Rome"]),
+    ("Go to Fresno!", ("Fresno",), "go to Fresno", "copy"),
+    ("In Port Alder now", ("Port Alder", "Alder"), "Now, Port Alder", ["Port Alder", "Alder"]),
+    ("In Port Alder now", ("Port Alder", "Port Alder"), "Port Alder soon", ["Port Alder", "Port Alder"]),
 )
 def test_values_are_found_again(before, values, after, found):
     made = reworded(said(before, *values), after, "rewritten", "crowd")

@@ -5,7 +5,7 @@ import tomllib
 
 import msgspec
 import pytest
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.restaurants import simulating
@@ -142,9 +142,8 @@ def put(*path):
     return change
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+@cases(
+        "change message",
         (put("fields", 0, "seen", ["north"]), "fields[0].seen: area: has 1 values, but needs at least two"),
         (put("fields", 0, "seen", None), "fields[0].seen: area: has 0 values, but needs at least two"),
         (put("fields", 0, "seen", ["north", "north"]),
@@ -202,7 +201,6 @@ def put(*path):
         (put("patterns", "user", "answer", "a"), "patterns.user.answer: expected a table"),
         (put("patterns", "bot", "option", "this one"), "patterns.bot.option: 'this one' must have {name}, once"),
         (put("patterns", "bot", "search", "api_call me"), "patterns.bot.search: 'api_call me': <SILENCE> and api_call"),
-    ],
 )  # fmt: skip
 def test_bad_ontologies(change, message):
     error = raised(InputError, hotels, change)
@@ -217,7 +215,7 @@ def test_too_many_entities():
     raised(InputError, hotels, grow, match="1,200,000 entities: at most 1,000,000")
 
 
-@pytest.mark.parametrize("data", [b"domain = ", b"\xff", b"[" * 5000])
+@cases("data", b"domain = ", b"\xff", b"[" * 5000)
 def test_no_toml(data):
     raised(InputError, read_ontology, data, "hotels.toml", match=r"hotels\.toml: (not TOML|not UTF-8|TOML nested)")
 

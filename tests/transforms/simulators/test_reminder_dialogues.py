@@ -5,7 +5,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import Counts, check_invariants
@@ -105,7 +105,7 @@ def test_shards():
     ]
 
 
-@pytest.mark.parametrize("what", ["span", "state", "call", "answer", "slot"])
+@cases("what", "span", "state", "call", "answer", "slot")
 def test_the_check_finds_what_is_wrong(what):
     number = next(n for n in range(99) if any(task.requests for task in simulate("0", "train", n)[1].tasks))
     dialogue, goal = simulate("0", "train", number)
@@ -164,8 +164,7 @@ TUESDAY = Value("Tuesday", "2019-03-05", "on ")
 def test_the_agenda_answers_denies_and_asks():
     goal = Goal((RENT,), (Task(SET, {NAME: FERNS, DATE: TUESDAY, TIME: FIVE}, requests=(REPEATS,)),), ())
     user = User(goal, SeededRng("x"))
-    assert user.agenda[0] == Act("GOODBYE")
-    assert user.speak([])[0] == Act("INFORM_INTENT", "intent", Value(SET, SET))
+    assert (user.agenda[0], user.speak([])[0]) == (Act("GOODBYE"), Act("INFORM_INTENT", "intent", Value(SET, SET)))
     user.agenda = [one for one in user.agenda if one.name != "INFORM"]
     user.agenda += [Act("INFORM", TIME, FIVE), Act("INFORM", DATE, TUESDAY), Act("INFORM", NAME, FERNS)]
     assert user.speak([Act("REQUEST", TIME)])[0] == Act("INFORM", TIME, FIVE)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
@@ -135,8 +135,7 @@ def check_calls(simulated, said):
         elif letter == "C":
             assert text == " ".join(("api_call", *(wish[name] for name in FIELDS)))
             calls.append(tuple(text.split()[1:]))
-    assert len(set(changed)) == len(changed)
-    assert simulated.requests[-1] == tuple(wish[name] for name in FIELDS)
+    assert (len(set(changed)), simulated.requests[-1]) == (len(changed), tuple(wish[name] for name in FIELDS))
     assert tuple(calls) in (simulated.requests, ())
 
 
@@ -302,7 +301,7 @@ def test_overlapping_splits_are_an_error():
     raised(RuntimeError, intersections, WORLD, seen, match=r"dev\+oov, name, cuisine, location, phone, address")
 
 
-@pytest.mark.parametrize(("task", "size"), [(1, 3000), (4, 3000), (2, 1000), (3, 1000), (5, 500)])
+@cases("task size", (1, 3000), (4, 3000), (2, 1000), (3, 1000), (5, 500))
 def test_no_dialogue_repeats_another(task, size):
     """As many as the test of another seed has; of task 4 there are 1,800 beginnings, so that some begin alike."""
     world = simulating.World(WORLD.ontology, "1", 3)

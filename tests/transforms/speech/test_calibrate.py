@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech import alignment
@@ -131,7 +131,7 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     assert abs(reached - wanted) == pytest.approx(best, abs=1e-9)
 
 
-@pytest.mark.parametrize(("target", "hint"), [(0.05, "a higher --snr"), (0.5, "a lower --snr")])
+@cases("target hint", (0.05, "a higher --snr"), (0.5, "a lower --snr"))
 def test_what_a_sample_is_far_from_is_not_tried(target, hint):
     alignment.check_within_reach([0.08, 0.2, 0.32], 0.1, 0.3)
     message = f"{set_name(target)}: {RATE} 10.0% to 30.0%, but the target is {target:.1%}; "
@@ -145,7 +145,7 @@ def test_each_hundredth_of_a_percent_has_its_own_name(n):
     assert len(set_name(n / 10000)) <= len("SR-99.99")
 
 
-@pytest.mark.parametrize("target", [0.1, 0.6])
+@cases("target", 0.1, 0.6)
 def test_a_target_that_the_whole_does_not_have(target):
     bins = [(0, (10_000, 2000)), (400, (0, 1000)), (700, (0, 2000))]
     said = f"{RATE} 20.0% to 50.0%, but the target is {target:.1%}"

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import cases
 
 pytest.importorskip("jiwer")
 
@@ -96,8 +97,7 @@ def test_what_is_no_span_stays():
 def test_spans_that_are_not_in_the_utterance_are_lost():
     slots = [{"slot": "s", "start": a, "exclusive_end": b} for a, b in ((40, 50), (5, 5), (7, 3), (-9, -1), (10, 11))]
     after, found = heard(turn_of(UTTERANCE, {"service": "A", "slots": slots}), "at seven thirty p m in san jose please")
-    assert after["frames"][0]["slots"] == []
-    assert [row["status"] for row in found.row["slots"]] == ["lost"] * 5
+    assert (after["frames"][0]["slots"], [row["status"] for row in found.row["slots"]]) == ([], ["lost"] * 5)
 
 
 def test_a_turn_that_is_not_heard_stays_as_it_was():
@@ -159,8 +159,7 @@ def test_each_span_that_is_left_is_its_value(turn, form):
         else:
             assert text == value
     if words == found.row["spoken"]:
-        assert len(kept) == len(before)
-        assert after["utterance"] == (raw["utterance"] if form == "restored" else words)
+        assert (len(kept), after["utterance"]) == (len(before), raw["utterance"] if form == "restored" else words)
     # By an own look: a value whose words stand nowhere together in what was heard cannot be kept.
     for row in found.row["slots"]:
         said = " ".join(word.text for word in spoken_words(row["value"], RULES))
@@ -224,7 +223,7 @@ def test_the_text():
     assert alignment_text(reference, heard, align(reference, heard)) == "i want three>tree a> b c >the"
 
 
-@pytest.mark.parametrize("word", ["", "a b", "a>b", ">", "a\n"])
+@cases("word", "", "a b", "a>b", ">", "a\n")
 def test_words_that_would_not_read_back_are_refused(word):
     with pytest.raises(ValueError, match="not the words"):
         alignment_text([word], [], alignment.Aligned((("delete", 0, 1, 0, 0),), 0, 1, 0, 0))
@@ -273,18 +272,16 @@ def test_restored_words_are_where_they_are_said_to_be(drawn):
         assert text == (utterance if words else "")
 
 
-@pytest.mark.parametrize(
-    ("utterance", "heard", "expected"),
-    [
-        ("Hello, I'm at 7:30 pm.", "hello i'm at eleven thirty p m", "Hello, I'm at eleven thirty pm."),
-        ("Hello, I'm at 7:30 pm.", "hello i'm at seven the thirty p m", "Hello, I'm at seven the thirty pm."),
-        ("Hello, I'm at 7:30 pm.", "hello i'm at seven thirty p", "Hello, I'm at 7:30 p"),
-        ("Hello, I'm at 7:30 pm.", "oh hello um i'm at seven thirty p m uh", "oh Hello, um I'm at 7:30 pm. uh"),
-        ("A drop-off (Main St.), please!", "a drop of main street peas", "A drop of (Main St.), peas"),
-        ("A drop-off (Main St.), please!", "the drop off main street please", "the drop-off (Main St.), please!"),
-        ("Café\n$25!", "cafe five dollars", "Café five dollars"),
-        ("?!", "san", "san"),
-    ],
+@cases(
+    "utterance heard expected",
+    ("Hello, I'm at 7:30 pm.", "hello i'm at eleven thirty p m", "Hello, I'm at eleven thirty pm."),
+    ("Hello, I'm at 7:30 pm.", "hello i'm at seven the thirty p m", "Hello, I'm at seven the thirty pm."),
+    ("Hello, I'm at 7:30 pm.", "hello i'm at seven thirty p", "Hello, I'm at 7:30 p"),
+    ("Hello, I'm at 7:30 pm.", "oh hello um i'm at seven thirty p m uh", "oh Hello, um I'm at 7:30 pm. uh"),
+    ("A drop-off (Main St.), please!", "a drop of main street peas", "A drop of (Main St.), peas"),
+    ("A drop-off (Main St.), please!", "the drop off main street please", "the drop-off (Main St.), please!"),
+    ("Café\n$25!", "cafe five dollars", "Café five dollars"),
+    ("?!", "san", "san"),
 )
 def test_restored(utterance, heard, expected):
     words = spoken_words(utterance, RULES)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 from variant_corpora import BUS, DIALOGUE, NAMES, SERVICES, TAXI, changed
 
 from benchmarks.rewrite_reference import rename
@@ -42,18 +42,16 @@ def test_a_chain_of_names_loses_nothing():
     assert results == [{"to": "Rome", "goal": "from"}, {"goal": "from", "to": "Rome", "pooled": "yes"}]
 
 
-@pytest.mark.parametrize(
-    ("service", "act", "slot", "new", "values"),
-    [
-        ("Taxi_1", "INFORM", "intent", "purpose", ["GetTaxi"]),  # as Homes_2 of SGD has it
-        ("Taxi_1", "REQUEST", "intent", "purpose", ["GetTaxi"]),
-        ("Taxi_1", "INFORM_INTENT", "intent", "intent", ["FindTaxi"]),
-        ("Taxi_1", "OFFER_INTENT", "intent", "intent", ["FindTaxi"]),
-        ("Taxi_1", "INFORM", "count", "count", ["GetTaxi"]),  # names nothing here
-        ("Bus_1", "CONFIRM", "count", "seats", ["GetTaxi"]),
-        ("Bus_1", "INFORM_COUNT", "count", "count", ["GetTaxi"]),
-        ("Bus_1", "INFORM", "intent", "intent", ["GetTaxi"]),
-    ],
+@cases(
+    "service act slot new values",
+    ("Taxi_1", "INFORM", "intent", "purpose", ["GetTaxi"]),  # as Homes_2 of SGD has it
+    ("Taxi_1", "REQUEST", "intent", "purpose", ["GetTaxi"]),
+    ("Taxi_1", "INFORM_INTENT", "intent", "intent", ["FindTaxi"]),
+    ("Taxi_1", "OFFER_INTENT", "intent", "intent", ["FindTaxi"]),
+    ("Taxi_1", "INFORM", "count", "count", ["GetTaxi"]),  # names nothing here
+    ("Bus_1", "CONFIRM", "count", "seats", ["GetTaxi"]),
+    ("Bus_1", "INFORM_COUNT", "count", "count", ["GetTaxi"]),
+    ("Bus_1", "INFORM", "intent", "intent", ["GetTaxi"]),
 )
 def test_a_word_marks_in_its_own_acts_and_is_a_slot_in_others(service, act, slot, new, values):
     action = {"act": act, "slot": slot, "values": ["GetTaxi"], "canonical_values": ["GetTaxi"]}
@@ -165,7 +163,7 @@ def test_the_dialogue_of_these_tests_is_one():
     assert msgspec.convert(DIALOGUE, Dialogue).services == ["Taxi_1", "Bus_1"]
 
 
-@pytest.mark.parametrize("dialogue", [None, 1, "turns", [], {}, {"services": []}, {"services": [[]], "turns": []}])
+@cases("dialogue", None, 1, "turns", [], {}, {"services": []}, {"services": [[]], "turns": []})
 def test_what_is_no_dialogue(dialogue):
     raised(InputError, Places, dialogue, KNOWN, match="not_sgd")
 

@@ -4,7 +4,7 @@ import copy
 
 import msgspec
 import pytest
-from kit import raised, write
+from kit import cases, raised, write
 from variant_corpora import BUS, BUS_NAMES, DIALOGUE, NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
@@ -77,19 +77,17 @@ def test_all_mismatches_are_listed_with_their_files(corpus):
     assert plan.splits["test"].variants[2].bad == {"Taxi_1": "the variant has no such split, only train/schema.json"}
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (lambda raw: raw["slots"].pop(), "has 3 slots, the original 4"),
-        (lambda raw: raw["intents"].append({**raw["intents"][0], "name": "New"}), "has 3 intents, the original 2"),
-        (
-            lambda raw: raw["slots"][1].update(name="from"),
-            "the variant's service 'Taxi_11' is invalid: [0].slots[0].name: ",
-        ),
-        (lambda raw: raw["slots"].reverse(), "'to' is not categorical, but 'pooled' in the variant is categorical"),
-        (lambda raw: raw.update(service_name="../../Taxi_11"), "the variant has no service 'Taxi_11'"),
-        (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),
-    ],
+@cases(
+    "change reason",
+    (lambda raw: raw["slots"].pop(), "has 3 slots, the original 4"),
+    (lambda raw: raw["intents"].append({**raw["intents"][0], "name": "New"}), "has 3 intents, the original 2"),
+    (
+        lambda raw: raw["slots"][1].update(name="from"),
+        "the variant's service 'Taxi_11' is invalid: [0].slots[0].name: ",
+    ),
+    (lambda raw: raw["slots"].reverse(), "'to' is not categorical, but 'pooled' in the variant is categorical"),
+    (lambda raw: raw.update(service_name="../../Taxi_11"), "the variant has no service 'Taxi_11'"),
+    (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),
 )
 def test_a_service_that_does_not_match(corpus, change, reason):
     bad = copy.deepcopy(VARIANT)
@@ -139,8 +137,7 @@ def test_a_recorded_mapping_is_found_used_and_checked(corpus):
 
 def test_a_split_alone(corpus):
     plan = make_plan(corpus / "sgd/train", {"v1": corpus / "variants/v1/train"}, None)
-    assert [file.relative for file in plan.files] == ["dialogues_001.json"]
-    assert plan.mapped == {"v1": NAMES}
+    assert ([file.relative for file in plan.files], plan.mapped) == (["dialogues_001.json"], {"v1": NAMES})
 
 
 def test_dialogues_without_schema_and_schemas_without_dialogues(corpus):
