@@ -10,15 +10,8 @@ from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import CountKey
+from parapet.transforms.splits.augment import plan as planning
 from parapet.transforms.splits.augment.augmenting import augment_file, check_ids
-from parapet.transforms.splits.augment.plan import (
-    CorruptionConfig,
-    Rates,
-    check_folders,
-    make_plan,
-    parse_operations,
-    parse_sets,
-)
 
 LABELS = ["original", "replace", "order"]
 
@@ -53,8 +46,13 @@ def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path)
     spoiled = copy.deepcopy(dialogues)
     spoil(spoiled[1])
     path.write_text(json.dumps(spoiled))
-    plan = make_plan(
-        tmp_path / "sgd", "train", {"x": ("corrupted",)}, {}, [], CorruptionConfig(["replace", "order"], Rates(), "0")
+    plan = planning.make_plan(
+        tmp_path / "sgd",
+        "train",
+        {"x": ("corrupted",)},
+        {},
+        [],
+        planning.CorruptionConfig(["replace", "order"], planning.Rates(), "0"),
     )
     (file,) = (file for file in plan.files if file.name == path.name)
     result = augment_file(file, plan.augmentation, str(tmp_path / "out"))
@@ -81,21 +79,23 @@ def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path)
     ("none+oracle", "'none+oracle' is not a set"),
 )
 def test_lists_that_name_no_sets(text, said):
-    raised(InputError, parse_sets, text, match=re.escape(f"--sets: {said}"))
+    raised(InputError, planning.parse_sets, text, match=re.escape(f"--sets: {said}"))
 
 
 def test_folders_and_sets_belong_together():
-    check_folders(parse_sets("none,oracle"), ["oracle"])
+    planning.check_folders(planning.parse_sets("none,oracle"), ["oracle"])
     with pytest.raises(InputError, match="--sets: the set 'oracle' requires --oracle DIR"):
-        check_folders(parse_sets("none,oracle"), [])
+        planning.check_folders(planning.parse_sets("none,oracle"), [])
     with pytest.raises(InputError, match="--backtrans: is not used by any set of --sets \\(none, oracle\\)"):
-        check_folders(parse_sets("none,oracle"), ["oracle", "backtrans"])
+        planning.check_folders(planning.parse_sets("none,oracle"), ["oracle", "backtrans"])
 
 
 def test_operations():
-    assert parse_operations("both,replace") == ["replace", "both"]
+    assert planning.parse_operations("both,replace") == ["replace", "both"]
     for text in ("swap", " ,"):
-        raised(InputError, parse_operations, text, match=r"--corruptions: .*must be among replace, order, both")
+        raised(
+            InputError, planning.parse_operations, text, match=r"--corruptions: .*must be among replace, order, both"
+        )
 
 
 def test_versions_with_the_same_id():

@@ -8,6 +8,7 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
+from test_verbose import said
 
 from parapet.transforms.perturbation.user_turns import Span, UserTurn, edited
 from parapet.transforms.perturbations import language
@@ -29,12 +30,6 @@ VALUES = re.compile(
 )
 
 
-def said(text, *values, acts="", turn=0):
-    spans = tuple(Span("S_1", "slot", text.index(v), text.index(v) + len(v)) for v in values)
-    low = tuple(value.lower() for value in values)
-    return UserTurn("1", turn, text, spans, low, frozenset(acts.split()), ("S_1",), (), ())
-
-
 def drawn(text, *values):
     """All that is drawn for a turn; the turn itself where it stays as it is."""
     turn = said(text, *values)
@@ -47,12 +42,9 @@ def drawn(text, *values):
         "I'm looking for a bus to Fresno.",
         ("Fresno",),
         {
-            "I'd like to find a bus to Fresno.",
-            "I'm trying to find a bus to Fresno.",
             "Could you find me a bus to Fresno?",
-            "I'm hoping to find a bus to Fresno.",
             "Can you help me find a bus to Fresno?",
-            "I want to find a bus to Fresno.",
+            *(f"I{rest} to find a bus to Fresno." for rest in ("'d like", "'m trying", "'m hoping", " want")),
         },
     ),
     (
@@ -63,13 +55,9 @@ def drawn(text, *values):
             for yes in ("Yeah", "Yep", "Yes indeed")
             for verb in ("starts", "begins")
             for question in (
-                f"could you tell me when the show {verb}?",
-                f"do you know when the show {verb}?",
-                f"I'd like to know when the show {verb}.",
-                f"please tell me when the show {verb}.",
-                f"may I ask when the show {verb}?",
-                f"would you happen to know when the show {verb}?",
-                f"can you let me know when the show {verb}?",
+                *(f"{ask} when the show {verb}?" for ask in ("could you tell me", "do you know", "may I ask")),
+                *(f"{ask} know when the show {verb}?" for ask in ("would you happen to", "can you let me")),
+                *(f"{tell} when the show {verb}." for tell in ("I'd like to know", "please tell me")),
             )
         },
     ),
@@ -78,12 +66,8 @@ def drawn(text, *values):
         ("Nopa",),
         {
             f"{start} {verb} a table at Nopa and call them{mark}"
-            for start, mark in (
-                ("could you", "?"),
-                ("would you be able to", "?"),
-                ("I'd like you to", ""),
-                ("would you please", "?"),
-            )
+            for start in ("could you", "would you be able to", "would you please", "I'd like you to")
+            for mark in ("" if start[0] == "I" else "?",)
             for verb in ("reserve", "book")
         },
     ),
@@ -148,11 +132,8 @@ def test_values_and_what_is_denied_are_kept(words, valued, seed):
 
 
 def test_a_turn_without_end():
-    new = (
-        Paraphrase(engine="rules")
-        .vary(said("Yes, I want to find a bus to Fresno, and what is the price? " * 400))
-        .utterance
-    )
+    endless = said("Yes, I want to find a bus to Fresno, and what is the price? " * 400)
+    new = Paraphrase(engine="rules").vary(endless).utterance
     assert new.count("Fresno") == 400
     assert new.count("to find a bus") < 300
     for part in ("can you " * 9_000, "a" * 60_000, "." * 60_000, "no, " * 9_000, " " * 60_000, "7 " * 9_000):

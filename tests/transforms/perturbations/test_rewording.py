@@ -15,21 +15,8 @@ from parapet.transforms.perturbations.rewritten import Line, Rewritten, read_lin
 from parapet.transforms.perturbations.variations import KINDS, Simple, Verbose
 
 WORDS = [
-    "a",
-    "2",
-    "2 pm",
-    "pm",
-    "Port",
-    "Port Alder",
-    "Alder",
-    "I",
-    "don't",
-    "Cafe\u0301",
-    "👍🏽",
-    "ｗ",
-    ",",
-    ".",
-    "no",
+    *("a", "2", "2 pm", "pm", "Port", "Port Alder", "Alder", "I", "don't"),
+    *("Cafe\u0301", "👍🏽", "ｗ", ",", ".", "no"),
 ]
 
 

@@ -8,13 +8,9 @@ import pytest
 from kit import cases, raised
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.simulators.restaurants import ontology as ontologies
 from parapet.transforms.simulators.restaurants import simulating
-from parapet.transforms.simulators.restaurants.ontology import (
-    default_ontology,
-    parse_ontology,
-    read_ontology,
-    structure_for,
-)
+from parapet.transforms.simulators.restaurants.ontology import default_ontology, parse_ontology, structure_for
 
 HOTELS = """
 domain = "hotel"
@@ -74,16 +70,12 @@ def test_the_paper_s_sizes():
     assert [fact.relation for fact in simulating.dialogue_facts(world, world.halves[0][0])] == [
         *("R_phone", "R_cuisine", "R_address", "R_location", "R_number", "R_price", "R_rating")
     ]
-    first = [(fact.relation, fact.value) for fact in facts[:7]]
-    assert first == [
-        ("R_cuisine", "greek"),
-        ("R_location", "athens"),
-        ("R_price", "cheap"),
-        ("R_rating", "1"),
-        ("R_phone", "resto_athens_cheap_greek_1stars_phone"),
-        ("R_address", "resto_athens_cheap_greek_1stars_address"),
-        ("R_number", world.halves[0][0].request[2]),
-    ]
+    assert {fact.relation: fact.value for fact in facts[:7]} == {
+        **{"R_cuisine": "greek", "R_location": "athens", "R_price": "cheap", "R_rating": "1"},
+        **{f"R_{extra}": f"resto_athens_cheap_greek_1stars_{extra}" for extra in ("phone", "address")},
+        "R_number": world.halves[0][0].request[2],
+    }
+    assert [fact.relation for fact in facts[4:7]] == ["R_phone", "R_address", "R_number"]
 
 
 def test_the_structure_of_a_domain():
@@ -110,13 +102,8 @@ def test_a_field_of_one_each_is_not_crossed():
 
 
 def test_too_few_values():
-    small = {
-        "domain": "inn",
-        "entity": "inn",
-        "ratings": 2,
-        "extras": ["phone"],
-        "fields": [{"name": "area", "seen": ["a", "b"], "unseen": ["c", "d"]}],
-    }
+    fields = [{"name": "area", "seen": ["a", "b"], "unseen": ["c", "d"]}]
+    small = {"domain": "inn", "entity": "inn", "ratings": 2, "extras": ["phone"], "fields": fields}
     ontology = parse_ontology(small, "small.toml")
     with pytest.raises(InputError, match=r"small\.toml: too few values: dev has too few requests"):
         simulating.check_world(simulating.World(ontology, "0", 1), [1], simulating.SPLITS, "small.toml")
@@ -217,7 +204,13 @@ def test_too_many_entities():
 
 @cases("data", b"domain = ", b"\xff", b"[" * 5000)
 def test_no_toml(data):
-    raised(InputError, read_ontology, data, "hotels.toml", match=r"hotels\.toml: (not TOML|not UTF-8|TOML nested)")
+    raised(
+        InputError,
+        ontologies.read_ontology,
+        data,
+        "hotels.toml",
+        match=r"hotels\.toml: (not TOML|not UTF-8|TOML nested)",
+    )
 
 
 def test_all_must_not_be_shared():
