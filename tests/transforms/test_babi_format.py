@@ -19,7 +19,7 @@ lines = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(lines, min_size=1, max_size=4))
 def test_what_is_written_is_read(dialogues):
     data = "".join(babi_format.dialogue_text(one) for one in dialogues).encode()

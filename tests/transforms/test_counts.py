@@ -41,7 +41,8 @@ def test_a_manifest_has_the_counts_without_a_value(numbers):
     assert Counts.of_json(Counts(numbers).as_json()) == {key: n for key, n in numbers.items() if not key.value}
 
 
-@cases("invariant counts wrong", (Balance("turns", ("changed", "kept")), counts_of(turns=3, changed=1, kept=2), []),
+@cases("invariant counts wrong",
+        (Balance("turns", ("changed", "kept")), counts_of(turns=3, changed=1, kept=2), []),
         (Balance("turns", ("changed", "kept")), counts_of(turns=4, changed=1, kept=2), ["turns"]),
         (Balance("dialogues", ("dialogues",), ("a", "b"), shared=("left_out",)),
          counts_of(dialogues=3, dialogues__a=2, dialogues__b=3, left_out=1), ["dialogues of b"]),

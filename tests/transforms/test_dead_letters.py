@@ -2,9 +2,9 @@
 
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.pipelines.flags import StrictParser, add_max_bad
 from parapet.schemas.errors import InputError
@@ -14,9 +14,8 @@ ONE = Fraction(1, 100)
 
 
 def refused(tallies, max_bad=ONE):
-    with pytest.raises(InputError) as error:
-        check_bad(tallies, max_bad, "used", {"bad_span": 3, "not_sgd": 7}, ["a: 1", "b: 2", "c: 3", "d: 4"])
-    return error.value.reason
+    reasons, examples = {"bad_span": 3, "not_sgd": 7}, ["a: 1", "b: 2", "c: 3", "d: 4"]
+    return raised(InputError, check_bad, tallies, max_bad, "used", reasons, examples).reason
 
 
 def test_where_all_are_bad_no_limit_is_advised():

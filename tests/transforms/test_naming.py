@@ -1,4 +1,4 @@
-""""""
+"""Words of names, conventions of names, and tables as TOML."""
 
 import re
 import tomllib

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
@@ -61,7 +61,6 @@ def renamed(original, suffix, change):
     )
 
 
-@settings(deadline=None)
 @given(PAIRS)
 def test_corpus_bleu_is_sacrebleus_to_the_last_bit(pairs):
     hypotheses, references = (list(texts) for texts in zip(*pairs, strict=True))
@@ -69,7 +68,6 @@ def test_corpus_bleu_is_sacrebleus_to_the_last_bit(pairs):
     assert corpus_bleu(hypotheses, references) == expected
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=4))
 def test_self_bleu_by_description_is_sacrebleus_sentence_bleu(rows):
     texts = {name: [row[i] for row in rows] for i, name in enumerate(("", "v1", "v2"))}

@@ -1,7 +1,7 @@
 """Names and descriptions as they come back, and what cannot be used of them."""
 
 import kit
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
 
@@ -58,7 +58,6 @@ def test_no_text_and_no_translation():
 NAMES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)
 
 
-@settings(deadline=None)
 @given(NAMES, st.data())
 def test_names_end_unique_and_each_is_new_or_original(originals, data):
     rows = []

@@ -7,27 +7,15 @@ from kit import cases, raised, write
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.ood import sources
 
-KVRET = [
-    {
-        "dialogue": [
-            {"turn": "driver", "data": {"end_dialogue": False, "utterance": "where is the next petrol station"}},
-            {"turn": "assistant", "data": {"utterance": "2 miles away"}},
-            {"turn": "driver", "data": {"utterance": "  set the gps for there "}},
-        ],
-        "scenario": {},
-    },
-    {"dialogue": [{"turn": "driver", "data": {}}, "?"]},
-    {},
+DRIVE = [
+    {"turn": "driver", "data": {"end_dialogue": False, "utterance": "where is the next petrol station"}},
+    {"turn": "assistant", "data": {"utterance": "2 miles away"}},
+    {"turn": "driver", "data": {"utterance": "  set the gps for there "}},
 ]
-LOG = {
-    "session-id": "voip-1",
-    "turns": [
-        {"output": {}, "input": {"live": {"asr-hyps": [{"asr-hyp": "cheap food", "score": -1}]}}},
-        {"input": {"live": {"asr-hyps": [{"asr-hyp": "in the south"}]}}},
-        {"input": {"live": {"asr-hyps": []}}},
-        {"input": {}},
-    ],
-}
+KVRET = [{"dialogue": DRIVE, "scenario": {}}, {"dialogue": [{"turn": "driver", "data": {}}, "?"]}, {}]
+HEARD = [[{"asr-hyp": "cheap food", "score": -1}], [{"asr-hyp": "in the south"}], []]
+INPUTS = [*({"output": {}, "input": {"live": {"asr-hyps": hypotheses}}} for hypotheses in HEARD), {"input": {}}]
+LOG = {"session-id": "voip-1", "turns": INPUTS}
 LABEL = {"session-id": "voip-1", "turns": [{"transcription": "cheap food noise"}, {"transcription": "unintelligible"}]}
 
 

@@ -5,6 +5,7 @@ import tomllib
 from collections import Counter
 from importlib import resources
 
+import kit
 from hypothesis import example, given
 from hypothesis import strategies as st
 from kit import cases, dialogue, dialogues_of, sample_dialogues, turn
@@ -20,13 +21,9 @@ from parapet.transforms.perturbations.verbose import known_thing, opening, verbo
 
 def user(text, *acts, **slots):
     """A turn of the user's: values of slots that it says."""
-    spans = [
-        {"slot": slot, "start": text.index(value), "exclusive_end": text.index(value) + len(value)}
-        for slot, value in slots.items()
-    ]
-    state = {"active_intent": "Find", "requested_slots": [], "slot_values": {k: [v] for k, v in slots.items()}}
-    actions = [{"act": act, "slot": "", "values": []} for act in acts]
-    return turn("USER", text, {"service": "Restaurants_1", "slots": spans, "actions": actions, "state": state})
+    spans = [kit.span(slot, text, value) for slot, value in slots.items()]
+    state = kit.state("Find", **{slot: [value] for slot, value in slots.items()})
+    return turn("USER", text, kit.frame("Restaurants_1", *map(kit.act, acts), slots=spans, state=state))
 
 
 def turns_of(*turns):
@@ -61,12 +58,7 @@ def made_of(text, *acts, **slots):
     ("Fresno is where we meet", "INFORM", {"city": "Fresno"}, r".*(?:that|,) Fresno is where we meet.*"),
     ("The one to pay the rent.", "INFORM", {}, r"(?!.*\bthat the one).*"),
     # Who greets wants nothing yet; and who turns something down asks for others.
-    (
-        "Good evening.",
-        "INFORM",
-        {},
-        r"Good evening\. (?:I hope that you|I am glad|I could do|It would be good if).*",
-    ),
+    ("Good evening.", "INFORM", {}, r"Good evening\. (?:I (?:hope that you|am glad|could do)|It would be good if).*"),
     ("Not that one.", "REQUEST_ALTS", {}, r"Not that one\. .*\b(?:others?|another|better|more)\b.*"),
     # Without marks and capitals, as the turn; with one "please".
     ("hey there", "INFORM", {}, r"hey there\. It? .*[^.]"),
@@ -225,12 +217,8 @@ def test_any_turn_keeps_its_spans(words, acts, drawn, kind, perturb_values):
     spans = tuple(Span("S_1", "s", start, start + n) for start, n in drawn if start + n <= len(text))
     turn = UserTurn("1", 0, text, spans, ("fresno", "that"), frozenset(acts), ("S_1",), (), ())
     made = (Typos(perturb_values=perturb_values) if kind == "typos" else KINDS[kind]()).vary(turn)
-    raw = {
-        "speaker": "USER",
-        "utterance": text,
-        "frames": [{"slots": [{"slot": s.slot, "start": s.start, "exclusive_end": s.end} for s in spans]}],
-    }
-    new = write_into(raw, made)
+    slots = [{"slot": span.slot, "start": span.start, "exclusive_end": span.end} for span in spans]
+    new = write_into(kit.turn("USER", text, {"slots": slots}), made)
     for span, place in zip(spans, new["frames"][0]["slots"], strict=True):
         found = new["utterance"][place["start"] : place["exclusive_end"]]
         if kind != "typos" or not perturb_values:

@@ -88,10 +88,8 @@ def test_the_structure_of_a_domain():
     own = hotels(put("structure", {"given": {"task2": [1, 2]}, "options": {"5": 1}, "accepted": 1})).structure
     assert (own.given_in(2), own.given_in(5), own.shares(), own.accepted) == ((1, 2), (1, 2), [(5, 1.0)], 1)
     world = simulating.World(hotels(put("structure", {"options": {"7": 1}})), "0", 1)
-    with pytest.raises(
-        InputError, match=r"x\.toml: structure\.options: no request of train finds 7 of the knowledge base: give other"
-    ):
-        simulating.check_world(world, [3], ["train"], "x.toml")
+    too_few = r"x\.toml: structure\.options: no request of train finds 7 of the knowledge base: give other"
+    raised(InputError, simulating.check_world, world, [3], ["train"], "x.toml", match=too_few)
     simulating.check_world(world, [1, 2, 4, 5], ["train"], "x.toml")
 
 

@@ -66,7 +66,6 @@ def plain_choice(heard, words, draw, level):
     return min((abs(errors - wanted), errors, -snr, snr) for snr, errors in heard.items())[-1]
 
 
-@settings(deadline=None)
 @given(HEARD, DRAW, st.integers(0, LEVELS))
 def test_the_choice_is_that_of_a_plain_search(heard, draw, level):
     words, errors = heard
@@ -74,7 +73,6 @@ def test_the_choice_is_that_of_a_plain_search(heard, draw, level):
     assert SETS.chosen(Setting(0.2, level), known, words, draw) == plain_choice(known, words, draw, level)
 
 
-@settings(deadline=None)
 @given(HEARD, DRAW, st.lists(st.integers(0, LEVELS), min_size=2, max_size=4))
 def test_a_turn_has_no_fewer_errors_in_the_set_of_a_higher_rate(heard, draw, levels):
     words, errors = heard
@@ -85,7 +83,6 @@ def test_a_turn_has_no_fewer_errors_in_the_set_of_a_higher_rate(heard, draw, lev
     assert len(set(chosen)) == len({known[snr] for snr in chosen})
 
 
-@settings(deadline=None)
 @given(HEARD, st.lists(DRAW, min_size=1, max_size=3))
 def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(heard, draws):
     """Up to the levels that are sought; with fewer ratios heard where not all are needed."""
@@ -101,7 +98,7 @@ def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(he
     assert max(at) - min(at) + 1 == len(at), "no ratio between two is passed over"
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(TURNS, st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5, 0.9]), st.randoms(use_true_random=False))
 def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     known = [(dict(zip(RATIOS, errors, strict=True)), words, draw) for (words, errors), draw in turns]

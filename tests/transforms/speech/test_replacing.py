@@ -124,6 +124,16 @@ PARTS = ["At", "7:30 pm", "San Jose,", "please.", "(two)", "$5.50", "I'd", "like
 BLANKS = st.sampled_from([" ", "  ", ", ", " - "])
 
 
+def misheard(draw, utterance):
+    """The words of an utterance, of which some are dropped, some others, some more."""
+    heard = []
+    for word in spoken_words(utterance, RULES):
+        kind = draw(st.sampled_from(["right"] * 7 + ["lost", "other", "more"]))
+        more = draw(st.sampled_from(["uh", "the"]))
+        heard += {"right": [word.text], "lost": [], "other": ["uh"], "more": [more, word.text]}[kind]
+    return heard
+
+
 @st.composite
 def turns_heard(draw):
     """A sentence with some of its parts as values, and its words with some wrong, lost or more."""
@@ -135,15 +145,10 @@ def turns_heard(draw):
             start = len(utterance) + part.index(value)
             slots.append({"slot": f"s{i}", "start": start, "exclusive_end": start + len(value)})
         utterance += part
-    words = []
-    for word in spoken_words(utterance, RULES):
-        what = draw(st.sampled_from(["right"] * 7 + ["lost", "other", "more"]))
-        more = draw(st.sampled_from(["uh", "the"]))
-        words += {"right": [word.text], "lost": [], "other": ["uh"], "more": [more, word.text]}[what]
-    return turn_of(utterance, {"service": "A", "slots": slots}), " ".join(words)
+    return turn_of(utterance, {"service": "A", "slots": slots}), " ".join(misheard(draw, utterance))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(turns_heard(), st.sampled_from(["heard", "restored"]))
 def test_each_span_that_is_left_is_its_value(turn, form):
     raw, words = turn
@@ -154,10 +159,7 @@ def test_each_span_that_is_left_is_its_value(turn, form):
     for one in kept:
         value = raw["utterance"][before[one["slot"]]["start"] : before[one["slot"]]["exclusive_end"]]
         text = after["utterance"][one["start"] : one["exclusive_end"]]
-        if form == "heard":
-            assert text.split() == [word.text for word in spoken_words(value, RULES)]
-        else:
-            assert text == value
+        assert text.split() == [word.text for word in spoken_words(value, RULES)] if form == "heard" else text == value
     if words == found.row["spoken"]:
         assert (len(kept), after["utterance"]) == (len(before), raw["utterance"] if form == "restored" else words)
     # By an own look: a value whose words stand nowhere together in what was heard cannot be kept.
@@ -187,13 +189,8 @@ def errors(reference, heard):
 
 @st.composite
 def heard_wrong(draw):
-    """An utterance and what is heard of its words: some dropped, some others, some more."""
     utterance = draw(UTTERANCES)
-    heard = []
-    for word in spoken_words(utterance, RULES):
-        what = draw(st.sampled_from(["right"] * 8 + ["lost", "other", "more"]))
-        heard += {"right": [word.text], "lost": [], "other": ["uh"], "more": ["uh", word.text]}[what]
-    return utterance, heard
+    return utterance, misheard(draw, utterance)
 
 
 def heard_right(aligned):
@@ -202,7 +199,7 @@ def heard_right(aligned):
     return {i: i - start + heard_start for _, start, end, heard_start, _ in equal for i in range(start, end)}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(SAID, SAID)
 def test_fewest_errors_and_all_words_once(reference, heard):
     aligned = align(reference, heard)
@@ -229,7 +226,7 @@ def test_words_that_would_not_read_back_are_refused(word):
         alignment_text([word], [], alignment.Aligned((("delete", 0, 1, 0, 0),), 0, 1, 0, 0))
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(heard_wrong(), st.data())
 def test_what_is_found_is_what_was_said(drawn, data):
     utterance, heard = drawn
@@ -254,7 +251,7 @@ def test_what_is_found_is_what_was_said(drawn, data):
         assert text[again.start : again.end] == utterance[own[0].start : own[-1].end]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(heard_wrong())
 def test_restored_words_are_where_they_are_said_to_be(drawn):
     utterance, heard = drawn

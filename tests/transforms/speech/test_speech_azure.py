@@ -2,8 +2,8 @@
 
 import logging
 import sys
-from contextlib import contextmanager
 
+import kit
 import pytest
 from kit import cases, lacking, raised
 
@@ -31,15 +31,8 @@ def environment(monkeypatch):
     monkeypatch.setattr(azure, "WAITS", (0.001, 0.002))
 
 
-@contextmanager
 def opened(kind, server, **given):
-    engine = kind(endpoint=server.url, **{**QUICK, **given})
-    engine.open()
-    try:
-        yield engine
-    finally:
-        engine.close()
-        engine.close()
+    return kit.opened(kind(endpoint=server.url, **{**QUICK, **given}))
 
 
 def asked(engine, text=TEXTS[0]):

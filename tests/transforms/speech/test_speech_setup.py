@@ -45,22 +45,16 @@ def test_a_calibration_is_read_back(tmp_path):
     path = calibration(tmp_path, *every)
     assert read_calibration(path, [0.1, 0.3], MADE_WITH) == (Calibration((12.0, 5.0), 12.0, (every[0], every[2])), [])
     now = {**MADE_WITH, "noise": "white", "recogniser": "azure"}
-    assert read_calibration(path, [0.2], now) == (
-        Calibration((12.0, 5.0), 12.0, (every[1],)),
-        [
-            "was calibrated with noise 'pink', but this run has 'white'",
-            "was calibrated with recogniser None, but this run has 'azure'",
-        ],
-    )
+    differs = [("noise 'pink'", "'white'"), ("recogniser None", "'azure'")]
+    warnings = [f"was calibrated with {then}, but this run has {other}" for then, other in differs]
+    assert read_calibration(path, [0.2], now) == (Calibration((12.0, 5.0), 12.0, (every[1],)), warnings)
 
 
 @cases("setting", Setting(0.1, 4), Setting(0.2), Setting(0.2, -1), Setting(0.2, 10001))
 def test_a_calibration_without_what_is_wanted(setting, tmp_path):
     path = calibration(tmp_path, setting)
-    with pytest.raises(
-        InputError, match=re.escape(f"{path}: --calibration: does not contain SR-20, only {setting.name}")
-    ):
-        read_calibration(path, [0.2], MADE_WITH)
+    lacks = re.escape(f"{path}: --calibration: does not contain SR-20, only {setting.name}")
+    raised(InputError, read_calibration, path, [0.2], MADE_WITH, match=lacks)
 
 
 KEPT = {"ratios": [9, 5], "start": 9, "settings": [{"target": 0.2, "level": 1}], "made_with": {}}

@@ -36,7 +36,7 @@ def said(utterance):
     return " ".join(word.text for word in spoken_words(utterance, RULES))
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(TEXTS)
 @example("o\u0301o\"clock's 3½4")
 @example("\u03012\u0301-\u03015")
@@ -49,7 +49,7 @@ def test_words_of_any_text(utterance):
         assert (word.start, word.end) == (after.start, after.end) or word.end <= after.start
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(TEXTS, st.integers(0, 300))
 def test_what_is_speakable_has_words(utterance, longest):
     reason = spoken.unspeakable(utterance, RULES, longest)
@@ -60,7 +60,7 @@ def test_what_is_speakable_has_words(utterance, longest):
         assert not any(c.isascii() and c.isalnum() for c in utterance)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(TEXTS)
 def test_what_is_spoken_is_spoken_as_it_is(utterance):
     """But "a m" and units after a number: rules for what is written, which is why references are made only once."""
@@ -72,7 +72,6 @@ def test_what_is_spoken_is_spoken_as_it_is(utterance):
 LOWER = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=8).filter(lambda word: word not in RULES.special)
 
 
-@settings(deadline=None)
 @given(st.lists(LOWER, max_size=8), st.sampled_from([" ", ", ", " - ", "/", "\0", "... ", " 😀 ", "\u2014"]))
 def test_plain_words_are_said_as_they_are_written(words, between):
     utterance = between.join(words)
@@ -80,7 +79,8 @@ def test_plain_words_are_said_as_they_are_written(words, between):
     assert ([word.text for word in found], [utterance[word.start : word.end] for word in found]) == (words, words)
 
 
-@cases("utterance expected", # Cardinals and long runs of digits.
+@cases("utterance expected",
+        # Cardinals and long runs of digits.
         ("Transfer 1,640 dollars", "transfer one thousand six hundred forty dollars"),
         ("655 and 5434", "six hundred fifty five and five thousand four hundred thirty four"),
         ("0 or 00", "zero or zero zero"),
@@ -189,7 +189,6 @@ def file_of(place, data, split="test"):
     return DialogueFile(split, path.name, str(path), path.stat().st_size)
 
 
-@settings(deadline=None)
 @given(ANY_ID, st.integers(0, 99), ANY_ID, st.integers(1, 99))
 def test_draws_and_voices_depend_on_id_turn_and_seed_alone(name, turn, seed, longest):
     one = Speakers(("heart", "fenrir", "f1"), seed, RULES, 1000)

@@ -2,8 +2,8 @@
 
 import pickle
 import sys
-from contextlib import contextmanager
 
+import kit
 import pytest
 from kit import cases, raised
 
@@ -22,15 +22,8 @@ TEXTS = ["restaurant name", "the city's date"]
 QUICK = {"first_wait": 0.001, "longest_wait": 0.002, "patience": 5}
 
 
-@contextmanager
 def opened(server, **given):
-    engine = pickle.loads(pickle.dumps(Google("my-project", endpoint=server.url, **{**QUICK, **given})))
-    engine.open()
-    try:
-        yield engine
-    finally:
-        engine.close()
-        engine.close()
+    return kit.opened(pickle.loads(pickle.dumps(Google("my-project", endpoint=server.url, **{**QUICK, **given}))))
 
 
 @cases(
@@ -153,6 +146,5 @@ grpc = pytest.importorskip("grpc", reason="google-cloud-translate is not install
 def test_no_message_has_a_token():
     said = "Bearer ya29.a0Ab_c-d is no good, AIzaSyD-9t neither, nor eyJhbGci.eyJz.c2ln\n\nreally"
     with GoogleServer([(grpc.StatusCode.PERMISSION_DENIED, said)]) as server, opened(server) as engine:
-        with pytest.raises(Stopped) as stopped:
-            engine.translate(TEXTS, "en", "ko")
-        assert stopped.value.reason.startswith("denied: … is no good, … neither, nor … really: ")
+        reason = raised(Stopped, engine.translate, TEXTS, "en", "ko").reason
+        assert reason.startswith("denied: … is no good, … neither, nor … really: ")

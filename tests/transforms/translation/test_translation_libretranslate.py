@@ -3,8 +3,8 @@
 import logging
 import pickle
 import time
-from contextlib import contextmanager
 
+import kit
 import pytest
 from kit import cases, raised
 from libretranslate_server import LibreTranslateServer
@@ -24,15 +24,8 @@ def no_key(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
-@contextmanager
 def opened(server, **given):
-    engine = LibreTranslate(server.url, **{"wait": 0, **given})
-    engine.open()
-    try:
-        yield engine
-    finally:
-        engine.close()
-        engine.close()
+    return kit.opened(LibreTranslate(server.url, **{"wait": 0, **given}))
 
 
 def test_the_key_is_sent_and_nowhere_told(monkeypatch, caplog):

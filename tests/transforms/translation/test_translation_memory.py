@@ -4,7 +4,7 @@ import io
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised, write
 
@@ -65,7 +65,6 @@ def test_files_that_are_no_memory(tmp_path):
     raised(InputError, read_memory, tmp_path / "none", match="there is no such file or folder")
 
 
-@settings(deadline=None)
 @given(rows, st.randoms(use_true_random=False))
 def test_the_same_rows_give_the_same_bytes(given, order):
     merged = merge(given)
@@ -91,7 +90,6 @@ def count_greedily(lengths, limits):
     return batches
 
 
-@settings(deadline=None)
 @given(texts_of_all_kinds, limits_of_all_kinds)
 def test_each_text_is_in_one_batch_within_the_limits(texts, limits):
     batches, too_long = make_batches(texts, "en", "ko", limits)
@@ -104,7 +102,6 @@ def test_each_text_is_in_one_batch_within_the_limits(texts, limits):
     assert len(batches) == count_greedily([len(text) for text in sorted(texts - set(too_long))], limits)
 
 
-@settings(deadline=None)
 @given(texts_of_all_kinds, limits_of_all_kinds, st.randoms(use_true_random=False))
 def test_the_order_of_arrival_does_not_matter(texts, limits, order):
     shuffled = sorted(texts)

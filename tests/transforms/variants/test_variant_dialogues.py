@@ -3,6 +3,7 @@
 import copy
 import json
 
+import kit
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -54,13 +55,9 @@ def test_a_chain_of_names_loses_nothing():
     ("Bus_1", "INFORM", "intent", "intent", ["GetTaxi"]),
 )
 def test_a_word_marks_in_its_own_acts_and_is_a_slot_in_others(service, act, slot, new, values):
-    action = {"act": act, "slot": slot, "values": ["GetTaxi"], "canonical_values": ["GetTaxi"]}
-    frame = {"service": service, "slots": [], "actions": [action]}
-    turns = [{"speaker": "USER", "utterance": "", "frames": [frame]}]
-    found = written({"dialogue_id": "1", "services": [service], "turns": turns})["turns"][0]["frames"][0]["actions"]
-    assert found == [{"act": act, "slot": new, "values": values, "canonical_values": values}]
-    dialogue = msgspec.convert({"dialogue_id": "1", "services": [service], "turns": turns}, Dialogue)
-    assert list(problems_of(dialogue, SERVICES)) == []
+    raw = kit.dialogue("1", kit.turn("USER", "", kit.frame(service, kit.act(act, slot, "GetTaxi"))))
+    assert written(raw)["turns"][0]["frames"][0]["actions"] == [kit.act(act, new, *values)]
+    assert list(problems_of(msgspec.convert(raw, Dialogue), SERVICES)) == []
 
 
 TAXI_INTENTS = NAMES["Taxi_1"].intents
@@ -120,7 +117,7 @@ def renamings(draw):
     return found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(dialogues(), renamings())
 def test_as_a_plain_reference_and_back_again(dialogue, names):
     original, expected = json.dumps(dialogue), copy.deepcopy(dialogue)
@@ -136,7 +133,7 @@ def test_as_a_plain_reference_and_back_again(dialogue, names):
     assert dialogue == json.loads(original)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(dialogues(), st.randoms(use_true_random=False), st.sampled_from([None, 1, "x", [], {}, ["x"], {"x": 1}, [[]]]))
 def test_whatever_stands_there_is_taken_or_told(dialogue, random, value):
     """No other exception, and what is taken can be written."""
@@ -158,8 +155,6 @@ def test_whatever_stands_there_is_taken_or_told(dialogue, random, value):
 
 
 def test_the_dialogue_of_these_tests_is_one():
-    import msgspec
-
     assert msgspec.convert(DIALOGUE, Dialogue).services == ["Taxi_1", "Bus_1"]
 
 

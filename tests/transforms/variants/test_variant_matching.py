@@ -22,6 +22,15 @@ def renamed(service, names):
     return raw
 
 
+def written_variant(folder, change):
+    """Writes the variant of train and test that a change has made of VARIANT."""
+    raw = copy.deepcopy(VARIANT)
+    change(raw)
+    for split, n in (("train", 2), ("test", 1)):
+        write(folder / split / "schema.json", raw[:n])
+    return raw
+
+
 VARIANT = [renamed(TAXI, TAXI_NAMES), renamed(BUS, BUS_NAMES)]
 
 
@@ -90,10 +99,7 @@ def test_all_mismatches_are_listed_with_their_files(corpus):
     (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),
 )
 def test_a_service_that_does_not_match(corpus, change, reason):
-    bad = copy.deepcopy(VARIANT)
-    change(bad[0])
-    for split, n in (("train", 2), ("test", 1)):
-        write(corpus / "variants/v1" / split / "schema.json", bad[:n])
+    bad = written_variant(corpus / "variants/v1", lambda raw: change(raw[0]))
     if "../" in bad[0]["service_name"]:
         write(corpus / "variants/v1/test/schema.json", VARIANT[:1])
     plan = plan_of(corpus, "v1")
@@ -101,11 +107,11 @@ def test_a_service_that_does_not_match(corpus, change, reason):
 
 
 def test_other_suffixes(corpus):
-    changed = copy.deepcopy(VARIANT)
-    for raw in changed:
-        raw["service_name"] = raw["service_name"][:-1] + "_de"
-    write(corpus / "back/_de/train/schema.json", changed)
-    write(corpus / "back/_de/test/schema.json", changed[:1])
+    def change(raw):
+        for service in raw:
+            service["service_name"] = service["service_name"][:-1] + "_de"
+
+    written_variant(corpus / "back/_de", change)
     plan = make_plan(corpus / "sgd", find_variants(corpus / "back"), None)
     assert plan.problems == []
     assert [names.service for names in plan.mapped["_de"].values()] == ["Taxi_1_de", "Bus_1_de"]
@@ -113,10 +119,7 @@ def test_other_suffixes(corpus):
 
 def test_a_recorded_mapping_is_found_used_and_checked(corpus):
     variants = corpus / "variants"
-    mixed = copy.deepcopy(VARIANT)
-    mixed[0]["slots"].reverse()
-    for split, n in (("train", 2), ("test", 1)):
-        write(variants / "v1" / split / "schema.json", mixed[:n])
+    written_variant(variants / "v1", lambda raw: raw[0]["slots"].reverse())
     assert find_mapping(variants, "auto") is None
     assert plan_of(corpus, "v1").problems
     (variants / "mapping.json").write_bytes(mapping_bytes({"v1": NAMES}))
@@ -149,9 +152,7 @@ def test_dialogues_without_schema_and_schemas_without_dialogues(corpus):
 
 
 def test_remarks(corpus):
-    changed = copy.deepcopy(VARIANT)
-    changed[0]["slots"][0]["name"] = "intent"
-    for split, n in (("train", 2), ("test", 1)):
-        write(corpus / "variants/v1" / split / "schema.json", changed[:n])
-    plan = plan_of(corpus, "v1")
-    assert plan.remarks == ["v1: Taxi_1: 'to' is now called 'intent', a name that has a special meaning in actions"]
+    written_variant(corpus / "variants/v1", lambda raw: raw[0]["slots"][0].update(name="intent"))
+    assert plan_of(corpus, "v1").remarks == [
+        "v1: Taxi_1: 'to' is now called 'intent', a name that has a special meaning in actions"
+    ]
