@@ -28,9 +28,8 @@ def counts_of(**numbers):
 def test_sums_are_those_of_a_plain_loop(numbers):
     counts = Counts.of_pairs((tuple(key), n) for key, n in numbers.items())
     assert counts.sum("turns") == sum(n for key, n in numbers.items() if key.name == "turns")
-    assert counts.sum("turns", set="typos", split="") == sum(
-        n for key, n in numbers.items() if key[:3] == ("turns", "typos", "")
-    )
+    of_typos = (n for key, n in numbers.items() if key[:3] == ("turns", "typos", ""))
+    assert counts.sum("turns", set="typos", split="") == sum(of_typos)
     by_value = counts.by("value", "reason")
     assert list(by_value) == sorted({key.value for key in numbers if key.name == "reason"})
     assert (sum(by_value.values()), pickle.loads(pickle.dumps(counts))) == (counts.sum("reason"), counts)

@@ -53,11 +53,8 @@ def put(root, contents):
 
 def finished(root, contents, users=()):
     """The files of an output folder after an undisturbed run of ``contents``."""
-    return {
-        **dict(users),
-        **contents,
-        "run.json": f"{json.dumps(manifest(contents), indent=2, sort_keys=True)}\n".encode(),
-    }
+    text = f"{json.dumps(manifest(contents), indent=2, sort_keys=True)}\n"
+    return {**dict(users), **contents, "run.json": text.encode()}
 
 
 def check_whole(root):
@@ -205,9 +202,8 @@ def test_any_step_of_publishing_may_be_tried_again(tmp_path):
     assert (sorted(path for batch in batches for path in batch), max(map(len, batches))) == (sorted(many), 100)
     files.move_staged(batches[0], str(tmp_path))
     assert not (tmp_path / "run.json").exists()
-    assert sorted(path for batch in files.begin_publishing(str(tmp_path), manifest(many)) for path in batch) == sorted(
-        many.keys() - set(batches[0])
-    )
+    left = files.begin_publishing(str(tmp_path), manifest(many))
+    assert sorted(path for batch in left for path in batch) == sorted(many.keys() - set(batches[0]))
     for batch in (*batches, batches[1]):
         files.move_staged(batch, str(tmp_path))
     for _ in range(2):

@@ -31,10 +31,8 @@ def corpus_bleu(hypotheses, references):
 
 def measures(originals, variants):
     """The measures of services in memory; the lists belong together by position."""
-    items = [
-        table1.Item(original, {name: found[i] for name, found in variants.items()})
-        for i, original in enumerate(originals)
-    ]
+    of_position = [{name: services[i] for name, services in variants.items()} for i in range(len(originals))]
+    items = list(itertools.starmap(table1.Item, zip(originals, of_position, strict=True)))
     return table1.measures_of(items, list(variants))
 
 

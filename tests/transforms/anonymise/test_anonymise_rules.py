@@ -63,8 +63,7 @@ def test_figures_on_labelled_lines():
 
 def test_what_rules_miss_a_second_look_sees_in_part():
     missed = measured(UNSEEN)[1]
-    seen = [value for value, line in missed if list(suspects_in(0, masked(line), frozenset(), frozenset()))]
-    assert len(seen) == 4
+    assert len([value for value, line in missed if list(suspects_in(0, masked(line), frozenset(), frozenset()))]) == 4
     unmarked = [line for line in (SEEN + UNSEEN).splitlines() if "[" not in line]
     assert not [line for line in unmarked if list(suspects_in(0, masked(line), frozenset(), frozenset()))]
 
@@ -89,8 +88,7 @@ def replaced(*texts, rules=NO_LISTS, speakers=""):
     ("<number> <silence>", "<number> <silence>"),
 )
 def test_numbers_and_days_as_in_the_paper(text, expected):
-    chat = Chat("1", (ChatTurn("user", text),))
-    assert Anonymiser(Rules(paper=True)).of(chat).texts == (expected,)
+    assert Anonymiser(Rules(paper=True)).of(Chat("1", (ChatTurn("user", text),))).texts == (expected,)
 
 
 def test_speakers_that_have_names():
@@ -183,8 +181,6 @@ def test_what_is_listed_and_what_is_kept():
 
 
 def test_api_calls_lose_their_arguments():
-    assert replaced("api_call yelp thai", "API_CALL yelp thai", speakers="ub").texts == (
-        "api_call yelp thai",
-        "api_call",
-    )
+    calls = replaced("api_call yelp thai", "API_CALL yelp thai", speakers="ub").texts
+    assert calls == ("api_call yelp thai", "api_call")
     assert normalised("Hi <PERSON_1>, ÉCLAIR <TIME_2>?") == "hi <PERSON_1>, éclair <TIME_2>?"

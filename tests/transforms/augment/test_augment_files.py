@@ -30,11 +30,7 @@ def huge_span(dialogue):
     (lambda dialogue: dialogue["turns"][0].update(utterance=7), "1_00001", "not_sgd: Expected `str`, got `int`"),
     (lambda dialogue: dialogue.pop("dialogue_id"), "[1]", "not_sgd: Object missing required field `dialogue_id`"),
     (lambda dialogue: dialogue.update(services=["None_1"]), "1_00001", "unknown_service: no schema has a service"),
-    (
-        lambda dialogue: dialogue.update(mine=2**70),
-        "1_00001",
-        "not_parquet: contains a value that Parquet cannot store: ",
-    ),
+    (lambda of: of.update(mine=2**70), "1_00001", "not_parquet: contains a value that Parquet cannot store: "),
     (lambda dialogue: dialogue.update(mine=float("nan")), "1_00001", "not_parquet: "),
     (huge_span, "1_00001", "not_parquet: "),
     (lambda dialogue: dialogue["turns"][0].update(utterance="\ud800"), "1_00001", "not_"),

@@ -20,8 +20,7 @@ def test_values_that_are_parts_of_others():
     """ "2" in "2 pm", a city in a name: the longest first, and never inside another."""
     values = ("name", "Oakland Star"), ("price", "$2", "2"), ("time", "2 pm", "14:00")
     unmarked = action("city", ("Oakland", "Oakland")), action("seats", ("2", "2"))
-    raw = marked("SYSTEM", "The Oakland Star in Oakland costs $2 at 2 pm for 2.", *values, unmarked=unmarked)
-    made = replace(raw)
+    made = replace(marked("SYSTEM", "The Oakland Star in Oakland costs $2 at 2 pm for 2.", *values, unmarked=unmarked))
     rows = rows_by_slot(made)
     name, city = rows["name"]["canonical_replacement"], rows["city"]["canonical_replacement"]
     assert "Oakland" not in name
@@ -62,9 +61,8 @@ def test_overlapping_spans_are_kept():
 
 def test_what_is_categorical_and_open_is_kept():
     """An unseen value is in no closed set, and one value has one replacement."""
-    raw = dialogue(
-        turn("USER", "First, please", None, action("class", ("First", "first")), action("title", ("First", "First")))
-    )
+    acts = (action(slot, ("First", form)) for slot, form in (("class", "first"), ("title", "First")))
+    raw = dialogue(turn("USER", "First, please", None, *acts))
     made = replace(raw)
     assert (made.dialogue, {row["reason"] for row in made.rows}) == (raw, {"categorical"})
 
@@ -79,8 +77,7 @@ def test_new_values_hold_no_old_one():
 def test_forms_of_a_gazetteer():
     """Given as annotation has them, written as the utterance has them."""
     values = [("date", "next friday", "2019-03-08"), ("time", "half past 5", "17:30"), ("price", "$2,000", "2000")]
-    text = "next friday at half past 5 for $2,000, 408-555-0101"
-    raw = marked("USER", text, *values, ("phone", "408-555-0101"))
+    raw = marked("USER", "next friday at half past 5 for $2,000, 408-555-0101", *values, ("phone", "408-555-0101"))
     pools = {"date": ["2020-02-29"], "time": ["6:07"], "price": ["1,234.50"], "phone": ["(212) 555 0199"]}
     made = replace(raw, sources=Sources("file", "0", pools))
     assert made.dialogue["turns"][0]["utterance"] == "February 29th at 6:07 am for $1,234.50, 212-555-0199"
@@ -203,8 +200,7 @@ def test_articles(said):
     """Articles follow what stands behind them; the span does not take them in."""
     article, cuisine = said.split()
     for seed in "0123456789":
-        raw = marked("USER", f"{said} place", ("cuisine", cuisine))
-        made = replace(raw, seed)
+        made = replace(marked("USER", f"{said} place", ("cuisine", cuisine)), seed)
         new = made.rows[0]["canonical_replacement"]
         wanted = "a" if re.match("Ukr|Uru|Uy|[^AEIOU]", new) and not new.startswith("Uy") else "an"
         wanted = wanted.capitalize() if article[0] == "A" else wanted

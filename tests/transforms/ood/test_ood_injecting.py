@@ -94,15 +94,13 @@ def test_own_utterances_are_used_again_after_all_others():
     pool += [utterance_of(f"of b {i}", f"b:{i}", ("B",), ("train",)) for i in range(30)]
     config = plans.Config(("0.1", "0.4"), "between", "s", ("train",), True)
     found = [one for _, one in plans.plan(config, there, pool, {"train": 400})]
-    uses = Counter(one.utterance.key for one in found)
-    assert (len(found), set(uses.values())) == (160, {2, 3})
+    assert (len(found), set(Counter(one.utterance.key for one in found).values())) == (160, {2, 3})
     assert max(Counter((one.dialogue, one.utterance.key) for one in found).values()) == 1
     low = [one.utterance.key for one in found if one.sets == 2]
     assert len(low) == len(set(low)) == 40
     assert [planning.most_uses(turns) for turns in (0, 37, 38, 100, 10_000)] == [1, 1, 2, 4, 10]
     once = r"each is used once, and.*lower --rates to 0\.175 or less, the highest possible rate"
-    not_own = msgspec.structs.replace(config, own=False)
-    raised(InputError, plans.plan, not_own, there, pool, {"train": 400}, match=once)
+    raised(InputError, plans.plan, msgspec.structs.replace(config, own=False), there, pool, {"train": 400}, match=once)
 
 
 def test_the_highest_rate_can_be_had_and_no_higher():

@@ -140,11 +140,8 @@ def test_those_who_came_first_make_room():
 
 
 def test_the_same_words_are_one_utterance():
-    same = [
-        utterance_of("Stop!", "b:1", ("B",), ("train",)),
-        utterance_of("stop", "a:2", ("A",)),
-        utterance_of("STOP", "a:1", ("A",)),
-    ]
+    same = [utterance_of("stop", "a:2", ("A",)), utterance_of("STOP", "a:1", ("A",))]
+    same.insert(0, utterance_of("Stop!", "b:1", ("B",), ("train",)))
     one = merged(same)
     assert (one.text, one.source, one.domains, one.splits) == ("STOP", "a:1", ("A", "B"), ("train",))
     assert merged(reversed(same)) == one

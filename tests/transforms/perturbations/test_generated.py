@@ -89,9 +89,8 @@ def wordy(body):
     if "Thank" in text:
         return "As an AI language model, I have no opinion."
     more = "twice" in body["messages"][0]["content"]
-    return (
-        f"I was wondering if it would be possible to ask: {text[0].lower()}{text[1:]}" if more else text.split(".")[0]
-    )
+    polite = f"I was wondering if it would be possible to ask: {text[0].lower()}{text[1:]}"
+    return polite if more else text.split(".")[0]
 
 
 @pytest.fixture

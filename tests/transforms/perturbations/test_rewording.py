@@ -81,8 +81,7 @@ def test_any_texts(before, after, data):
     """The edits are the map between both; spans stand where their values do; nothing is put where it was not."""
     ends = sorted(data.draw(st.sets(st.integers(0, len(before)), max_size=6)))
     places = tuple(data.draw(st.permutations(list(combinations(ends, 2))))[:3])
-    turn = said(before, at=places)
-    row = Verbose(rewritten=Lines(Line("1", 0, "verbose", after, "x"))).vary(turn)
+    row = Verbose(rewritten=Lines(Line("1", 0, "verbose", after, "x"))).vary(said(before, at=places))
     if not row.operations:
         assert (row.utterance, row.reason != "") == (before, True)
         return

@@ -202,13 +202,8 @@ def test_too_many_entities():
 
 @cases("data", b"domain = ", b"\xff", b"[" * 5000)
 def test_no_toml(data):
-    raised(
-        InputError,
-        ontologies.read_ontology,
-        data,
-        "hotels.toml",
-        match=r"hotels\.toml: (not TOML|not UTF-8|TOML nested)",
-    )
+    said = r"hotels\.toml: (not TOML|not UTF-8|TOML nested)"
+    raised(InputError, ontologies.read_ontology, data, "hotels.toml", match=said)
 
 
 def test_all_must_not_be_shared():

@@ -188,7 +188,5 @@ def test_a_pattern():
     assert line.utterance == "Remind me to water the ferns on Tuesday."
     assert line.spans == ((NAME, 13, 28), (DATE, 32, 39))
     more = {DATE: Value("tomorrow", "2019-03-02"), REPEATS: Value("daily", "daily", phrase="each day")}
-    assert (
-        pattern.line({NAME: FERNS, TIME: FIVE, **more}).utterance
-        == "Remind me to water the ferns tomorrow at 5 pm each day."
-    )
+    line = pattern.line({NAME: FERNS, TIME: FIVE, **more})
+    assert line.utterance == "Remind me to water the ferns tomorrow at 5 pm each day."

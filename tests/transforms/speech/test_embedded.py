@@ -23,12 +23,8 @@ from parapet.transforms.perturbations.speech.sound import active_power, plain, t
 from parapet.transforms.perturbations.speech.spelling import respelled
 from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
 
-TEXTS = [
-    "i want a table for two at ten a m",
-    "no thank you",
-    "book a cab to the airport please",
-    "yes that sounds good",
-]
+TEXTS = ["i want a table for two at ten a m", "no thank you"]
+TEXTS += ["book a cab to the airport please", "yes that sounds good"]
 VOICES = SPEAKERS.split(",")
 
 

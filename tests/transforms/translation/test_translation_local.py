@@ -274,9 +274,8 @@ def test_arguments_that_cannot_be(models, given, named):
 
 def test_models_that_cannot_be(models):
     raised(InputError, Local, {"*": models["zh-en"]}, match="a Marian model translates in one direction")
-    raised(
-        InputError, Local, {"zh-en": models["ct2-zh-en"]}, sample=True, match="CTranslate2 samples are not reproducible"
-    )
+    sampling = "CTranslate2 samples are not reproducible"
+    raised(InputError, Local, {"zh-en": models["ct2-zh-en"]}, sample=True, match=sampling)
     raised(InputError, Local, {"en-zh": "Helsinki-NLP/opus-mt-en-zh"}, match=r"there is no such folder; .*'hf download")
 
 

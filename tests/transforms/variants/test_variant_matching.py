@@ -90,10 +90,7 @@ def test_all_mismatches_are_listed_with_their_files(corpus):
     "change reason",
     (lambda raw: raw["slots"].pop(), "has 3 slots, the original 4"),
     (lambda raw: raw["intents"].append({**raw["intents"][0], "name": "New"}), "has 3 intents, the original 2"),
-    (
-        lambda raw: raw["slots"][1].update(name="from"),
-        "the variant's service 'Taxi_11' is invalid: [0].slots[0].name: ",
-    ),
+    (lambda of: of["slots"][1].update(name="from"), "the variant's service 'Taxi_11' is invalid: [0].slots[0].name: "),
     (lambda raw: raw["slots"].reverse(), "'to' is not categorical, but 'pooled' in the variant is categorical"),
     (lambda raw: raw.update(service_name="../../Taxi_11"), "the variant has no service 'Taxi_11'"),
     (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),
@@ -128,9 +125,8 @@ def test_a_recorded_mapping_is_found_used_and_checked(corpus):
     assert mapped == find_mapping("elsewhere", str(variants / "mapping.json")) == {"v1": NAMES}
     plan = plan_of(corpus, "v1", mapped=mapped)
     assert (plan.problems, plan.mapped) == ([], {"v1": NAMES})
-    assert (
-        plan_of(corpus, "v2", mapped=mapped).problems[0].endswith("service 'Taxi_1': the mapping does not contain it")
-    )
+    first, *_ = plan_of(corpus, "v2", mapped=mapped).problems
+    assert first.endswith("service 'Taxi_1': the mapping does not contain it")
     both = {"v1": {"Taxi_1": TAXI_NAMES, "Bus_1": TAXI_NAMES}}
     assert plan_of(corpus, "v1", mapped=both).problems == [
         f"{variants}/v1: train/schema.json: service 'Bus_1': 'Taxi_11' is the counterpart of 'Taxi_1' already"
@@ -145,14 +141,12 @@ def test_a_split_alone(corpus):
 
 def test_dialogues_without_schema_and_schemas_without_dialogues(corpus):
     write(corpus / "sgd/dev/dialogues_001.json", [DIALOGUE])
-    raised(
-        InputError, plan_of, corpus, match=r"contains dialogues, but no schema\.json: add the schema of their services"
-    )
+    no_schema = r"contains dialogues, but no schema\.json: add the schema of their services"
+    raised(InputError, plan_of, corpus, match=no_schema)
     raised(InputError, make_plan, corpus / "variants/v1", {}, None, match="contains no dialogues")
 
 
 def test_remarks(corpus):
     written_variant(corpus / "variants/v1", lambda raw: raw[0]["slots"][0].update(name="intent"))
-    assert plan_of(corpus, "v1").remarks == [
-        "v1: Taxi_1: 'to' is now called 'intent', a name that has a special meaning in actions"
-    ]
+    remark = "v1: Taxi_1: 'to' is now called 'intent', a name that has a special meaning in actions"
+    assert plan_of(corpus, "v1").remarks == [remark]

@@ -28,18 +28,17 @@ def test_by_mapping_whatever_the_order():
     assert rules.by_mapping(TAXI, mixed, TAXI_NAMES) == TAXI_NAMES
 
 
+ONCE = "of the mapping must be those of the two schemas, each of them once: "
+
+
 @cases(
     "kind change reason",
-    ("slots", {"to": None}, "of the mapping must be those of the two schemas, each of them once: 'to'"),
-    (
-        "slots",
-        {"fare": "cost"},
-        "of the mapping must be those of the two schemas, each of them once: 'cost', 'fare'",
-    ),
-    ("slots", {"to": "goal"}, "of the mapping must be those of the two schemas, each of them once: 'goal'"),
+    ("slots", {"to": None}, ONCE + "'to'"),
+    ("slots", {"fare": "cost"}, ONCE + "'cost', 'fare'"),
+    ("slots", {"to": "goal"}, ONCE + "'goal'"),
     ("slots", {"to": "to"}, "of the mapping must be those of the two schemas"),
     ("slots", {"to": "pooled", "shared": "from"}, "slot 'to' is not categorical, but 'pooled' in the variant is"),
-    ("intents", {"GetTaxi": None}, "of the mapping must be those of the two schemas, each of them once: 'GetTaxi'"),
+    ("intents", {"GetTaxi": None}, ONCE + "'GetTaxi'"),
 )
 def test_a_mapping_that_does_not_hold(kind, change, reason):
     given = {old: new for old, new in {**getattr(TAXI_NAMES, kind), **change}.items() if new is not None}
