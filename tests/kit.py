@@ -6,7 +6,7 @@ import io
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -319,3 +319,14 @@ def sample_dialogues(split: str = "test") -> list[Json]:
     """Reads the sample's dialogues in the first file of a split."""
     dialogues: list[Json] = json.loads((layout.sample_root() / split / "dialogues_001.json").read_bytes())
     return dialogues
+
+
+@contextlib.contextmanager
+def opened(engine: Any) -> Iterator[Any]:
+    """Opens an engine for a block; it may be closed twice."""
+    engine.open()
+    try:
+        yield engine
+    finally:
+        engine.close()
+        engine.close()

@@ -1,9 +1,8 @@
 """Files of the bAbI dialog tasks: what is written is read again, deviations are reported, errors have their line."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators import babi_format
@@ -20,7 +19,7 @@ lines = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(lines, min_size=1, max_size=4))
 def test_what_is_written_is_read(dialogues):
     data = "".join(babi_format.dialogue_text(one) for one in dialogues).encode()
@@ -41,10 +40,7 @@ def test_what_is_written_is_read(dialogues):
         assert parse_candidates(babi_format.candidates_text(bots).encode()) == bots
 
 
-@pytest.mark.parametrize(
-    ("data", "told"),
-    [
-        (b"", "x.txt: the file is empty"),
+@cases("data told", (b"", "x.txt: the file is empty"),
         (b"\n\n", "x.txt: the file is empty"),
         (b"1 hi\thello\n2 a tab",
          "x.txt: line 2: has no tab, and is not a fact of three words either; the file ends inside this line"),
@@ -58,9 +54,7 @@ def test_what_is_written_is_read(dialogues):
         (b"1 hi there you all\n\n", "x.txt: line 1: has no tab, and is not a fact of three words"),
         (b"1 hi\t\n\n", "x.txt: line 1: must be the user's utterance, a tab, and the bot's utterance"),
         (b"1 hi\ta\tb\n\n", "x.txt: line 1: must be the user's utterance"),
-        (b"1 hi\thello\n2 \xff\tb\n\n", "x.txt: line 2: not UTF-8"),
-    ],
-)  # fmt: skip
+        (b"1 hi\thello\n2 \xff\tb\n\n", "x.txt: line 2: not UTF-8"))  # fmt: skip
 def test_bad_files(data, told):
     assert str(raised(InputError, list, parse_dialogues(data, "x.txt"))).startswith(told)
 
@@ -81,8 +75,7 @@ def test_the_published_files_of_task_6(caplog):
     first, second = parse_dialogues(train, "trn.txt")
     assert [one.user for one in first.exchanges] == [SILENCE, SILENCE, "sushi", SILENCE]
     assert first.exchanges[1].bot == "Sorry , I did not hear you ."
-    assert first.facts == [Fact("api_call", "no", "result")]
-    assert (second.line, second.exchanges[0].user) == (7, "hi")
+    assert (first.facts, second.line, second.exchanges[0].user) == ([Fact("api_call", "no", "result")], 7, "hi")
     assert accepted(caplog) == ["trn.txt: accepted 2 empty user turns, read as <SILENCE>; the first is in line 2"]
     assert parse_candidates(b"1 Welcome\n1 Good bye .", "c.txt") == ["Welcome", "Good bye ."]
     assert accepted(caplog) == ["c.txt: accepted 1 last line without a newline (the file may be truncated); line 2"]
@@ -91,25 +84,20 @@ def test_the_published_files_of_task_6(caplog):
     assert accepted(caplog) == ["kb.txt: accepted 2 facts with a space instead of the tab; the first is in line 1"]
 
 
-@pytest.mark.parametrize(
-    ("data", "told"),
-    [
-        (b"1 hi\thello\n2 ok\tyes\n",
+@cases("data told", (b"1 hi\thello\n2 ok\tyes\n",
          ["accepted 1 last dialogue without a blank line after it (the file may be truncated); line 2"]),
         (b"1 hi\thello\n2 ok\tyes", ["accepted 1 last line without a newline (the file may be truncated); line 2"]),
         (b"1 hi\thello\n2 ok\tyes\n  \n", []),
         (b"1 hi \thello\n2 ok\tyes\t  \r\n\r\n",
          ["accepted 2 lines with stray blanks, dropped; the first is in line 1"]),
-        (b"\xef\xbb\xbf1 hi\thello\r\n2 ok\tyes\r\n\r\n\r\n", []),
-    ],
-)  # fmt: skip
+        (b"\xef\xbb\xbf1 hi\thello\r\n2 ok\tyes\r\n\r\n\r\n", []))  # fmt: skip
 def test_deviations(data, told, caplog):
     (dialogue,) = parse_dialogues(data, "x.txt")
     assert dialogue.lines == (babi_format.Exchange("hi", "hello"), babi_format.Exchange("ok", "yes"))
     assert accepted(caplog) == [f"x.txt: {one}" for one in told]
 
 
-@pytest.mark.parametrize("data", [b"1 a R_b c d\n", b"1 a\tb\n", b"1 a R_b\tc\td\n", b"1 a R_b\t\n", b"a R_b\tc\n"])
+@cases("data", b"1 a R_b c d\n", b"1 a\tb\n", b"1 a R_b\tc\td\n", b"1 a R_b\t\n", b"a R_b\tc\n")
 def test_bad_knowledge_base(data):
     raised(InputError, list, parse_facts(b"1 a R_b\tc\n" + data, "kb.txt"), match="line 2")
 

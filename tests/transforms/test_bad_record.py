@@ -4,8 +4,8 @@ import errno
 import pickle
 import types
 
-import pytest
 from apache_beam.io.filesystem import BeamIOError
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
 from parapet.transforms.running.counts import Counts
@@ -20,11 +20,11 @@ class Perturbation:
 """
 
 
-def raised(error):
-    try:
+def thrown(error):
+    def throw():
         raise error
-    except Exception as caught:
-        return caught
+
+    return raised(type(error), throw)
 
 
 def plugin():
@@ -34,31 +34,23 @@ def plugin():
 
 
 def wrong_count():
-    try:
-        plugin().perturb(Counts())
-    except TypeError as error:
-        return error
-    raise AssertionError
+    return raised(TypeError, plugin().perturb, Counts())
 
 
-@pytest.mark.parametrize(
+@cases(
     "error",
-    [
-        NoRoomError("full"),
-        MemoryError(),
-        OSError(errno.EIO, "disk"),
-        ConnectionResetError(),
-        TimeoutError(),
-        Stopped("daily_limit"),
-        MissingExtra("torch", "models"),
-        BeamIOError("bucket"),
-    ],
+    NoRoomError("full"),
+    MemoryError(),
+    OSError(errno.EIO, "disk"),
+    ConnectionResetError(),
+    TimeoutError(),
+    Stopped("daily_limit"),
+    MissingExtra("torch", "models"),
+    BeamIOError("bucket"),
     ids=lambda error: type(error).__name__,
 )
 def test_what_is_no_fault_of_a_record_is_passed_on(error):
-    with pytest.raises(type(error)) as caught:
-        bad_record(error)
-    assert caught.value is error
+    assert raised(type(error), bad_record, error) is error
 
 
 def test_an_input_error_is_the_dead_letter_as_it_is():
@@ -97,7 +89,7 @@ def test_what_code_of_the_users_has_reported_itself():
 
 
 def test_messages_are_short_one_line_and_the_same_in_each_run():
-    reason = bad_record(raised(ValueError(f"<thing at 0x7f1c2d3e4f50>\n\n is\ud800 {'x' * 1000}"))).reason
+    reason = bad_record(thrown(ValueError(f"<thing at 0x7f1c2d3e4f50>\n\n is\ud800 {'x' * 1000}"))).reason
     assert reason.startswith("internal_error: ValueError: <thing at 0x...> is\\ud800 xxx")
     assert len(reason) < 400
 
@@ -105,11 +97,11 @@ def test_messages_are_short_one_line_and_the_same_in_each_run():
         def __str__(self):
             raise KeyError
 
-    assert bad_record(raised(Odd())).reason.startswith("internal_error: Odd (")
+    assert bad_record(thrown(Odd())).reason.startswith("internal_error: Odd (")
 
 
 def test_private_messages_are_withheld():
-    fault = bad_record(raised(KeyError("Ada Lovelace")), is_private=True)
+    fault = bad_record(thrown(KeyError("Ada Lovelace")), is_private=True)
     assert fault.reason.startswith("internal_error: KeyError (")
     assert "Lovelace" not in fault.reason
     assert trace_of(fault).endswith("\nKeyError")
@@ -119,9 +111,6 @@ def test_a_recursion_error_is_the_records_and_its_traceback_is_short():
     def deeper(n):
         return deeper(n + 1)
 
-    try:
-        deeper(0)
-    except RecursionError as error:
-        fault = bad_record(error)
+    fault = bad_record(raised(RecursionError, deeper, 0))
     assert "RecursionError: maximum recursion depth exceeded" in fault.reason
     assert trace_of(fault).count("\n") < 30

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from chat_server import chat_server
+from kit import cases, opened, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.chat import Chat, Endpoint
@@ -17,12 +18,8 @@ HELLO = [{"role": "user", "content": "Hello"}]
 
 def asked(server, cache=None, messages=HELLO, **endpoint):
     """One answer of a client of its own, that has been pickled."""
-    chat = pickle.loads(pickle.dumps(Chat(Endpoint(server.url, "m", **endpoint), cache)))
-    chat.open()
-    try:
+    with opened(pickle.loads(pickle.dumps(Chat(Endpoint(server.url, "m", **endpoint), cache)))) as chat:
         return chat.ask(messages)
-    finally:
-        chat.close()
 
 
 def echo(body):
@@ -50,43 +47,40 @@ def test_calls_of_tools_are_kept_too(tmp_path):
         assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("fault", ["busy", "down", "broken", "cut", "stall"])
+@cases("fault", "busy", "down", "broken", "cut", "stall")
 def test_what_may_pass_is_tried_again(fault, tmp_path):
     with chat_server(echo, [fault]) as server:
-        assert asked(server, tmp_path / "a.sqlite", seconds=1).text == "HELLO"
-        assert len(server.requests) == 2
+        assert (asked(server, tmp_path / "a.sqlite", seconds=1).text, len(server.requests)) == ("HELLO", 2)
 
 
-@pytest.mark.parametrize(
-    ("faults", "kind", "reason"),
-    [
-        (["down"] * 9, Refused, "unavailable"),
-        (["bad"], Refused, "invalid"),
-        (["not_json"], Refused, "wrong_answer"),
-        (["empty"], Refused, "wrong_answer"),
-        (["long"], Refused, "too_long"),
-        (["key"], Stopped, "key"),
-        (["denied"], Stopped, "denied"),
-        (["gone"], Stopped, "address"),
-    ],
+@cases(
+    "faults kind reason",
+    (["down"] * 9, Refused, "unavailable"),
+    (["bad"], Refused, "invalid"),
+    (["not_json"], Refused, "wrong_answer"),
+    (["empty"], Refused, "wrong_answer"),
+    (["long"], Refused, "too_long"),
+    (["key"], Stopped, "key"),
+    (["denied"], Stopped, "denied"),
+    (["gone"], Stopped, "address"),
 )
 def test_refusals_name_the_reason_and_no_key(faults, kind, reason, monkeypatch, tmp_path):
     monkeypatch.setenv("MY_KEY", "sk-verysecret123")
     with chat_server(echo, faults) as server:
-        with pytest.raises(kind) as raised:
-            asked(server, tmp_path / "a.sqlite", key_variable="MY_KEY", retries=1)
+        refusal = raised(kind, asked, server, tmp_path / "a.sqlite", key_variable="MY_KEY", retries=1)
         assert server.keys[0] == "Bearer sk-verysecret123"
-        assert raised.value.reason.startswith(f"{reason}: ")
-        assert "secret" not in str(raised.value.reason)
+        assert refusal.reason.startswith(f"{reason}: ")
+        assert "secret" not in str(refusal.reason)
         # A refusal is no answer: the next run asks again.
         assert asked(server, tmp_path / "a.sqlite", retries=9).text == "HELLO"
     assert b"secret" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
 def test_no_more_calls_than_allowed(tmp_path):
-    with chat_server(echo) as server:
-        chat = Chat(Endpoint(server.url, "m", max_calls=3), tmp_path / "a.sqlite")
-        chat.open()
+    with (
+        chat_server(echo) as server,
+        opened(Chat(Endpoint(server.url, "m", max_calls=3), tmp_path / "a.sqlite")) as chat,
+    ):
 
         def ask(i):
             try:
@@ -99,7 +93,6 @@ def test_no_more_calls_than_allowed(tmp_path):
         assert (said.count("max_calls"), len(server.requests)) == (17, 3)
         known = next(one for one in said if one != "max_calls")
         assert ask(known) == known  # what is known costs no call
-        chat.close()
 
 
 def test_calls_of_threads_are_at_the_same_time():
@@ -109,16 +102,14 @@ def test_calls_of_threads_are_at_the_same_time():
         barrier.wait()
         return "ok"
 
-    with chat_server(together) as server, ThreadPoolExecutor(4) as pool:
-        chat = Chat(Endpoint(server.url, "m"))
-        chat.open()
+    with (
+        chat_server(together) as server,
+        ThreadPoolExecutor(4) as pool,
+        opened(Chat(Endpoint(server.url, "m"))) as chat,
+    ):
         assert list(pool.map(lambda _: chat.ask(HELLO).text, range(4))) == ["ok"] * 4
-        chat.close()
 
 
-@pytest.mark.parametrize(
-    ("url", "model"), [("localhost:80", "m"), ("http://user:pw@host/v1", "m"), ("http://127.0.0.1/v1", " ")]
-)
+@cases("url model", ("localhost:80", "m"), ("http://user:pw@host/v1", "m"), ("http://127.0.0.1/v1", " "))
 def test_an_endpoint_that_is_none(url, model):
-    with pytest.raises(InputError):
-        Chat(Endpoint(url, model))
+    raised(InputError, Chat, Endpoint(url, model))

@@ -5,7 +5,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import Balance, CountKey, Counts, Exact, Least, Zero, check_invariants
@@ -28,13 +28,11 @@ def counts_of(**numbers):
 def test_sums_are_those_of_a_plain_loop(numbers):
     counts = Counts.of_pairs((tuple(key), n) for key, n in numbers.items())
     assert counts.sum("turns") == sum(n for key, n in numbers.items() if key.name == "turns")
-    assert counts.sum("turns", set="typos", split="") == sum(
-        n for key, n in numbers.items() if key[:3] == ("turns", "typos", "")
-    )
+    of_typos = (n for key, n in numbers.items() if key[:3] == ("turns", "typos", ""))
+    assert counts.sum("turns", set="typos", split="") == sum(of_typos)
     by_value = counts.by("value", "reason")
     assert list(by_value) == sorted({key.value for key in numbers if key.name == "reason"})
-    assert sum(by_value.values()) == counts.sum("reason")
-    assert pickle.loads(pickle.dumps(counts)) == counts
+    assert (sum(by_value.values()), pickle.loads(pickle.dumps(counts))) == (counts.sum("reason"), counts)
 
 
 @given(st.dictionaries(KEYS, st.integers(1, 9)))
@@ -42,9 +40,7 @@ def test_a_manifest_has_the_counts_without_a_value(numbers):
     assert Counts.of_json(Counts(numbers).as_json()) == {key: n for key, n in numbers.items() if not key.value}
 
 
-@pytest.mark.parametrize(
-    ("invariant", "counts", "wrong"),
-    [
+@cases("invariant counts wrong",
         (Balance("turns", ("changed", "kept")), counts_of(turns=3, changed=1, kept=2), []),
         (Balance("turns", ("changed", "kept")), counts_of(turns=4, changed=1, kept=2), ["turns"]),
         (Balance("dialogues", ("dialogues",), ("a", "b"), shared=("left_out",)),
@@ -59,9 +55,7 @@ def test_a_manifest_has_the_counts_without_a_value(numbers):
         (RATE_OF_AVAILABLE, counts_of(varied__r=1, turns__k=6, able__k=1), []),
         (RATE_OF_AVAILABLE, counts_of(varied__r=3, turns__k=6, able__k=4), []),
         (RATE_OF_AVAILABLE, counts_of(varied__r=1, turns__k=6, able__k=4), ["varied of r"]),
-        (RATE_OF_AVAILABLE, counts_of(varied__r=2, turns__k=6, able__k=1), ["varied of r"]),
-    ],
-)  # fmt: skip
+        (RATE_OF_AVAILABLE, counts_of(varied__r=2, turns__k=6, able__k=1), ["varied of r"]))  # fmt: skip
 def test_invariants(invariant, counts, wrong):
     assert list(invariant(counts)) == wrong
     if wrong:

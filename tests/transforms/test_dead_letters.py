@@ -2,9 +2,9 @@
 
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.pipelines.flags import StrictParser, add_max_bad
 from parapet.schemas.errors import InputError
@@ -14,26 +14,23 @@ ONE = Fraction(1, 100)
 
 
 def refused(tallies, max_bad=ONE):
-    with pytest.raises(InputError) as error:
-        check_bad(tallies, max_bad, "used", {"bad_span": 3, "not_sgd": 7}, ["a: 1", "b: 2", "c: 3", "d: 4"])
-    return error.value.reason
+    reasons, examples = {"bad_span": 3, "not_sgd": 7}, ["a: 1", "b: 2", "c: 3", "d: 4"]
+    return raised(InputError, check_bad, tallies, max_bad, "used", reasons, examples).reason
 
 
 def test_where_all_are_bad_no_limit_is_advised():
     some, none = Tally("dialogue", 9, 1, "v1", True), Tally("dialogue", 9, 9, "v2", True)
     assert "--max_bad 100" not in refused([some, none])
     check_bad([some, none], Fraction(1), "used", {}, [])
-    assert warnings_of([some, none], {"bad_span": 10}, "x", "left out")[0] == (
-        "v2 contains no dialogue: none of 9 can be used"
-    )
+    first, *_ = warnings_of([some, none], {"bad_span": 10}, "x", "left out")
+    assert first == "v2 contains no dialogue: none of 9 can be used"
     for limit in (ONE, Fraction(1)):
         reason = refused([Tally("file", 2, 0), none], limit)
         assert reason.startswith("9 of 9 dialogues of v2 could not be used, so there is nothing to publish: not_sgd 7")
         assert "--max_bad" not in reason
-    assert refused([Tally("file", 2, 2), Tally("dialogue", 0, 0, is_record=True)], Fraction(1)).startswith(
-        "2 of 2 files"
-    )
-    assert refused([Tally("file", 2, 0), Tally("dialogue", 0, 0, is_record=True)]).startswith("there is no dialogue in")
+    nothing = Tally("dialogue", 0, 0, is_record=True)
+    assert refused([Tally("file", 2, 2), nothing], Fraction(1)).startswith("2 of 2 files")
+    assert refused([Tally("file", 2, 0), nothing]).startswith("there is no dialogue in")
 
 
 @given(st.lists(st.tuples(st.integers(1, 9999), st.integers(0, 9999)), min_size=1, max_size=4), st.integers(0, 100))

@@ -32,9 +32,8 @@ def test_levenshtein_is_the_textbooks(first, second):
 @given(SHORT, SHORT)
 def test_ratio_counts_a_substitution_as_two(first, second):
     total = len(first) + len(second)
-    assert distances.levenshtein_ratio(first, second) == pytest.approx(
-        1 - edits(first, second, 2) / total if total else 1
-    )
+    ratio = 1 - edits(first, second, 2) / total if total else 1
+    assert distances.levenshtein_ratio(first, second) == pytest.approx(ratio)
 
 
 @given(SHORT, SHORT)
@@ -54,8 +53,7 @@ def test_jaccard_counts(first, second):
 
 @given(SETS, SETS, SETS)
 def test_jaccard_is_a_distance(a, b, c):
-    assert jaccard(a, b) == jaccard(b, a)
-    assert (jaccard(a, b) == 0) == (a == b)
+    assert (jaccard(a, b), jaccard(a, b) == 0) == (jaccard(b, a), a == b)
     assert jaccard(a, c) <= jaccard(a, b) + jaccard(b, c) + 1e-12
 
 
@@ -95,15 +93,12 @@ def test_names_of_the_release_are_ordered_by_raw_levenshtein(real_data):
     checked = 0
     for split in ("train", "dev"):
         originals = read_schema_file(real_data / f"sgd/{split}/schema.json", split).services
-        variants = [
-            read_schema_file(real_data / f"sgd/sgd_x/data/v{k}/{split}/schema.json", split).services
-            for k in range(1, 6)
-        ]
+        paths = [real_data / f"sgd/sgd_x/data/v{k}/{split}/schema.json" for k in range(1, 6)]
+        variants = [read_schema_file(path, split).services for path in paths]
         for service, *others in zip(originals, *variants, strict=True):
             for kind in ("slots", "intents"):
-                for element, *given_names in zip(
-                    getattr(service, kind), *[getattr(o, kind) for o in others], strict=True
-                ):
+                of_variants = [getattr(other, kind) for other in others]
+                for element, *given_names in zip(getattr(service, kind), *of_variants, strict=True):
                     found = [levenshtein(element.name, other.name) for other in given_names]
                     assert all(a <= b for a, b in pairwise(found)), (service.service_name, element.name)
                     checked += 1

@@ -10,7 +10,7 @@ import pytest
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
-from kit import raised, write
+from kit import cases, files_of, raised, write
 
 from parapet.schemas.errors import InputError, NoRoomError
 from parapet.transforms.storage import files
@@ -26,27 +26,24 @@ class Killed(BaseException):
     """What a kill is to the code that is killed: nothing catches it."""
 
 
+def facts_of(data):
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
 def manifest(contents):
-    return {
-        **HEADER,
-        "counts": {},
-        "files": {
-            path: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-            for path, data in sorted(contents.items())
-        },
-    }
+    return {**HEADER, "counts": {}, "files": {path: facts_of(data) for path, data in sorted(contents.items())}}
+
+
+def stage(output, contents):
+    files.prepare(str(output), "compose")
+    for path, data in contents.items():
+        files.write_staged(str(output), path, data)
 
 
 def run(output, contents):
     """What a pipeline does: prepare, stage every file, publish."""
-    files.prepare(str(output), "compose")
-    for path, data in contents.items():
-        files.write_staged(str(output), path, data)
+    stage(output, contents)
     files.publish(str(output), manifest(contents))
-
-
-def tree(root):
-    return {str(path.relative_to(root)): path.read_bytes() for path in Path(root).rglob("*") if path.is_file()}
 
 
 def put(root, contents):
@@ -56,7 +53,7 @@ def put(root, contents):
 
 def finished(root, contents, users=()):
     """The files of an output folder after an undisturbed run of ``contents``."""
-    text = json.dumps(manifest(contents), indent=2, sort_keys=True) + "\n"
+    text = f"{json.dumps(manifest(contents), indent=2, sort_keys=True)}\n"
     return {**dict(users), **contents, "run.json": text.encode()}
 
 
@@ -66,8 +63,7 @@ def check_whole(root):
     if not place.exists():
         return False
     for path, facts in json.loads(place.read_bytes())["files"].items():
-        data = Path(root, path).read_bytes()
-        assert {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} == facts, path
+        assert facts_of(Path(root, path).read_bytes()) == facts, path
     return True
 
 
@@ -112,17 +108,17 @@ def kills(tmp_path, contents, before, operation, after):
     pytest.fail("the run never ended")
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("operation", ["rename", "delete", "makedirs", "create"])
-@pytest.mark.parametrize("before", [None, FIRST], ids=["fresh", "rerun"])
+@cases("after", False, True)
+@cases("operation", "rename", "delete", "makedirs", "create")
+@cases("before", None, FIRST, ids=["fresh", "rerun"])
 def test_killed_at_any_step_and_run_again(tmp_path, before, operation, after):
     k = 0
     for k, output in kills(tmp_path, SECOND, before, operation, after):
-        found = tree(output)
+        found = files_of(output)
         assert {path: found.get(path) for path in USERS} == USERS, f"killed at {operation} {k}"
         check_whole(output)
         run(output, SECOND)
-        assert tree(output) == finished(output, SECOND, USERS), f"killed at {operation} {k}"
+        assert files_of(output) == finished(output, SECOND, USERS), f"killed at {operation} {k}"
     assert k > 0
 
 
@@ -133,24 +129,16 @@ def test_a_file_that_was_never_written_fails_the_run(tmp_path):
     assert not (tmp_path / "run.json").exists()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"not json",
-        b"[]",
-        b'{"files": 3}',
-        b'{"files": {"../out.txt": {}, "/etc/x": {}, "a//b": {}, "": {}}}',
-        b"\xff",
-    ],
-)
+OUTSIDE = b'{"files": {"../out.txt": {}, "/etc/x": {}, "a//b": {}, "": {}}}'
+
+
+@cases("content", b"", b"not json", b"[]", b'{"files": 3}', OUTSIDE, b"\xff")
 def test_a_manifest_of_someone_else_makes_nothing_go(tmp_path, content):
     output = tmp_path / "out"
     put(tmp_path, {"out.txt": b"outside"})
     put(output, {**USERS, "run.json": content})
     run(output, SECOND)
-    assert tree(output) == finished(output, SECOND, USERS)
-    assert (tmp_path / "out.txt").read_bytes() == b"outside"
+    assert (files_of(output), (tmp_path / "out.txt").read_bytes()) == (finished(output, SECOND, USERS), b"outside")
 
 
 def test_a_file_beside_the_work(tmp_path, monkeypatch):
@@ -159,14 +147,14 @@ def test_a_file_beside_the_work(tmp_path, monkeypatch):
     for data in (b"1", b"2"):
         with files.whole("latest.json") as handle:
             handle.write(data)
-    assert tree(tmp_path) == {"latest.json": b"2"}
+    assert files_of(tmp_path) == {"latest.json": b"2"}
 
 
-@pytest.mark.parametrize("name", ["a.gz", "a.bz2", "a.json"])
+@cases("name", "a.gz", "a.bz2", "a.json")
 def test_bytes_are_written_as_they_are(tmp_path, name):
     data = bytes(range(256)) * 10
     assert files.write_staged(str(tmp_path), name, data) == (name, hashlib.sha256(data).hexdigest(), len(data))
-    assert tree(tmp_path) == {f".incomplete/{name}": data}
+    assert files_of(tmp_path) == {f".incomplete/{name}": data}
 
 
 def test_the_hashing_writer_counts_what_goes_through(tmp_path):
@@ -175,7 +163,7 @@ def test_the_hashing_writer_counts_what_goes_through(tmp_path):
         assert [writer.write(b"ab"), writer.write(memoryview(b"c")), writer.write(b"")] == [2, 1, 0]
         writer.flush()
     assert writer.written("x") == ("x", hashlib.sha256(b"abc").hexdigest(), 3)
-    assert tree(tmp_path) == {".incomplete/x": b"abc"}
+    assert files_of(tmp_path) == {".incomplete/x": b"abc"}
 
 
 # --- inside Beam -----------------------------------------------------------------------------------------------------
@@ -195,38 +183,33 @@ def pipe(output, contents, check=None):
 def test_counts_that_do_not_balance_fail_the_run_unpublished(tmp_path):
     put(tmp_path, USERS)
     run(tmp_path, FIRST)
-    before = tree(tmp_path)
+    before = files_of(tmp_path)
 
     def refuse(counts):
         raise ValueError(f"{counts['read']} read and {counts['kept']} kept")
 
     files.prepare(str(tmp_path), "compose")
     raised(Exception, pipe, tmp_path, SECOND, refuse, match="5 read and 1 kept")
-    assert {path: data for path, data in tree(tmp_path).items() if not path.startswith(".incomplete/")} == before
+    assert {path: data for path, data in files_of(tmp_path).items() if not path.startswith(".incomplete/")} == before
 
 
 def test_any_step_of_publishing_may_be_tried_again(tmp_path):
     """Workers move files in batches; a runner may run each step twice, and a late first try after all others."""
     run(tmp_path, FIRST)
     many = {**SECOND, **{f"more/{i:03}.json": b"[]" for i in range(250)}}
-    files.prepare(str(tmp_path), "compose")
-    for path, data in many.items():
-        files.write_staged(str(tmp_path), path, data)
+    stage(tmp_path, many)
     batches = files.begin_publishing(str(tmp_path), manifest(many))
-    assert sorted(path for batch in batches for path in batch) == sorted(many)
-    assert max(map(len, batches)) == 100
+    assert (sorted(path for batch in batches for path in batch), max(map(len, batches))) == (sorted(many), 100)
     files.move_staged(batches[0], str(tmp_path))
     assert not (tmp_path / "run.json").exists()
-    assert sorted(path for batch in files.begin_publishing(str(tmp_path), manifest(many)) for path in batch) == sorted(
-        many.keys() - set(batches[0])
-    )
+    left = files.begin_publishing(str(tmp_path), manifest(many))
+    assert sorted(path for batch in left for path in batch) == sorted(many.keys() - set(batches[0]))
     for batch in (*batches, batches[1]):
         files.move_staged(batch, str(tmp_path))
     for _ in range(2):
         files.finish_publishing(str(tmp_path), manifest(many))
-        assert tree(tmp_path) == finished(tmp_path, many)
-    assert files.begin_publishing(str(tmp_path), manifest(many)) == []
-    assert tree(tmp_path) == finished(tmp_path, many)
+        assert files_of(tmp_path) == finished(tmp_path, many)
+    assert (files.begin_publishing(str(tmp_path), manifest(many)), files_of(tmp_path)) == ([], finished(tmp_path, many))
 
 
 def test_a_file_that_is_nowhere_cannot_be_moved(tmp_path):
@@ -235,12 +218,9 @@ def test_a_file_that_is_nowhere_cannot_be_moved(tmp_path):
 
 
 def test_publishing_may_be_repeated_by_a_retried_bundle(tmp_path):
-    files.prepare(str(tmp_path), "compose")
-    for path, data in FIRST.items():
-        files.write_staged(str(tmp_path), path, data)
+    run(tmp_path, FIRST)
     files.publish(str(tmp_path), manifest(FIRST))
-    files.publish(str(tmp_path), manifest(FIRST))
-    assert tree(tmp_path) == finished(tmp_path, FIRST)
+    assert files_of(tmp_path) == finished(tmp_path, FIRST)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
@@ -256,7 +236,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(NoRoomError, match=r"v1/x\.json: there is no disk space left to write this file$"):
         files.write_staged(str(tmp_path), "v1/x.json", b"data")
     raised(NoRoomError, files.prepare, str(tmp_path), "compose", match="there is no disk space left to write this file")
-    assert tree(tmp_path) == {}
+    assert files_of(tmp_path) == {}
 
 
 def hashed(output, monkeypatch):
@@ -273,9 +253,7 @@ def hashed(output, monkeypatch):
 
 def left_alone(output, contents):
     """A run whose files were in place a moment before its manifest was written, as those of a long run are."""
-    files.prepare(str(output), "compose")
-    for path, data in contents.items():
-        files.write_staged(str(output), path, data)
+    stage(output, contents)
     for batch in files.begin_publishing(str(output), manifest(contents)):
         files.move_staged(batch, str(output))
     last = max((output / path).stat().st_ctime_ns for path in contents)
@@ -300,7 +278,7 @@ def test_a_rerun_looks_into_no_file_that_is_as_it_was(tmp_path, monkeypatch):
     assert hashed(tmp_path / "out", monkeypatch) == ([], True)
 
 
-@pytest.mark.parametrize("way", ["in place", "renamed"])
+@cases("way", "in place", "renamed")
 def test_a_change_is_found_whatever_time_it_pretends(tmp_path, monkeypatch, way):
     left_alone(tmp_path / "out", FIRST)
     place = tmp_path / "out/shortfall.csv"
@@ -317,7 +295,6 @@ def test_a_change_is_found_whatever_time_it_pretends(tmp_path, monkeypatch, way)
 def test_a_pipeline_publishes_its_files_and_counts(tmp_path):
     files.prepare(str(tmp_path), "compose")
     pipe(tmp_path, FIRST, lambda counts: {**counts, "checked": 1})
-    found = tree(tmp_path)
+    found = files_of(tmp_path)
     written = json.loads(found.pop("run.json"))
-    assert found == FIRST
-    assert written == {**manifest(FIRST), "counts": {"kept": 1, "read": 5, "checked": 1}}
+    assert (found, written) == (FIRST, {**manifest(FIRST), "counts": {"kept": 1, "read": 5, "checked": 1}})

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from kit import run
+from kit import cases, run
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage import disk
@@ -85,7 +85,7 @@ def test_where_there_are_no_locks_the_run_goes_on(tmp_path, monkeypatch):
         pass
 
 
-@pytest.mark.parametrize("place", ["file", "file/below", "closed/out"])
+@cases("place", "file", "file/below", "closed/out")
 def test_what_cannot_be_made_is_for_others_to_report(tmp_path, place):
     (tmp_path / "file").touch()
     with disk.writing(str(tmp_path / place)):
@@ -117,16 +117,15 @@ def busy(tmp_path_factory):
         yield folder / "out"
 
 
-@pytest.mark.parametrize("command", WRITERS)
+@cases("command", *WRITERS)
 def test_two_commands_cannot_write_to_one_folder(busy, tmp_path, command):
     (tmp_path / "release.toml").touch()
-    words = [word.replace("V", str(tmp_path)) for word in command.split()]
-    said = run(*words, output=busy, status=2).errors
+    said = run(*[word.replace("V", str(tmp_path)) for word in command.split()], output=busy, status=2).errors
     assert re.match(rf"error: {busy}: is being written by '.*' \(process \d+", said, re.DOTALL)
     assert list(busy.iterdir()) == []
 
 
-@pytest.mark.parametrize("fork", ["", "fork"])
+@cases("fork", "", "fork")
 def test_the_dead_hold_nothing_not_even_by_their_children(tmp_path, fork):
     with held("writing", tmp_path, fork) as other:
         refused(tmp_path)

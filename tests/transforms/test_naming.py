@@ -1,12 +1,12 @@
-""""""
+"""Words of names, conventions of names, and tables as TOML."""
 
 import re
 import tomllib
 from itertools import pairwise
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from kit import cases
 
 from parapet.transforms.reports.text import Convention, find_convention, join_words, name_words
 from parapet.transforms.storage.toml import toml_of
@@ -75,20 +75,18 @@ def test_camel_words_of_letters_come_back(parts):
         assert name_words(join_words(parts, convention)) == tuple(parts)
 
 
-@pytest.mark.parametrize(
-    ("names", "convention"),
-    [
-        (["city", "pickup_date", "number_of_seats"], Convention.SNAKE),
-        (["city", "name"], Convention.SNAKE),
-        (["FindEvents", "Book", "GetWeather2"], Convention.CAMEL),
-        (["findEvents", "book", "getWeather"], Convention.LOWER_CAMEL),
-        (["find-nearby-events", "book", "get-the-weather"], Convention.KEBAB),
-        (["hotel-area", "hotel-pricerange", "train-leave_at", "train-day"], Convention.DOMAIN_SLOT),
-        (["hotel-area", "price-range", "train-day"], Convention.KEBAB),
-        (["FindEvents", "BookTable", "get_weather"], Convention.CAMEL),
-        ([], Convention.SNAKE),
-        (["", "Ünnamed thing"], Convention.SNAKE),
-    ],
+@cases(
+    "names convention",
+    (["city", "pickup_date", "number_of_seats"], Convention.SNAKE),
+    (["city", "name"], Convention.SNAKE),
+    (["FindEvents", "Book", "GetWeather2"], Convention.CAMEL),
+    (["findEvents", "book", "getWeather"], Convention.LOWER_CAMEL),
+    (["find-nearby-events", "book", "get-the-weather"], Convention.KEBAB),
+    (["hotel-area", "hotel-pricerange", "train-leave_at", "train-day"], Convention.DOMAIN_SLOT),
+    (["hotel-area", "price-range", "train-day"], Convention.KEBAB),
+    (["FindEvents", "BookTable", "get_weather"], Convention.CAMEL),
+    ([], Convention.SNAKE),
+    (["", "Ünnamed thing"], Convention.SNAKE),
 )
 def test_find_convention(names, convention):
     assert find_convention(names) is convention
@@ -132,26 +130,24 @@ def test_toml_is_read_again(table):
     assert tomllib.loads(toml_of(table)) == table
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("BookAHotel", "book a hotel"),
-        ("pickup_date", "pickup date"),
-        ("pick_up_date", "pick up date"),
-        ("hotel-book people", "hotel book people"),
-        ("FindATMNearMe", "find atm near me"),
-        ("lowerCamel", "lower camel"),
-        ("Driver's license", "drivers license"),
-        ("driver’s", "drivers"),
-        ("PICKUP DATE", "pickup date"),
-        ("Café_São", "cafe sao"),
-        ("5star hotel2", "5star hotel2"),
-        ("is_4x4Car", "is 4x4 car"),
-        ("  __ a -- b ..", "a b"),
-        ("中文", ""),
-        ("_", ""),
-        ("", ""),
-    ],
+@cases(
+    "name found",
+    ("BookAHotel", "book a hotel"),
+    ("pickup_date", "pickup date"),
+    ("pick_up_date", "pick up date"),
+    ("hotel-book people", "hotel book people"),
+    ("FindATMNearMe", "find atm near me"),
+    ("lowerCamel", "lower camel"),
+    ("Driver's license", "drivers license"),
+    ("driver’s", "drivers"),
+    ("PICKUP DATE", "pickup date"),
+    ("Café_São", "cafe sao"),
+    ("5star hotel2", "5star hotel2"),
+    ("is_4x4Car", "is 4x4 car"),
+    ("  __ a -- b ..", "a b"),
+    ("中文", ""),
+    ("_", ""),
+    ("", ""),
 )
 def test_name_words(name, found):
     assert name_words(name) == tuple(found.split())

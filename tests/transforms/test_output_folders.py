@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from kit import files_of, raised, refused, write
+from kit import cases, files_of, raised, refused, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage import files
@@ -30,26 +30,33 @@ def run(output, contents):
 
 @pytest.fixture
 def outside(tmp_path):
-    """What must survive: with the very names that the outputs have."""
+    """What must survive each test: with the very names that the outputs have."""
     folder = tmp_path / "outside"
     for path, data in {**FIRST, **SECOND, "writable": b"w"}.items():
         write(folder / path, b"of others: " + data)
-    return folder
+    write(folder / "manifest.json", {**HEADER, "files": {"v1/test/schema.json": {}}})
+    before = files_of(folder)
+    yield folder
+    assert files_of(folder) == before
+
+
+@pytest.fixture
+def output(tmp_path):
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
 
 
 def crafted(output, names, name="run.json"):
     """A manifest with what stands behind the paths, as if a run had written it."""
-    output.mkdir(exist_ok=True)
     contents = {path: (output / path).read_bytes() for path in names}
     facts = {path: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for path, data in contents.items()}
     (output / name).write_text(json.dumps({**HEADER, "counts": {}, "files": facts}))
 
 
-@pytest.mark.parametrize("name", ["run.json", ".run.previous.json", ".incomplete/.run.previous.json"])
-@pytest.mark.parametrize("path", ["v1/test/schema.json", "v1/dev/schema.json", "a/b/v1/dev/schema.json"])
-def test_a_crafted_manifest_removes_nothing_outside(tmp_path, outside, name, path):
+@cases("name", "run.json", ".run.previous.json", ".incomplete/.run.previous.json")
+@cases("path", "v1/test/schema.json", "v1/dev/schema.json", "a/b/v1/dev/schema.json")
+def test_a_crafted_manifest_removes_nothing_outside(output, outside, name, path):
     """Each file that it names lies behind a link; the run writes others."""
-    before, output = files_of(outside), tmp_path / "out"
     link = path.removesuffix("/schema.json")
     (output / link).parent.mkdir(parents=True)
     (output / ".incomplete").mkdir()
@@ -57,44 +64,30 @@ def test_a_crafted_manifest_removes_nothing_outside(tmp_path, outside, name, pat
     (output / "gone.json").write_bytes(b"1")
     crafted(output, [path, "gone.json"], name)
     run(output, {"v3/test/schema.json": b"[]"})
-    assert files_of(outside) == before
     assert not (output / "gone.json").exists()
 
 
-def test_a_crafted_manifest_replaces_nothing_outside(tmp_path, outside):
-    before, output = files_of(outside), tmp_path / "out"
-    output.mkdir()
+def test_a_crafted_manifest_replaces_nothing_outside(output, outside):
     (output / "v1").symlink_to(outside / "v1", target_is_directory=True)
     crafted(output, [path for path in FIRST if path[0] == "v"])
     with pytest.raises(InputError, match=r"out/v1/\w+: leads outside of the output folder by a link: remove the link"):
         run(output, FIRST)
-    assert files_of(outside) == before
     (output / "v1").unlink()
     run(output, FIRST)
-    assert files_of(outside) == before
 
 
-def test_staging_that_is_a_link_is_refused(tmp_path, outside):
-    before, output = files_of(outside), tmp_path / "out"
-    output.mkdir()
+def test_staging_that_is_a_link_is_refused(output, outside):
     (output / ".incomplete").symlink_to(outside, target_is_directory=True)
-    with pytest.raises(
-        InputError, match="is a link, but temporary files must not leave the output folder: remove the link"
-    ):
-        run(output, FIRST)
-    assert files_of(outside) == before
+    left = "is a link, but temporary files must not leave the output folder: remove the link"
+    raised(InputError, run, output, FIRST, match=left)
     files.clear(str(output / ".incomplete"))
-    assert files_of(outside) == before
     run(output, FIRST)
-    assert files_of(outside) == before
 
 
-def test_links_in_what_a_killed_run_has_staged_are_not_followed(tmp_path, outside):
-    before, output = files_of(outside), tmp_path / "out"
+def test_links_in_what_a_killed_run_has_staged_are_not_followed(output, outside):
     (output / ".incomplete").mkdir(parents=True)
     (output / ".incomplete/v1").symlink_to(outside / "v1", target_is_directory=True)
     run(output, FIRST)
-    assert files_of(outside) == before
 
 
 def test_pipes_in_the_place_of_outputs_hang_no_run(tmp_path):
@@ -118,12 +111,9 @@ def test_a_run_does_not_publish_where_another_has_begun(tmp_path):
     first = stage(tmp_path, FIRST)
     token = files._tokens[str(tmp_path)]
     second = stage(tmp_path, SECOND)
-    with pytest.raises(
-        InputError, match="another run has started to write here: wait until it ends, then run this again"
-    ):
-        files.begin_publishing(str(tmp_path), first, token)
-    with pytest.raises(InputError, match="another run has started to write here"):
-        files.finish_publishing(str(tmp_path), first, token)
+    another = "another run has started to write here: wait until it ends, then run this again"
+    for publish in (files.begin_publishing, files.finish_publishing):
+        raised(InputError, publish, str(tmp_path), first, token, match=another)
     files.publish(str(tmp_path), second)
     assert files_of(tmp_path).keys() - {"run.json"} == SECOND.keys()
 
@@ -144,40 +134,27 @@ def test_what_was_published_may_be_published_again(tmp_path):
 LINKED = [(".suite", ["suite", "sample"]), ("scores", ["leaderboard", "--release", "{}", "--submissions", "{}"])]
 
 
-@pytest.mark.parametrize(("name", "command"), LINKED)
-def test_a_command_follows_no_link_out_of_its_folder(tmp_path, outside, name, command):
-    before, output = files_of(outside), tmp_path / "out"
-    output.mkdir()
+@cases("name command", *LINKED)
+def test_a_command_follows_no_link_out_of_its_folder(tmp_path, output, outside, name, command):
     (output / name).symlink_to(outside, target_is_directory=True)
     (tmp_path / "given").mkdir()
     words = [word.format(tmp_path / "given") for word in command]
     assert f"{output / name}: leads outside of the" in refused(*words, output=output)
-    assert files_of(outside) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "link", "command"),
-    [("release", "release", ("release", "build")), ("train/v1", "train", ("train", "tiny_dst"))],
-)
-def test_a_suite_clears_nothing_away_outside_of_its_folder(tmp_path, outside, name, link, command):
+@cases("name link command", ("release", "release", ("release", "build")), ("train/v1", "train", ("train", "tiny_dst")))
+def test_a_suite_clears_nothing_away_outside_of_its_folder(output, outside, name, link, command):
     from parapet.pipelines.suite.running import State
     from parapet.pipelines.suite.steps import Step
 
-    before, output = files_of(outside), tmp_path / "out"
-    output.mkdir()
     (output / link).symlink_to(outside, target_is_directory=True)
     with suppress(InputError):
         State(output).started(Step(name=name, command=command, options={}, place=""), "", [])
-    assert files_of(outside) == before
 
 
-def test_links_that_are_files_are_replaced_and_not_followed(tmp_path, outside):
-    before, output = files_of(outside), tmp_path / "out"
+def test_links_that_are_files_are_replaced_and_not_followed(output, outside):
     (output / "v1/test").mkdir(parents=True)
     for path in ("v1/test/schema.json", "run.json", ".run.previous.json"):
-        (output / path).symlink_to(outside / "report.html")
-    (outside / "report.html").write_text(json.dumps({**HEADER, "files": {"v1/test/schema.json": {}}}))
-    before = files_of(outside)
+        (output / path).symlink_to(outside / "manifest.json")
     run(output, FIRST)
-    assert files_of(outside) == before
     assert not any((output / path).is_symlink() for path in ("v1/test/schema.json", "run.json"))

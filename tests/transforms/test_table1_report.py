@@ -3,28 +3,18 @@
 from parapet.transforms.reports.report import Bars, Table, page
 from parapet.transforms.variants.table1 import statistics_report, text_table
 
+MEASURES = ("slot_names_seen", "intent_names_seen", "name_distance", "description_bleu")
+
 
 def statistics(variants=("v1", "v2", "v3", "v4", "v5"), **more):
-    rows = {
-        name: {
-            "slot_names_seen": 0.1,
-            "intent_names_seen": 0.0,
-            "name_distance": 0.281 + i / 10,
-            "description_bleu": 17.76 / (i + 1),
-        }
-        for i, name in enumerate(variants)
-    }
+    measured = [(0.1, 0.0, 0.281 + i / 10, 17.76 / (i + 1)) for i in range(len(variants))]
+    rows = {name: dict(zip(MEASURES, of, strict=True)) for name, of in zip(variants, measured, strict=True)}
     return {
         "original": {"slot_names_seen": 0.627, "intent_names_seen": 0.8},
         "variants": rows,
         "average": {**rows[variants[0]], "name_distance": 0.46},
-        "self_bleu": 4.49,
-        "self_bleu_by_description": 10.32,
-        "split": "dev",
-        "services": 34,
-        "unseen_services": 8,
-        "services_without_variants": [],
-        "bleu_signature": "case:lc|tok:13a",
+        **{"self_bleu": 4.49, "self_bleu_by_description": 10.32, "bleu_signature": "case:lc|tok:13a"},
+        **{"split": "dev", "services": 34, "unseen_services": 8, "services_without_variants": []},
         **more,
     }
 
@@ -57,7 +47,7 @@ def test_published_numbers_stand_beside_v1_to_v5_only():
 
 
 def test_numbers_that_are_not_defined():
-    none = {"slot_names_seen": None, "intent_names_seen": None, "name_distance": None, "description_bleu": None}
+    none = dict.fromkeys(MEASURES)
     without = statistics(variants=("v1",)) | {"variants": {"v1": none}, "average": none, "self_bleu": None}
     assert rows(statistics_report(without))["v1"] == ["–", "–", "–", "–"]
     page(statistics_report(without))

@@ -42,8 +42,7 @@ def test_touched_and_idle_and_without():
     assert (used, used.all) == (corpora.Used(("B_1",), ("A_1", "C")), ["A_1", "B_1", "C"])
     cut = corpora.without(raw, ("A_1",))
     assert [[one["service"] for one in turn["frames"]] for turn in cut["turns"]] == [["C"], ["B_1"]]
-    assert cut["services"] == ["B_1"]
-    assert (len(raw["turns"][0]["frames"]), raw["services"]) == (2, ["A_1", "B_1"])
+    assert (cut["services"], len(raw["turns"][0]["frames"]), raw["services"]) == (["B_1"], 2, ["A_1", "B_1"])
     for services, frames in ((["Z_1"], [idle("A_1")]), (["A_1"], [idle("Z_1")])):
         with pytest.raises(InputError, match="unknown_service: 'Z_1' is not in the split's schema"):
             corpora.used_by(typed(services, frames)[1], SERVICES)

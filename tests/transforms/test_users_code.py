@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from kit import THOROUGH, files_of
+from kit import THOROUGH, cases, files_of
 from plugin_packages import bring
 
 CODE = '''
@@ -79,8 +79,8 @@ def perturbed(folder, place, line):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("line", ["os.chdir('../elsewhere')", "os.fork()"])
-@pytest.mark.parametrize("place", PLACES)
+@cases("line", "os.chdir('../elsewhere')", "os.fork()")
+@cases("place", *PLACES)
 def test_output_is_published_once_where_the_command_began(place, line, tmp_path):
     ended = perturbed(tmp_path, place, line)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -89,15 +89,14 @@ def test_output_is_published_once_where_the_command_began(place, line, tmp_path)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("place", PLACES)
+@cases("place", *PLACES)
 def test_a_command_that_a_plugin_ends_has_failed(place, tmp_path):
     ended = perturbed(tmp_path, place, "os._exit(0)")
-    assert ended.returncode == 1
-    assert ended.stderr == "error: code that was run ended the process with os._exit(0)\n"
+    assert (ended.returncode, ended.stderr) == (1, "error: code that was run ended the process with os._exit(0)\n")
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("place", [place for place in PLACES if place != "close"])  # all is done by then
+@cases("place", *(place for place in PLACES if place != "close"))  # all is done by then
 def test_a_plugin_that_exits_is_an_error(place, tmp_path):
     ended = perturbed(tmp_path, place, "sys.exit(0)")
     assert ended.returncode == (2 if place == "import" else 1)

@@ -5,9 +5,9 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
 from labelled_chats import SEEN, UNSEEN
 
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatTurn
@@ -58,14 +58,12 @@ def test_figures_on_labelled_lines():
     found, missed, wrong = measured(SEEN)
     assert (found.total(), missed, wrong) == (51, [], [])
     found, missed, wrong = measured(UNSEEN)
-    assert (found.total(), len(missed), len(wrong)) == (41, 6, 1)
-    assert len((SEEN + UNSEEN).splitlines()) == 115
+    assert (found.total(), len(missed), len(wrong), len((SEEN + UNSEEN).splitlines())) == (41, 6, 1, 115)
 
 
 def test_what_rules_miss_a_second_look_sees_in_part():
     missed = measured(UNSEEN)[1]
-    seen = [value for value, line in missed if list(suspects_in(0, masked(line), frozenset(), frozenset()))]
-    assert len(seen) == 4
+    assert len([value for value, line in missed if list(suspects_in(0, masked(line), frozenset(), frozenset()))]) == 4
     unmarked = [line for line in (SEEN + UNSEEN).splitlines() if "[" not in line]
     assert not [line for line in unmarked if list(suspects_in(0, masked(line), frozenset(), frozenset()))]
 
@@ -79,21 +77,18 @@ def replaced(*texts, rules=NO_LISTS, speakers=""):
     return Anonymiser(rules).of(Chat("1", tuple(turns)))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("4 people", "<number> people"),
-        ("a table for two on Friday night at 7pm", "a table for <number> on <date> at <time>"),
-        ("tomorrow? one of us is late, 10-15 min", "<date>? one of us is late, <number>-<number> min"),
-        ("it's 12.75 each, twenty-five in all", "it's <number> each, <number> in all"),
-        ("call 415-555-0132 or ann@x.com", "call <number> or <email>"),
-        ("the someone, 2nd floor, b2b", "the someone, 2nd floor, b2b"),
-        ("<number> <silence>", "<number> <silence>"),
-    ],
+@cases(
+    "text expected",
+    ("4 people", "<number> people"),
+    ("a table for two on Friday night at 7pm", "a table for <number> on <date> at <time>"),
+    ("tomorrow? one of us is late, 10-15 min", "<date>? one of us is late, <number>-<number> min"),
+    ("it's 12.75 each, twenty-five in all", "it's <number> each, <number> in all"),
+    ("call 415-555-0132 or ann@x.com", "call <number> or <email>"),
+    ("the someone, 2nd floor, b2b", "the someone, 2nd floor, b2b"),
+    ("<number> <silence>", "<number> <silence>"),
 )
 def test_numbers_and_days_as_in_the_paper(text, expected):
-    chat = Chat("1", (ChatTurn("user", text),))
-    assert Anonymiser(Rules(paper=True)).of(chat).texts == (expected,)
+    assert Anonymiser(Rules(paper=True)).of(Chat("1", (ChatTurn("user", text),))).texts == (expected,)
 
 
 def test_speakers_that_have_names():
@@ -186,8 +181,6 @@ def test_what_is_listed_and_what_is_kept():
 
 
 def test_api_calls_lose_their_arguments():
-    assert replaced("api_call yelp thai", "API_CALL yelp thai", speakers="ub").texts == (
-        "api_call yelp thai",
-        "api_call",
-    )
+    calls = replaced("api_call yelp thai", "API_CALL yelp thai", speakers="ub").texts
+    assert calls == ("api_call yelp thai", "api_call")
     assert normalised("Hi <PERSON_1>, ÉCLAIR <TIME_2>?") == "hi <PERSON_1>, éclair <TIME_2>?"

@@ -3,10 +3,9 @@
 import re
 from collections import Counter
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from kit import intent, raised, service, slot
+from kit import cases, intent, raised, service, slot
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
@@ -35,7 +34,6 @@ SLOTS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(SLOTS, st.sampled_from(OPERATIONS), st.floats(0, 1), st.floats(0, 1), st.text(max_size=3))
 def test_names_are_unique_and_no_other_original(slots, operation, replace, order, seed):
     """Few words, so that nearly everything collides."""
@@ -61,7 +59,7 @@ def test_a_collision_is_drawn_anew():
         assert found["slots"][0]["name"] == "c_a_b"
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@cases("operation", *OPERATIONS)
 def test_names_keep_the_convention(operation):
     raw = service_of(["hotel-price_range", "hotel-stay_long", "hotel-area_code"], ["find_hotel", "book_hotel_room"])
     conventions = Conventions(Convention.DOMAIN_SLOT, Convention.SNAKE)
@@ -82,7 +80,6 @@ SEEDS = st.text(max_size=5)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=60)
 
 
-@settings(deadline=None)
 @given(WORDS, VOCABULARY, RATES, RATES, SEEDS, st.sampled_from(plan.OPERATIONS))
 def test_as_many_words_from_the_text_or_the_vocabulary(words, vocabulary, replace, order, seed, operation):
     rates = plan.Rates(replace, order)
@@ -94,13 +91,11 @@ def test_as_many_words_from_the_text_or_the_vocabulary(words, vocabulary, replac
     assert found == plan.corrupt_words(words, operation, vocabulary, rates, [seed])
 
 
-@settings(deadline=None)
 @given(WORDS, VOCABULARY, SEEDS, st.sampled_from(plan.OPERATIONS))
 def test_rate_nought_changes_nothing(words, vocabulary, seed, operation):
     assert plan.corrupt_words(words, operation, vocabulary, plan.Rates(0, 0), [seed]) == words
 
 
-@settings(deadline=None)
 @given(WORDS, VOCABULARY, SEEDS)
 def test_rate_one_replaces_every_word_by_another(words, vocabulary, seed):
     for old, new in zip(words, plan.replace_words(words, vocabulary, 1, [seed]), strict=True):
@@ -108,7 +103,6 @@ def test_rate_one_replaces_every_word_by_another(words, vocabulary, seed):
         assert new != old or vocabulary == [old]
 
 
-@settings(deadline=None)
 @given(st.integers(0, 9), SEEDS)
 def test_rate_one_moves_every_word(n, seed):
     words = [str(i) for i in range(n)]
@@ -116,13 +110,11 @@ def test_rate_one_moves_every_word(n, seed):
     assert n == 1 or not [i for i, word in enumerate(found) if word == words[i]]
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_a_description_of_its_own_words_is_itself(text):
     assert plan.description_of(plan.description_words(text), text) == text
 
 
-@settings(deadline=None)
 @given(TEXTS, st.randoms(use_true_random=False))
 def test_other_words_leave_the_rest_of_a_description(text, random):
     words = plan.description_words(text)
@@ -138,7 +130,20 @@ def test_the_domain_of_a_name_is_no_word_of_it():
     assert plan.split_name("nohyphen", Convention.DOMAIN_SLOT) == ((), ("nohyphen",))
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
+@cases("rate", -0.1, 1.1, float("nan"))
 def test_a_rate_is_a_share(rate):
     raised(InputError, plan.Rates(rate, 0.5).check, match=r"--replace_rate: .* is not between 0 and 1")
     raised(InputError, plan.Rates(0.5, rate).check, match="--order_rate")
+
+
+@cases(
+    "words original convention expected",
+    (["code", "zip"], "zip_code", Convention.SNAKE, "code_zip"),
+    (["gym", "find"], "FindGym", Convention.CAMEL, "GymFind"),
+    (["area", "price"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-area_price"),
+    (["hotel", "area"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-hotel_area"),
+    (["HTTP"], "HTTP_", Convention.SNAKE, "HTTP"),
+    (["http"], "HTTP_", Convention.SNAKE, "HTTP_"),
+)
+def test_names(words, original, convention, expected):
+    assert plan.name_of(words, original, convention) == expected

@@ -1,9 +1,9 @@
 """Names and descriptions as they come back, and what cannot be used of them."""
 
 import kit
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
 
 from parapet.schemas.rows import BackTranslation
 from parapet.schemas.service import parse_service
@@ -33,9 +33,12 @@ def translated(**back):
     return variant, {(row.element_id.partition("/")[2], row.field): row for row in rows}
 
 
-@pytest.mark.parametrize(
-    ("back", "reason"),
-    [("Amount", "identical"), ("...", "empty"), ("金額 of money", "non_ascii"), ("a b c d e f g h i j k", "too_long")],
+@cases(
+    "back reason",
+    ("Amount", "identical"),
+    ("...", "empty"),
+    ("金額 of money", "non_ascii"),
+    ("a b c d e f g h i j k", "too_long"),
 )
 def test_a_name_that_cannot_be_used_stays(back, reason):
     variant, rows = translated(amount=back)
@@ -55,7 +58,6 @@ def test_no_text_and_no_translation():
 NAMES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)
 
 
-@settings(deadline=None)
 @given(NAMES, st.data())
 def test_names_end_unique_and_each_is_new_or_original(originals, data):
     rows = []

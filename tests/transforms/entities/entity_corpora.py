@@ -56,6 +56,14 @@ def dialogue(*turns: dict[str, Any], name: str = "1_00000") -> dict[str, Any]:
     return kit.dialogue(name, *turns)
 
 
+def marked(
+    speaker: str, utterance: str, *values: tuple[str, ...], unmarked: Iterable[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """A dialogue of one turn with a span and an action of each (slot, text) or (slot, text, canonical form)."""
+    acts = [action(slot, (text, (*canonical, text)[0])) for slot, text, *canonical in values]
+    return dialogue(turn(speaker, utterance, {text: slot for slot, text, *_ in values}, *acts, *unmarked))
+
+
 def replace(
     raw: dict[str, Any], seed: str = "0", sources: Sources | None = None, kinds: dict[Any, SlotKind] = KINDS
 ) -> Replaced:

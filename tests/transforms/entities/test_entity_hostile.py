@@ -11,7 +11,7 @@ import pytest
 from entity_corpora import KINDS, SERVICE, action, dialogue, replace, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import THOROUGH, state
+from kit import THOROUGH, cases, state
 
 from parapet.schemas.dialogue import typed
 from parapet.schemas.errors import InputError
@@ -84,7 +84,7 @@ def at(value, path):
     return value
 
 
-@pytest.mark.parametrize("values", ["generated", "corpus"])
+@cases("values", "generated", "corpus")
 def test_mutated_dialogues_are_replaced_or_refused(sample, values):
     """Nothing but InputError is raised, no value of training is taken; that slots' kinds are told from them as well."""
     corpus = read_corpus(sample, ["train", "dev", "test"])
@@ -108,7 +108,7 @@ def test_mutated_dialogues_are_replaced_or_refused(sample, values):
     assert done > MUTATED // 5
 
 
-@pytest.mark.parametrize("value", ["9" * 400, "9" * 5000, "9," * 9000 + "9"])
+@cases("value", "9" * 400, "9" * 5000, "9," * 9000 + "9")
 def test_a_price_that_is_no_sum_of_money_is_kept(value):
     raw = dialogue(turn("USER", f"for {value} dollars", {value: "price"}, action("price", (value, value))))
     made = replace(raw)
@@ -116,11 +116,8 @@ def test_a_price_that_is_no_sum_of_money_is_kept(value):
     assert [(row["status"], row["reason"]) for row in made.rows] == [("kept", "unknown_form")]
 
 
-@pytest.mark.parametrize("value", [" ", "\u3000", "9" * 400, ".", "\ud800"])
-@pytest.mark.parametrize(
-    ("slot", "usual"),
-    [("location", "Oakland;Novato;Fremont"), ("price", "$5;$20;$12.50"), ("time", "12:30;9:15;17:00")],
-)
+@cases("value", " ", "\u3000", "9" * 400, ".", "\ud800")
+@cases("slot usual", ("location", "Oakland;Novato;Fremont"), ("price", "$5;$20;$12.50"), ("time", "12:30;9:15;17:00"))
 def test_one_odd_value_does_not_end_the_run(slot, usual, value):
     """The kind of a slot and its steps are told from the values of all dialogues: one tells no less than without."""
     service = Service("Trips_1", "", [ServiceSlot(slot, "where it is", False, [])], [])
@@ -154,7 +151,7 @@ def test_mentions_as_word_by_word(utterance, values, many):
     assert [words_of(mention.text) for mention in found] == wanted
 
 
-@pytest.mark.parametrize(("slot", "text"), [("city", "a "), ("price", "Mar "), ("postcode", "an "), ("phone", "9 ")])
+@cases("slot text", ("city", "a "), ("price", "Mar "), ("postcode", "an "), ("phone", "9 "))
 def test_time_grows_as_the_text(slot, text):
     """Of words that begin all alike, and of digits without end: twice the text took four times as long, here 14 s."""
     value = f"{text * (40_000 // len(text))}5"

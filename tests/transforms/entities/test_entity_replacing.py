@@ -3,11 +3,10 @@
 import copy
 import re
 
-import pytest
-from entity_corpora import TRAINING, action, dialogue, replace, spans_of, turn
+from entity_corpora import TRAINING, action, dialogue, marked, replace, spans_of, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised, state
+from kit import cases, raised, state
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities.choosing import Sources
@@ -19,19 +18,9 @@ def rows_by_slot(made):
 
 def test_values_that_are_parts_of_others():
     """ "2" in "2 pm", a city in a name: the longest first, and never inside another."""
-    raw = dialogue(
-        turn(
-            "SYSTEM",
-            "The Oakland Star in Oakland costs $2 at 2 pm for 2.",
-            {"Oakland Star": "name", "$2": "price", "2 pm": "time"},
-            action("name", ("Oakland Star", "Oakland Star")),
-            action("price", ("$2", "2")),
-            action("time", ("2 pm", "14:00")),
-            action("city", ("Oakland", "Oakland")),
-            action("seats", ("2", "2")),
-        )
-    )
-    made = replace(raw)
+    values = ("name", "Oakland Star"), ("price", "$2", "2"), ("time", "2 pm", "14:00")
+    unmarked = action("city", ("Oakland", "Oakland")), action("seats", ("2", "2"))
+    made = replace(marked("SYSTEM", "The Oakland Star in Oakland costs $2 at 2 pm for 2.", *values, unmarked=unmarked))
     rows = rows_by_slot(made)
     name, city = rows["name"]["canonical_replacement"], rows["city"]["canonical_replacement"]
     assert "Oakland" not in name
@@ -43,56 +32,43 @@ def test_values_that_are_parts_of_others():
 
 
 def test_what_is_no_article_stays():
-    raw = dialogue(turn("USER", "Come a 11:45 am", {"11:45 am": "time"}, action("time", ("11:45 am", "11:45"))))
+    raw = marked("USER", "Come a 11:45 am", ("time", "11:45 am", "11:45"))
     assert replace(raw).dialogue["turns"][0]["utterance"].startswith("Come a 1")
 
 
-@pytest.mark.parametrize(
-    ("utterance", "spans", "actions", "reason"),
-    [
-        ("Play One, I want one now", {"One": "title"}, [("title", ("One", "One"))], "ambiguous_word"),
-        ("Sunset is on at sunset", {"Sunset": "title"}, [("title", ("Sunset", "Sunset"))], "ambiguous_word"),
-        ("It costs 7 for 7", {"7": "price"}, [("price", ("7", "7"))], "ambiguous_word"),
-        ("at noonish", {"noonish": "time"}, [("time", ("noonish", "noonish"))], "unknown_form"),
-        ("for five bucks", {"five bucks": "price"}, [("price", ("five bucks", "5"))], "unknown_form"),
-        ("March 5th", {"March 5th": "date"}, [("date", ("March 5th", "whenever"))], "unknown_form"),
-        ("a play", {"play": "title"}, [("title", ("play", "One Play")), ("title", ("play", "Two Play"))], "two_values"),
-        ("say it", {}, [("class", ("economy", "economy"))], "not_said_so"),
-    ],
+@cases(
+    "utterance spans actions reason",
+    ("Play One, I want one now", {"One": "title"}, [("title", ("One", "One"))], "ambiguous_word"),
+    ("Sunset is on at sunset", {"Sunset": "title"}, [("title", ("Sunset", "Sunset"))], "ambiguous_word"),
+    ("It costs 7 for 7", {"7": "price"}, [("price", ("7", "7"))], "ambiguous_word"),
+    ("at noonish", {"noonish": "time"}, [("time", ("noonish", "noonish"))], "unknown_form"),
+    ("for five bucks", {"five bucks": "price"}, [("price", ("five bucks", "5"))], "unknown_form"),
+    ("March 5th", {"March 5th": "date"}, [("date", ("March 5th", "whenever"))], "unknown_form"),
+    ("a play", {"play": "title"}, [("title", ("play", "One Play")), ("title", ("play", "Two Play"))], "two_values"),
+    ("say it", {}, [("class", ("economy", "economy"))], "not_said_so"),
 )
 def test_what_cannot_be_told_apart_is_kept(utterance, spans, actions, reason):
     raw = dialogue(turn("USER", utterance, spans, *(action(slot, pair) for slot, pair in actions)))
     made = replace(raw)
-    assert made.dialogue == raw
-    assert {(row["status"], row["reason"]) for row in made.rows} == {("kept", reason)}
+    assert (made.dialogue, {(row["status"], row["reason"]) for row in made.rows}) == (raw, {("kept", reason)})
 
 
 def test_overlapping_spans_are_kept():
-    text = "in the Oakland Star Hall"
-    raw = dialogue(
-        turn(
-            "USER",
-            text,
-            {"Oakland Star": "name", "Star Hall": "title"},
-            action("name", ("Oakland Star", "Oakland Star")),
-            action("title", ("Star Hall", "Star Hall")),
-        )
-    )
+    raw = marked("USER", "in the Oakland Star Hall", ("name", "Oakland Star"), ("title", "Star Hall"))
     made = replace(raw)
     assert (made.dialogue, {row["reason"] for row in made.rows}) == (raw, {"overlapping_spans"})
 
 
 def test_what_is_categorical_and_open_is_kept():
     """An unseen value is in no closed set, and one value has one replacement."""
-    raw = dialogue(
-        turn("USER", "First, please", None, action("class", ("First", "first")), action("title", ("First", "First")))
-    )
+    acts = (action(slot, ("First", form)) for slot, form in (("class", "first"), ("title", "First")))
+    raw = dialogue(turn("USER", "First, please", None, *acts))
     made = replace(raw)
     assert (made.dialogue, {row["reason"] for row in made.rows}) == (raw, {"categorical"})
 
 
 def test_new_values_hold_no_old_one():
-    raw = dialogue(turn("USER", "from New York", {"New York": "city"}, action("city", ("New York", "New York"))))
+    raw = marked("USER", "from New York", ("city", "New York"))
     pool = {"city": ["East New York", "New York", "Yorkton"]}
     for seed in "0123":
         assert replace(raw, sources=Sources("file", seed, pool)).rows[0]["canonical_replacement"] == "Yorkton"
@@ -100,17 +76,8 @@ def test_new_values_hold_no_old_one():
 
 def test_forms_of_a_gazetteer():
     """Given as annotation has them, written as the utterance has them."""
-    raw = dialogue(
-        turn(
-            "USER",
-            "next friday at half past 5 for $2,000, 408-555-0101",
-            {"next friday": "date", "half past 5": "time", "$2,000": "price", "408-555-0101": "phone"},
-            action("date", ("next friday", "2019-03-08")),
-            action("time", ("half past 5", "17:30")),
-            action("price", ("$2,000", "2000")),
-            action("phone", ("408-555-0101", "408-555-0101")),
-        )
-    )
+    values = [("date", "next friday", "2019-03-08"), ("time", "half past 5", "17:30"), ("price", "$2,000", "2000")]
+    raw = marked("USER", "next friday at half past 5 for $2,000, 408-555-0101", *values, ("phone", "408-555-0101"))
     pools = {"date": ["2020-02-29"], "time": ["6:07"], "price": ["1,234.50"], "phone": ["(212) 555 0199"]}
     made = replace(raw, sources=Sources("file", "0", pools))
     assert made.dialogue["turns"][0]["utterance"] == "February 29th at 6:07 am for $1,234.50, 212-555-0199"
@@ -141,13 +108,12 @@ def test_multiwoz_spans_with_values():
         {"slot": "other_city", "copy_from": "city", "value": "oakland"},
     ]
     first, second = replace(raw).dialogue["turns"][0]["frames"][0]["slots"]
-    assert second["value"] == first["value"][0]
-    assert [one.lower() for one in first["value"]] == [second["value"]] * 2
+    assert (second["value"], [one.lower() for one in first["value"]]) == (first["value"][0], [second["value"]] * 2)
 
 
 def test_what_an_event_is_called_is_kept_with_what_it_names():
-    acts = [action("title", *[("Reservation at Uno's",) * 2]), action("name", ("Uno's", "Uno's"))]
-    raw = dialogue(turn("USER", "Put in Reservation at Uno's.", {"Reservation at Uno's": "title"}, *acts))
+    unmarked = [action("name", ("Uno's", "Uno's"))]
+    raw = marked("USER", "Put in Reservation at Uno's.", ("title", "Reservation at Uno's"), unmarked=unmarked)
     made = replace(raw)
     assert made.dialogue == raw
     assert {row["slot"]: row["reason"] for row in made.rows} == {"title": "no_generator", "name": "kept_elsewhere"}
@@ -155,8 +121,7 @@ def test_what_an_event_is_called_is_kept_with_what_it_names():
 
 def test_a_value_of_a_slot_that_is_kept_too():
     """A word would be two things; a bare number is another value than the price."""
-    acts = [action("title", ("Jazz", "Jazz")), action("mood", ("jazz", "Jazz"))]
-    raw = dialogue(turn("USER", "Jazz, that is jazz", {"Jazz": "title", "jazz": "mood"}, *acts))
+    raw = marked("USER", "Jazz, that is jazz", ("title", "Jazz"), ("mood", "jazz", "Jazz"))
     made = replace(raw)
     assert (made.dialogue, rows_by_slot(made)["title"]["reason"]) == (raw, "kept_elsewhere")
     acts = [action("price", ("2", "2")), action("seats", ("2", "2"))]
@@ -168,7 +133,7 @@ def test_a_value_of_a_slot_that_is_kept_too():
 TEXTS = st.text(st.sampled_from("aAo 7.'’-éß🙂\u0301ｗ$,"), max_size=12)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(before=TEXTS, value=TEXTS, behind=TEXTS, again=TEXTS, slot=st.sampled_from(["city", "title", "price", "time"]))
 def test_any_text(before, value, behind, again, slot):
     """Whatever is said: spans are values, what is outside of mentions stays, or the dialogue is refused."""
@@ -230,13 +195,12 @@ def test_categorical_values_from_their_closed_set():
     assert not made.open
 
 
-@pytest.mark.parametrize("said", ["an Italian", "a Mexican", "An Italian", "A Mexican"])
+@cases("said", "an Italian", "a Mexican", "An Italian", "A Mexican")
 def test_articles(said):
     """Articles follow what stands behind them; the span does not take them in."""
     article, cuisine = said.split()
     for seed in "0123456789":
-        raw = dialogue(turn("USER", f"{said} place", {cuisine: "cuisine"}, action("cuisine", (cuisine, cuisine))))
-        made = replace(raw, seed)
+        made = replace(marked("USER", f"{said} place", ("cuisine", cuisine)), seed)
         new = made.rows[0]["canonical_replacement"]
         wanted = "a" if re.match("Ukr|Uru|Uy|[^AEIOU]", new) and not new.startswith("Uy") else "an"
         wanted = wanted.capitalize() if article[0] == "A" else wanted

@@ -10,7 +10,7 @@ import pytest
 from entity_corpora import training_of
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised, write
+from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities import kinds
@@ -36,30 +36,28 @@ def test_leaks_against_a_plain_search(texts, value):
     assert training.leaks(value) == any(f" {' '.join(part)} " in text for part in parts for text in said)
 
 
-@pytest.mark.parametrize(
-    ("name", "description", "values", "kind"),
-    [
-        ("fare", "Fare for each passenger", ["83", "$20"], "price"),
-        ("party_size", "", ["2", "dontcare"], "number"),
-        ("free_entry", "", ["True", "dontcare"], "boolean"),
-        ("contact", "phone to ring", ["4089718523"], "number"),
-        ("destination_airport_name", "", ["PDX International Airport"], "airport"),
-        ("category", "The category of food offered by the restaurant", ["Asian"], "cuisine"),
-        ("genre", "Genre of the movie", ["Drama"], "genre"),
-        ("genre", "Genre of the song", ["Rock"], "music"),
-        ("mood", "how one feels", ["blue"], "other"),
-        ("city_of_event", "City where event is happening", ["Atlanta"], "city"),
-        ("address_of_location", "Street address of event location", ["1 Blue Jays Way"], "address"),
-        ("event_location", "Name of event location", ["Chase Field Stadium"], "place"),
-        ("place", "", ["Alder Park Gardens"], "place"),
-        ("where_to", "Location of the house", ["Paris", "New York"], "city"),
-        ("restaurant_ref", "", ["AB12CD34"], "code"),
-        ("ticket", "What to show at the entrance", ["X7-99213", "K2-10442"], "code"),
-        ("mail", "How to reach the hotel", ["desk@inn.example"], "other"),
-        ("wait", "How long until the car of the company comes", ["5 minutes"], "other"),
-        ("contact", "Whom to ask", ["Ann Lee"], "person"),
-        ("contact", "Whom to ask", ["01223 351241", "+44 1223 351242"], "other"),
-    ],
+@cases(
+    "name description values kind",
+    ("fare", "Fare for each passenger", ["83", "$20"], "price"),
+    ("party_size", "", ["2", "dontcare"], "number"),
+    ("free_entry", "", ["True", "dontcare"], "boolean"),
+    ("contact", "phone to ring", ["4089718523"], "number"),
+    ("destination_airport_name", "", ["PDX International Airport"], "airport"),
+    ("category", "The category of food offered by the restaurant", ["Asian"], "cuisine"),
+    ("genre", "Genre of the movie", ["Drama"], "genre"),
+    ("genre", "Genre of the song", ["Rock"], "music"),
+    ("mood", "how one feels", ["blue"], "other"),
+    ("city_of_event", "City where event is happening", ["Atlanta"], "city"),
+    ("address_of_location", "Street address of event location", ["1 Blue Jays Way"], "address"),
+    ("event_location", "Name of event location", ["Chase Field Stadium"], "place"),
+    ("place", "", ["Alder Park Gardens"], "place"),
+    ("where_to", "Location of the house", ["Paris", "New York"], "city"),
+    ("restaurant_ref", "", ["AB12CD34"], "code"),
+    ("ticket", "What to show at the entrance", ["X7-99213", "K2-10442"], "code"),
+    ("mail", "How to reach the hotel", ["desk@inn.example"], "other"),
+    ("wait", "How long until the car of the company comes", ["5 minutes"], "other"),
+    ("contact", "Whom to ask", ["Ann Lee"], "person"),
+    ("contact", "Whom to ask", ["01223 351241", "+44 1223 351242"], "other"),
 )
 def test_kinds(name, description, values, kind):
     assert kind_of(name, description, values) == kind
@@ -83,8 +81,8 @@ MULTIWOZ = {
 }
 
 
-@pytest.mark.parametrize("described", [True, False])
-@pytest.mark.parametrize("slot", MULTIWOZ)
+@cases("described", True, False)
+@cases("slot", *MULTIWOZ)
 def test_kinds_of_slots_with_a_domain_before_them(slot, described):
     """Of "hotel-postcode" the hotel is the domain; without a description "hotel-name" still is a hotel's."""
     values, kind = MULTIWOZ[slot]
@@ -223,24 +221,21 @@ def test_gazetteer(tmp_path):
     assert (pools, leaking) == ({"city": ["Tarn"], "fare": ["1,200.50"], "A.b": ["x, y"]}, 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "the header must be slot_or_kind,value"),
-        ("value\nx\n", "the header must be"),
-        ("slot_or_kind,value\n", "contains no values"),
-        ("slot_or_kind,value\ncity,a,b\nnowhere,x\ncity,\n", "row 2: the row has 3 columns"),
-        ("slot_or_kind,value\nnowhere,x\n", "row 2: 'nowhere' is neither an open slot of the corpus nor a kind"),
-        ("slot_or_kind,value\ncity,\n", "row 2: '' is not a usable value"),
-        ("slot_or_kind,value\ncity,dontcare\n", "row 2: 'dontcare' is not a usable value"),
-        ("slot_or_kind,value\ndate,July 9th\n", "row 2: 'July 9th' is not a date"),
-        ("slot_or_kind,value\ntime,25:00\n", "row 2: '25:00' is not a time"),
-    ],
+@cases(
+    "text told",
+    ("", "the header must be slot_or_kind,value"),
+    ("value\nx\n", "the header must be"),
+    ("slot_or_kind,value\n", "contains no values"),
+    ("slot_or_kind,value\ncity,a,b\nnowhere,x\ncity,\n", "row 2: the row has 3 columns"),
+    ("slot_or_kind,value\nnowhere,x\n", "row 2: 'nowhere' is neither an open slot of the corpus nor a kind"),
+    ("slot_or_kind,value\ncity,\n", "row 2: '' is not a usable value"),
+    ("slot_or_kind,value\ncity,dontcare\n", "row 2: 'dontcare' is not a usable value"),
+    ("slot_or_kind,value\ndate,July 9th\n", "row 2: 'July 9th' is not a date"),
+    ("slot_or_kind,value\ntime,25:00\n", "row 2: '25:00' is not a time"),
 )
 def test_gazetteers_that_are_none(text, told, tmp_path):
     path = write(tmp_path / "values.csv", text)
-    with pytest.raises(InputError, match=re.escape(told)):
-        pools_of(read_gazetteer(str(path)), str(path), [], training_of([]))
+    raised(InputError, pools_of, read_gazetteer(str(path)), str(path), [], training_of([]), match=re.escape(told))
     for data, said in ((b"\xff\xfe", "not UTF-8"), (None, "cannot be read")):
         path.unlink() if data is None else path.write_bytes(data)
         raised(InputError, read_gazetteer, str(path), match=said)

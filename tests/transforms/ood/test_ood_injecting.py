@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
@@ -74,12 +74,10 @@ def places(split, domain, n):
     return [plans.Place(stable_hash(split, str(i)), split, f"{split}/a.json", 0, i, (domain,)) for i in range(n)]
 
 
-@pytest.mark.parametrize(
-    ("n", "pool", "told"),
-    [
-        (3, 9, "too few places: the dialogues of test have 3 places to between, but 5 are needed"),
-        (10, 2, "too few foreign utterances for ood-50: 3 of test missing, 5 needed in all (there are 2;"),
-    ],
+@cases(
+    "n pool told",
+    (3, 9, "too few places: the dialogues of test have 3 places to between, but 5 are needed"),
+    (10, 2, "too few foreign utterances for ood-50: 3 of test missing, 5 needed in all (there are 2;"),
 )
 def test_too_few(n, pool, told):
     utterances = [utterance_of(f"number {key_of(str(i))}", "x:1") for i in range(pool)]
@@ -96,16 +94,13 @@ def test_own_utterances_are_used_again_after_all_others():
     pool += [utterance_of(f"of b {i}", f"b:{i}", ("B",), ("train",)) for i in range(30)]
     config = plans.Config(("0.1", "0.4"), "between", "s", ("train",), True)
     found = [one for _, one in plans.plan(config, there, pool, {"train": 400})]
-    uses = Counter(one.utterance.key for one in found)
-    assert (len(found), set(uses.values())) == (160, {2, 3})
+    assert (len(found), set(Counter(one.utterance.key for one in found).values())) == (160, {2, 3})
     assert max(Counter((one.dialogue, one.utterance.key) for one in found).values()) == 1
     low = [one.utterance.key for one in found if one.sets == 2]
     assert len(low) == len(set(low)) == 40
     assert [planning.most_uses(turns) for turns in (0, 37, 38, 100, 10_000)] == [1, 1, 2, 4, 10]
-    with pytest.raises(
-        InputError, match=r"each is used once, and.*lower --rates to 0\.175 or less, the highest possible rate"
-    ):
-        plans.plan(msgspec.structs.replace(config, own=False), there, pool, {"train": 400})
+    once = r"each is used once, and.*lower --rates to 0\.175 or less, the highest possible rate"
+    raised(InputError, plans.plan, msgspec.structs.replace(config, own=False), there, pool, {"train": 400}, match=once)
 
 
 def test_the_highest_rate_can_be_had_and_no_higher():
@@ -113,10 +108,8 @@ def test_the_highest_rate_can_be_had_and_no_higher():
     there = [*places("train", "A", 30), *places("train", "C", 70)]
     pool = [utterance_of(f"of c {i}", f"c:{i}", ("C",)) for i in range(50)]
     config = plans.Config(("0.5",), "between", "s", ("train",), False)
-    with pytest.raises(
-        InputError, match=r"20 of train missing, 50 needed in all.*lower --rates to 0\.3 or less, the highest"
-    ):
-        plans.plan(config, there, pool, {"train": 100})
+    missing = r"20 of train missing, 50 needed in all.*lower --rates to 0\.3 or less, the highest"
+    raised(InputError, plans.plan, config, there, pool, {"train": 100}, match=missing)
     assert len(plans.plan(msgspec.structs.replace(config, rates=("0.3",)), there, pool, {"train": 100})) == 30
     with pytest.raises(InputError, match="no rate is possible: choose other splits, or use another --source"):
         plans.plan(config, there[30:], pool, {"train": 70})
@@ -151,20 +144,18 @@ def outcomes(dialogues):
     return found
 
 
-@pytest.mark.parametrize(
+@cases(
     "items",
-    [
-        [GOOD, GOOD],
-        [GOOD, b"{}", GOOD],
-        [GOOD, MORE % b'"\\ud800"', GOOD],
-        [GOOD, MORE % b"1e999", MORE % b"NaN", GOOD],
-        [GOOD, MORE % b'"\x80"'],  # not UTF-8, where nothing looks at it
-        [GOOD, MORE % (b"[" * 2000 + b"]" * 2000), GOOD],
-        [GOOD, GOOD.replace(b"Hello", b"\\ud800"), GOOD],
-        [GOOD, GOOD.replace(b"Hello", "grüß".encode()), b"1"],
-        [GOOD, b"{"],
-        [],
-    ],
+    [GOOD, GOOD],
+    [GOOD, b"{}", GOOD],
+    [GOOD, MORE % b'"\\ud800"', GOOD],
+    [GOOD, MORE % b"1e999", MORE % b"NaN", GOOD],
+    [GOOD, MORE % b'"\x80"'],  # not UTF-8, where nothing looks at it
+    [GOOD, MORE % (b"[" * 2000 + b"]" * 2000), GOOD],
+    [GOOD, GOOD.replace(b"Hello", b"\\ud800"), GOOD],
+    [GOOD, GOOD.replace(b"Hello", "grüß".encode()), b"1"],
+    [GOOD, b"{"],
+    [],
 )
 def test_the_same_as_of_a_file_that_is_written(items):
     data = b"[" + b",".join(items) + b"]"

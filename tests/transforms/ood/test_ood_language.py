@@ -5,8 +5,7 @@ from collections import Counter
 
 import kit
 import msgspec
-import pytest
-from kit import act, frame, state
+from kit import act, cases, frame, state
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.layout import read_root
@@ -63,19 +62,17 @@ LANGUAGES = languages_of(TURNS, schemas_of(SERVICES))
 OTHERS = {*SLOTS} - {"Hotels"}
 
 
-@pytest.mark.parametrize(
-    ("text", "slots", "domains"),
-    [
-        ("What is their phone number?", [], set()),  # three schemas have it
-        ("At 5 pm tomorrow for two.", [], set()),
-        ("Is it number 4?", [], set()),
-        ("Any giraffes?", [], set()),  # no hotel turn has it: it is as rare there
-        ("Do they take dogs?", [], OTHERS),
-        ("Do they take dogs?", ["address"], {"Songs", "Flights"}),  # the others have the slot
-        ("Do they take dogs?", ["pets_allowed"], OTHERS),
-        ("Find me a hotel", [], OTHERS),
-        ("What hotels play there?", [], OTHERS),
-    ],
+@cases(
+    "text slots domains",
+    ("What is their phone number?", [], set()),  # three schemas have it
+    ("At 5 pm tomorrow for two.", [], set()),
+    ("Is it number 4?", [], set()),
+    ("Any giraffes?", [], set()),  # no hotel turn has it: it is as rare there
+    ("Do they take dogs?", [], OTHERS),
+    ("Do they take dogs?", ["address"], {"Songs", "Flights"}),  # the others have the slot
+    ("Do they take dogs?", ["pets_allowed"], OTHERS),
+    ("Find me a hotel", [], OTHERS),
+    ("What hotels play there?", [], OTHERS),
 )
 def test_what_is_foreign(text, slots, domains):
     assert LANGUAGES.foreign_to(saying(text, "Hotels", slots)) == domains
@@ -109,7 +106,7 @@ Actually, make that two tickets.|What station does this bus go to?|Leaving from 
 Auntie Mame sounds good.|I would like a show of it on Saturday.|I want to send the money to Ann."""
 
 
-@pytest.mark.parametrize(("texts", "alone"), [(ALONE, True), (BACK, False)])
+@cases("texts alone", (ALONE, True), (BACK, False))
 def test_what_stands_alone(texts, alone):
     assert [text for text in re.split(r"[|\n]", texts) if stands_alone(text) != alone] == []
 

@@ -67,8 +67,7 @@ def test_near_duplicates_are_those_of_a_loop(turns, asked):
 def is_near(turn, text):
     ranks = vocabulary_of([(turn, ())]).ranks
     first = Compared(tokens_of(turn.split(), ranks), ((),), ())
-    texts = [first, Compared(tokens_of(text.split(), ranks), (), ((7, ()),))]
-    return list(near_duplicates(texts)) == [7]
+    return list(near_duplicates([first, Compared(tokens_of(text.split(), ranks), (), ((7, ()),))])) == [7]
 
 
 def test_four_words_in_five_are_near():
@@ -141,11 +140,8 @@ def test_those_who_came_first_make_room():
 
 
 def test_the_same_words_are_one_utterance():
-    same = [
-        utterance_of("Stop!", "b:1", ("B",), ("train",)),
-        utterance_of("stop", "a:2", ("A",)),
-        utterance_of("STOP", "a:1", ("A",)),
-    ]
+    same = [utterance_of("stop", "a:2", ("A",)), utterance_of("STOP", "a:1", ("A",))]
+    same.insert(0, utterance_of("Stop!", "b:1", ("B",), ("train",)))
     one = merged(same)
     assert (one.text, one.source, one.domains, one.splits) == ("STOP", "a:1", ("A", "B"), ("train",))
     assert merged(reversed(same)) == one

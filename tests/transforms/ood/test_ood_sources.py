@@ -2,33 +2,20 @@
 
 import json
 
-import pytest
-from kit import raised, write
+from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.ood import sources
 
-KVRET = [
-    {
-        "dialogue": [
-            {"turn": "driver", "data": {"end_dialogue": False, "utterance": "where is the next petrol station"}},
-            {"turn": "assistant", "data": {"utterance": "2 miles away"}},
-            {"turn": "driver", "data": {"utterance": "  set the gps for there "}},
-        ],
-        "scenario": {},
-    },
-    {"dialogue": [{"turn": "driver", "data": {}}, "?"]},
-    {},
+DRIVE = [
+    {"turn": "driver", "data": {"end_dialogue": False, "utterance": "where is the next petrol station"}},
+    {"turn": "assistant", "data": {"utterance": "2 miles away"}},
+    {"turn": "driver", "data": {"utterance": "  set the gps for there "}},
 ]
-LOG = {
-    "session-id": "voip-1",
-    "turns": [
-        {"output": {}, "input": {"live": {"asr-hyps": [{"asr-hyp": "cheap food", "score": -1}]}}},
-        {"input": {"live": {"asr-hyps": [{"asr-hyp": "in the south"}]}}},
-        {"input": {"live": {"asr-hyps": []}}},
-        {"input": {}},
-    ],
-}
+KVRET = [{"dialogue": DRIVE, "scenario": {}}, {"dialogue": [{"turn": "driver", "data": {}}, "?"]}, {}]
+HEARD = [[{"asr-hyp": "cheap food", "score": -1}], [{"asr-hyp": "in the south"}], []]
+INPUTS = [*({"output": {}, "input": {"live": {"asr-hyps": hypotheses}}} for hypotheses in HEARD), {"input": {}}]
+LOG = {"session-id": "voip-1", "turns": INPUTS}
 LABEL = {"session-id": "voip-1", "turns": [{"transcription": "cheap food noise"}, {"transcription": "unintelligible"}]}
 
 
@@ -59,8 +46,7 @@ def test_plain_text(tmp_path):
 def test_json_lines(tmp_path):
     path = tmp_path / "posts"
     good = ['{"text": "one two"}', '{"id": 3, "utterance": "three"}']
-    lines = [*good, "", "{", "[1]", '{"text": 5}', r'{"text": "\ud800"}']
-    path.write_text("\n".join(lines))
+    path.write_text("\n".join([*good, "", "{", "[1]", '{"text": 5}', r'{"text": "\ud800"}']))
     assert sources.kind_of(path) == sources.JSON_LINES
     assert rows(path) == [
         ("posts:1", "one two"),
@@ -112,16 +98,14 @@ def test_sgd(sample):
     assert sources.kind_of(sample / "test" / "dialogues_001.json") == sources.SGD
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "told"),
-    [
-        ("a.txt", b"", "the file is empty"),
-        ("a.bin", b"\x00\x01", "is not text"),
-        ("a.json", b'{"a": 1}', 'line 1: has neither "text" nor "utterance"'),
-        ("a.json", b'[{"a": 1}]', "is JSON of an unknown kind"),
-        ("a.json", b"[1, 2", "not JSON"),
-        ("a.json", b'{\n"text": "x"}', "must be JSON lines"),
-    ],
+@cases(
+    "name content told",
+    ("a.txt", b"", "the file is empty"),
+    ("a.bin", b"\x00\x01", "is not text"),
+    ("a.json", b'{"a": 1}', 'line 1: has neither "text" nor "utterance"'),
+    ("a.json", b'[{"a": 1}]', "is JSON of an unknown kind"),
+    ("a.json", b"[1, 2", "not JSON"),
+    ("a.json", b'{\n"text": "x"}', "must be JSON lines"),
 )
 def test_files_of_no_kind(name, content, told, tmp_path):
     (tmp_path / name).write_bytes(content)

@@ -1,9 +1,8 @@
 """Env sets: the order of turns, what must hold of the sets, and the flags."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations import variations as varying
@@ -21,14 +20,8 @@ def test_places_differ_though_ids_do_not(turns):
 
 
 RIGHT = {
-    ("dialogues", ""): 3,
-    ("left_out", ""): 1,
-    ("dialogues", "typos"): 2,
-    ("dialogues", "typos-env1"): 2,
-    ("turns", "typos"): 10,
-    ("varied", "typos"): 6,
-    ("unchanged", "typos"): 4,
-    ("replaced", "typos-env1"): 5,
+    **{("dialogues", ""): 3, ("left_out", ""): 1, ("dialogues", "typos"): 2, ("dialogues", "typos-env1"): 2},
+    **{("turns", "typos"): 10, ("varied", "typos"): 6, ("unchanged", "typos"): 4, ("replaced", "typos-env1"): 5},
 }
 
 
@@ -45,17 +38,12 @@ def check(least, **changed):
 def test_balance():
     check(0.6)
     raised(InputError, check, 0.7, match=r"typos: only 60.0% of 10 user turns changed.*requires 70%")
-    for name, n in (
-        ("turns_typos", 11),
-        ("dialogues_", 4),
-        ("replaced_typos_env1", 4),
-        ("replaced_typos_env1", 6),
-        ("dialogues_typos_env1", 3),
-    ):
+    replaced = [("replaced_typos_env1", 4), ("replaced_typos_env1", 6)]
+    for name, n in [("turns_typos", 11), ("dialogues_", 4), *replaced, ("dialogues_typos_env1", 3)]:
         raised(RuntimeError, check, 0.6, **{name: n}, match="do not balance")
 
 
-@pytest.mark.parametrize("given", ["0", "1.1", "0.5,0.1", "0.1,0.1", "a", "", "nan", "0.1,inf"])
+@cases("given", "0", "1.1", "0.5,0.1", "0.1,0.1", "a", "", "nan", "0.1,inf")
 def test_rates_of_mixes_that_cannot_be(given):
     raised(InputError, varying.parse_envs, given, match="--env")
 

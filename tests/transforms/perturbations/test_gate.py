@@ -5,6 +5,7 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
 
 from parapet.transforms.perturbations.gate import refusal
 from parapet.transforms.reports import meaning
@@ -12,28 +13,26 @@ from parapet.transforms.running.fence import Refused
 from parapet.transforms.translation.embedded import Embedded
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "reason"),
-    [
-        ("I want to call a cab.", "I want to call a taxi.", ""),
-        ("Okay, perfect. Reserve it.", "Okay, perfect. Book it.", ""),
-        ("I am ok.", "I'm OK!", "copy"),
-        ("Find me a cab.", "Sure! Here is it: Find me a taxi.", "boilerplate"),
-        ("Find me a cab.", "Find me a taxi.\nThank you.", "boilerplate"),
-        ("No that's everything, thank you.", "It's not all, thank you.", "polarity"),
-        ("I need four one way flights.", "I need four flights.", "facts"),
-        ("I'll go on March 9th instead.", "I go instead of March 9th.", "roles"),
-        ("What bus station does it arrive at?", "What bus station arrives?", "roles"),
-        ("What is their phone?", "What is your phone?", "person"),
-        ("Can you check my balance please", "You can check my balance please", "order"),
-        ("Yes, but do they serve alcohol?", "Yes, but they serve alcohol?", "order"),
-        ("The balance of my checking account", "The balance of my account checking", "order"),
-        ("I feel like a burger.", "I feel like an burger.", "broken"),
-        ("I need a ride downtown.", "I need a tour downtown.", "broken"),
-        ("I depart soon.", "Childhood is over, says my aunt.", "meaning"),
-    ],
+@cases(
+    "before after reason",
+    ("I want to call a cab.", "I want to call a taxi.", ""),
+    ("Okay, perfect. Reserve it.", "Okay, perfect. Book it.", ""),
+    ("I am ok.", "I'm OK!", "copy"),
+    ("Find me a cab.", "Sure! Here is it: Find me a taxi.", "boilerplate"),
+    ("Find me a cab.", "Find me a taxi.\nThank you.", "boilerplate"),
+    ("No that's everything, thank you.", "It's not all, thank you.", "polarity"),
+    ("I need four one way flights.", "I need four flights.", "facts"),
+    ("I'll go on March 9th instead.", "I go instead of March 9th.", "roles"),
+    ("What bus station does it arrive at?", "What bus station arrives?", "roles"),
+    ("What is their phone?", "What is your phone?", "person"),
+    ("Can you check my balance please", "You can check my balance please", "order"),
+    ("Yes, but do they serve alcohol?", "Yes, but they serve alcohol?", "order"),
+    ("The balance of my checking account", "The balance of my account checking", "order"),
+    ("I feel like a burger.", "I feel like an burger.", "broken"),
+    ("I need a ride downtown.", "I need a tour downtown.", "broken"),
+    ("I depart soon.", "Childhood is over, says my aunt.", "meaning"),
 )
-@pytest.mark.parametrize("model", [False, meaning.has_model()])
+@cases("model", False, meaning.has_model())
 def test_what_is_refused(before, after, reason, model, monkeypatch):
     monkeypatch.setattr(meaning, "has_model", lambda: model)
     assert refusal(before, after, ["March 9th"]) == reason

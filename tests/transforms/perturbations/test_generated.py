@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 from chat_server import chat_server
-from kit import cases, corpus, dialogue, frame, lacking, refused, rows_of, run, span, state, turn
+from kit import cases, corpus, dialogue, frame, lacking, raised, refused, rows_of, run, span, state, turn
 from test_rewording import said
 
 from parapet.transforms.perturbations.generated import Writer, marked, refusal, unmarked, written
@@ -14,6 +14,8 @@ from parapet.transforms.running.fence import Refused
 
 BUS = "I need a bus to Fresno on May 2nd"
 SERVICE = "Buses_1"
+STORY = "My grandmother baked delicious apple pies and sang in a choir, to Fresno on May 2nd."
+LLM = {"endpoint": "http://a/v1", "model": "m"}
 NO_RULE = Made(reason="no_rule")
 
 
@@ -42,12 +44,7 @@ def test_values_are_marked(text, values, sent):
     ("paraphrase", BUS, "What time would you like the bus to Fresno on May 2nd?", "boilerplate"),
     ("paraphrase", BUS, "I don't need any bus to Fresno on May 2nd.", "polarity"),
     ("paraphrase", BUS, "Two of us need a bus to Fresno on May 2nd.", "facts"),
-    (
-        "paraphrase",
-        BUS,
-        "My grandmother baked delicious apple pies and sang in a choir, to Fresno on May 2nd.",
-        "meaning",
-    ),
+    ("paraphrase", BUS, STORY, "meaning"),
     ("verbose", BUS, "I need the bus to Fresno on May 2nd", "length"),
     ("simple", BUS, "I really need a bus to Fresno on May 2nd", "length"),
 )
@@ -82,8 +79,7 @@ def test_a_model_tries_three_times():
         assert server.requests[0]["messages"][-1] == {"role": "user", "content": text}
         assert dict(writer.popped()) == {"llm_calls": 3, "llm_tokens_in": 21, "llm_tokens_out": 9}
         assert not writer.popped()
-        with pytest.raises(Refused, match="pair: en to de"):
-            writer.translate(["x"], "en", "de")
+        raised(Refused, writer.translate, ["x"], "en", "de", match="pair: en to de")
         writer.close()
 
 
@@ -93,20 +89,16 @@ def wordy(body):
     if "Thank" in text:
         return "As an AI language model, I have no opinion."
     more = "twice" in body["messages"][0]["content"]
-    return (
-        f"I was wondering if it would be possible to ask: {text[0].lower()}{text[1:]}" if more else text.split(".")[0]
-    )
+    polite = f"I was wondering if it would be possible to ask: {text[0].lower()}{text[1:]}"
+    return polite if more else text.split(".")[0]
 
 
 @pytest.fixture
 def buses(tmp_path):
     acts = frame(SERVICE, slots=[span("to", BUS, "Fresno"), span("date", BUS, "May 2nd")], state=state(to=["Fresno"]))
     plain = frame(SERVICE, state=state())
-    turns = [
-        turn("USER", BUS, acts),
-        turn("USER", "Thank you so much for that help.", plain),
-        turn("USER", "Yes.", plain),
-    ]
+    others = ("Thank you so much for that help.", "Yes.")
+    turns = [turn("USER", BUS, acts), *(turn("USER", text, plain) for text in others)]
     schema = [{"service_name": SERVICE, "description": "", "slots": [], "intents": []}]
     return corpus(tmp_path / "buses", schema, test=[dialogue("1", *turns)])
 
@@ -121,10 +113,8 @@ def test_the_command(buses, tmp_path):
         assert not server.requests
         made = run("language_variations", **flags)
         calls = len(server.requests)
-        assert (
-            f"sent to m: {calls} calls, {calls * 7} tokens of requests and {calls * 3} tokens of answers, $0.00"
-            in made.output
-        )
+        tokens = f"{calls * 7} tokens of requests and {calls * 3} tokens of answers"
+        assert f"sent to m: {calls} calls, {tokens}, $0.00" in made.output
         verbose, thanks, yes = made.rows("verbose/turns/**/*.parquet")
         assert verbose["utterance"] == f"I was wondering if it would be possible to ask: i{BUS[1:]}"
         assert [one["new_value"] for one in verbose["slots"]] == ["Fresno", "May 2nd"]
@@ -134,10 +124,8 @@ def test_the_command(buses, tmp_path):
         run("language_variations", **flags)
         assert len(server.requests) == calls  # the memory has the answers
     memory = rows_of(tmp_path / "out" / "memory.parquet")
-    assert {(row["provider"], row["target"]) for row in memory} == {
-        ("llm", "en-x-llm-simple"),
-        ("llm", "en-x-llm-verbose"),
-    }
+    targets = {("llm", f"en-x-llm-{kind}") for kind in ("simple", "verbose")}
+    assert {(row["provider"], row["target"]) for row in memory} == targets
 
 
 def test_a_wrong_key_fails_the_run(buses, tmp_path):
@@ -153,12 +141,9 @@ def test_a_wrong_key_fails_the_run(buses, tmp_path):
     ({"engine": "llm", "model": "m"}, "--endpoint: is required: give the address of the model's API"),
     ({"endpoint": "http://a/v1"}, "--model: is required: give the name of the model at the endpoint"),
     ({"endpoint": "a", "model": "m"}, "--endpoint: a: is not an address"),
-    (
-        {"endpoint": "http://a/v1", "model": "m", "price": "1"},
-        "--price: '1' is not a price: give US dollars for a million",
-    ),
-    ({"endpoint": "http://a/v1", "model": "m", "pivots": "de"}, "--pivots: is for an engine that translates, but"),
-    ({"endpoint": "http://a/v1", "model": "m", "kinds": "typos"}, "is for verbose, simple, paraphrase, which --kinds"),
+    ({**LLM, "price": "1"}, "--price: '1' is not a price: give US dollars for a million"),
+    ({**LLM, "pivots": "de"}, "--pivots: is for an engine that translates, but"),
+    ({**LLM, "kinds": "typos"}, "is for verbose, simple, paraphrase, which --kinds"),
     ({"engine": "rules", "endpoint": "http://a/v1"}, "--endpoint: is for --engine llm, but the engine is rules"),
     ({"engine": "memory", "price": "1,2"}, "--price: is for --engine llm, but the engine is memory"),
 )

@@ -5,9 +5,10 @@ import tomllib
 from importlib import resources
 from itertools import permutations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
+from test_verbose import said
 
 from parapet.transforms.perturbation.user_turns import Span, UserTurn, edited
 from parapet.transforms.perturbations import language
@@ -29,72 +30,53 @@ VALUES = re.compile(
 )
 
 
-def said(text, *values, acts="", turn=0):
-    spans = tuple(Span("S_1", "slot", text.index(v), text.index(v) + len(v)) for v in values)
-    low = tuple(value.lower() for value in values)
-    return UserTurn("1", turn, text, spans, low, frozenset(acts.split()), ("S_1",), (), ())
-
-
 def drawn(text, *values):
     """All that is drawn for a turn; the turn itself where it stays as it is."""
     turn = said(text, *values)
     return {edited(text, rephrased(turn, b"%d" % n).operations) for n in range(200)}
 
 
-@pytest.mark.parametrize(
-    ("text", "values", "expected"),
-    [
-        (
-            "I'm looking for a bus to Fresno.",
-            ("Fresno",),
-            {
-                "I'd like to find a bus to Fresno.",
-                "I'm trying to find a bus to Fresno.",
-                "Could you find me a bus to Fresno?",
-                "I'm hoping to find a bus to Fresno.",
-                "Can you help me find a bus to Fresno?",
-                "I want to find a bus to Fresno.",
-            },
-        ),
-        (
-            "Yes, when does the show start?",
-            (),
-            {
-                f"{yes}, {question}"
-                for yes in ("Yeah", "Yep", "Yes indeed")
-                for verb in ("starts", "begins")
-                for question in (
-                    f"could you tell me when the show {verb}?",
-                    f"do you know when the show {verb}?",
-                    f"I'd like to know when the show {verb}.",
-                    f"please tell me when the show {verb}.",
-                    f"may I ask when the show {verb}?",
-                    f"would you happen to know when the show {verb}?",
-                    f"can you let me know when the show {verb}?",
-                )
-            },
-        ),
-        (
-            "reserve a table at Nopa and call them",
-            ("Nopa",),
-            {
-                f"{start} {verb} a table at Nopa and call them{mark}"
-                for start, mark in (
-                    ("could you", "?"),
-                    ("would you be able to", "?"),
-                    ("I'd like you to", ""),
-                    ("would you please", "?"),
-                )
-                for verb in ("reserve", "book")
-            },
-        ),
-        ("Okay. 2 pm.", ("2 pm",), {"All right. 2 pm.", "Alright then. 2 pm."}),
-        ("No, thanks.", (), {"No, thank you.", "Nope, but thank you."}),
-        ("That won't work.", (), {"That won't work."}),
-        ("Do it now.", (), {"Do it now."}),
-        ("Fresno.", ("Fresno",), {"Fresno."}),
-        ('"Can you help me?"', (), {'"Can you help me?"'}),
-    ],
+@cases(
+    "text values expected",
+    (
+        "I'm looking for a bus to Fresno.",
+        ("Fresno",),
+        {
+            "Could you find me a bus to Fresno?",
+            "Can you help me find a bus to Fresno?",
+            *(f"I{rest} to find a bus to Fresno." for rest in ("'d like", "'m trying", "'m hoping", " want")),
+        },
+    ),
+    (
+        "Yes, when does the show start?",
+        (),
+        {
+            f"{yes}, {question}"
+            for yes in ("Yeah", "Yep", "Yes indeed")
+            for verb in ("starts", "begins")
+            for question in (
+                *(f"{ask} when the show {verb}?" for ask in ("could you tell me", "do you know", "may I ask")),
+                *(f"{ask} know when the show {verb}?" for ask in ("would you happen to", "can you let me")),
+                *(f"{tell} when the show {verb}." for tell in ("I'd like to know", "please tell me")),
+            )
+        },
+    ),
+    (
+        "reserve a table at Nopa and call them",
+        ("Nopa",),
+        {
+            f"{start} {verb} a table at Nopa and call them{mark}"
+            for start in ("could you", "would you be able to", "would you please", "I'd like you to")
+            for mark in ("" if start[0] == "I" else "?",)
+            for verb in ("reserve", "book")
+        },
+    ),
+    ("Okay. 2 pm.", ("2 pm",), {"All right. 2 pm.", "Alright then. 2 pm."}),
+    ("No, thanks.", (), {"No, thank you.", "Nope, but thank you."}),
+    ("That won't work.", (), {"That won't work."}),
+    ("Do it now.", (), {"Do it now."}),
+    ("Fresno.", ("Fresno",), {"Fresno."}),
+    ('"Can you help me?"', (), {'"Can you help me?"'}),
 )
 def test_all_that_is_drawn(text, values, expected):
     assert drawn(text, *values) == expected
@@ -150,34 +132,29 @@ def test_values_and_what_is_denied_are_kept(words, valued, seed):
 
 
 def test_a_turn_without_end():
-    new = (
-        Paraphrase(engine="rules")
-        .vary(said("Yes, I want to find a bus to Fresno, and what is the price? " * 400))
-        .utterance
-    )
+    endless = said("Yes, I want to find a bus to Fresno, and what is the price? " * 400)
+    new = Paraphrase(engine="rules").vary(endless).utterance
     assert new.count("Fresno") == 400
     assert new.count("to find a bus") < 300
     for part in ("can you " * 9_000, "a" * 60_000, "." * 60_000, "no, " * 9_000, " " * 60_000, "7 " * 9_000):
         assert Paraphrase(engine="rules").vary(said(part)).utterance.split() is not None
 
 
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
-        ("when does it start", "when it starts"),
-        ("What time does the last show begin", "What time the last show begins"),
-        ("what time is it playing", "what time it is playing"),
-        ("where's the hotel", "where the hotel is"),
-        ("where is the hotel located", "where the hotel is located"),
-        ("which airport do they fly from", "which airport they fly from"),
-        ("how much will that cost", "how much that will cost"),
-        ("who is the director of that movie", "who the director of that movie is"),
-        ("who directed it", "who directed it"),
-        ("how much it's costs", None),
-        ("what happened", None),
-        ("where is the hotel that you found and the bar", None),
-        ("what did they say", None),
-    ],
+@cases(
+    "question expected",
+    ("when does it start", "when it starts"),
+    ("What time does the last show begin", "What time the last show begins"),
+    ("what time is it playing", "what time it is playing"),
+    ("where's the hotel", "where the hotel is"),
+    ("where is the hotel located", "where the hotel is located"),
+    ("which airport do they fly from", "which airport they fly from"),
+    ("how much will that cost", "how much that will cost"),
+    ("who is the director of that movie", "who the director of that movie is"),
+    ("who directed it", "who directed it"),
+    ("how much it's costs", None),
+    ("what happened", None),
+    ("where is the hotel that you found and the bar", None),
+    ("what did they say", None),
 )
 def test_a_question_inside_another_sentence(question, expected):
     assert language.embedded(question, VERBS) == expected
@@ -187,8 +164,7 @@ def test_forms_of_verbs():
     doubling = TABLE["verbs"]["doubling"]
     forms = {verb: language.ing_form(verb, doubling) for verb in TABLE["verbs"]["all"]}
     expected = {"see": "seeing", "make": "making", "get": "getting", "buy": "buying", "give": "giving", "do": "doing"}
-    assert {verb: forms[verb] for verb in expected} == expected
-    assert len(set(forms.values())) == len(forms)
+    assert ({verb: forms[verb] for verb in expected}, len(set(forms.values()))) == (expected, len(forms))
     thirds = {"have": "has", "be": "is", "go": "goes", "fly": "flies", "play": "plays", "finish": "finishes"}
     assert {verb: language.third_person(verb) for verb in thirds} == thirds
 

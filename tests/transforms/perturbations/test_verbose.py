@@ -5,10 +5,10 @@ import tomllib
 from collections import Counter
 from importlib import resources
 
-import pytest
+import kit
 from hypothesis import example, given
 from hypothesis import strategies as st
-from kit import dialogue, dialogues_of, sample_dialogues, turn
+from kit import cases, dialogue, dialogues_of, sample_dialogues, turn
 
 from parapet.schemas.dialogue import typed
 from parapet.transforms.perturbation.user_turns import Span, UserTurn, edited, user_turns, value_ranges
@@ -21,13 +21,9 @@ from parapet.transforms.perturbations.verbose import known_thing, opening, verbo
 
 def user(text, *acts, **slots):
     """A turn of the user's: values of slots that it says."""
-    spans = [
-        {"slot": slot, "start": text.index(value), "exclusive_end": text.index(value) + len(value)}
-        for slot, value in slots.items()
-    ]
-    state = {"active_intent": "Find", "requested_slots": [], "slot_values": {k: [v] for k, v in slots.items()}}
-    actions = [{"act": act, "slot": "", "values": []} for act in acts]
-    return turn("USER", text, {"service": "Restaurants_1", "slots": spans, "actions": actions, "state": state})
+    spans = [kit.span(slot, text, value) for slot, value in slots.items()]
+    state = kit.state("Find", **{slot: [value] for slot, value in slots.items()})
+    return turn("USER", text, kit.frame("Restaurants_1", *map(kit.act, acts), slots=spans, state=state))
 
 
 def turns_of(*turns):
@@ -40,41 +36,33 @@ def made_of(text, *acts, **slots):
     return {Verbose(seed=seed).vary(one).utterance for seed in range(20)}
 
 
-@pytest.mark.parametrize(
-    ("text", "acts", "slots", "pattern"),
-    [
-        # A request in a longer frame, with its own words.
-        ("Find me a table in Fresno.", "INFORM_INTENT", {"city": "Fresno"}, r".* a table in Fresno\b.*[.?]"),
-        ("What's the address?", "REQUEST", {}, r".*\bthe address.*[.?]"),
-        ("Do they deliver to the door?", "REQUEST", {}, r".*\bthey deliver to the door[.?].*"),
-        ("When does it open", "REQUEST", {}, r".*\bwhen it opens.*"),
-        # An answer as a whole sentence that answers what was asked.
-        ("Yes.", "AFFIRM", {}, r"Yes, .*\."),
-        ("Yes!", "AFFIRM_INTENT", {}, r"Yes, .*!"),
-        ("No", "NEGATE_INTENT", {}, r"No, .*"),
-        ("No. Make it for two.", "NEGATE INFORM", {}, r"No[., ].*\b[mM]ake it for two\b.*"),
-        ("Thank you.", "THANK_YOU", {}, r"(?:Thank|I ).*\."),
-        # A piece becomes a sentence.
-        ("Fresno, please.", "INFORM", {"city": "Fresno"}, r"(?=.{15}).*\bFresno\b.*\."),
-        ("In Fresno", "INFORM", {"city": "Fresno"}, r"(?=.{15}).*\bin Fresno\b.*"),
-        # A word that leads to another clause stays in front of it.
-        ("Yes I want a taxi.", "AFFIRM_INTENT INFORM", {}, r"Yes, .*\b[aA] taxi\b.*"),
-        ("instead let it be one to seat two", "INFORM", {}, r"instead, (?!let ).*\bone to seat two\b.*"),
-        # A noun with a verb is a sentence, one without is none.
-        ("Fresno is where we meet", "INFORM", {"city": "Fresno"}, r".*(?:that|,) Fresno is where we meet.*"),
-        ("The one to pay the rent.", "INFORM", {}, r"(?!.*\bthat the one).*"),
-        # Who greets wants nothing yet; and who turns something down asks for others.
-        (
-            "Good evening.",
-            "INFORM",
-            {},
-            r"Good evening\. (?:I hope that you|I am glad|I could do|It would be good if).*",
-        ),
-        ("Not that one.", "REQUEST_ALTS", {}, r"Not that one\. .*\b(?:others?|another|better|more)\b.*"),
-        # Without marks and capitals, as the turn; with one "please".
-        ("hey there", "INFORM", {}, r"hey there\. It? .*[^.]"),
-        ("To buy a stamp, please.", "INFORM", {}, r"(?!.*please.*please).*"),
-    ],
+@cases(
+    "text acts slots pattern",  # A request in a longer frame, with its own words.
+    ("Find me a table in Fresno.", "INFORM_INTENT", {"city": "Fresno"}, r".* a table in Fresno\b.*[.?]"),
+    ("What's the address?", "REQUEST", {}, r".*\bthe address.*[.?]"),
+    ("Do they deliver to the door?", "REQUEST", {}, r".*\bthey deliver to the door[.?].*"),
+    ("When does it open", "REQUEST", {}, r".*\bwhen it opens.*"),
+    # An answer as a whole sentence that answers what was asked.
+    ("Yes.", "AFFIRM", {}, r"Yes, .*\."),
+    ("Yes!", "AFFIRM_INTENT", {}, r"Yes, .*!"),
+    ("No", "NEGATE_INTENT", {}, r"No, .*"),
+    ("No. Make it for two.", "NEGATE INFORM", {}, r"No[., ].*\b[mM]ake it for two\b.*"),
+    ("Thank you.", "THANK_YOU", {}, r"(?:Thank|I ).*\."),
+    # A piece becomes a sentence.
+    ("Fresno, please.", "INFORM", {"city": "Fresno"}, r"(?=.{15}).*\bFresno\b.*\."),
+    ("In Fresno", "INFORM", {"city": "Fresno"}, r"(?=.{15}).*\bin Fresno\b.*"),
+    # A word that leads to another clause stays in front of it.
+    ("Yes I want a taxi.", "AFFIRM_INTENT INFORM", {}, r"Yes, .*\b[aA] taxi\b.*"),
+    ("instead let it be one to seat two", "INFORM", {}, r"instead, (?!let ).*\bone to seat two\b.*"),
+    # A noun with a verb is a sentence, one without is none.
+    ("Fresno is where we meet", "INFORM", {"city": "Fresno"}, r".*(?:that|,) Fresno is where we meet.*"),
+    ("The one to pay the rent.", "INFORM", {}, r"(?!.*\bthat the one).*"),
+    # Who greets wants nothing yet; and who turns something down asks for others.
+    ("Good evening.", "INFORM", {}, r"Good evening\. (?:I (?:hope that you|am glad|could do)|It would be good if).*"),
+    ("Not that one.", "REQUEST_ALTS", {}, r"Not that one\. .*\b(?:others?|another|better|more)\b.*"),
+    # Without marks and capitals, as the turn; with one "please".
+    ("hey there", "INFORM", {}, r"hey there\. It? .*[^.]"),
+    ("To buy a stamp, please.", "INFORM", {}, r"(?!.*please.*please).*"),
 )
 def test_turns_in_more_words(text, acts, slots, pattern):
     made = made_of(text, *acts.split(), **slots)
@@ -156,57 +144,53 @@ def said(text, acts="", *values, position=0, wrong=()):
     return UserTurn("1", position, text, spans, low, frozenset(acts.split()), ("S_1",), wrong, ())
 
 
-@pytest.mark.parametrize(
-    ("text", "acts", "values", "simple"),
-    [
-        ("Hi, could you help me find a bus to Fresno?", "INFORM", ("Fresno",), "Find a bus to Fresno."),
-        ("I am looking for a hotel in Paris.", "INFORM", ("Paris",), "I want a hotel in Paris."),
-        ("I would prefer to see the show, if possible.", "INFORM", (), "I want to see the show."),
-        ("I'm looking for a Thai place?", "INFORM", ("Thai",), "I want a Thai place."),
-        ("Could you tell me their rules and fees?", "REQUEST", (), "What are their rules and fees?"),
-        ("May I also have their phone number please?", "REQUEST", (), "What's their phone number?"),
-        ("I was wondering if you could find one. Please go ahead and book it.", "INFORM", (), "Find one. Book it."),
-        ("Yes please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
-        ("Yes, please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
-        ("That one sounds perfect.", "SELECT", (), "Perfect."),
-        ("Cool. That will be it. Thanks. Bye!", "GOODBYE SELECT", (), "Cool, thanks, bye."),
-        ("No, that is all.", "NEGATE THANK_YOU", (), "No, thanks."),
-        ("That's good. That's all I need for now.", "GOODBYE SELECT", (), "Good, that's all."),
-        ("Thanks a lot, I'm all set for today.", "GOODBYE THANK_YOU", (), "Thanks, that's all."),
-        ("Thank you very much.", "GOODBYE THANK_YOU", (), "Thanks."),
-        ("Yes, that is right. How much is it?", "AFFIRM REQUEST", (), "Yes. How much is it?"),
-        ("Hello there! I want fish.", "INFORM", (), "I want fish."),
-        ("sounds good to me", "SELECT", (), "good"),
-        ("yes please do that", "AFFIRM", (), "yes"),
-        ("Thanks! Book it at 7 p.m. Can you help me?", "INFORM", ("7 p.m.",), "Book it at 7 p.m."),
-        ("Please wait, I will be leaving on Monday.", "INFORM", ("Monday",), "Wait, I'll be leaving on Monday."),
-    ],
+@cases(
+    "text acts values simple",
+    ("Hi, could you help me find a bus to Fresno?", "INFORM", ("Fresno",), "Find a bus to Fresno."),
+    ("I am looking for a hotel in Paris.", "INFORM", ("Paris",), "I want a hotel in Paris."),
+    ("I would prefer to see the show, if possible.", "INFORM", (), "I want to see the show."),
+    ("I'm looking for a Thai place?", "INFORM", ("Thai",), "I want a Thai place."),
+    ("Could you tell me their rules and fees?", "REQUEST", (), "What are their rules and fees?"),
+    ("May I also have their phone number please?", "REQUEST", (), "What's their phone number?"),
+    ("I was wondering if you could find one. Please go ahead and book it.", "INFORM", (), "Find one. Book it."),
+    ("Yes please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
+    ("Yes, please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
+    ("That one sounds perfect.", "SELECT", (), "Perfect."),
+    ("Cool. That will be it. Thanks. Bye!", "GOODBYE SELECT", (), "Cool, thanks, bye."),
+    ("No, that is all.", "NEGATE THANK_YOU", (), "No, thanks."),
+    ("That's good. That's all I need for now.", "GOODBYE SELECT", (), "Good, that's all."),
+    ("Thanks a lot, I'm all set for today.", "GOODBYE THANK_YOU", (), "Thanks, that's all."),
+    ("Thank you very much.", "GOODBYE THANK_YOU", (), "Thanks."),
+    ("Yes, that is right. How much is it?", "AFFIRM REQUEST", (), "Yes. How much is it?"),
+    ("Hello there! I want fish.", "INFORM", (), "I want fish."),
+    ("sounds good to me", "SELECT", (), "good"),
+    ("yes please do that", "AFFIRM", (), "yes"),
+    ("Thanks! Book it at 7 p.m. Can you help me?", "INFORM", ("7 p.m.",), "Book it at 7 p.m."),
+    ("Please wait, I will be leaving on Monday.", "INFORM", ("Monday",), "Wait, I'll be leaving on Monday."),
 )
 def test_simple(text, acts, values, simple):
     assert edited(text, simple_operations(said(text, acts, *values))[0]) == simple
 
 
-@pytest.mark.parametrize(
-    ("text", "acts", "values"),
-    [
-        ("Yes, but make it Monday.", "AFFIRM", ()),
-        ("Yes, that is fine if it is free.", "AFFIRM", ()),
-        ("Great, the second one.", "SELECT", ()),
-        ("Okay. I will look into it.", "GOODBYE SELECT", ()),
-        ("Thank you, and off I go.", "GOODBYE THANK_YOU", ()),
-        ("What is the movie about?", "REQUEST", ()),
-        ("What's their phone number?", "REQUEST", ()),
-        ("I need a cab.", "INFORM", ()),
-        ("hey there", "INFORM", ()),
-        ("I want to get a cab and am fine with sharing.", "INFORM", ()),
-        ("I would like to know if it is far.", "REQUEST", ()),
-        ("I will be leaving on Monday.", "INFORM", ("Monday",)),
-        ("What is the address and do they serve wine?", "REQUEST", ()),
-        ("Please Please Me", "INFORM", ("Please Please Me",)),
-        ("I want to Believe", "INFORM", ("I want to Believe",)),
-        ("?!", "INFORM", ()),
-        ("", "INFORM", ()),
-    ],
+@cases(
+    "text acts values",
+    ("Yes, but make it Monday.", "AFFIRM", ()),
+    ("Yes, that is fine if it is free.", "AFFIRM", ()),
+    ("Great, the second one.", "SELECT", ()),
+    ("Okay. I will look into it.", "GOODBYE SELECT", ()),
+    ("Thank you, and off I go.", "GOODBYE THANK_YOU", ()),
+    ("What is the movie about?", "REQUEST", ()),
+    ("What's their phone number?", "REQUEST", ()),
+    ("I need a cab.", "INFORM", ()),
+    ("hey there", "INFORM", ()),
+    ("I want to get a cab and am fine with sharing.", "INFORM", ()),
+    ("I would like to know if it is far.", "REQUEST", ()),
+    ("I will be leaving on Monday.", "INFORM", ("Monday",)),
+    ("What is the address and do they serve wine?", "REQUEST", ()),
+    ("Please Please Me", "INFORM", ("Please Please Me",)),
+    ("I want to Believe", "INFORM", ("I want to Believe",)),
+    ("?!", "INFORM", ()),
+    ("", "INFORM", ()),
 )
 def test_not_sure(text, acts, values):
     operations, reason = simple_operations(said(text, acts, *values))
@@ -233,12 +217,8 @@ def test_any_turn_keeps_its_spans(words, acts, drawn, kind, perturb_values):
     spans = tuple(Span("S_1", "s", start, start + n) for start, n in drawn if start + n <= len(text))
     turn = UserTurn("1", 0, text, spans, ("fresno", "that"), frozenset(acts), ("S_1",), (), ())
     made = (Typos(perturb_values=perturb_values) if kind == "typos" else KINDS[kind]()).vary(turn)
-    raw = {
-        "speaker": "USER",
-        "utterance": text,
-        "frames": [{"slots": [{"slot": s.slot, "start": s.start, "exclusive_end": s.end} for s in spans]}],
-    }
-    new = write_into(raw, made)
+    slots = [{"slot": span.slot, "start": span.start, "exclusive_end": span.end} for span in spans]
+    new = write_into(kit.turn("USER", text, {"slots": slots}), made)
     for span, place in zip(spans, new["frames"][0]["slots"], strict=True):
         found = new["utterance"][place["start"] : place["exclusive_end"]]
         if kind != "typos" or not perturb_values:

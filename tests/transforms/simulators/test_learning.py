@@ -5,7 +5,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact
@@ -157,16 +157,10 @@ def turned(dialogue, how):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
+@cases(
     "how",
-    [
-        "a call",
-        "facts after the search",
-        "no search",
-        "no word before the next option",
-        "thanks at the end",
-        "more words at the end",
-    ],
+    *("a call", "facts after the search", "no search", "no word before the next option"),
+    *("thanks at the end", "more words at the end"),
 )
 def test_other_courses_of_a_dialogue_are_learned(how):
     train, test, oov = (
@@ -200,22 +194,18 @@ def test_one_text_for_several_acts():
     """The same word greets, thanks, ends updates and rejects."""
     user = {act: ["okay"] for act in ("greet", "no_more", "reject", "thank", "decline")}
     given = {"domain": "inn", "entity": "inn", "ratings": 3, "extras": ["phone"], "patterns": {"user": user}}
-    fields = [
-        {"name": "area", "seen": ["a", "b", "c"], "unseen": ["d", "e", "f"]},
-        {"name": "room", "values": ["single", "double", "suite"]},
-    ]
+    area = {"name": "area", "seen": ["a", "b", "c"], "unseen": ["d", "e", "f"]}
+    fields = [area, {"name": "room", "values": ["single", "double", "suite"]}]
     world = simulating.World(parse_ontology({**given, "fields": fields}, "inns"), "0", 2)
     learned = learn(dialogues_of(world, (2, 5), "train", 100), list(simulating.knowledge_base(world)), "kb")
     assert learned.ontology["patterns"]["user"]["reject"] == ["okay"]
     assert score(learned, dialogues_of(world, (2, 5), "oov", 60)) == ([], 0)
 
 
-@pytest.mark.parametrize(
-    ("facts", "message"),
-    [([Fact("a", "R_x", "y"), Fact("b", "R_x", "z")], "kb: has none of the values in place 1 of api_call, such as ")],
-)
-def test_another_knowledge_base(facts, message):
-    assert message in str(raised(InputError, learn, dialogues_of(WORLD, (1,), "train", 3), facts, "kb"))
+def test_another_knowledge_base():
+    facts = [Fact("a", "R_x", "y"), Fact("b", "R_x", "z")]
+    error = raised(InputError, learn, dialogues_of(WORLD, (1,), "train", 3), facts, "kb")
+    assert "kb: has none of the values in place 1 of api_call, such as " in str(error)
 
 
 def test_what_is_learned_is_what_was_simulated():

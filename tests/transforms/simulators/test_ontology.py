@@ -5,16 +5,12 @@ import tomllib
 
 import msgspec
 import pytest
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.simulators.restaurants import ontology as ontologies
 from parapet.transforms.simulators.restaurants import simulating
-from parapet.transforms.simulators.restaurants.ontology import (
-    default_ontology,
-    parse_ontology,
-    read_ontology,
-    structure_for,
-)
+from parapet.transforms.simulators.restaurants.ontology import default_ontology, parse_ontology, structure_for
 
 HOTELS = """
 domain = "hotel"
@@ -74,16 +70,12 @@ def test_the_paper_s_sizes():
     assert [fact.relation for fact in simulating.dialogue_facts(world, world.halves[0][0])] == [
         *("R_phone", "R_cuisine", "R_address", "R_location", "R_number", "R_price", "R_rating")
     ]
-    first = [(fact.relation, fact.value) for fact in facts[:7]]
-    assert first == [
-        ("R_cuisine", "greek"),
-        ("R_location", "athens"),
-        ("R_price", "cheap"),
-        ("R_rating", "1"),
-        ("R_phone", "resto_athens_cheap_greek_1stars_phone"),
-        ("R_address", "resto_athens_cheap_greek_1stars_address"),
-        ("R_number", world.halves[0][0].request[2]),
-    ]
+    assert {fact.relation: fact.value for fact in facts[:7]} == {
+        **{"R_cuisine": "greek", "R_location": "athens", "R_price": "cheap", "R_rating": "1"},
+        **{f"R_{extra}": f"resto_athens_cheap_greek_1stars_{extra}" for extra in ("phone", "address")},
+        "R_number": world.halves[0][0].request[2],
+    }
+    assert [fact.relation for fact in facts[4:7]] == ["R_phone", "R_address", "R_number"]
 
 
 def test_the_structure_of_a_domain():
@@ -96,10 +88,8 @@ def test_the_structure_of_a_domain():
     own = hotels(put("structure", {"given": {"task2": [1, 2]}, "options": {"5": 1}, "accepted": 1})).structure
     assert (own.given_in(2), own.given_in(5), own.shares(), own.accepted) == ((1, 2), (1, 2), [(5, 1.0)], 1)
     world = simulating.World(hotels(put("structure", {"options": {"7": 1}})), "0", 1)
-    with pytest.raises(
-        InputError, match=r"x\.toml: structure\.options: no request of train finds 7 of the knowledge base: give other"
-    ):
-        simulating.check_world(world, [3], ["train"], "x.toml")
+    too_few = r"x\.toml: structure\.options: no request of train finds 7 of the knowledge base: give other"
+    raised(InputError, simulating.check_world, world, [3], ["train"], "x.toml", match=too_few)
     simulating.check_world(world, [1, 2, 4, 5], ["train"], "x.toml")
 
 
@@ -110,13 +100,8 @@ def test_a_field_of_one_each_is_not_crossed():
 
 
 def test_too_few_values():
-    small = {
-        "domain": "inn",
-        "entity": "inn",
-        "ratings": 2,
-        "extras": ["phone"],
-        "fields": [{"name": "area", "seen": ["a", "b"], "unseen": ["c", "d"]}],
-    }
+    fields = [{"name": "area", "seen": ["a", "b"], "unseen": ["c", "d"]}]
+    small = {"domain": "inn", "entity": "inn", "ratings": 2, "extras": ["phone"], "fields": fields}
     ontology = parse_ontology(small, "small.toml")
     with pytest.raises(InputError, match=r"small\.toml: too few values: dev has too few requests"):
         simulating.check_world(simulating.World(ontology, "0", 1), [1], simulating.SPLITS, "small.toml")
@@ -142,9 +127,8 @@ def put(*path):
     return change
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+@cases(
+        "change message",
         (put("fields", 0, "seen", ["north"]), "fields[0].seen: area: has 1 values, but needs at least two"),
         (put("fields", 0, "seen", None), "fields[0].seen: area: has 0 values, but needs at least two"),
         (put("fields", 0, "seen", ["north", "north"]),
@@ -202,7 +186,6 @@ def put(*path):
         (put("patterns", "user", "answer", "a"), "patterns.user.answer: expected a table"),
         (put("patterns", "bot", "option", "this one"), "patterns.bot.option: 'this one' must have {name}, once"),
         (put("patterns", "bot", "search", "api_call me"), "patterns.bot.search: 'api_call me': <SILENCE> and api_call"),
-    ],
 )  # fmt: skip
 def test_bad_ontologies(change, message):
     error = raised(InputError, hotels, change)
@@ -217,9 +200,10 @@ def test_too_many_entities():
     raised(InputError, hotels, grow, match="1,200,000 entities: at most 1,000,000")
 
 
-@pytest.mark.parametrize("data", [b"domain = ", b"\xff", b"[" * 5000])
+@cases("data", b"domain = ", b"\xff", b"[" * 5000)
 def test_no_toml(data):
-    raised(InputError, read_ontology, data, "hotels.toml", match=r"hotels\.toml: (not TOML|not UTF-8|TOML nested)")
+    said = r"hotels\.toml: (not TOML|not UTF-8|TOML nested)"
+    raised(InputError, ontologies.read_ontology, data, "hotels.toml", match=said)
 
 
 def test_all_must_not_be_shared():

@@ -5,32 +5,18 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import Counts, check_invariants
 from parapet.transforms.running.seeding import SeededRng
-from parapet.transforms.simulators.reminders import corpus
+from parapet.transforms.simulators.reminders import corpus, user
 from parapet.transforms.simulators.reminders.corpus import DIGEST_SIZE as SIZE
 from parapet.transforms.simulators.reminders.corpus import System, check_dialogue, digest_of, simulate, text_digest
-from parapet.transforms.simulators.reminders.user import (
-    CANCEL,
-    DATE,
-    FIND,
-    MOVE,
-    NAME,
-    REPEATS,
-    SET,
-    TIME,
-    Act,
-    Calendar,
-    Goal,
-    Reminder,
-    Task,
-    User,
-    Value,
-    pattern_of,
-)
+from parapet.transforms.simulators.reminders.user import Act, Calendar, Goal, Reminder, Task, User, Value, pattern_of
+
+SET, FIND, MOVE, CANCEL = user.SET, user.FIND, user.MOVE, user.CANCEL
+NAME, DATE, TIME, REPEATS = user.NAME, user.DATE, user.TIME, user.REPEATS
 
 
 def acts_of(dialogue, speaker):
@@ -105,7 +91,7 @@ def test_shards():
     ]
 
 
-@pytest.mark.parametrize("what", ["span", "state", "call", "answer", "slot"])
+@cases("what", "span", "state", "call", "answer", "slot")
 def test_the_check_finds_what_is_wrong(what):
     number = next(n for n in range(99) if any(task.requests for task in simulate("0", "train", n)[1].tasks))
     dialogue, goal = simulate("0", "train", number)
@@ -163,18 +149,17 @@ TUESDAY = Value("Tuesday", "2019-03-05", "on ")
 
 def test_the_agenda_answers_denies_and_asks():
     goal = Goal((RENT,), (Task(SET, {NAME: FERNS, DATE: TUESDAY, TIME: FIVE}, requests=(REPEATS,)),), ())
-    user = User(goal, SeededRng("x"))
-    assert user.agenda[0] == Act("GOODBYE")
-    assert user.speak([])[0] == Act("INFORM_INTENT", "intent", Value(SET, SET))
-    user.agenda = [one for one in user.agenda if one.name != "INFORM"]
-    user.agenda += [Act("INFORM", TIME, FIVE), Act("INFORM", DATE, TUESDAY), Act("INFORM", NAME, FERNS)]
-    assert user.speak([Act("REQUEST", TIME)])[0] == Act("INFORM", TIME, FIVE)
+    agenda = User(goal, SeededRng("x"))
+    assert (agenda.agenda[0], agenda.speak([])[0]) == (Act("GOODBYE"), Act("INFORM_INTENT", "intent", Value(SET, SET)))
+    agenda.agenda = [one for one in agenda.agenda if one.name != "INFORM"]
+    agenda.agenda += [Act("INFORM", TIME, FIVE), Act("INFORM", DATE, TUESDAY), Act("INFORM", NAME, FERNS)]
+    assert agenda.speak([Act("REQUEST", TIME)])[0] == Act("INFORM", TIME, FIVE)
     wrong = [Act("CONFIRM", NAME, FERNS), Act("CONFIRM", DATE, TUESDAY), Act("CONFIRM", TIME, Value("6 pm", "18:00"))]
-    assert user.speak(wrong) == [Act("NEGATE", note="deny"), Act("INFORM", TIME, FIVE, "deny")]
+    assert agenda.speak(wrong) == [Act("NEGATE", note="deny"), Act("INFORM", TIME, FIVE, "deny")]
     right = [*wrong[:2], Act("CONFIRM", TIME, FIVE), Act("CONFIRM", REPEATS, Value("once", "once"))]
-    assert user.speak(right) == [Act("AFFIRM")]
-    assert user.speak([Act("NOTIFY_SUCCESS"), Act("REQ_MORE")]) == [Act("REQUEST", REPEATS)]
-    assert user.speak([Act("INFORM", REPEATS, Value("once", "once"))])[0] == Act("THANK_YOU")
+    assert agenda.speak(right) == [Act("AFFIRM")]
+    assert agenda.speak([Act("NOTIFY_SUCCESS"), Act("REQ_MORE")]) == [Act("REQUEST", REPEATS)]
+    assert agenda.speak([Act("INFORM", REPEATS, Value("once", "once"))])[0] == Act("THANK_YOU")
 
 
 def test_the_system_asks_confirms_calls_and_tells():
@@ -198,13 +183,10 @@ def test_the_system_asks_confirms_calls_and_tells():
 
 def test_a_pattern():
     pattern = pattern_of("Remind me to {reminder_name}[ <on>{date}][ at {time}][ <often>].")
-    assert pattern.says([NAME])
-    assert pattern.says([NAME, REPEATS])
-    assert not pattern.says([DATE])
+    assert [pattern.says(slots) for slots in ([NAME], [NAME, REPEATS], [DATE])] == [True, True, False]
     line = pattern.line({NAME: FERNS, DATE: TUESDAY})
     assert line.utterance == "Remind me to water the ferns on Tuesday."
     assert line.spans == ((NAME, 13, 28), (DATE, 32, 39))
-    tomorrow = Value("tomorrow", "2019-03-02")
-    daily = Value("daily", "daily", phrase="each day")
-    said = pattern.line({NAME: FERNS, DATE: tomorrow, TIME: FIVE, REPEATS: daily}).utterance
-    assert said == "Remind me to water the ferns tomorrow at 5 pm each day."
+    more = {DATE: Value("tomorrow", "2019-03-02"), REPEATS: Value("daily", "daily", phrase="each day")}
+    line = pattern.line({NAME: FERNS, TIME: FIVE, **more})
+    assert line.utterance == "Remind me to water the ferns tomorrow at 5 pm each day."

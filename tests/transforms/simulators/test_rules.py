@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from kit import raised, run
+from kit import cases, lacking, raised, run
 
 from parapet.evaluation.models.babi.baselines import built_in_rules
 from parapet.schemas.errors import InputError
@@ -158,11 +158,8 @@ respond = ["hello"]
         (
             Exchange("not greek any where", "hello you"),
             Exchange("greek any where", "api_call greek R_location"),
-            Fact("zeus", "R_rating", "2"),
-            Fact("pan", "R_rating", "10"),
-            Exchange(SILENCE, "pan is greek"),
-            Exchange(SILENCE, "zeus is greek"),
-            Exchange(SILENCE, "hello you"),
+            *(Fact("zeus", "R_rating", "2"), Fact("pan", "R_rating", "10")),
+            *(Exchange(SILENCE, bot) for bot in ("pan is greek", "zeus is greek", "hello you")),
             Exchange("forget it", "hello you"),
         )
     )
@@ -172,23 +169,19 @@ respond = ["hello"]
 
 
 HEAD = 'slots = ["a"]\n[patterns]\nhi = { match = "hi" }\n'
+RULE = f'{HEAD}[[rules]]\nname = "r"\n'
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("slots = 3", "x.toml: slots: Expected `array`, got `int`"),
-        ("slots = ", "x.toml: not TOML"),
-        ("rules = []\n" + HEAD.replace('"hi"', '"("'), "x.toml: patterns.hi.match: is not a regular expression: "),
-        (HEAD + '[[rules]]\nname = "r"', "x.toml: rules[0]: r: must have either respond, or call, or set and clear"),
-        (HEAD + '[[rules]]\nname = "r"\nrespond = ["ho"]', "rules[0]: r: there is no pattern 'ho': must be one of hi"),
-        (
-            HEAD + '[[rules]]\nname = "r"\nset = { b = "c" }',
-            "x.toml: rules[0]: r: there is no slot 'b': must be one of a",
-        ),
-        (HEAD + '[[rules]]\nname = "r"\ncall = true\n' * 2, "x.toml: rules[1].name: 'r' appears twice"),
-        (HEAD + '[[rules]]\nname = "r"\nwhen = { word = [] }', "rules[0].when: Object contains unknown field `word`"),
-    ],
+@cases(
+    "text message",
+    ("slots = 3", "x.toml: slots: Expected `array`, got `int`"),
+    ("slots = ", "x.toml: not TOML"),
+    ("rules = []\n" + HEAD.replace('"hi"', '"("'), "x.toml: patterns.hi.match: is not a regular expression: "),
+    (RULE, "x.toml: rules[0]: r: must have either respond, or call, or set and clear"),
+    (RULE + 'respond = ["ho"]', "rules[0]: r: there is no pattern 'ho': must be one of hi"),
+    (RULE + 'set = { b = "c" }', "x.toml: rules[0]: r: there is no slot 'b': must be one of a"),
+    (HEAD + '[[rules]]\nname = "r"\ncall = true\n' * 2, "x.toml: rules[1].name: 'r' appears twice"),
+    (RULE + "when = { word = [] }", "rules[0].when: Object contains unknown field `word`"),
 )
 def test_bad_rules(text, message):
     assert message in str(raised(InputError, read_script, text.encode(), "x.toml"))
@@ -208,9 +201,8 @@ def write(folder):
 def test_from_files_to_scores(tmp_path):
     files = write(tmp_path)
     model = run("train", "rules", rules="task6", **files, output=tmp_path / "model")
-    told = model.errors
-    assert "of the responses of --dev are right" in told
-    assert "task6: --train has no response for the patterns more, ask_price, confirm_price, " in told
+    lacks = "task6: --train has no response for the patterns more, ask_price, confirm_price, "
+    assert not lacking(model.errors, "of the responses of --dev are right", lacks)
     # What was chosen is a file of rules itself, with which a model can be trained again.
     rules = model.text("rules.toml")
     assert tomllib.loads(rules)["patterns"]["welcome"]["text"] == WELCOME
@@ -224,15 +216,13 @@ def test_from_files_to_scores(tmp_path):
     assert scores.json("metrics.json")["#ALL"]["per_response"] > 0.9
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--rules", "task6"], "--rules: requires --train and --match"),
-        (["--rules", "no.toml", "--train", "t", "--match", "k"], "no.toml: there is no such file"),
-        (["--dev", "t"], "--dev: requires --rules"),
-        (["--rules", "task6", "--ontology", "k"], "--ontology: give either --ontology, or"),
-        (["--rules", "task6", "--train", "t", "--match", "k"], "task6: no pattern selects a response of --train"),
-    ],
+@cases(
+    "flags message",
+    (["--rules", "task6"], "--rules: requires --train and --match"),
+    (["--rules", "no.toml", "--train", "t", "--match", "k"], "no.toml: there is no such file"),
+    (["--dev", "t"], "--dev: requires --rules"),
+    (["--rules", "task6", "--ontology", "k"], "--ontology: give either --ontology, or"),
+    (["--rules", "task6", "--train", "t", "--match", "k"], "task6: no pattern selects a response of --train"),
 )
 def test_bad_flags(flags, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

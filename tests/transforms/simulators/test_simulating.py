@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
@@ -90,7 +90,7 @@ def values_in(text):
     return {name: word for word in text.split() for name, values in VALUES.items() if word in values}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(some)
 def test_a_dialogue_is_as_the_paper_has_it(which):
     task, split, number = which
@@ -135,8 +135,7 @@ def check_calls(simulated, said):
         elif letter == "C":
             assert text == " ".join(("api_call", *(wish[name] for name in FIELDS)))
             calls.append(tuple(text.split()[1:]))
-    assert len(set(changed)) == len(changed)
-    assert simulated.requests[-1] == tuple(wish[name] for name in FIELDS)
+    assert (len(set(changed)), simulated.requests[-1]) == (len(changed), tuple(wish[name] for name in FIELDS))
     assert tuple(calls) in (simulated.requests, ())
 
 
@@ -161,7 +160,7 @@ def check_answers(said, facts):
     assert len(set(asked)) == len(asked)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(some)
 def test_in_the_sgd_layout(which):
     """Turns alternate and hold nothing strange; what is said and called is what the published lines have."""
@@ -198,17 +197,9 @@ def check_service_calls(frames, simulated, task):
     calls = [(one.service_call, one.service_results) for one in frames if one.service_call]
     found = [(one.method, len(results)) for one, results in calls]
     listed = max(len(one.results) for one in simulated.pairs)
-    search, reserve = ("FindRestaurant", 0), ("ReserveRestaurant", 1)
-    assert (
-        found
-        == {
-            1: [search],
-            2: [search, search],
-            3: [("FindRestaurant", listed), reserve],
-            4: [reserve],
-            5: [search, ("FindRestaurant", listed), reserve],
-        }[task]
-    )
+    search, listing, reserve = ("FindRestaurant", 0), ("FindRestaurant", listed), ("ReserveRestaurant", 1)
+    expected = {1: [search], 2: [search] * 2, 3: [listing, reserve], 4: [reserve], 5: [search, listing, reserve]}
+    assert found == expected[task]
     wishes = [tuple(one.parameters[name] for name in FIELDS) for one, _ in calls if one.method == "FindRestaurant"]
     assert tuple(wishes) == (() if task == 4 else simulated.requests)
     if task > 2:
@@ -245,14 +236,14 @@ def test_the_structure_is_that_of_the_published_files(numbers):
     assert set(numbers["5"]["structure"]["given"]["simulated"]) == set("123")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(some)
 def test_the_bot_of_rules_solves_all(which):
     dialogue = read(simulate(WORLD, *which))
     assert solve(RULES, dialogue) == [True] * len(dialogue.exchanges)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(some)
 def test_disfluencies_keep_what_is_meant(which):
     task, split, number = which
@@ -302,7 +293,7 @@ def test_overlapping_splits_are_an_error():
     raised(RuntimeError, intersections, WORLD, seen, match=r"dev\+oov, name, cuisine, location, phone, address")
 
 
-@pytest.mark.parametrize(("task", "size"), [(1, 3000), (4, 3000), (2, 1000), (3, 1000), (5, 500)])
+@cases("task size", (1, 3000), (4, 3000), (2, 1000), (3, 1000), (5, 500))
 def test_no_dialogue_repeats_another(task, size):
     """As many as the test of another seed has; of task 4 there are 1,800 beginnings, so that some begin alike."""
     world = simulating.World(WORLD.ontology, "1", 3)

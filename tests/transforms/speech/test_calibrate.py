@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech import alignment
@@ -66,7 +66,6 @@ def plain_choice(heard, words, draw, level):
     return min((abs(errors - wanted), errors, -snr, snr) for snr, errors in heard.items())[-1]
 
 
-@settings(deadline=None)
 @given(HEARD, DRAW, st.integers(0, LEVELS))
 def test_the_choice_is_that_of_a_plain_search(heard, draw, level):
     words, errors = heard
@@ -74,7 +73,6 @@ def test_the_choice_is_that_of_a_plain_search(heard, draw, level):
     assert SETS.chosen(Setting(0.2, level), known, words, draw) == plain_choice(known, words, draw, level)
 
 
-@settings(deadline=None)
 @given(HEARD, DRAW, st.lists(st.integers(0, LEVELS), min_size=2, max_size=4))
 def test_a_turn_has_no_fewer_errors_in_the_set_of_a_higher_rate(heard, draw, levels):
     words, errors = heard
@@ -85,7 +83,6 @@ def test_a_turn_has_no_fewer_errors_in_the_set_of_a_higher_rate(heard, draw, lev
     assert len(set(chosen)) == len({known[snr] for snr in chosen})
 
 
-@settings(deadline=None)
 @given(HEARD, st.lists(DRAW, min_size=1, max_size=3))
 def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(heard, draws):
     """Up to the levels that are sought; with fewer ratios heard where not all are needed."""
@@ -101,7 +98,7 @@ def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(he
     assert max(at) - min(at) + 1 == len(at), "no ratio between two is passed over"
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(TURNS, st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5, 0.9]), st.randoms(use_true_random=False))
 def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     known = [(dict(zip(RATIOS, errors, strict=True)), words, draw) for (words, errors), draw in turns]
@@ -131,7 +128,7 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     assert abs(reached - wanted) == pytest.approx(best, abs=1e-9)
 
 
-@pytest.mark.parametrize(("target", "hint"), [(0.05, "a higher --snr"), (0.5, "a lower --snr")])
+@cases("target hint", (0.05, "a higher --snr"), (0.5, "a lower --snr"))
 def test_what_a_sample_is_far_from_is_not_tried(target, hint):
     alignment.check_within_reach([0.08, 0.2, 0.32], 0.1, 0.3)
     message = f"{set_name(target)}: {RATE} 10.0% to 30.0%, but the target is {target:.1%}; "
@@ -145,7 +142,7 @@ def test_each_hundredth_of_a_percent_has_its_own_name(n):
     assert len(set_name(n / 10000)) <= len("SR-99.99")
 
 
-@pytest.mark.parametrize("target", [0.1, 0.6])
+@cases("target", 0.1, 0.6)
 def test_a_target_that_the_whole_does_not_have(target):
     bins = [(0, (10_000, 2000)), (400, (0, 1000)), (700, (0, 2000))]
     said = f"{RATE} 20.0% to 50.0%, but the target is {target:.1%}"

@@ -12,7 +12,7 @@ pytest.importorskip("scipy")
 if find_spec("moonshine_voice") is None:
     pytest.skip("moonshine-voice is not installed", allow_module_level=True)
 
-from kit import raised, write
+from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError, install_line
 from parapet.transforms.perturbations.speech import embedded
@@ -23,12 +23,8 @@ from parapet.transforms.perturbations.speech.sound import active_power, plain, t
 from parapet.transforms.perturbations.speech.spelling import respelled
 from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
 
-TEXTS = [
-    "i want a table for two at ten a m",
-    "no thank you",
-    "book a cab to the airport please",
-    "yes that sounds good",
-]
+TEXTS = ["i want a table for two at ten a m", "no thank you"]
+TEXTS += ["book a cab to the airport please", "yes that sounds good"]
 VOICES = SPEAKERS.split(",")
 
 
@@ -57,7 +53,7 @@ def test_the_same_text_has_the_same_sound_whatever_was_said_before(speaker):
     assert all(sound.dtype == np.int16 and active_power(sound) > 100 for sound in first.values())
 
 
-@pytest.mark.parametrize(("voice", "longer", "higher"), [("heart:0.8", 1.25, 1), ("heart:1.25:1.2", 0.8, 1.2)])
+@cases("voice longer higher", ("heart:0.8", 1.25, 1), ("heart:1.25:1.2", 0.8, 1.2))
 def test_speed_and_pitch(voice, longer, higher, speaker):
     """Pitch is the distance between the peaks of the autocorrelation of a vowel."""
 
@@ -71,15 +67,13 @@ def test_speed_and_pitch(voice, longer, higher, speaker):
     assert pitch(other) / pitch(own) == pytest.approx(higher, rel=0.15)
 
 
-@pytest.mark.parametrize(
-    ("voice", "told"),
-    [
-        ("klatt4", "'klatt4' is not a voice: give a name, a speed"),
-        ("heart:3", "'heart:3' is not a voice"),
-        ("heart:1:0.5", "'heart:1:0.5' is not a voice"),
-        ("nobody", "'nobody' is not a voice of Hibari: must be one of heart, "),
-        ("fenrir", "the voice 'fenrir' is not installed (no file "),
-    ],
+@cases(
+    "voice told",
+    ("klatt4", "'klatt4' is not a voice: give a name, a speed"),
+    ("heart:3", "'heart:3' is not a voice"),
+    ("heart:1:0.5", "'heart:1:0.5' is not a voice"),
+    ("nobody", "'nobody' is not a voice of Hibari: must be one of heart, "),
+    ("fenrir", "the voice 'fenrir' is not installed (no file "),
 )
 def test_voices_that_cannot_be_used(voice, told, speaker, tmp_path, monkeypatch):
     monkeypatch.setenv("HIBARI_HOME", str(tmp_path))

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from kit import raised, write
+from kit import cases, raised, write
 
 pytest.importorskip("hibari")
 pytest.importorskip("soundfile")
@@ -143,7 +143,7 @@ def test_folders_that_are_of_no_use(tmp_path):
     assert (make_noise("pink", ["a"]), make_noise("babble", ["b", "a"])) == (plain("pink"), babble(["a", "b"]))
 
 
-@pytest.mark.parametrize("what", ["a folder", "a link to nothing"])
+@cases("what", "a folder", "a link to nothing")
 def test_a_recording_that_cannot_be_opened(what, tmp_path):
     if what == "a folder":
         (tmp_path / "a.wav").mkdir()

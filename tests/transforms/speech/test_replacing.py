@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import cases
 
 pytest.importorskip("jiwer")
 
@@ -96,8 +97,7 @@ def test_what_is_no_span_stays():
 def test_spans_that_are_not_in_the_utterance_are_lost():
     slots = [{"slot": "s", "start": a, "exclusive_end": b} for a, b in ((40, 50), (5, 5), (7, 3), (-9, -1), (10, 11))]
     after, found = heard(turn_of(UTTERANCE, {"service": "A", "slots": slots}), "at seven thirty p m in san jose please")
-    assert after["frames"][0]["slots"] == []
-    assert [row["status"] for row in found.row["slots"]] == ["lost"] * 5
+    assert (after["frames"][0]["slots"], [row["status"] for row in found.row["slots"]]) == ([], ["lost"] * 5)
 
 
 def test_a_turn_that_is_not_heard_stays_as_it_was():
@@ -124,6 +124,16 @@ PARTS = ["At", "7:30 pm", "San Jose,", "please.", "(two)", "$5.50", "I'd", "like
 BLANKS = st.sampled_from([" ", "  ", ", ", " - "])
 
 
+def misheard(draw, utterance):
+    """The words of an utterance, of which some are dropped, some others, some more."""
+    heard = []
+    for word in spoken_words(utterance, RULES):
+        kind = draw(st.sampled_from(["right"] * 7 + ["lost", "other", "more"]))
+        more = draw(st.sampled_from(["uh", "the"]))
+        heard += {"right": [word.text], "lost": [], "other": ["uh"], "more": [more, word.text]}[kind]
+    return heard
+
+
 @st.composite
 def turns_heard(draw):
     """A sentence with some of its parts as values, and its words with some wrong, lost or more."""
@@ -135,15 +145,10 @@ def turns_heard(draw):
             start = len(utterance) + part.index(value)
             slots.append({"slot": f"s{i}", "start": start, "exclusive_end": start + len(value)})
         utterance += part
-    words = []
-    for word in spoken_words(utterance, RULES):
-        what = draw(st.sampled_from(["right"] * 7 + ["lost", "other", "more"]))
-        more = draw(st.sampled_from(["uh", "the"]))
-        words += {"right": [word.text], "lost": [], "other": ["uh"], "more": [more, word.text]}[what]
-    return turn_of(utterance, {"service": "A", "slots": slots}), " ".join(words)
+    return turn_of(utterance, {"service": "A", "slots": slots}), " ".join(misheard(draw, utterance))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(turns_heard(), st.sampled_from(["heard", "restored"]))
 def test_each_span_that_is_left_is_its_value(turn, form):
     raw, words = turn
@@ -154,13 +159,9 @@ def test_each_span_that_is_left_is_its_value(turn, form):
     for one in kept:
         value = raw["utterance"][before[one["slot"]]["start"] : before[one["slot"]]["exclusive_end"]]
         text = after["utterance"][one["start"] : one["exclusive_end"]]
-        if form == "heard":
-            assert text.split() == [word.text for word in spoken_words(value, RULES)]
-        else:
-            assert text == value
+        assert text.split() == [word.text for word in spoken_words(value, RULES)] if form == "heard" else text == value
     if words == found.row["spoken"]:
-        assert len(kept) == len(before)
-        assert after["utterance"] == (raw["utterance"] if form == "restored" else words)
+        assert (len(kept), after["utterance"]) == (len(before), raw["utterance"] if form == "restored" else words)
     # By an own look: a value whose words stand nowhere together in what was heard cannot be kept.
     for row in found.row["slots"]:
         said = " ".join(word.text for word in spoken_words(row["value"], RULES))
@@ -188,13 +189,8 @@ def errors(reference, heard):
 
 @st.composite
 def heard_wrong(draw):
-    """An utterance and what is heard of its words: some dropped, some others, some more."""
     utterance = draw(UTTERANCES)
-    heard = []
-    for word in spoken_words(utterance, RULES):
-        what = draw(st.sampled_from(["right"] * 8 + ["lost", "other", "more"]))
-        heard += {"right": [word.text], "lost": [], "other": ["uh"], "more": ["uh", word.text]}[what]
-    return utterance, heard
+    return utterance, misheard(draw, utterance)
 
 
 def heard_right(aligned):
@@ -203,7 +199,7 @@ def heard_right(aligned):
     return {i: i - start + heard_start for _, start, end, heard_start, _ in equal for i in range(start, end)}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(SAID, SAID)
 def test_fewest_errors_and_all_words_once(reference, heard):
     aligned = align(reference, heard)
@@ -224,13 +220,13 @@ def test_the_text():
     assert alignment_text(reference, heard, align(reference, heard)) == "i want three>tree a> b c >the"
 
 
-@pytest.mark.parametrize("word", ["", "a b", "a>b", ">", "a\n"])
+@cases("word", "", "a b", "a>b", ">", "a\n")
 def test_words_that_would_not_read_back_are_refused(word):
     with pytest.raises(ValueError, match="not the words"):
         alignment_text([word], [], alignment.Aligned((("delete", 0, 1, 0, 0),), 0, 1, 0, 0))
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(heard_wrong(), st.data())
 def test_what_is_found_is_what_was_said(drawn, data):
     utterance, heard = drawn
@@ -255,7 +251,7 @@ def test_what_is_found_is_what_was_said(drawn, data):
         assert text[again.start : again.end] == utterance[own[0].start : own[-1].end]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(heard_wrong())
 def test_restored_words_are_where_they_are_said_to_be(drawn):
     utterance, heard = drawn
@@ -273,18 +269,16 @@ def test_restored_words_are_where_they_are_said_to_be(drawn):
         assert text == (utterance if words else "")
 
 
-@pytest.mark.parametrize(
-    ("utterance", "heard", "expected"),
-    [
-        ("Hello, I'm at 7:30 pm.", "hello i'm at eleven thirty p m", "Hello, I'm at eleven thirty pm."),
-        ("Hello, I'm at 7:30 pm.", "hello i'm at seven the thirty p m", "Hello, I'm at seven the thirty pm."),
-        ("Hello, I'm at 7:30 pm.", "hello i'm at seven thirty p", "Hello, I'm at 7:30 p"),
-        ("Hello, I'm at 7:30 pm.", "oh hello um i'm at seven thirty p m uh", "oh Hello, um I'm at 7:30 pm. uh"),
-        ("A drop-off (Main St.), please!", "a drop of main street peas", "A drop of (Main St.), peas"),
-        ("A drop-off (Main St.), please!", "the drop off main street please", "the drop-off (Main St.), please!"),
-        ("Café\n$25!", "cafe five dollars", "Café five dollars"),
-        ("?!", "san", "san"),
-    ],
+@cases(
+    "utterance heard expected",
+    ("Hello, I'm at 7:30 pm.", "hello i'm at eleven thirty p m", "Hello, I'm at eleven thirty pm."),
+    ("Hello, I'm at 7:30 pm.", "hello i'm at seven the thirty p m", "Hello, I'm at seven the thirty pm."),
+    ("Hello, I'm at 7:30 pm.", "hello i'm at seven thirty p", "Hello, I'm at 7:30 p"),
+    ("Hello, I'm at 7:30 pm.", "oh hello um i'm at seven thirty p m uh", "oh Hello, um I'm at 7:30 pm. uh"),
+    ("A drop-off (Main St.), please!", "a drop of main street peas", "A drop of (Main St.), peas"),
+    ("A drop-off (Main St.), please!", "the drop off main street please", "the drop-off (Main St.), please!"),
+    ("Café\n$25!", "cafe five dollars", "Café five dollars"),
+    ("?!", "san", "san"),
 )
 def test_restored(utterance, heard, expected):
     words = spoken_words(utterance, RULES)

@@ -4,7 +4,7 @@ import re
 
 import msgspec
 import pytest
-from kit import raised, write
+from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import read_corpus
@@ -20,18 +20,16 @@ BAD = ["0", "1", "10", "-0.1", "nan"]
 RATIOS = ["", "10", "10,10.0", "61,5", "5,-21", "5,nan"]
 
 
-@pytest.mark.parametrize(
-    ("parse", "given", "said"),
-    [
-        *((parse_targets, given, f"--wer: {given} is no") for given in BAD),
-        (parse_targets, "0.1;0.2", "--wer: '0.1;0.2'"),
-        *(
-            (parse_targets, given, "--wer: each word error rate must appear once")
-            for given in ("", ",", "0.1,0.10", "0.2,0.20000000000001")
-        ),
-        *((parse_ratios, given, "--snr: must be two or more different ratios") for given in RATIOS),
-        (parse_ratios, "10dB,5", "--snr: '10dB'"),
-    ],
+@cases(
+    "parse given said",
+    *((parse_targets, given, f"--wer: {given} is no") for given in BAD),
+    (parse_targets, "0.1;0.2", "--wer: '0.1;0.2'"),
+    *(
+        (parse_targets, given, "--wer: each word error rate must appear once")
+        for given in ("", ",", "0.1,0.10", "0.2,0.20000000000001")
+    ),
+    *((parse_ratios, given, "--snr: must be two or more different ratios") for given in RATIOS),
+    (parse_ratios, "10dB,5", "--snr: '10dB'"),
 )
 def test_targets_and_ratios_that_are_none(parse, given, said):
     raised(InputError, parse, given, match=re.escape(said))
@@ -47,34 +45,26 @@ def test_a_calibration_is_read_back(tmp_path):
     path = calibration(tmp_path, *every)
     assert read_calibration(path, [0.1, 0.3], MADE_WITH) == (Calibration((12.0, 5.0), 12.0, (every[0], every[2])), [])
     now = {**MADE_WITH, "noise": "white", "recogniser": "azure"}
-    assert read_calibration(path, [0.2], now) == (
-        Calibration((12.0, 5.0), 12.0, (every[1],)),
-        [
-            "was calibrated with noise 'pink', but this run has 'white'",
-            "was calibrated with recogniser None, but this run has 'azure'",
-        ],
-    )
+    differs = [("noise 'pink'", "'white'"), ("recogniser None", "'azure'")]
+    warnings = [f"was calibrated with {then}, but this run has {other}" for then, other in differs]
+    assert read_calibration(path, [0.2], now) == (Calibration((12.0, 5.0), 12.0, (every[1],)), warnings)
 
 
-@pytest.mark.parametrize("setting", [Setting(0.1, 4), Setting(0.2), Setting(0.2, -1), Setting(0.2, 10001)])
+@cases("setting", Setting(0.1, 4), Setting(0.2), Setting(0.2, -1), Setting(0.2, 10001))
 def test_a_calibration_without_what_is_wanted(setting, tmp_path):
     path = calibration(tmp_path, setting)
-    with pytest.raises(
-        InputError, match=re.escape(f"{path}: --calibration: does not contain SR-20, only {setting.name}")
-    ):
-        read_calibration(path, [0.2], MADE_WITH)
+    lacks = re.escape(f"{path}: --calibration: does not contain SR-20, only {setting.name}")
+    raised(InputError, read_calibration, path, [0.2], MADE_WITH, match=lacks)
 
 
 KEPT = {"ratios": [9, 5], "start": 9, "settings": [{"target": 0.2, "level": 1}], "made_with": {}}
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        *({"settings": settings} for settings in (7, [{}], [{"target": "0.2"}], [{"target": 0.2, "level": 1.5}])),
-        *({"made_with": made_with} for made_with in ("x", None)),
-        *({"ratios": ratios} for ratios in ([], [99, 9], [float("nan"), 9], [8, 7])),
-    ],
+    *({"settings": settings} for settings in (7, [{}], [{"target": "0.2"}], [{"target": 0.2, "level": 1.5}])),
+    *({"made_with": made_with} for made_with in ("x", None)),
+    *({"ratios": ratios} for ratios in ([], [99, 9], [float("nan"), 9], [8, 7])),
 )
 def test_what_is_no_calibration(change, tmp_path):
     path = write(tmp_path / "mine.json", {**KEPT, **change})
@@ -82,7 +72,7 @@ def test_what_is_no_calibration(change, tmp_path):
         read_calibration(str(path), [0.2], {})
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"\xff\xfe{}", None])
+@cases("text", b"", b"[]", b"{}", b"\xff\xfe{}", None)
 def test_a_calibration_that_cannot_be_read(text, tmp_path):
     path = write(tmp_path / "mine.json", text) if text is not None else tmp_path
     with pytest.raises(InputError, match=r"--calibration: (is not a calibration\.json|cannot be read: Is)"):

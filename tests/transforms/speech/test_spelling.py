@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
 
 pytest.importorskip("jiwer")
 pytest.importorskip("num2words")
@@ -35,15 +36,13 @@ def test_never_more_errors_and_nothing_invented(reference, hypothesis):
     assert set(found) <= {*reference, *hypothesis}
 
 
-@pytest.mark.parametrize(
-    ("reference", "hypothesis", "found"),
-    [
-        ("i'll be late", "it'll be late", "it'll be late"),
-        ("ok thank you", "okay thank your", "ok thank your"),
-        ("that's it", "that is it bye", "that's it bye"),
-        ("their table", "there table", "there table"),
-        ("i can", "i can't", "i can't"),
-    ],
+@cases(
+    "reference hypothesis found",
+    ("i'll be late", "it'll be late", "it'll be late"),
+    ("ok thank you", "okay thank your", "ok thank your"),
+    ("that's it", "that is it bye", "that's it bye"),
+    ("their table", "there table", "there table"),
+    ("i can", "i can't", "i can't"),
 )
 def test_other_words_stay(reference, hypothesis, found):
     assert respelled(reference.split(), hypothesis.split(), RULES) == found.split()

@@ -10,7 +10,7 @@ import kit
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, storable
@@ -36,7 +36,7 @@ def said(utterance):
     return " ".join(word.text for word in spoken_words(utterance, RULES))
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(TEXTS)
 @example("o\u0301o\"clock's 3½4")
 @example("\u03012\u0301-\u03015")
@@ -49,7 +49,7 @@ def test_words_of_any_text(utterance):
         assert (word.start, word.end) == (after.start, after.end) or word.end <= after.start
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(TEXTS, st.integers(0, 300))
 def test_what_is_speakable_has_words(utterance, longest):
     reason = spoken.unspeakable(utterance, RULES, longest)
@@ -60,7 +60,7 @@ def test_what_is_speakable_has_words(utterance, longest):
         assert not any(c.isascii() and c.isalnum() for c in utterance)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(TEXTS)
 def test_what_is_spoken_is_spoken_as_it_is(utterance):
     """But "a m" and units after a number: rules for what is written, which is why references are made only once."""
@@ -72,18 +72,14 @@ def test_what_is_spoken_is_spoken_as_it_is(utterance):
 LOWER = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=8).filter(lambda word: word not in RULES.special)
 
 
-@settings(deadline=None)
 @given(st.lists(LOWER, max_size=8), st.sampled_from([" ", ", ", " - ", "/", "\0", "... ", " 😀 ", "\u2014"]))
 def test_plain_words_are_said_as_they_are_written(words, between):
     utterance = between.join(words)
     found = spoken_words(utterance, RULES)
-    assert [word.text for word in found] == words
-    assert [utterance[word.start : word.end] for word in found] == words
+    assert ([word.text for word in found], [utterance[word.start : word.end] for word in found]) == (words, words)
 
 
-@pytest.mark.parametrize(
-    ("utterance", "expected"),
-    [
+@cases("utterance expected",
         # Cardinals and long runs of digits.
         ("Transfer 1,640 dollars", "transfer one thousand six hundred forty dollars"),
         ("655 and 5434", "six hundred fifty five and five thousand four hundred thirty four"),
@@ -142,30 +138,26 @@ def test_plain_words_are_said_as_they_are_written(words, between):
         ("I’m don`t rock'n'roll 'em dogs' y''all", "i'm don't rock'n'roll em dogs y all"),
         ("take-out and/or 4star", "take out and or four star"),
         ("co\u00adop x\0y Coke™ Ⓗi 7\ufe0f\u20e3", "co op x y coke hi seven".replace("co op", "coop")),
-        ("?! 😀 ♥ _ *", ""),
-    ],
-)  # fmt: skip
+        ("?! 😀 ♥ _ *", ""))  # fmt: skip
 def test_examples(utterance, expected):
     assert said(utterance) == expected
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "where", "reason"),
-    [
-        ('version = "2"', "version = 1", "version", "Expected `str`"),
-        ('version = "2"', 'version = " "', "version", "is empty"),
-        ('version = "2"', "", "", "missing required field `version`"),
-        ('version = "2"', "version", "", "not TOML"),
-        ('mr = "mister"', 'mr = "Mister"', "abbreviations.mr", "cannot be spoken"),
-        ('mr = "mister"', '"m.r" = "mister"', "abbreviations.m.r", "must be a word"),
-        ('"december",', "", "months.names", "twelve"),
-        ('"&" = "and"', '"a" = "and"', "symbols.a", "must be a single character"),
-        ('"¥" = ["yen", "yen"]', '"¥" = ["yen"]', "currencies.¥", "must be two or four names"),
-        ('"¥" = ["yen", "yen"]', '"¥" = ["yen", "Yen"]', "currencies.¥[1]", "cannot be spoken"),
-        ('"1/2" = ', '"½" = ', "fractions.½", "form 1/2"),
-        ("[units]", "[unit]", "", "unknown field `unit`"),
-        ('hr = ["hour", "hours"]', 'hr = ["hour"]', "units[...]", "length 2"),
-    ],
+@cases(
+    "old new where reason",
+    ('version = "2"', "version = 1", "version", "Expected `str`"),
+    ('version = "2"', 'version = " "', "version", "is empty"),
+    ('version = "2"', "", "", "missing required field `version`"),
+    ('version = "2"', "version", "", "not TOML"),
+    ('mr = "mister"', 'mr = "Mister"', "abbreviations.mr", "cannot be spoken"),
+    ('mr = "mister"', '"m.r" = "mister"', "abbreviations.m.r", "must be a word"),
+    ('"december",', "", "months.names", "twelve"),
+    ('"&" = "and"', '"a" = "and"', "symbols.a", "must be a single character"),
+    ('"¥" = ["yen", "yen"]', '"¥" = ["yen"]', "currencies.¥", "must be two or four names"),
+    ('"¥" = ["yen", "yen"]', '"¥" = ["yen", "Yen"]', "currencies.¥[1]", "cannot be spoken"),
+    ('"1/2" = ', '"½" = ', "fractions.½", "form 1/2"),
+    ("[units]", "[unit]", "", "unknown field `unit`"),
+    ('hr = ["hour", "hours"]', 'hr = ["hour"]', "units[...]", "length 2"),
 )
 def test_a_bad_file(old, new, where, reason, tmp_path):
     path = tmp_path / "own.toml"
@@ -197,7 +189,6 @@ def file_of(place, data, split="test"):
     return DialogueFile(split, path.name, str(path), path.stat().st_size)
 
 
-@settings(deadline=None)
 @given(ANY_ID, st.integers(0, 99), ANY_ID, st.integers(1, 99))
 def test_draws_and_voices_depend_on_id_turn_and_seed_alone(name, turn, seed, longest):
     one = Speakers(("heart", "fenrir", "f1"), seed, RULES, 1000)
@@ -268,7 +259,7 @@ def test_bad_dialogues_are_left_out_alone(tmp_path):
 GOOD = json.dumps([dialogue("a"), dialogue("b")]).encode()
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", GOOD[:-1], GOOD + b"x", b"\xff\xfe", GOOD.replace(b'"b"', b'"\xff"')])
+@cases("data", b"", b"{}", GOOD[:-1], GOOD + b"x", b"\xff\xfe", GOOD.replace(b'"b"', b'"\xff"'))
 def test_of_a_file_that_cannot_be_read_nothing_is_said(data, tmp_path):
     file = file_of(tmp_path, data)
     assert list(occurrences_of(file, SPEAKERS)) == []

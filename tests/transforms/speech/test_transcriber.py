@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from kit import raised
+from kit import cases, raised
 
 pytest.importorskip("soundfile")
 
@@ -124,8 +124,7 @@ def test_what_failed_is_not_kept_and_asked_again(tmp_path):
     assert (words(found)["hello"], transcriber.decoded) == ({"hello"}, 4)
     del listener.answer
     listener.heard.clear()
-    assert words(hear(channel_of(tmp_path, Speaker(), listener), TEXTS)) == ALL
-    assert listener.heard == ["no", "no"]
+    assert (words(hear(channel_of(tmp_path, Speaker(), listener), TEXTS)), listener.heard) == (ALL, ["no", "no"])
     speaker, listener = Speaker(), Listener()
     speaker.answer = refuses
     found = hear(channel_of(tmp_path / "unspoken", speaker, listener), TEXTS)
@@ -134,8 +133,8 @@ def test_what_failed_is_not_kept_and_asked_again(tmp_path):
     assert Counter(speaker.asked)["no", "v"] == 1
 
 
-@pytest.mark.parametrize("who", ["speaker", "listener"])
-@pytest.mark.parametrize("dollars", [0.0, 1.0])
+@cases("who", "speaker", "listener")
+@cases("dollars", 0.0, 1.0)
 def test_once_it_is_of_no_use_nobody_is_asked_any_more(who, dollars, tmp_path):
     speaker, listener = Speaker(dollars=dollars), Listener(dollars=dollars)
     (speaker if who == "speaker" else listener).answer = stops
@@ -153,7 +152,7 @@ def test_once_it_is_of_no_use_nobody_is_asked_any_more(who, dollars, tmp_path):
     assert (words(found), Counter(fresh.heard)) == (ALL, {"a table for two": 2, "no": 2})
 
 
-@pytest.mark.parametrize("paid", ["speaker", "listener"])
+@cases("paid", "speaker", "listener")
 def test_what_was_paid_for_is_kept_after_each_utterance(paid, tmp_path):
     listener = Listener(dollars=float(paid == "listener"))
     channel = channel_of(tmp_path, Speaker(dollars=float(paid == "speaker")), listener)
@@ -192,7 +191,7 @@ def test_what_costs_nothing_is_written_once_for_each_group(tmp_path, monkeypatch
     assert spoken.read_bytes() == free.read_bytes()
 
 
-@pytest.mark.parametrize("dollars", [0.0, 1.0])
+@cases("dollars", 0.0, 1.0)
 def test_several_at_a_time_hear_what_one_hears_and_stop_together(dollars, tmp_path):
     many = said(*(f"text {chr(97 + i)}" for i in range(24)))
     alone = hear(channel_of(tmp_path / "one", Speaker(dollars=dollars), Listener(dollars=dollars)), many)
@@ -201,8 +200,7 @@ def test_several_at_a_time_hear_what_one_hears_and_stop_together(dollars, tmp_pa
     listener.answer = lambda text: together.wait() * 0 or text  # four at a time, or it breaks
     speaker = Speaker(dollars=dollars)
     assert hear(channel_of(tmp_path / "four", speaker, listener), many) == alone
-    assert (speaker.opened, listener.opened) == (1, 1)
-    assert Counter(listener.heard) == {one.text: 2 for one in many}
+    assert (speaker.opened, listener.opened, Counter(listener.heard)) == (1, 1, {one.text: 2 for one in many})
     (one,), (four,) = ((tmp_path / name / "heard").iterdir() for name in ("one", "four"))
     assert one.read_bytes() == four.read_bytes()
     listener.heard.clear()

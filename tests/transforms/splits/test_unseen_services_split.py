@@ -83,8 +83,7 @@ def test_numbers_from_combinations():
         "B_1": service("B_1", "city", "date"),
         "C": service("C", "city", "date", description="other"),
     }
-    services = {"train": by_name, "test": by_name}
-    held_out = split_of(services, "domain", "test")
+    held_out = split_of({"train": by_name, "test": by_name}, "domain", "test")
     combinations = [
         (("train", ("A_1",), ("C",), "dialogues"), 5),
         (("train", ("A_1",), ("C",), "turns"), 50),

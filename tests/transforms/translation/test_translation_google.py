@@ -2,10 +2,10 @@
 
 import pickle
 import sys
-from contextlib import contextmanager
 
+import kit
 import pytest
-from kit import raised
+from kit import cases, raised
 
 from parapet.transforms.translation.memory import Limits
 
@@ -22,27 +22,18 @@ TEXTS = ["restaurant name", "the city's date"]
 QUICK = {"first_wait": 0.001, "longest_wait": 0.002, "patience": 5}
 
 
-@contextmanager
 def opened(server, **given):
-    engine = pickle.loads(pickle.dumps(Google("my-project", endpoint=server.url, **{**QUICK, **given})))
-    engine.open()
-    try:
-        yield engine
-    finally:
-        engine.close()
-        engine.close()
+    return kit.opened(pickle.loads(pickle.dumps(Google("my-project", endpoint=server.url, **{**QUICK, **given}))))
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        ("daily_limit", "daily_limit: Daily Limit Exceeded"),
-        ("exhausted_day", "daily_limit: "),
-        ("disabled", "denied: .*my-project"),
-        ("unauthenticated", "credentials: "),
-        ("no_token", "credentials: "),
-        ("not_found", "not_found: "),
-    ],
+@cases(
+    "fault reason",
+    ("daily_limit", "daily_limit: Daily Limit Exceeded"),
+    ("exhausted_day", "daily_limit: "),
+    ("disabled", "denied: .*my-project"),
+    ("unauthenticated", "credentials: "),
+    ("no_token", "credentials: "),
+    ("not_found", "not_found: "),
 )
 def test_what_no_further_request_could_mend_stops(fault, reason):
     with GoogleServer([fault]) as server, opened(server) as engine:
@@ -50,13 +41,11 @@ def test_what_no_further_request_could_mend_stops(fault, reason):
         assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason", "splits"),
-    [
-        ("invalid", "invalid: Text is too long.", True),
-        ("language", "pair: en to ko: Target language is invalid.", False),
-        ("unknown", "failed: Something else. (Unknown)", False),
-    ],
+@cases(
+    "fault reason splits",
+    ("invalid", "invalid: Text is too long.", True),
+    ("language", "pair: en to ko: Target language is invalid.", False),
+    ("unknown", "failed: Something else. (Unknown)", False),
 )
 def test_what_is_refused_for_good(fault, reason, splits):
     with GoogleServer([fault]) as server, opened(server) as engine:
@@ -120,16 +109,14 @@ def test_another_endpoint_is_by_tls_with_credentials(monkeypatch):
     engine.close()
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"project": ""}, "project"),
-        ({"glossary": "banking"}, "location"),
-        ({"codepoints": 30_001}, "codepoints"),
-        ({"codepoints": 0}, "codepoints"),
-        ({"endpoint": "http://me:secret@host:1"}, "endpoint"),
-        ({"endpoint": "ftp://host:1"}, "endpoint"),
-    ],
+@cases(
+    "given named",
+    ({"project": ""}, "project"),
+    ({"glossary": "banking"}, "location"),
+    ({"codepoints": 30_001}, "codepoints"),
+    ({"codepoints": 0}, "codepoints"),
+    ({"endpoint": "http://me:secret@host:1"}, "endpoint"),
+    ({"endpoint": "ftp://host:1"}, "endpoint"),
 )
 def test_arguments_that_cannot_be(given, named):
     assert raised(InputError, Google, **{"project": "p", **given}).path == named
@@ -145,10 +132,8 @@ def test_what_is_asked_and_answered():
     first, second = server.requests
     assert first.contents == tuple(TEXTS)
     assert (first.source, first.target, second.source, second.target) == ("en", "zh-CN", "zh-CN", "en")
-    assert first.mime_type == "text/plain"
-    assert first.parent == "projects/my-project/locations/global"
-    assert first.model == "projects/my-project/locations/global/models/general/nmt"
-    assert first.glossary == ""
+    assert (first.mime_type, first.parent) == ("text/plain", "projects/my-project/locations/global")
+    assert (first.model, first.glossary) == ("projects/my-project/locations/global/models/general/nmt", "")
     assert Google("p", model="general/translation-llm").model == "general/translation-llm"
     assert Google("p", location="us-central1", glossary="banking").model == "general/nmt+banking"
     assert (engine.limits, engine.dollars_per_million) == (Limits(texts=1024, codepoints=5_000), 20.0)
@@ -161,6 +146,5 @@ grpc = pytest.importorskip("grpc", reason="google-cloud-translate is not install
 def test_no_message_has_a_token():
     said = "Bearer ya29.a0Ab_c-d is no good, AIzaSyD-9t neither, nor eyJhbGci.eyJz.c2ln\n\nreally"
     with GoogleServer([(grpc.StatusCode.PERMISSION_DENIED, said)]) as server, opened(server) as engine:
-        with pytest.raises(Stopped) as stopped:
-            engine.translate(TEXTS, "en", "ko")
-        assert stopped.value.reason.startswith("denied: … is no good, … neither, nor … really: ")
+        reason = raised(Stopped, engine.translate, TEXTS, "en", "ko").reason
+        assert reason.startswith("denied: … is no good, … neither, nor … really: ")

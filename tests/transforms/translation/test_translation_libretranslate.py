@@ -3,10 +3,10 @@
 import logging
 import pickle
 import time
-from contextlib import contextmanager
 
+import kit
 import pytest
-from kit import raised
+from kit import cases, raised
 from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
@@ -24,15 +24,8 @@ def no_key(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
-@contextmanager
 def opened(server, **given):
-    engine = LibreTranslate(server.url, **{"wait": 0, **given})
-    engine.open()
-    try:
-        yield engine
-    finally:
-        engine.close()
-        engine.close()
+    return kit.opened(LibreTranslate(server.url, **{"wait": 0, **given}))
 
 
 def test_the_key_is_sent_and_nowhere_told(monkeypatch, caplog):
@@ -48,7 +41,7 @@ def test_the_key_is_sent_and_nowhere_told(monkeypatch, caplog):
     assert KEY not in caplog.text
 
 
-@pytest.mark.parametrize(("given", "said"), [("", "Visit"), ("wrong", "Invalid API key")])
+@cases("given said", ("", "Visit"), ("wrong", "Invalid API key"))
 def test_a_wrong_key_stops(given, said, monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, given)
     with LibreTranslateServer(key=KEY) as server, opened(server) as engine:
@@ -56,7 +49,7 @@ def test_a_wrong_key_stops(given, said, monkeypatch):
         assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(("asked", "waited"), [("7", 7.0), ("86400", 60.0)])
+@cases("asked waited", ("7", 7.0), ("86400", 60.0))
 def test_it_waits_as_long_as_the_server_asks(asked, waited, monkeypatch):
     waits = []
     monkeypatch.setattr(time, "sleep", waits.append)
@@ -65,15 +58,13 @@ def test_it_waits_as_long_as_the_server_asks(asked, waited, monkeypatch):
     assert waits == [waited]
 
 
-@pytest.mark.parametrize(
-    ("fault", "said", "tries"),
-    [
-        ("busy", "HTTP 429: Slowdown: 20 per 1 minute", 3),
-        ("down", "HTTP 503: Service unavailable", 3),
-        ("html_page", "HTTP 502: text/html", 3),
-        ("cut", "", 2),  # it may be the request that it cannot bear
-        ("stall", "", 2),
-    ],
+@cases(
+    "fault said tries",
+    ("busy", "HTTP 429: Slowdown: 20 per 1 minute", 3),
+    ("down", "HTTP 503: Service unavailable", 3),
+    ("html_page", "HTTP 502: text/html", 3),
+    ("cut", "", 2),  # it may be the request that it cannot bear
+    ("stall", "", 2),
 )
 def test_what_stays_so_is_unavailable(fault, said, tries):
     with LibreTranslateServer(lambda _: fault) as server, opened(server, tries=3, seconds=0.5) as engine:
@@ -81,16 +72,14 @@ def test_what_stays_so_is_unavailable(fault, said, tries):
         assert len(server.requests) == tries
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason", "splits"),
-    [
-        ("too_long", "invalid: HTTP 400: Invalid request: request (5001) exceeds text limit (5000)", True),
-        ("broken", "failed: HTTP 500: Cannot translate text", True),
-        ("not_json", "not_json: HTTP 200: text/html", False),
-        ("nulls", 'wrong_answer: {"translatedText": [null, null]}', False),
-        ("one_text", 'wrong_answer: {"translatedText": "\\ud83d\\udc22"}', False),
-        ("", "pair: en to tlh: HTTP 400: tlh is not supported", False),
-    ],
+@cases(
+    "fault reason splits",
+    ("too_long", "invalid: HTTP 400: Invalid request: request (5001) exceeds text limit (5000)", True),
+    ("broken", "failed: HTTP 500: Cannot translate text", True),
+    ("not_json", "not_json: HTTP 200: text/html", False),
+    ("nulls", 'wrong_answer: {"translatedText": [null, null]}', False),
+    ("one_text", 'wrong_answer: {"translatedText": "\\ud83d\\udc22"}', False),
+    ("", "pair: en to tlh: HTTP 400: tlh is not supported", False),
 )
 def test_what_is_refused(fault, reason, splits):
     with LibreTranslateServer([fault]) as server, opened(server) as engine:
@@ -99,13 +88,11 @@ def test_what_is_refused(fault, reason, splits):
         assert engine.translate(TEXTS, "en", "ko")
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        ("banned", "denied: HTTP 403: Too many request limits violations"),
-        ("elsewhere", "address: .*http://127.0.0.1"),
-        ("redirect", "address: http://127.0.0.1:.* redirects to https://elsewhere.example/translate"),
-    ],
+@cases(
+    "fault reason",
+    ("banned", "denied: HTTP 403: Too many request limits violations"),
+    ("elsewhere", "address: .*http://127.0.0.1"),
+    ("redirect", "address: http://127.0.0.1:.* redirects to https://elsewhere.example/translate"),
 )
 def test_what_no_further_request_could_mend_stops(fault, reason):
     with LibreTranslateServer([fault]) as server, opened(server) as engine:
@@ -122,12 +109,12 @@ def test_nobody_there():
     assert "refused" in str(error.value)
 
 
-@pytest.mark.parametrize("url", ["", "localhost:5000", "ftp://host", "http://me:secret@host", "http://host?x=1"])
+@cases("url", "", "localhost:5000", "ftp://host", "http://me:secret@host", "http://host?x=1")
 def test_an_address_that_is_none(url):
     raised(InputError, LibreTranslate, url, match="is not an address such as")
 
 
-@pytest.mark.parametrize("fault", ["busy", "down", "gateway", "cut", "stall"])
+@cases("fault", "busy", "down", "gateway", "cut", "stall")
 def test_what_may_pass_is_tried_again(fault):
     seconds = 1.0 if fault == "stall" else 30
     with LibreTranslateServer([fault]) as server, opened(server, seconds=seconds) as engine:

@@ -4,10 +4,9 @@ import io
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised, write
+from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import MEMORY, Translation
@@ -29,17 +28,15 @@ def columns_of(*given):
     return {name: [getattr(row, name) for row in given] for name in MEMORY.names}
 
 
-@pytest.mark.parametrize(
-    ("content", "where", "reason"),
-    [
-        ("text,translation\n", "", "it has no column 'provider'"),
-        (HEADER + "a,b,en,ko,x,y\na,b,en,ko,x\n", "row 3", "translation is not a text"),
-        (HEADER + "a,b,en,ko,x,y\na,b,en,ko,date, or day,z\n", "row 3", "more values than columns"),
-        (HEADER + "a,b,en,ko,x,\n", "row 2", "lacks a text or translation"),
-        (HEADER + "a,b,en,ko, ,y\n", "row 2", "lacks a text or translation"),
-        (HEADER + 'a,b,en,ko,"x,y\n', "row 2", "not CSV"),
-        (HEADER.encode() + "a,b,en,ko,x,날짜\n".encode("cp949"), "", "not UTF-8 at byte 58"),
-    ],
+@cases(
+    "content where reason",
+    ("text,translation\n", "", "it has no column 'provider'"),
+    (HEADER + "a,b,en,ko,x,y\na,b,en,ko,x\n", "row 3", "translation is not a text"),
+    (HEADER + "a,b,en,ko,x,y\na,b,en,ko,date, or day,z\n", "row 3", "more values than columns"),
+    (HEADER + "a,b,en,ko,x,\n", "row 2", "lacks a text or translation"),
+    (HEADER + "a,b,en,ko, ,y\n", "row 2", "lacks a text or translation"),
+    (HEADER + 'a,b,en,ko,"x,y\n', "row 2", "not CSV"),
+    (HEADER.encode() + "a,b,en,ko,x,날짜\n".encode("cp949"), "", "not UTF-8 at byte 58"),
 )
 def test_a_bad_csv_is_told_by_row(tmp_path, content, where, reason):
     path = write(tmp_path / "mine.csv", content)
@@ -47,13 +44,11 @@ def test_a_bad_csv_is_told_by_row(tmp_path, content, where, reason):
     assert (error.path, error.where) == (str(path), where)
 
 
-@pytest.mark.parametrize(
-    ("change", "where", "reason"),
-    [
-        ({"translation": ["y", None]}, "row 1", "translation is not a text"),
-        ({"text": [5, 6]}, "row 0", "text is not a text"),
-        ({"translation": ["y", ""]}, "row 1", "lacks a text or translation"),
-    ],
+@cases(
+    "change where reason",
+    ({"translation": ["y", None]}, "row 1", "translation is not a text"),
+    ({"text": [5, 6]}, "row 0", "text is not a text"),
+    ({"translation": ["y", ""]}, "row 1", "lacks a text or translation"),
 )
 def test_a_bad_parquet_row_is_told(tmp_path, change, where, reason):
     path = parquet(tmp_path / "m.parquet", {**columns_of(NAME, DATE), **change})
@@ -70,7 +65,6 @@ def test_files_that_are_no_memory(tmp_path):
     raised(InputError, read_memory, tmp_path / "none", match="there is no such file or folder")
 
 
-@settings(deadline=None)
 @given(rows, st.randoms(use_true_random=False))
 def test_the_same_rows_give_the_same_bytes(given, order):
     merged = merge(given)
@@ -96,7 +90,6 @@ def count_greedily(lengths, limits):
     return batches
 
 
-@settings(deadline=None)
 @given(texts_of_all_kinds, limits_of_all_kinds)
 def test_each_text_is_in_one_batch_within_the_limits(texts, limits):
     batches, too_long = make_batches(texts, "en", "ko", limits)
@@ -109,7 +102,6 @@ def test_each_text_is_in_one_batch_within_the_limits(texts, limits):
     assert len(batches) == count_greedily([len(text) for text in sorted(texts - set(too_long))], limits)
 
 
-@settings(deadline=None)
 @given(texts_of_all_kinds, limits_of_all_kinds, st.randoms(use_true_random=False))
 def test_the_order_of_arrival_does_not_matter(texts, limits, order):
     shuffled = sorted(texts)
@@ -136,6 +128,5 @@ def test_a_folder_is_all_its_files_by_name(tmp_path):
     write(tmp_path / "notes.txt", "nothing of it")
     write(tmp_path / "c.csv", HEADER)
     write(tmp_path / "d.parquet", memory_bytes([]))
-    assert read_memory(tmp_path) == [HUMAN, NAME]
-    assert read_memory(tmp_path / "a.csv") == [HUMAN]
+    assert (read_memory(tmp_path), read_memory(tmp_path / "a.csv")) == ([HUMAN, NAME], [HUMAN])
     assert read_memory(str(tmp_path / "b.parquet")) == [NAME]

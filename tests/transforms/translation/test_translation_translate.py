@@ -3,6 +3,7 @@
 import apache_beam as beam
 import pytest
 from apache_beam.testing import test_pipeline
+from kit import cases
 
 pytest.importorskip("grpc", reason="google-cloud-translate is not installed")
 pytest.importorskip("google.cloud.translate_v3")
@@ -70,7 +71,7 @@ def test_a_batch_that_fails_is_alone_in_it(tmp_path):
     assert (translated, counters["texts_not_translated"]) == (expected(list(BATCHES[3])), 9)
 
 
-@pytest.mark.parametrize("fault", ["daily_limit", "unauthenticated"])
+@cases("fault", "daily_limit", "unauthenticated")
 def test_after_any_stop_nothing_more_is_asked(fault, tmp_path):
     with GoogleServer(["", fault]) as server:
         step = _Translate(google(server), str(tmp_path))
@@ -139,8 +140,7 @@ def test_the_halves_of_a_batch_are_kept_one_by_one(tmp_path):
 def test_each_text_once_in_the_batches_that_the_limits_ask_for(tmp_path):
     with GoogleServer(["html"]) as server:  # whose first answer has entities
         translated, dead, counters = run(google(server), tmp_path)
-        assert contents(server) == BATCHES
-        assert (translated, dead) == (expected(), [])
+        assert (contents(server), translated, dead) == (BATCHES, expected(), [])
         assert counters == {"requests": 4, "codepoints": sum(map(len, TEXTS))}
         translated, _, _ = run(google(server, model="general/translation-llm"), tmp_path)
         assert set(server.texts.values()) == {2}, "another model is asked anew"

@@ -63,8 +63,7 @@ def save_marian(folder: Path, source: Sequence[str], targets: dict[str, Sequence
     folder.mkdir(parents=True)
     every = sorted({word for words in targets.values() for word in words})
     pieces = _train_spm(folder / "source.spm", source) + _train_spm(folder / "target.spm", every)
-    codes = [f">>{code}<<" for code in targets if code]
-    vocabulary = dict.fromkeys(["</s>", "<unk>", *pieces, *codes, "<pad>"])
+    vocabulary = dict.fromkeys(["</s>", "<unk>", *pieces, *[f">>{code}<<" for code in targets if code], "<pad>"])
     (folder / "vocab.json").write_text(json.dumps({token: n for n, token in enumerate(vocabulary)}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 64}))  # as little as the Hub's have
     tokenizer = MarianTokenizer.from_pretrained(str(folder), local_files_only=True)

@@ -3,11 +3,12 @@
 import copy
 import json
 
+import kit
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 from variant_corpora import BUS, DIALOGUE, NAMES, SERVICES, TAXI, changed
 
 from benchmarks.rewrite_reference import rename
@@ -42,27 +43,21 @@ def test_a_chain_of_names_loses_nothing():
     assert results == [{"to": "Rome", "goal": "from"}, {"goal": "from", "to": "Rome", "pooled": "yes"}]
 
 
-@pytest.mark.parametrize(
-    ("service", "act", "slot", "new", "values"),
-    [
-        ("Taxi_1", "INFORM", "intent", "purpose", ["GetTaxi"]),  # as Homes_2 of SGD has it
-        ("Taxi_1", "REQUEST", "intent", "purpose", ["GetTaxi"]),
-        ("Taxi_1", "INFORM_INTENT", "intent", "intent", ["FindTaxi"]),
-        ("Taxi_1", "OFFER_INTENT", "intent", "intent", ["FindTaxi"]),
-        ("Taxi_1", "INFORM", "count", "count", ["GetTaxi"]),  # names nothing here
-        ("Bus_1", "CONFIRM", "count", "seats", ["GetTaxi"]),
-        ("Bus_1", "INFORM_COUNT", "count", "count", ["GetTaxi"]),
-        ("Bus_1", "INFORM", "intent", "intent", ["GetTaxi"]),
-    ],
+@cases(
+    "service act slot new values",
+    ("Taxi_1", "INFORM", "intent", "purpose", ["GetTaxi"]),  # as Homes_2 of SGD has it
+    ("Taxi_1", "REQUEST", "intent", "purpose", ["GetTaxi"]),
+    ("Taxi_1", "INFORM_INTENT", "intent", "intent", ["FindTaxi"]),
+    ("Taxi_1", "OFFER_INTENT", "intent", "intent", ["FindTaxi"]),
+    ("Taxi_1", "INFORM", "count", "count", ["GetTaxi"]),  # names nothing here
+    ("Bus_1", "CONFIRM", "count", "seats", ["GetTaxi"]),
+    ("Bus_1", "INFORM_COUNT", "count", "count", ["GetTaxi"]),
+    ("Bus_1", "INFORM", "intent", "intent", ["GetTaxi"]),
 )
 def test_a_word_marks_in_its_own_acts_and_is_a_slot_in_others(service, act, slot, new, values):
-    action = {"act": act, "slot": slot, "values": ["GetTaxi"], "canonical_values": ["GetTaxi"]}
-    frame = {"service": service, "slots": [], "actions": [action]}
-    turns = [{"speaker": "USER", "utterance": "", "frames": [frame]}]
-    found = written({"dialogue_id": "1", "services": [service], "turns": turns})["turns"][0]["frames"][0]["actions"]
-    assert found == [{"act": act, "slot": new, "values": values, "canonical_values": values}]
-    dialogue = msgspec.convert({"dialogue_id": "1", "services": [service], "turns": turns}, Dialogue)
-    assert list(problems_of(dialogue, SERVICES)) == []
+    raw = kit.dialogue("1", kit.turn("USER", "", kit.frame(service, kit.act(act, slot, "GetTaxi"))))
+    assert written(raw)["turns"][0]["frames"][0]["actions"] == [kit.act(act, new, *values)]
+    assert list(problems_of(msgspec.convert(raw, Dialogue), SERVICES)) == []
 
 
 TAXI_INTENTS = NAMES["Taxi_1"].intents
@@ -122,7 +117,7 @@ def renamings(draw):
     return found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(dialogues(), renamings())
 def test_as_a_plain_reference_and_back_again(dialogue, names):
     original, expected = json.dumps(dialogue), copy.deepcopy(dialogue)
@@ -138,7 +133,7 @@ def test_as_a_plain_reference_and_back_again(dialogue, names):
     assert dialogue == json.loads(original)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(dialogues(), st.randoms(use_true_random=False), st.sampled_from([None, 1, "x", [], {}, ["x"], {"x": 1}, [[]]]))
 def test_whatever_stands_there_is_taken_or_told(dialogue, random, value):
     """No other exception, and what is taken can be written."""
@@ -160,12 +155,10 @@ def test_whatever_stands_there_is_taken_or_told(dialogue, random, value):
 
 
 def test_the_dialogue_of_these_tests_is_one():
-    import msgspec
-
     assert msgspec.convert(DIALOGUE, Dialogue).services == ["Taxi_1", "Bus_1"]
 
 
-@pytest.mark.parametrize("dialogue", [None, 1, "turns", [], {}, {"services": []}, {"services": [[]], "turns": []}])
+@cases("dialogue", None, 1, "turns", [], {}, {"services": []}, {"services": [[]], "turns": []})
 def test_what_is_no_dialogue(dialogue):
     raised(InputError, Places, dialogue, KNOWN, match="not_sgd")
 

@@ -4,7 +4,7 @@ import copy
 
 import msgspec
 import pytest
-from kit import raised, write
+from kit import cases, raised, write
 from variant_corpora import BUS, BUS_NAMES, DIALOGUE, NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
@@ -19,6 +19,15 @@ def renamed(service, names):
     for kind, new in (("slots", names.slots), ("intents", names.intents)):
         for element in raw[kind]:
             element["name"] = new[element["name"]]
+    return raw
+
+
+def written_variant(folder, change):
+    """Writes the variant of train and test that a change has made of VARIANT."""
+    raw = copy.deepcopy(VARIANT)
+    change(raw)
+    for split, n in (("train", 2), ("test", 1)):
+        write(folder / split / "schema.json", raw[:n])
     return raw
 
 
@@ -77,25 +86,17 @@ def test_all_mismatches_are_listed_with_their_files(corpus):
     assert plan.splits["test"].variants[2].bad == {"Taxi_1": "the variant has no such split, only train/schema.json"}
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (lambda raw: raw["slots"].pop(), "has 3 slots, the original 4"),
-        (lambda raw: raw["intents"].append({**raw["intents"][0], "name": "New"}), "has 3 intents, the original 2"),
-        (
-            lambda raw: raw["slots"][1].update(name="from"),
-            "the variant's service 'Taxi_11' is invalid: [0].slots[0].name: ",
-        ),
-        (lambda raw: raw["slots"].reverse(), "'to' is not categorical, but 'pooled' in the variant is categorical"),
-        (lambda raw: raw.update(service_name="../../Taxi_11"), "the variant has no service 'Taxi_11'"),
-        (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),
-    ],
+@cases(
+    "change reason",
+    (lambda raw: raw["slots"].pop(), "has 3 slots, the original 4"),
+    (lambda raw: raw["intents"].append({**raw["intents"][0], "name": "New"}), "has 3 intents, the original 2"),
+    (lambda of: of["slots"][1].update(name="from"), "the variant's service 'Taxi_11' is invalid: [0].slots[0].name: "),
+    (lambda raw: raw["slots"].reverse(), "'to' is not categorical, but 'pooled' in the variant is categorical"),
+    (lambda raw: raw.update(service_name="../../Taxi_11"), "the variant has no service 'Taxi_11'"),
+    (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),
 )
 def test_a_service_that_does_not_match(corpus, change, reason):
-    bad = copy.deepcopy(VARIANT)
-    change(bad[0])
-    for split, n in (("train", 2), ("test", 1)):
-        write(corpus / "variants/v1" / split / "schema.json", bad[:n])
+    bad = written_variant(corpus / "variants/v1", lambda raw: change(raw[0]))
     if "../" in bad[0]["service_name"]:
         write(corpus / "variants/v1/test/schema.json", VARIANT[:1])
     plan = plan_of(corpus, "v1")
@@ -103,11 +104,11 @@ def test_a_service_that_does_not_match(corpus, change, reason):
 
 
 def test_other_suffixes(corpus):
-    changed = copy.deepcopy(VARIANT)
-    for raw in changed:
-        raw["service_name"] = raw["service_name"][:-1] + "_de"
-    write(corpus / "back/_de/train/schema.json", changed)
-    write(corpus / "back/_de/test/schema.json", changed[:1])
+    def change(raw):
+        for service in raw:
+            service["service_name"] = service["service_name"][:-1] + "_de"
+
+    written_variant(corpus / "back/_de", change)
     plan = make_plan(corpus / "sgd", find_variants(corpus / "back"), None)
     assert plan.problems == []
     assert [names.service for names in plan.mapped["_de"].values()] == ["Taxi_1_de", "Bus_1_de"]
@@ -115,10 +116,7 @@ def test_other_suffixes(corpus):
 
 def test_a_recorded_mapping_is_found_used_and_checked(corpus):
     variants = corpus / "variants"
-    mixed = copy.deepcopy(VARIANT)
-    mixed[0]["slots"].reverse()
-    for split, n in (("train", 2), ("test", 1)):
-        write(variants / "v1" / split / "schema.json", mixed[:n])
+    written_variant(variants / "v1", lambda raw: raw[0]["slots"].reverse())
     assert find_mapping(variants, "auto") is None
     assert plan_of(corpus, "v1").problems
     (variants / "mapping.json").write_bytes(mapping_bytes({"v1": NAMES}))
@@ -127,9 +125,8 @@ def test_a_recorded_mapping_is_found_used_and_checked(corpus):
     assert mapped == find_mapping("elsewhere", str(variants / "mapping.json")) == {"v1": NAMES}
     plan = plan_of(corpus, "v1", mapped=mapped)
     assert (plan.problems, plan.mapped) == ([], {"v1": NAMES})
-    assert (
-        plan_of(corpus, "v2", mapped=mapped).problems[0].endswith("service 'Taxi_1': the mapping does not contain it")
-    )
+    first, *_ = plan_of(corpus, "v2", mapped=mapped).problems
+    assert first.endswith("service 'Taxi_1': the mapping does not contain it")
     both = {"v1": {"Taxi_1": TAXI_NAMES, "Bus_1": TAXI_NAMES}}
     assert plan_of(corpus, "v1", mapped=both).problems == [
         f"{variants}/v1: train/schema.json: service 'Bus_1': 'Taxi_11' is the counterpart of 'Taxi_1' already"
@@ -139,22 +136,17 @@ def test_a_recorded_mapping_is_found_used_and_checked(corpus):
 
 def test_a_split_alone(corpus):
     plan = make_plan(corpus / "sgd/train", {"v1": corpus / "variants/v1/train"}, None)
-    assert [file.relative for file in plan.files] == ["dialogues_001.json"]
-    assert plan.mapped == {"v1": NAMES}
+    assert ([file.relative for file in plan.files], plan.mapped) == (["dialogues_001.json"], {"v1": NAMES})
 
 
 def test_dialogues_without_schema_and_schemas_without_dialogues(corpus):
     write(corpus / "sgd/dev/dialogues_001.json", [DIALOGUE])
-    raised(
-        InputError, plan_of, corpus, match=r"contains dialogues, but no schema\.json: add the schema of their services"
-    )
+    no_schema = r"contains dialogues, but no schema\.json: add the schema of their services"
+    raised(InputError, plan_of, corpus, match=no_schema)
     raised(InputError, make_plan, corpus / "variants/v1", {}, None, match="contains no dialogues")
 
 
 def test_remarks(corpus):
-    changed = copy.deepcopy(VARIANT)
-    changed[0]["slots"][0]["name"] = "intent"
-    for split, n in (("train", 2), ("test", 1)):
-        write(corpus / "variants/v1" / split / "schema.json", changed[:n])
-    plan = plan_of(corpus, "v1")
-    assert plan.remarks == ["v1: Taxi_1: 'to' is now called 'intent', a name that has a special meaning in actions"]
+    written_variant(corpus / "variants/v1", lambda raw: raw[0]["slots"][0].update(name="intent"))
+    remark = "v1: Taxi_1: 'to' is now called 'intent', a name that has a special meaning in actions"
+    assert plan_of(corpus, "v1").remarks == [remark]

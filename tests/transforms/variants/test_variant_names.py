@@ -4,7 +4,7 @@ import copy
 
 import msgspec
 import pytest
-from kit import raised
+from kit import cases, raised
 from variant_corpora import NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
@@ -28,20 +28,17 @@ def test_by_mapping_whatever_the_order():
     assert rules.by_mapping(TAXI, mixed, TAXI_NAMES) == TAXI_NAMES
 
 
-@pytest.mark.parametrize(
-    ("kind", "change", "reason"),
-    [
-        ("slots", {"to": None}, "of the mapping must be those of the two schemas, each of them once: 'to'"),
-        (
-            "slots",
-            {"fare": "cost"},
-            "of the mapping must be those of the two schemas, each of them once: 'cost', 'fare'",
-        ),
-        ("slots", {"to": "goal"}, "of the mapping must be those of the two schemas, each of them once: 'goal'"),
-        ("slots", {"to": "to"}, "of the mapping must be those of the two schemas"),
-        ("slots", {"to": "pooled", "shared": "from"}, "slot 'to' is not categorical, but 'pooled' in the variant is"),
-        ("intents", {"GetTaxi": None}, "of the mapping must be those of the two schemas, each of them once: 'GetTaxi'"),
-    ],
+ONCE = "of the mapping must be those of the two schemas, each of them once: "
+
+
+@cases(
+    "kind change reason",
+    ("slots", {"to": None}, ONCE + "'to'"),
+    ("slots", {"fare": "cost"}, ONCE + "'cost', 'fare'"),
+    ("slots", {"to": "goal"}, ONCE + "'goal'"),
+    ("slots", {"to": "to"}, "of the mapping must be those of the two schemas"),
+    ("slots", {"to": "pooled", "shared": "from"}, "slot 'to' is not categorical, but 'pooled' in the variant is"),
+    ("intents", {"GetTaxi": None}, ONCE + "'GetTaxi'"),
 )
 def test_a_mapping_that_does_not_hold(kind, change, reason):
     given = {old: new for old, new in {**getattr(TAXI_NAMES, kind), **change}.items() if new is not None}
@@ -52,21 +49,18 @@ def test_a_mapping_that_does_not_hold(kind, change, reason):
 def test_a_mapping_comes_back_from_its_file():
     mapped = {"v2": NAMES, "v1": {"Taxi_1": TAXI_NAMES}}
     data = mapping_bytes(mapped)
-    assert read_mapping(b"\xef\xbb\xbf" + data, "m") == mapped
-    assert list(msgspec.json.decode(data)) == ["v1", "v2"]
+    assert (read_mapping(b"\xef\xbb\xbf" + data, "m"), list(msgspec.json.decode(data))) == (mapped, ["v1", "v2"])
     assert data.endswith(b"}\n")
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (b"", "m.json: the file is empty"),
-        (b'{"v1": \n}', "m.json: line 2 column 1: not JSON: Expecting value"),
-        (b'{"v1": {"A": {"service": "A1", "slots": {}}}}', "missing required field `intents`"),
-        (b'{"v1": {"A": {"service": "A1", "slots": {}, "intents": {"a": 1}}}}', "Expected `str`, got `int`"),
-        (b"[]", "Expected `object`, got `array`"),
-        (b'{"v1": NaN}', "m.json: "),
-    ],
+@cases(
+    "data said",
+    (b"", "m.json: the file is empty"),
+    (b'{"v1": \n}', "m.json: line 2 column 1: not JSON: Expecting value"),
+    (b'{"v1": {"A": {"service": "A1", "slots": {}}}}', "missing required field `intents`"),
+    (b'{"v1": {"A": {"service": "A1", "slots": {}, "intents": {"a": 1}}}}', "Expected `str`, got `int`"),
+    (b"[]", "Expected `object`, got `array`"),
+    (b'{"v1": NaN}', "m.json: "),
 )
 def test_a_file_that_is_no_mapping(data, said):
     assert said in str(raised(InputError, read_mapping, data, "m.json"))
