@@ -319,3 +319,10 @@ def sample_dialogues(split: str = "test") -> list[Json]:
     """Reads the sample's dialogues in the first file of a split."""
     dialogues: list[Json] = json.loads((layout.sample_root() / split / "dialogues_001.json").read_bytes())
     return dialogues
+
+
+def refused_at_once(*argv: object, output: Path, **flags: object) -> str:
+    """Returns the one line with which a command refuses its flags or inputs before it writes anything."""
+    line = refused(*argv, output=output, **flags)
+    assert (line.count("\n"), output.exists()) == (1, False), line
+    return line
