@@ -330,3 +330,10 @@ def opened(engine: Any) -> Iterator[Any]:
     finally:
         engine.close()
         engine.close()
+
+
+def refused_at_once(*argv: object, output: Path, **flags: object) -> str:
+    """Returns the one line with which a command refuses its flags or inputs before it writes anything."""
+    line = refused(*argv, output=output, **flags)
+    assert (line.count("\n"), output.exists()) == (1, False), line
+    return line

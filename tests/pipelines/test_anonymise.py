@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given as of
 from hypothesis import reject
 from hypothesis import strategies as st
-from kit import files_of, json_of, rows_of, run, write
+from kit import files_of, json_of, raised, rows_of, run, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
@@ -29,11 +29,9 @@ def messages(other, *texts):
     return [{"speaker": ("user", other)[i % 2], "text": text} for i, text in enumerate(texts)]
 
 
-CHATS = [
-    chat("okonkwo@x.com", "Hi, my name is Ada Okonkwo", "Hello Ada! Which city?", "Chicago. call 415-555-0132"),
-    chat("2", "is okonkwo in?", "API_CALL opentable chicago", "thanks, zip 48213 is mine"),
-    chat("3", "table for four", "Sure."),
-]
+ADA = ("Hi, my name is Ada Okonkwo", "Hello Ada! Which city?", "Chicago. call 415-555-0132")
+OTHER = ("is okonkwo in?", "API_CALL opentable chicago", "thanks, zip 48213 is mine")
+CHATS = [chat("okonkwo@x.com", *ADA), chat("2", *OTHER), chat("3", "table for four", "Sure.")]
 
 
 @pytest.fixture(scope="module")
@@ -132,9 +130,8 @@ def test_splits_that_cannot_be(tmp_path):
 
 def test_what_a_second_look_suspects(output):
     """A name of another chat is known, and one that stands alone is not."""
-    assert rows_of(output / "suspects" / "00001.jsonl") == [
-        {"chat_id": "00001-000002", "turn": 0, "kind": "carried", "first": "o", "length": 7}
-    ]
+    suspect = {"chat_id": "00001-000002", "turn": 0, "kind": "carried", "first": "o", "length": 7}
+    assert rows_of(output / "suspects" / "00001.jsonl") == [suspect]
     numbers = json_of(output / "statistics.json")
     assert {kind: n for kind, n in numbers["suspects"].items() if n} == {"carried": 1}
     assert numbers["chats_with_suspects"] == 1
@@ -159,10 +156,8 @@ def test_a_model_a_list_and_strictness(tmp_path):
     counts = Counts()
     counts.add("suspects", 2, value="carried")
     counts.add("suspects", 1, value="digits")
-    with pytest.raises(
-        InputError, match=r"found 3 mentions that may have been missed \(2 carried, 1 digits\), so nothing"
-    ):
-        no_suspects(counts)
+    missed = r"found 3 mentions that may have been missed \(2 carried, 1 digits\), so nothing"
+    raised(InputError, no_suspects, counts, match=missed)
     assert not list(no_suspects(Counts()))
     flags = {"chats": chats, "spacy_model": tmp_path / "model", "entities": names, "bot_text": "kept"}
     rows = anonymise(tmp_path / "out", "--strict", "--keep_ids", **flags).rows("chats/00001.jsonl")
@@ -178,7 +173,6 @@ def test_what_cannot_work(given, tmp_path):
         return anonymise(tmp_path / "out", *flags, status=2).errors
 
     chats = ["--chats", given / "chats.jsonl"]
-    assert "there is no such file" in message("--chats", tmp_path / "none")
     assert "contains no chats: expected lines such as" in message("--chats", write(tmp_path / "odd.txt", "hello\n"))
     assert "there is no kind 'NAME': must be one of EMAIL" in message(*chats, "--keep", "name")
     assert "'XX' is not a region" in message(*chats, "--phone_regions", "xx")
@@ -216,13 +210,10 @@ def test_odd_files(tmp_path):
 
 
 def test_chats(output):
-    first = messages("bot", "Hi, my name is <PERSON_1>", "hello <PERSON_1>! which city?", "Chicago. call <PHONE_1>")
-    second = messages("bot", "is okonkwo in?", "api_call", "thanks, zip <ADDRESS_1> is mine")
-    assert rows_of(output / "chats" / "00001.jsonl")[:2] == [
-        {"chat_id": "00001-000001", "turns": first},
-        {"chat_id": "00001-000002", "turns": second},
-    ]
-    assert [one["turns"] for one in rows_of(output / "chats" / "00002.jsonl")] == [
-        messages("bot", "Hi, it's me, <EMAIL_1>", "hello <PERSON_1>"),
-        messages("bot", "bye"),
-    ]
+    assert [(one["chat_id"], one["turns"]) for one in rows_of(output / "chats" / "00001.jsonl")[:2]] == [
+        ("00001-000001", messages("bot", "Hi, my name is <PERSON_1>", "hello <PERSON_1>! which city?",
+                                  "Chicago. call <PHONE_1>")),
+        ("00001-000002", messages("bot", "is okonkwo in?", "api_call", "thanks, zip <ADDRESS_1> is mine")),
+    ]  # fmt: skip
+    second = [messages("bot", "Hi, it's me, <EMAIL_1>", "hello <PERSON_1>"), messages("bot", "bye")]
+    assert [one["turns"] for one in rows_of(output / "chats" / "00002.jsonl")] == second

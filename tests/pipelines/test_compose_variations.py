@@ -28,10 +28,8 @@ def write_batch(path, *rows, columns=COLUMNS):
 def as_api(row):
     """A row of the requester site as the API would give it."""
     fields = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
-    answers = "".join(
-        f"<Answer><QuestionIdentifier>{name}</QuestionIdentifier><FreeText>{escape(text)}</FreeText></Answer>"
-        for name, text in fields.items()
-    )
+    answer = "<Answer><QuestionIdentifier>{}</QuestionIdentifier><FreeText>{}</FreeText></Answer>"
+    answers = "".join(answer.format(name, escape(text)) for name, text in fields.items())
     item = {name: row[name] for name in ("AssignmentId", "WorkerId", "HITId", "AssignmentStatus", "AcceptTime")}
     item |= {"SubmitTime": row["SubmitTime"], "RequesterAnnotation": row["Input.task_id"]}
     return json.dumps({**item, "Answer": f"<QuestionFormAnswers>{answers}</QuestionFormAnswers>"}) + "\n"
@@ -90,12 +88,9 @@ def test_what_cannot_be_used_is_a_dead_letter(tmp_path):
         ["A8", "AWORKER000001", "1_00000:12:rewrites", "Thank you, that was stellar.", "", ""],
         ["A8", "AWORKER000001", "1_00000:12:rewrites", "Something else entirely.", "", ""],
     )
-    decisions = write_batch(
-        tmp_path / "decisions.csv",
-        ["A2:paraphrase", "accept", ""],
-        ["A9:paraphrase", "reject", ""],
-        columns=["response_id", "decision", "text"],
-    )
+    columns, reviewed = ["response_id", "decision", "text"], [["A2:paraphrase", "accept", ""]]
+    reviewed.append(["A9:paraphrase", "reject", ""])
+    decisions = write_batch(tmp_path / "decisions.csv", *reviewed, columns=columns)
     composed = compose(tmp_path / "out", responses=batch, decisions=decisions)
     assert {(letter["key"], letter["reason"].partition(":")[0]) for letter in composed.dead_letters} == {
         ("A2", "unknown_dialogue"),
@@ -108,10 +103,8 @@ def test_what_cannot_be_used_is_a_dead_letter(tmp_path):
         ("A2:paraphrase", "unused_response"),
         ("A9:paraphrase", "unknown_response"),
     }
-    assert [(row["response_id"], row["reason"]) for row in composed.rows("responses.parquet") if row["text"]] == [
-        ("A1:paraphrase", ""),
-        ("A6:simplified", ""),
-    ]
+    answered = {row["response_id"]: row["reason"] for row in composed.rows("responses.parquet") if row["text"]}
+    assert answered == {"A1:paraphrase": "", "A6:simplified": ""}
     assert "10 records could not be used" in composed.errors
     only_bad = write_batch(tmp_path / "bad.csv", ["A5", "AWORKER000001", "Gyms_1:names", "Hello", "", ""])
     compose(tmp_path / "none", responses=only_bad, status=1)
@@ -135,7 +128,6 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(t
 
 @cases(
     "flags told",
-    (["--responses", "nowhere.csv"], "nowhere.csv: --responses: there is no such file"),
     (["--sgd", str(sample_root())], "is required: give the files with the answers"),
     (["--split", "all"], "there are no dialogues in 'all'"),
     (["--hits", str(sample_root())], "manifest.jsonl: --hits: not the output of 'parapet hits'"),
@@ -159,9 +151,8 @@ def test_sgd(real_data, tmp_path):
         if bad:
             spoiled.add(f"A{number:03}:paraphrase")
         text = said.replace(value, value[:-1]) if bad and value else said if bad else f"What I mean is this: {said}"
-        rows.append(
-            [f"A{number:03}", f"AWORKER{number % 7:05}", f"{dialogue.dialogue_id}:{turn}:rewrites", text, "", ""]
-        )
+        place = f"{dialogue.dialogue_id}:{turn}:rewrites"
+        rows.append([f"A{number:03}", f"AWORKER{number % 7:05}", place, text, "", ""])
     batch = write_batch(tmp_path / "batch.csv", *rows)
     composed = compose(tmp_path / "out", sgd=real_data / "sgd", split="dev", responses=batch)
     asked = {row["response_id"]: row for row in composed.rows("responses.parquet") if row["text"]}

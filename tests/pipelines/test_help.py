@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from kit import cases, refused, run
+from kit import cases, raised, refused, run
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
 from parapet.pipelines.flags import is_rare, wrap_commands
@@ -47,17 +47,14 @@ def test_help_shows_the_common_flags_and_help_all_every_flag(parser, capsys):
     rare = [action for action in parser._actions if is_rare(action) and action.dest != "help"]
     printed = {}
     for flag in ("--help", "--help-all", "--help_all"):
-        with pytest.raises(SystemExit, match="0"):
-            parser.parse([flag])
+        raised(SystemExit, parser.parse, [flag], match="0")
         printed[flag] = capsys.readouterr().out
     heads = {flag: re.findall(r"^  (?:-h, )?(--\S+(?: \S+)*)", text, re.M) for flag, text in printed.items()}
-    shown = {
-        flag: {name for head in of for name in re.findall(r"(?:^|, )(--[\w-]+)", head)} for flag, of in heads.items()
-    }
+    flag_names = r"(?:^|, )(--[\w-]+)"
+    shown = {flag: {name for head in of for name in re.findall(flag_names, head)} for flag, of in heads.items()}
     assert shown["--help-all"] == set(long_flags(parser))
     hidden = {flag for action in rare for flag in action.option_strings} | {"--help-all"}
-    assert shown["--help"] == set(long_flags(parser)) - hidden
-    assert printed["--help_all"] == printed["--help-all"]
+    assert (shown["--help"], printed["--help_all"]) == (set(long_flags(parser)) - hidden, printed["--help-all"])
     more = f"{len(rare)} more flag{'s' * (len(rare) > 1)}{', and notes' * bool(parser.note)}"
     assert printed["--help"].splitlines()[-1] == f"'{parser.prog} --help-all' shows {more}."
     required = [action for action in parser._actions if action.required]
@@ -69,15 +66,13 @@ def test_help_shows_the_common_flags_and_help_all_every_flag(parser, capsys):
 
 def test_an_unknown_flag_names_the_nearest(parser, capsys):
     for flag in long_flags(parser):
-        with pytest.raises(SystemExit, match="2"):
-            parser.parse([f"{flag}x=1".replace("_", "-")])
+        raised(SystemExit, parser.parse, [f"{flag}x=1".replace("_", "-")], match="2")
         assert f"unknown flag {flag.replace('_', '-')}x: did you mean {flag}?" in capsys.readouterr().err
 
 
 def test_a_flag_of_beams_own_tests_is_unknown(capsys):
     """Beam has a ``--dry_run NAME``, which does nothing for a command without such a flag."""
-    with pytest.raises(SystemExit, match="2"):
-        parser_of("ood").parse(["--output", "out", "--dry-run"])
+    raised(SystemExit, parser_of("ood").parse, ["--output", "out", "--dry-run"], match="2")
     assert "parapet ood: unknown flag --dry-run" in capsys.readouterr().err
 
 
@@ -130,10 +125,10 @@ def test_every_flag_has_a_group_and_a_help_in_one_style(parser):
 
 
 def test_long_command_lines_are_broken_before_flags():
-    line = "  parapet rewrite --sgd " + "a" * 30 + " --variants " + "b" * 20 + " --output out   # a comment"
-    assert wrap_commands(line) == [
-        "  # a comment\n  parapet rewrite --sgd " + "a" * 30 + " \\\n      --variants " + "b" * 20 + " --output out"
-    ]
+    a, b = "a" * 30, "b" * 20
+    line = f"  parapet rewrite --sgd {a} --variants {b} --output out   # a comment"
+    broken = f"  # a comment\n  parapet rewrite --sgd {a} \\\n      --variants {b} --output out"
+    assert wrap_commands(line) == [broken]
     assert wrap_commands("  # of both\n  a  # short\n  b") == ["  # of both\n  a  # short", "  b"]
     assert wrap_commands("  a \\\n    --b") == ["  a --b"]
 

@@ -108,7 +108,6 @@ def test_schema_pages_know_nothing_of_rewrites(made):
 
 @cases(
     "flags message",
-    (["--schemas", "nowhere"], "nowhere"),
     (["--ambiguous", "nowhere.txt"], "nowhere.txt"),
     (["--reward", "1.234"], "--reward"),
     (["--hourly_wage", "nan"], "--hourly_wage"),
@@ -121,7 +120,6 @@ def test_schema_pages_know_nothing_of_rewrites(made):
     (["--turns", "5"], "--turns: is for --task rewrites"),
     (["--task", "rewrites", "--split", "tset"], "--split"),
     (["--task", "rewrites", "--turns", "0"], "--turns"),
-    (["--task", "rewrites", "--dialogues", "nowhere"], "nowhere"),
     (["--task", "rewrites", "--dialogues", "."], "contains no dialogues"),
     (["--task", "rewrites", "--rewrite_seconds", "0"], "--rewrite_seconds"),
 )

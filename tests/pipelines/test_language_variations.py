@@ -5,7 +5,7 @@ import hashlib
 
 import kit
 import pytest
-from kit import cases, corpus, dialogues_of, json_of, lacking, refused, run, sample_dialogues, write
+from kit import cases, corpus, dialogues_of, json_of, lacking, refused_at_once, run, sample_dialogues, write
 
 from parapet.transforms.perturbation.user_turns import Edit, edited, moved
 
@@ -23,12 +23,8 @@ def rows_of(out, kind):
 
 
 def user_turns(dialogues):
-    return {
-        (name, i): turn
-        for name, dialogue in dialogues.items()
-        for i, turn in enumerate(dialogue["turns"])
-        if turn["speaker"] == "USER"
-    }
+    turns = [(name, i, turn) for name, one in dialogues.items() for i, turn in enumerate(one["turns"])]
+    return {(name, i): turn for name, i, turn in turns if turn["speaker"] == "USER"}
 
 
 def turn_of(utterance, *spans, **values):
@@ -43,8 +39,7 @@ def check_sets(root, out, kinds=KINDS, perturbed=False):
     turns = user_turns(before)
     for kind in kinds:
         after, rows = dialogues_of(out / kind), rows_of(out, kind)
-        assert list(after) == list(before)
-        assert list(rows) == list(turns)
+        assert (list(after), list(rows)) == (list(before), list(turns))
         for place, old in turns.items():
             check_turn(old, after[place[0]]["turns"][place[1]], rows[place], perturbed)
         restored = copy.deepcopy(after)
@@ -134,8 +129,9 @@ def test_odd_corpora(tmp_path):
                 for span, found in zip(frame["slots"], moved_frame["slots"], strict=True):
                     value = old["utterance"][span["start"] : span["exclusive_end"]]
                     assert after[place]["utterance"][found["start"] : found["exclusive_end"]] == value
-        clusters = after["../../etc/passwd\0", 6]["utterance"]
-        assert not lacking(clusters, "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé")
+        assert not lacking(
+            after["../../etc/passwd\0", 6]["utterance"], "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé"
+        )
         rows = rows_of(tmp_path / "out", kind)
         assert "\\ud83d" in rows["../../etc/passwd\0", 8]["original"]
         assert rows["../../etc/passwd\0", 12]["reason"] == "no_word"
@@ -157,8 +153,7 @@ def test_as_multiwoz_has_it(tmp_path):
         copied, span = made["turns"][0]["frames"][0]["slots"]
         new = made["turns"][0]["utterance"]
         assert new != turn["utterance"]
-        assert new[span["start"] : span["exclusive_end"]] == "Port Alder"
-        assert copied == turn["frames"][0]["slots"][0]
+        assert (new[span["start"] : span["exclusive_end"]], copied) == ("Port Alder", turn["frames"][0]["slots"][0])
         assert made["extra"] == dialogue["extra"]
         assert dialogues_of(tmp_path / "out" / f"{kind}-env1")["PMUL.json"] == made
 
@@ -196,13 +191,9 @@ def test_what_cannot_be_mended(tmp_path):
     (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for the kind typos"),
     (["--split", "validation"], "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
     (["--split", ","], "--split: must be one or more of train, dev, test"),
-    (["--sgd", "nowhere"], "nowhere"),
 )
 def test_mistakes_of_flags(flags, told, tmp_path):
-    said = refused("language_variations", *flags, output=tmp_path / "out")
-    assert told in said
-    assert said.count("\n") == 1
-    assert not (tmp_path / "out").exists()
+    assert told in refused_at_once("language_variations", *flags, output=tmp_path / "out")
 
 
 def test_sgd(real_dialogues, tmp_path):

@@ -5,8 +5,7 @@ from collections import Counter
 
 import kit
 import pyarrow.parquet as pq
-import pytest
-from kit import TWO_WORKERS, refused, run, write
+from kit import TWO_WORKERS, cases, refused, refused_at_once, run, write
 from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
@@ -30,13 +29,9 @@ def rows_of(out, kind):
 
 def turns_of(files):
     """The user's, as the files have them."""
-    return {
-        (dialogue["dialogue_id"], i): turn
-        for path in files
-        for dialogue in json.loads(path.read_bytes())
-        for i, turn in enumerate(dialogue["turns"])
-        if turn["speaker"] == "USER"
-    }
+    dialogues = [dialogue for path in files for dialogue in json.loads(path.read_bytes())]
+    turns = [(one["dialogue_id"], i, turn) for one in dialogues for i, turn in enumerate(one["turns"])]
+    return {(name, i): turn for name, i, turn in turns if turn["speaker"] == "USER"}
 
 
 def dialogues():
@@ -67,29 +62,18 @@ def check_set(before, out, kind):
 
 def lines_of():
     """The sample's turns made verbose by our rules, as somebody else would send them."""
-    turns = [
-        pair
-        for turns in (list(user_turns(one)) for one in dialogues())
-        for pair in zip(turns, Verbose().vary_all(turns), strict=True)
-    ]
-    return [
-        {"dialogue_id": said.dialogue_id, "turn": said.position, "kind": "verbose", "utterance": variation.utterance}
-        for said, variation in turns
-        if variation.operations
-    ]
+    turns = [list(user_turns(one)) for one in dialogues()]
+    pairs = [pair for of in turns for pair in zip(of, Verbose().vary_all(of), strict=True) if pair[1].operations]
+    places = [(said.dialogue_id, said.position, variation.utterance) for said, variation in pairs]
+    return [{"dialogue_id": id_, "turn": i, "kind": "verbose", "utterance": text} for id_, i, text in places]
 
 
 def test_rewritten_turns(tmp_path):
     """What rules made comes out again, spans and all; nothing of the files is lost."""
     lines = lines_of()
     first, last = lines[0], lines.pop()
-    more = [
-        {**first, "kind": "typos"},
-        {**first, "dialogue_id": "nobody\n"},
-        {**first, "turn": 1},
-        {**first, "utterance": "Twice"},
-        {**first, "kind": "para"},
-    ]
+    changes = ({"kind": "typos"}, {"dialogue_id": "nobody\n"}, {"turn": 1}, {"utterance": "Twice"}, {"kind": "para"})
+    more = [{**first, **change} for change in changes]
     lines[1] = {**lines[1], "source": "<b>crowd</b>"}
     cut = next(line for line in lines if "Wexcombe" in line["utterance"])
     cut["utterance"] = "In a town"
@@ -103,20 +87,15 @@ def test_rewritten_turns(tmp_path):
     assert not (tmp_path / "out").exists()
     made = vary(tmp_path / "out", *TWO_WORKERS, **flags, max_bad="100%")
     assert "left out, or turns unchanged: 5 of 52 lines of --rewritten" in made.errors
-    assert [(one["where"], one["reason"].partition(":")[0]) for one in made.dead_letters] == [
-        ("line 4", "duplicate"),
-        ("line 5", "unknown_kind"),
-        ("line 6", "not_json"),
-        ("line 2", "no_user_turn"),
-        ("line 3", "no_user_turn"),
-    ]
+    letters = [f"{one['where']}: {one['reason'].partition(':')[0]}" for one in made.dead_letters]
+    bad = ["line 4: duplicate", "line 5: unknown_kind", "line 6: not_json"]
+    assert letters == [*bad, "line 2: no_user_turn", "line 3: no_user_turn"]
     rows = check_set(originals(), tmp_path / "out", "verbose")
     kept = {(one["dialogue_id"], one["turn"]): one["utterance"] for one in lines if one is not cut}
     lost, never = (cut["dialogue_id"], cut["turn"]), (last["dialogue_id"], last["turn"])
     assert {place: row["utterance"] for place, row in rows.items() if row["status"] == "varied"} == kept
     assert (rows[lost]["reason"], rows[never]["reason"]) == ("value_lost: city", "not_rewritten")
-    sources = Counter(row["source"] for row in rows.values())
-    assert sources == {"rewritten": len(kept) - 1, "<b>crowd</b>": 1, "": 4}
+    assert Counter(row["source"] for row in rows.values()) == {"rewritten": len(kept) - 1, "<b>crowd</b>": 1, "": 4}
     numbers = made.json("statistics.json")["rewritten"]
     assert numbers == {"lines": 52, "bad": 3, "kind_not_asked": 1, "no_user_turn": 2, "with_a_turn": {"verbose": 46}}
     assert "<b>crowd" not in made.text("report.html")
@@ -155,8 +134,7 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch):
     assert all("X1" in text for text in hidden)
     least, most = (int(part.replace(",", "")) for part in plan.splitlines()[-1].split(" characters")[0].split(" to "))
     assert least <= sum(len(text) for _, _, text in asked) <= most
-    rows = check_set(originals(), tmp_path / "out", "paraphrase")
-    for place, row in rows.items():
+    for place, row in check_set(originals(), tmp_path / "out", "paraphrase").items():
         if row["status"] == "varied":
             pivot = row["source"].removeprefix("back_translation:")
             if pivot == "rules":  # whose version was farther
@@ -175,45 +153,31 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch):
 
 
 NOT_NAMED = "is for the kind paraphrase, but --kinds does not include it: add it, or leave the flag out"
+FOR_ENGINES = "is for an engine that translates, but the engine is rules"
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--kinds", "typos", "--engine", "memory"], f"--engine: {NOT_NAMED}"),
-        (["--kinds", "typos", "--dry_run"], f"--dry_run: {NOT_NAMED}"),
-        (["--engine", "rules", "--dry_run"], "--dry_run: is for an engine that translates, but the engine is rules"),
-        (
-            ["--engine", "rules", "--pivots", "de"],
-            "--pivots: is for an engine that translates, but the engine is rules",
-        ),
-        (["--beams", "2"], "--beams: is for --engine local, but this is --engine embedded"),
-        (["--kinds", "typos", "--memory", "EMPTY"], f"--memory: {NOT_NAMED}"),
-        (["--engine", "memory", "--beams", "2"], "--beams: is for --engine local, but this is --engine memory"),
-        (["--engine", "memory", "--pivots", "fr"], "add a --memory that contains the user turns, or choose another"),
-        (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is not a language code"),
-        (
-            ["--kinds", "paraphrase", "--engine", "libretranslate"],
-            "--libretranslate_url: is required: give the address of the server",
-        ),
-        (["--rewritten", "none.jsonl"], "none.jsonl: --rewritten: there is no such file"),
-        (["--rewritten", "EMPTY"], "--rewritten: contains no line that can be used"),
-        (
-            ["--rewritten", "ONE", "--kinds", "typos"],
-            "--kinds: typos: --rewritten contains no line of this kind, only verbose",
-        ),
-        (["--rewritten", "ONE", "--perturb_values"], "--perturb_values: has no effect with --rewritten"),
-        (["--rewritten", "ONE", "--engine", "memory"], "--engine: has no effect with --rewritten"),
-    ],
+@cases(
+    "flags told",
+    (["--kinds", "typos", "--engine", "memory"], f"--engine: {NOT_NAMED}"),
+    (["--kinds", "typos", "--dry_run"], f"--dry_run: {NOT_NAMED}"),
+    (["--engine", "rules", "--dry_run"], f"--dry_run: {FOR_ENGINES}"),
+    (["--engine", "rules", "--pivots", "de"], f"--pivots: {FOR_ENGINES}"),
+    (["--beams", "2"], "--beams: is for --engine local, but this is --engine embedded"),
+    (["--kinds", "typos", "--memory", "EMPTY"], f"--memory: {NOT_NAMED}"),
+    (["--engine", "memory", "--beams", "2"], "--beams: is for --engine local, but this is --engine memory"),
+    (["--engine", "memory", "--pivots", "fr"], "add a --memory that contains the user turns, or choose another"),
+    (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is not a language code"),
+    (["--engine", "libretranslate"], "--libretranslate_url: is required: give the address of the server"),
+    (["--rewritten", "EMPTY"], "--rewritten: contains no line that can be used"),
+    (["--rewritten", "ONE", "--kinds", "typos"], "typos: --rewritten contains no line of this kind, only verbose"),
+    (["--rewritten", "ONE", "--perturb_values"], "--perturb_values: has no effect with --rewritten"),
+    (["--rewritten", "ONE", "--engine", "memory"], "--engine: has no effect with --rewritten"),
 )
 def test_mistakes(flags, told, tmp_path):
     write(tmp_path / "EMPTY", "\n")
     write(tmp_path / "ONE", {"dialogue_id": "1", "turn": 0, "kind": "verbose", "utterance": "x"})
     flags = [tmp_path / flag if flag in ("EMPTY", "ONE") else flag for flag in flags]
-    said = refused("language_variations", *flags, output=tmp_path / "out")
-    assert told in said
-    assert said.count("\n") == 1
-    assert not (tmp_path / "out").exists()
+    assert told in refused_at_once("language_variations", *flags, output=tmp_path / "out")
 
 
 def test_sgd(real_dialogues, tmp_path, monkeypatch):
@@ -236,8 +200,7 @@ def test_translated_without_a_network_and_replayed(tmp_path):
     assert sum(numbers["refused"].values()) > numbers["turns"] / 4
     memory = made.files["memory.parquet"]
     made = vary(tmp_path / "out", kinds="typos,paraphrase", env="none", engine="memory")
-    assert rows_of(tmp_path / "out", "paraphrase") == rows
-    assert made.files["memory.parquet"] == memory
+    assert (rows_of(tmp_path / "out", "paraphrase"), made.files["memory.parquet"]) == (rows, memory)
     for one in dialogues():
         for turn in user_turns(one):
             assert Paraphrase().vary(turn).utterance == rows[turn.dialogue_id, turn.position]["utterance"]

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from fake_mturk import FakeMTurk, Script, play
-from kit import as_nobody
+from kit import as_nobody, cases
 
 from parapet.pipelines.main import main
 from parapet.pipelines.mturk import ACTIONS, parser
@@ -46,10 +46,10 @@ def test_a_folder_that_is_no_batch_is_left_as_it_is(action, tmp_path):
 BROKEN, EMPTY = (b"nonsense\n", "row 1: not a line of the journal"), (b"", "never started")
 
 
-@pytest.mark.parametrize(
-    ("action", "journal", "told"),
-    [*((action, *journal) for action in BATCH_ACTIONS for journal in (BROKEN, EMPTY)), ("publish", *BROKEN)],
-)
+JOURNALS = [(action, *of) for action in BATCH_ACTIONS for of in (BROKEN, EMPTY)]
+
+
+@cases("action journal told", *JOURNALS, ("publish", *BROKEN))
 def test_a_journal_that_cannot_be_used_is_told_in_one_line(action, journal, told, tmp_path, hits):
     (tmp_path / "journal.jsonl").write_bytes(journal)
     flags = {"pay": ["--all"], "topup": ["--shortfall", "s.csv"]}.get(action, [])
@@ -58,8 +58,7 @@ def test_a_journal_that_cannot_be_used_is_told_in_one_line(action, journal, told
     run = Told(action, "--batch", tmp_path, *flags)
     assert run.status in (1, 2)
     assert told in run.err
-    assert run.err.count("\n") == 1
-    assert (tmp_path / "journal.jsonl").read_bytes() == journal
+    assert (run.err.count("\n"), (tmp_path / "journal.jsonl").read_bytes()) == (1, journal)
 
 
 LOADED = """
@@ -116,9 +115,7 @@ def answers(server, tasks, workers):
     """Everybody does every task named, all fields."""
     found = []
     for task in tasks:
-        found += [
-            Script(worker(n), task, {"intent_0": f"some words {n}", "slot_0": f"of mine {n}"}, 200) for n in workers
-        ]
+        found += [Script(worker(n), task, {"intent_0": f"words {n}", "slot_0": f"of mine {n}"}, 200) for n in workers]
     return play(server, found)
 
 
@@ -175,8 +172,7 @@ def test_what_is_told_is_json_where_that_is_asked_for(hits, tmp_path, monkeypatc
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
     told = Told("publish", "--hits", hits, "--batch", tmp_path / "b", "--endpoint_url", "http://127.0.0.1:9",
                 "--log_format", "json")  # fmt: skip
-    assert told.status == 1
-    assert json.loads(told.err)["level"] == "error"
+    assert (told.status, json.loads(told.err)["level"]) == (1, "error")
 
 
 def test_quiet_prints_nothing_that_is_no_error(hits, tmp_path):
@@ -185,8 +181,7 @@ def test_quiet_prints_nothing_that_is_no_error(hits, tmp_path):
         made = [Told("publish", *where, "--hits", hits, "--endpoint_url", server.url)]
         made.append(Told("collect", *where))
         made.append(Told("stop", *where))
-    assert [each.status for each in made] == [0, 0, 0]
-    assert [each.out + each.err for each in made] == ["", "", ""]
+    assert ([each.status for each in made], [each.out + each.err for each in made]) == ([0, 0, 0], ["", "", ""])
 
 
 @pytest.mark.parametrize("action", BATCH_ACTIONS)

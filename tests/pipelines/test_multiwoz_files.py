@@ -21,13 +21,8 @@ def slot(name, description, *values, **more):
 
 def intent(name, description, booking=False, **optional):
     optional = {name.replace("_", "-"): value for name, value in optional.items()}
-    return {
-        "name": name,
-        "description": description,
-        "is_transactional": booking,
-        "required_slots": [],
-        "optional_slots": optional,
-    }
+    slots = {"required_slots": [], "optional_slots": optional}
+    return {"name": name, "description": description, "is_transactional": booking, **slots}
 
 
 SCHEMA = [
@@ -75,14 +70,9 @@ def dialogue(name):
         ("USER", "Thank you, that is all I needed.", [frame("hotel", "NONE", [], booked), frame("police")]),
         ("SYSTEM", "Goodbye!", []),
     ]
-    return {
-        "dialogue_id": f"{name}.json",
-        "services": ["hotel"],
-        "turns": [
-            {"frames": frames, "speaker": speaker, "turn_id": str(i), "utterance": text}
-            for i, (speaker, text, frames) in enumerate(turns)
-        ],
-    }
+    keys = ("frames", "speaker", "turn_id", "utterance")
+    made = [dict(zip(keys, (of, speaker, str(i), text), strict=True)) for i, (speaker, text, of) in enumerate(turns)]
+    return {"dialogue_id": f"{name}.json", "services": ["hotel"], "turns": made}
 
 
 @pytest.fixture(scope="module")
@@ -106,16 +96,14 @@ def test_it_is_perturbed_and_keeps_its_shape(kind, root, tmp_path):
     assert json.loads((folder / "schema.json").read_bytes()) == SCHEMA
     texts = 0
     for name, found in dialogues_of(folder / "test").items():
-        original = dialogue(name.removesuffix(".json"))
-        for before, after in zip(original["turns"], found["turns"], strict=True):
+        for before, after in zip(dialogue(name.removesuffix(".json"))["turns"], found["turns"], strict=True):
             texts += before["utterance"] != after["utterance"]
             for span in (span for frame in after["frames"] for span in frame["slots"] if "start" in span):
                 shown = after["utterance"][span["start"] : span["exclusive_end"]]
                 assert (shown == "Larch House") == (kind != "unseen_entities")
             if kind != "unseen_entities":
-                assert [frame.get("state") for frame in after["frames"]] == [
-                    frame.get("state") for frame in before["frames"]
-                ]
+                states = [[frame.get("state") for frame in one["frames"]] for one in (before, after)]
+                assert states[0] == states[1]
             assert set(before) == set(after)
     assert texts
 
@@ -139,13 +127,8 @@ def test_every_service_of_the_one_schema_counts_as_seen(root, tmp_path):
 
 
 def test_variants_of_its_schema(root, tmp_path):
-    v1 = json.loads(json.dumps(SCHEMA).replace("hotel-", "inn-"))
-    write(tmp_path / "variants/v1/schema.json", v1)
-    made = run("rewrite", sgd=root, variants=tmp_path / "variants", output=tmp_path / "out")
-    assert not made.dead_letters
+    write(tmp_path / "variants/v1/schema.json", json.loads(json.dumps(SCHEMA).replace("hotel-", "inn-")))
+    assert not run("rewrite", sgd=root, variants=tmp_path / "variants", output=tmp_path / "out").dead_letters
     turn = dialogues_of(tmp_path / "out/v1/test")["MULG.json"]["turns"][2]
-    assert turn["frames"][0]["slots"][0] == {
-        "copy_from": "inn-name",
-        "slot": "inn-name",
-        "value": ["larch house", "Larch House"],
-    }
+    copied = {"copy_from": "inn-name", "slot": "inn-name", "value": ["larch house", "Larch House"]}
+    assert turn["frames"][0]["slots"][0] == copied

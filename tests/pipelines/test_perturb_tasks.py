@@ -29,8 +29,7 @@ def test_what_right_calls_need(calls, values):
 @given(st.text("ab 1,.'", min_size=1, max_size=40).filter(str.strip))
 def test_tasks_are_a_corpus_and_come_back(text):
     task = {"id": "a_0", "question": [[{"role": "system", "content": "S"}, {"role": "user", "content": text}]]}
-    truth = {"id": "a_0", "ground_truth": [{"f": {"x": ["a", "b 1"]}}]}
-    corpus = corpus_of_tasks([task], {"a_0": truth})
+    corpus = corpus_of_tasks([task], {"a_0": {"id": "a_0", "ground_truth": [{"f": {"x": ["a", "b 1"]}}]}})
     assert reworded_tasks([task], corpus) == ([task], 0)
     (dialogue,) = corpus.dialogues("test")
     frame = dialogue["turns"][0]["frames"][0]
@@ -66,18 +65,15 @@ NAMES = ["find_room", "rooms.search", "get_room_details", "book_room", "room_pri
 
 
 def test_similar_tools_are_no_equivalent_ones():
-    catalogue = Catalogue(tools_named(*NAMES))
-    similar = catalogue.similar("book_room", ["room_price"])
+    similar = Catalogue(tools_named(*NAMES)).similar("book_room", ["room_price"])
     assert similar[:2] == ["find_train", "sum"] or similar[0] == "book_train"
     assert not {"book_room", "rooms.search", "find_room", "get_room_details", "room_price"} & set(similar)
     assert things_of("rooms.search") == things_of("get_room_details") == {"room"}
 
 
 def test_distractors_and_missing_tools(tmp_path):
-    tasks = [
-        {"id": f"simple_{i}", "question": [[{"role": "user", "content": "Go"}]], "function": tools_named(name)}
-        for i, name in enumerate(NAMES)
-    ]
+    go = [[{"role": "user", "content": "Go"}]]
+    tasks = [{"id": f"simple_{i}", "question": go, "function": tools_named(name)} for i, name in enumerate(NAMES)]
     truths = [{"id": f"simple_{i}", "ground_truth": [{name: {}}]} for i, name in enumerate(NAMES)]
     lines = lambda rows: "".join(f"{json.dumps(row)}\n" for row in rows)  # noqa: E731
     write(tmp_path / "tasks/simple.json", lines(tasks))
@@ -96,8 +92,7 @@ def test_distractors_and_missing_tools(tmp_path):
     assert all(name not in [tool["name"] for tool in task["function"]] for task, name in zip(left, NAMES, strict=True))
     assert all(one.calls == [] for one in read_tasks(str(tmp_path / "missing/missing_tool/simple.json")).values())
     assert "--count" in refused("perturb", "distractors", "--count", "0", **flags)
-    none = lines([{**one, "ground_truth": []} for one in truths])
-    write(tmp_path / "tasks/possible_answer/simple.json", none)
+    write(tmp_path / "tasks/possible_answer/simple.json", lines([{**one, "ground_truth": []} for one in truths]))
     alone = {"tasks": tmp_path / "tasks", "output": tmp_path / "no"}
     assert "there is no tool to remove" in run("perturb", "missing_tool", **alone, status=(1, 2)).errors
 
@@ -129,13 +124,10 @@ def test_corrupted_tools_and_their_calls(tmp_path):
                 [*of.values()] for call in originals[key].calls for of in call.values()
             ] or "receiver" in str(originals[key].calls)  # whose keys have other names
     again = run("perturb", "corrupted", tasks=path, output=tmp_path / "again", seed="7")
-    assert {name: data for name, data in made.files.items() if name != "run.json"} == {
-        name: data for name, data in again.files.items() if name != "run.json"
-    }
+    assert {**made.files, "run.json": b""} == {**again.files, "run.json": b""}
 
 
 def test_tasks_without_tools_get_no_distractors(tmp_path):
     rows = [{**TASK, "id": f"irrelevance_{i}", "function": [] if i else [BOOK]} for i in range(2)]
-    path = write(tmp_path / "tasks.jsonl", rows)
-    run("perturb", "distractors", tasks=path, count=1, output=tmp_path / "out")
+    run("perturb", "distractors", tasks=write(tmp_path / "tasks.jsonl", rows), count=1, output=tmp_path / "out")
     assert rows_of(tmp_path / "out/distractors-1/tasks.jsonl")[1] == rows[1]

@@ -55,20 +55,16 @@ def test_the_task_is_that_of_the_files_and_flags_win(model, preset):
 def test_what_is_trained_has_the_parameters_of_the_paper(tmp_path):
     """A and W of d x V, R of d x d, T = 1000 features of time and two of the speaker (appendix A)."""
     files = write_toy(tmp_path)
-    lines = [
-        f"{line.user} {line.bot}" if isinstance(line, Exchange) else f"{line.entity} {line.relation} {line.value}"
-        for one in dialogues()
-        for line in one.lines
-    ]
+    both = [line for one in dialogues() for line in one.lines]
+    lines = [f"{line.user} {line.bot}" for line in both if isinstance(line, Exchange)]
+    lines += [f"{line.entity} {line.relation} {line.value}" for line in both if not isinstance(line, Exchange)]
     inputs = {word for text in lines for word in text.split()}
     answers = {word for text in CANDIDATES for word in text.split()}
     short = ["--epochs", "1", "--quiet"]
     found = {}
-    for model, flags in {
-        "memn2n": ["--preset", "table9"],
-        "embeddings": ["--preset", "table8", "--share", "off"],
-        "shared": ["--preset", "table8", "--share", "on"],
-    }.items():
+    table8 = ["--preset", "table8", "--share"]
+    of_models = {"memn2n": ["--preset", "table9"], "embeddings": [*table8, "off"], "shared": [*table8, "on"]}
+    for model, flags in of_models.items():
         out = tmp_path / model
         head = run("train", model.replace("shared", "embeddings"), *files, *flags, *short, "--output", out).manifest
         found[model] = sum(tensor.numel() for tensor in load_file(out / WEIGHTS).values())
@@ -113,9 +109,6 @@ def test_a_third_of_the_training_set_gives_the_numbers_of_task_4(model, flags, b
     _, answerer = load(str(out), model, "cpu", 256)
     for name in ("tst", "tst-OOV"):
         given = read_dialogues(str(tmp_path / f"task4-{name}.txt"))
-        pairs = [
-            (line.bot, answer)
-            for one, answers in zip(given, answerer.answers(given), strict=True)
-            for line, answer in zip(one.exchanges, answers, strict=True)
-        ]
-        assert band[0] <= sum(bot == answer for bot, answer in pairs) / len(pairs) <= band[1], name
+        both = zip(given, answerer.answers(given), strict=True)
+        pairs = [pair for one, answers in both for pair in zip(one.exchanges, answers, strict=True)]
+        assert band[0] <= sum(line.bot == answer for line, answer in pairs) / len(pairs) <= band[1], name

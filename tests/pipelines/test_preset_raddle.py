@@ -15,12 +15,6 @@ from parapet.transforms.storage.checkpoints import inspect
 EPOCHS, BATCH_SIZE, RATE = 20, 1, 5e-5  # section 5
 
 
-EPOCHS, BATCH_SIZE, RATE = 20, 1, 5e-5  # section 5
-
-
-EPOCHS, BATCH_SIZE, RATE = 20, 1, 5e-5  # section 5
-
-
 def flags(*argv):
     return family_of("soloist").train_parser().parse(["--checkpoint", "gpt2", "--output", "out", *argv])[0]
 
@@ -49,5 +43,4 @@ def test_the_optimiser_is_adam(toy):
     learner = SoloistLearner(of, inspect(str(toy / "gpt2"), ("gpt2",)), steps, steps)
     (group,) = learner.optimiser.param_groups
     assert (group["weight_decay"], group["betas"], group["eps"], group["lr"]) == (0.0, (0.9, 0.999), 1e-8, RATE)
-    batches = list(learner.batches(torch.Generator()))
-    assert [len(batch) for batch in batches] == [1] * 4
+    assert [len(batch) for batch in list(learner.batches(torch.Generator()))] == [1] * 4

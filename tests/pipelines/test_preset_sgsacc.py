@@ -35,8 +35,7 @@ def test_steps_and_the_learning_rate_at_ten_points(model):
     assert epoch == 20_623
     total = EPOCHS * epoch
     rates = [of.learning_rate * TrainingConfig.rate(of, step, total) for step in range(0, total, total // 10)]
-    assert rates == [RATE] * 11
-    assert of.learning_rate * of.rate(total - 1, total) == RATE
+    assert (rates, of.learning_rate * of.rate(total - 1, total)) == ([RATE] * 11, RATE)
 
 
 def test_what_the_paper_leaves_open_is_ours():
@@ -77,12 +76,9 @@ def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder)
         # Two utterances, or one that both models say, with the higher of its likelihoods.
         assert {one["utterance"] for one in row["candidates"]} == {one["utterance"] for one in each}
         assert row["candidates"][0]["score"] == max(one["score"] for one in each)
-    assert chosen(
-        corpus.turns,
-        {place: [Candidate(**one) for one in row["candidates"]] for place, row in both.items()},
-        corpus.words[ORIGINAL],
-        Lexical(),
-    ) == {place: row["utterance"] for place, row in both.items()}
+    candidates = {place: [Candidate(**one) for one in row["candidates"]] for place, row in both.items()}
+    said = {place: row["utterance"] for place, row in both.items()}
+    assert chosen(corpus.turns, candidates, corpus.words[ORIGINAL], Lexical()) == said
 
 
 def rows_of(out):
@@ -94,12 +90,10 @@ def rows_of(out):
 def test_a_training_by_the_preset(model, folder):
     log = [json.loads(line) for line in (folder / model / "log.jsonl").read_text().splitlines()]
     epoch = -(-60 // BATCH_SIZE)
-    assert [(row["epoch"], row["step"], row["learning_rate"]) for row in log] == [
-        (number, number * epoch, RATE) for number in range(1, EPOCHS + 1)
-    ]
+    expected = [(number, number * epoch, RATE) for number in range(1, EPOCHS + 1)]
+    assert [(row["epoch"], row["step"], row["learning_rate"]) for row in log] == expected
     assert log[-1]["loss"] < log[0]["loss"]
     assert log[-1]["best"]  # its weights are the model's: dev chooses none
     options = json.loads((folder / model / "run.json").read_text())["options"]
     table = family_of(model).presets["sgsacc"]
-    assert options["preset"] == "sgsacc"
-    assert {flag: options[flag] for flag in table} == table
+    assert (options["preset"], {flag: options[flag] for flag in table}) == ("sgsacc", table)

@@ -22,8 +22,7 @@ def refused(capsys, *argv):
 def test_t5dst_is_trained_as_the_paper_says():
     """Lee et al. 2022, Appendix A: the learning rate at ten points of the 50,000 steps; the lengths."""
     config = read_config(T5DstConfig, parsed("--preset", "sgdx"), device="cpu")
-    points = range(0, 50_000, 5_556)
-    assert [config.learning_rate * config.rate(step, 50_000) for step in points] == [1e-4] * 9
+    assert [config.learning_rate * config.rate(step, 50_000) for step in range(0, 50_000, 5_556)] == [1e-4] * 9
     assert config.learning_rate * config.rate(49_999, 50_000) == 1e-4
     assert (config.steps, config.batch_size, config.max_length, config.max_output) == (50_000, 16, 512, 256)
     assert (config.prompts, config.answers, config.negatives) == ("slots", "raw", 1.0)

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from kit import cases, json_of, lacking, refused, run, write
+from kit import cases, json_of, lacking, raised, refused, run, write
 
 from parapet.transforms.running.counts import Counts, check_invariants
 from parapet.transforms.simulators.babi_format import (
@@ -50,11 +50,8 @@ def output(tmp_path_factory):
 
 
 def sets(folder):
-    return {
-        (task, split): list(parse_dialogues((folder / dialogues_name(task, split)).read_bytes()))
-        for task in TASKS
-        for split in SPLITS
-    }
+    names = {(task, split): dialogues_name(task, split) for task in TASKS for split in SPLITS}
+    return {key: list(parse_dialogues((folder / name).read_bytes())) for key, name in names.items()}
 
 
 def test_published_files(output):
@@ -121,8 +118,7 @@ def test_checks_fail_where_something_is_wrong():
         with pytest.raises(RuntimeError, match="the counts do not balance for babi of task1 in dev"):
             check_invariants(counts, options.invariants())
     shared = {("train", statistics.REQUEST): {"a b"}, ("dev", statistics.REQUEST): {"a b"}}
-    with pytest.raises(RuntimeError, match=r"the splits overlap: train\+dev"):
-        statistics.intersections(options.world(), shared)
+    raised(RuntimeError, statistics.intersections, options.world(), shared, match=r"the splits overlap: train\+dev")
 
 
 def test_the_published_structure(real_data):
@@ -203,12 +199,11 @@ def wordings_of(dialogue, fields):
 def test_more_dialogues_another_seed_another_domain(output, tmp_path):
     """What is there stays as the sets grow; a seed changes it; hotels are simulated as restaurants are."""
     hotels = write(tmp_path / "hotels.toml", HOTELS)
-    out = run(
-        "restaurants", ontology=hotels, tasks=5, sizes=30, formats="babi", seed="x", output=tmp_path / "out"
-    ).folder
-    assert sorted(path.name for path in out.glob("*.txt")) == sorted(
-        [*(dialogues_name(5, split) for split in SPLITS), "dialog-babi-candidates.txt", "dialog-babi-kb-all.txt"]
-    )
+    flags = {"ontology": hotels, "tasks": 5, "sizes": 30, "formats": "babi", "seed": "x"}
+    out = run("restaurants", **flags, output=tmp_path / "out").folder
+    others = ["dialog-babi-candidates.txt", "dialog-babi-kb-all.txt"]
+    names = [*(dialogues_name(5, split) for split in SPLITS), *others]
+    assert sorted(path.name for path in out.glob("*.txt")) == sorted(names)
     assert not (out / "sgd").exists()
     (first, *_) = parse_dialogues((out / dialogues_name(5, "oov")).read_bytes())
     assert all(fact.value.split("_")[0] in ("inn", "harbour", "hills", "island", "single", "double", "suite", *"12345")

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from kit import TWO_WORKERS, cases, files_of, json_of, lacking, refused, rows_of, run, write
+from kit import cases, json_of, lacking, refused, rows_of, run, write
 from tool_files import ANSWERS, TASKS, toolset, write_tasks, write_variants
 
 from parapet.schemas.tools import ToolFile, ToolVariant
@@ -15,8 +15,7 @@ BFCL = Path(os.environ.get("PARAPET_DATA", "/none")) / "agents/bfcl"
 
 @pytest.fixture
 def place(tmp_path):
-    tasks = write_tasks(tmp_path / "given")
-    write_variants(tmp_path / "variants", tasks.read_bytes())
+    write_variants(tmp_path / "variants", write_tasks(tmp_path / "given").read_bytes())
     return tmp_path
 
 
@@ -28,31 +27,18 @@ def rewrite(place, *flags, status=0, out="out"):
 def test_tasks_and_calls_have_the_names_of_each_variant(place):
     made = rewrite(place)
     assert made.output.splitlines() == ["v1: 2 tasks rewritten, 0 left out", "v2: 2 tasks rewritten, 0 left out"]
-    assert [*made.files] == sorted(
-        ["dead_letters.jsonl", "run.json"]
-        + [f"v{k}/{name}" for k in (1, 2) for name in ("names.json", "possible_answer/tasks.jsonl", "tasks.jsonl")]
-    )
+    names = [f"v{k}/{name}" for k in (1, 2) for name in ("names.json", "possible_answer/tasks.jsonl", "tasks.jsonl")]
+    assert [*made.files] == ["dead_letters.jsonl", "run.json", *names]
     task, _ = rows_of(place / "out/v1/tasks.jsonl")
-    assert (task["question"], [tool["name"] for tool in task["function"]]) == (
-        TASKS[0]["question"],
-        ["travel.a_book_trip", "a_now"],
-    )
-    stops = task["function"][0]["parameters"]["properties"]["a_stops"]
-    assert stops["items"]["required"] == ["a_city"]
-    assert stops["items"]["properties"]["a_nights"] == {
-        "type": "integer",
-        "description": "Another nights",
-        "minimum": 1,
-    }
+    tools = [tool["name"] for tool in task["function"]]
+    assert (task["question"], tools) == (TASKS[0]["question"], ["travel.a_book_trip", "a_now"])
+    stops = task["function"][0]["parameters"]["properties"]["a_stops"]["items"]
+    nights = {"type": "integer", "description": "Another nights", "minimum": 1}
+    assert (stops["required"], stops["properties"]["a_nights"]) == (["a_city"], nights)
     first, second = rows_of(place / "out/v2/possible_answer/tasks.jsonl")
-    assert first["ground_truth"] == [
-        {"travel.b_book_trip": {"b_user_id": ["u7"], "b_stops": [[{"b_city": ["Porto"], "b_nights": [2, ""]}]]}},
-        {"b_now": {}},
-    ]
-    call = second["ground_truth"][0]["b_send_parcel"]
-    assert call["b_receiver"] == [{"b_street": ["Oak Road 3"], "b_town": [""]}]
-    rewrite(place, *TWO_WORKERS, out="again")
-    assert files_of(place / "again") == files_of(place / "out")
+    booked = {"b_user_id": ["u7"], "b_stops": [[{"b_city": ["Porto"], "b_nights": [2, ""]}]]}
+    assert first["ground_truth"] == [{"travel.b_book_trip": booked}, {"b_now": {}}]
+    assert second["ground_truth"][0]["b_send_parcel"]["b_receiver"] == [{"b_street": ["Oak Road 3"], "b_town": [""]}]
 
 
 def inverse(names, file):
@@ -76,8 +62,7 @@ def check_round_trip(place, tasks, answers):
     """Renamed back by ``names.json``, tasks (but for descriptions) and answers are what they were."""
     renamed = place / "out/v1" / tasks.name
     file = ToolFile(renamed.read_bytes(), renamed)
-    back = file.variant_files(inverse(json_of(place / "out/v1/names.json"), file))
-    for path, content in back.items():
+    for path, content in file.variant_files(inverse(json_of(place / "out/v1/names.json"), file)).items():
         write(place / "back/v1" / path, content)
     run("rewrite", tasks=renamed, variants=place / "back", output=place / "returned", max_bad="0%")
     returned = place / "returned/v1"
@@ -87,10 +72,8 @@ def check_round_trip(place, tasks, answers):
 
 def without_texts(value):
     if isinstance(value, dict):
-        return {
-            key: without_texts(item) for key, item in value.items() if key != "description" or isinstance(item, dict)
-        }
-    return [without_texts(item) for item in value] if isinstance(value, list) else value
+        kept = {key: one for key, one in value.items() if key != "description" or isinstance(one, dict)}
+        return {key: without_texts(one) for key, one in kept.items()}
 
 
 def test_names_json_leads_back_to_the_original(place):
@@ -124,6 +107,7 @@ def test_tasks_without_answers_are_rewritten_alone(tmp_path):
 
 
 OTHER = {"name": "other", "parameters": {"type": "dict", "properties": {}}}
+TRUTHS, TRUTH = "possible_answer/tasks.jsonl", "/ground_truth"
 
 
 @cases(
@@ -140,21 +124,9 @@ OTHER = {"name": "other", "parameters": {"type": "dict", "properties": {}}}
         "unknown_tool: variant v1 has not a version of tool 'send_parcel' with these parameters",
         "line 2",
     ),
-    (
-        "answers",
-        1,
-        {"id": "new", "ground_truth": []},
-        "no_answer: possible_answer/tasks.jsonl has no answer to this task",
-        "line 2",
-    ),
-    ("answers", 1, {"id": "trips_1", "ground_truth": ["f()"]}, "bad_answer: expected a list of calls", "/ground_truth"),
-    (
-        "answers",
-        1,
-        {"id": "trips_1", "ground_truth": [{"f": {}}]},
-        "unknown_tool: the answer calls 'f'",
-        "/ground_truth",
-    ),
+    ("answers", 1, {"id": "new", "ground_truth": []}, f"no_answer: {TRUTHS} has no answer to this task", "line 2"),
+    ("answers", 1, {"id": "trips_1", "ground_truth": ["f()"]}, "bad_answer: expected a list of calls", TRUTH),
+    ("answers", 1, {"id": "trips_1", "ground_truth": [{"f": {}}]}, "unknown_tool: the answer calls 'f'", TRUTH),
 )
 def test_what_cannot_be_renamed_is_a_dead_letter_of_each_variant(file, position, record, reason, where, place):
     given = place / "given" / ("tasks.jsonl" if file == "tasks" else "possible_answer/tasks.jsonl")
@@ -162,27 +134,20 @@ def test_what_cannot_be_renamed_is_a_dead_letter_of_each_variant(file, position,
     rows[position] = json.dumps(record)
     given.write_text("\n".join(rows))
     assert not lacking(rewrite(place, "--max_bad", "0%", status=1).errors, "--max_bad", "tasks of v1")
-    made = rewrite(place, "--max_bad", "100%")
-    letters = [letter for letter in made.dead_letters if not letter["split"]]
+    letters = [letter for letter in rewrite(place, "--max_bad", "100%").dead_letters if not letter["split"]]
     assert [letter["variant"] for letter in letters][:2] == ["v1", "v2"]
     assert reason in letters[0]["reason"]
     assert where in letters[0]["where"]
     for k in (1, 2):
-        ids = [
-            [row["id"] for row in rows_of(place / f"out/v{k}" / path)]
-            for path in ("tasks.jsonl", "possible_answer/tasks.jsonl")
-        ]
-        assert ids[0] == ids[1]
+        tasks, answers = (rows_of(place / f"out/v{k}" / path) for path in ("tasks.jsonl", TRUTHS))
+        assert [row["id"] for row in tasks] == [row["id"] for row in answers]
 
 
 def test_names_that_collide_in_a_task_are_not_used(place):
-    names = place / "variants/v1/names.json"
-    tools = place / "variants/v1/tools.json"
-    for path in (names, tools):
+    for name in ("names.json", "tools.json"):
+        path = place / "variants/v1" / name
         path.write_text(path.read_text().replace('"a_now"', '"travel.a_book_trip"'))
-    assert "appears twice" in refused(
-        "rewrite", tasks=place / "given/tasks.jsonl", variants=place / "variants", output=place / "out"
-    )
+    assert "appears twice" in rewrite(place, status=2).errors
 
 
 @cases(

@@ -39,8 +39,7 @@ def options_of(*flags):
 @pytest.mark.parametrize("flag", FLAGS)
 def test_the_flags_of_runners_reach_them(flag):
     value = FLAGS[flag]
-    assert options_of(f"{flag}={value}")[flag[2:]] == value
-    assert options_of(flag, str(value))[flag[2:]] == value
+    assert (options_of(f"{flag}={value}")[flag[2:]], options_of(flag, str(value))[flag[2:]]) == (value, value)
 
 
 @pytest.mark.parametrize("flag", LISTS)
@@ -59,16 +58,12 @@ def test_a_mistyped_flag_of_a_runner(capsys):
     assert "--flink_master" in capsys.readouterr().err
 
 
-@cases(
-    "flags",
-    ["--runner=DaskRunner"],
-    ["--runner", "dask"],
-    ["--runner=apache_beam.runners.dask.dask_runner.DaskRunner"],
-    ["--dask_client_address=tcp://localhost:8786"],
-    ["--runner=BundleBasedDirectRunner"],
-)
+DASK = ("--runner=DaskRunner", "--runner dask", "--runner=apache_beam.runners.dask.dask_runner.DaskRunner")
+
+
+@cases("flags", *DASK, "--dask_client_address=tcp://localhost:8786", "--runner=BundleBasedDirectRunner")
 def test_runners_that_lose_data_are_refused(flags, tmp_path):
-    told = refused("compose", *flags, output=tmp_path / "out")
+    told = refused("compose", *flags.split(), output=tmp_path / "out")
     assert "Runner loses data without an error: it does not run all branches" in told
     assert not (tmp_path / "out").exists()
 
@@ -84,17 +79,14 @@ def check(*flags, output="out", **inputs):
     runners.check(PipelineOptions(list(flags)), output, [(f"--{flag}", path) for flag, path in inputs.items()])
 
 
-def test_a_job_service_that_does_not_answer():
-    with pytest.raises(InputError, match=r"localhost:1: no job service answers there"):
-        check("--runner=PortableRunner", "--job_endpoint=localhost:1")
-    raised(
-        InputError,
-        check,
-        "--runner=FlinkRunner",
-        "--job_endpoint=jobs",
-        match=r"jobs: must be an address of the form HOST:PORT",
-    )
-    raised(InputError, check, "--runner=PortableRunner", match=r"is required by PortableRunner")
+@cases(
+    "flags reason",
+    (["--runner=PortableRunner", "--job_endpoint=localhost:1"], r"localhost:1: no job service answers there"),
+    (["--runner=FlinkRunner", "--job_endpoint=jobs"], r"jobs: must be an address of the form HOST:PORT"),
+    (["--runner=PortableRunner"], r"is required by PortableRunner"),
+)
+def test_a_job_service_that_does_not_answer(flags, reason):
+    raised(InputError, check, *flags, match=reason)
 
 
 def test_local_paths_that_containers_do_not_see(endpoint):

@@ -25,22 +25,17 @@ def variants(tmp_path_factory):
     return root
 
 
-@cases(
-    "sgd given out",
-    ("dev", "", "v1"),
-    ("dev/schema.json", "", "v1"),
-    ("dev", "v1", "v1"),
-    ("dev", "v1/dev", "v1"),
-    ("dev", "v1/dev/schema.json", "v1"),
-    ("copy", "", "v1"),
-)
-def test_rewrite(sgd, given, out, sample, variants, tmp_path):
+VARIANTS_OF_DEV = [("dev", given) for given in ("", "v1", "v1/dev", "v1/dev/schema.json")]
+
+
+@cases("sgd given", *VARIANTS_OF_DEV, ("dev/schema.json", ""), ("copy", ""))
+def test_rewrite(sgd, given, sample, variants, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd")
     shutil.copytree(sample / "dev", tmp_path / "sgd/copy")
     run("rewrite", "--variants", str(variants / given), "--quiet", sgd=tmp_path / "sgd" / sgd, output=tmp_path / "out")
     run("rewrite", "--sgd", str(sample), "--variants", str(variants), "--quiet", output=tmp_path / "whole")
     for name in ("dialogues_001.json", "schema.json"):
-        assert (tmp_path / "out" / out / name).read_bytes() == (tmp_path / "whole/v1/dev" / name).read_bytes()
+        assert (tmp_path / "out/v1" / name).read_bytes() == (tmp_path / "whole/v1/dev" / name).read_bytes()
 
 
 def test_variants_of_other_splits_are_told_at_once(sample, variants, tmp_path):
@@ -69,15 +64,8 @@ def test_statistics(sample, variants, tmp_path):
     assert found["unseen_services"] == sum(one.service_name not in known for one in of_dev)
 
 
-def test_an_absent_split_is_told_with_those_that_are_there(sample, tmp_path):
-    shutil.copytree(sample / "dev", tmp_path / "sgd/dev")
-    for flags in (
-        ["language_variations"],
-        ["ood"],
-        ["unseen_entities", "--training", str(sample)],
-        ["hits", "--task", "rewrites"],
-    ):
-        corpus = "--dialogues" if flags[0] == "hits" else "--sgd"
-        assert "'test'; these splits have some: dev" in refused(
-            *flags, corpus, str(tmp_path / "sgd"), output=tmp_path / "out"
-        )
+@cases("command", "language_variations", "ood", "unseen_entities --training {sample}", "hits --task rewrites")
+def test_an_absent_split_is_told_with_those_that_are_there(command, sample, tmp_path):
+    corpus = shutil.copytree(sample / "dev", tmp_path / "sgd/dev").parent
+    argv = [*command.format(sample=sample).split(), ("--dialogues" if "hits" in command else "--sgd"), corpus]
+    assert "'test'; these splits have some: dev" in refused(*argv, output=tmp_path / "out")

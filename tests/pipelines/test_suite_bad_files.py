@@ -10,14 +10,22 @@ KEYWORDS = 'name = "a"\nmodel = "keywords"\n'
 # What files are made of.
 TYPOS, STEP = "[[sets]]\nperturbation='typos'\n", "[[steps]]\npipeline='few_shot'\n"
 SYSTEM, NAMED = f"[[systems]]\n{KEYWORDS}", "[[systems]]\nname='a'\n"
+VARIANTS, NEAREST = "[variants]\npath='variants'\n", "[[steps]]\npipeline='train nearest'\ntrain='@babi/{}.txt'\n"
+TRAIN, ROW, OURS = "systems[0].train", "tables[0].rows[0]", "tables[0].rows[0].ours"
+FILL = "fill = { key = 'x' }"
+SET_SOURCES, VARIANT_SOURCES = "exactly one of perturbation, path", "exactly one of path, responses, pivots"
 
 
 def table(row="", columns="['a']", end=SYSTEM):
     return f"[[tables]]\ntitle='T'\nsource='S'\ncolumns={columns}\nrows=[{row}]\n{end}"
 
 
-def unknown(place, option, meant):
-    return place, f"unknown option '{option}'", f"did you mean '{meant}'"
+def row(more, *of):
+    return table(f"{{ name = 'r', {more} }}", *of)
+
+
+def unknown(place, option, meant, kind="option"):
+    return place, f"unknown {kind} '{option}'", f"did you mean '{meant}'"
 
 
 # What is wrong: the file, and words that the message must have: where, and what is the matter.
@@ -31,33 +39,21 @@ BAD = {
     # keys
     "unknown table": ("[corpora]\nsgd = 'x'\n", ("unknown key 'corpora'", "did you mean 'corpus'")),
     "unknown key of the corpus": ("[corpus]\nsgdd = 'x'\n", ("corpus", "unknown key 'sgdd'", "did you mean 'sgd'")),
-    "unknown key of a table": (
-        "[[tables]]\ntitle='T'\nsource='S'\ncolumn=['a']\nrows=[]\n" + SYSTEM,
-        ("tables", "unknown key 'column'", "did you mean 'columns'"),
-    ),
-    "unknown key of a row": (
-        table("{ name = 'r', publish = [1] }"),
-        ("tables", "rows", "unknown key 'publish'", "did you mean 'published'"),
-    ),
+    "unknown key of a table": (table().replace("columns", "column"), unknown("tables", "column", "columns", "key")),
+    "unknown key of a row": (row("publish = [1]"), ("tables", *unknown("rows", "publish", "published", "key"))),
     "unknown option of a set": (TYPOS + "envv=[0.1]\n", unknown("sets[0]", "envv", "env")),
     "unknown option of a step": (STEP + "size=[2]\n", unknown("steps[0]", "size", "sizes")),
     "unknown option of a system": (SYSTEM + "batch=3\n", unknown("systems[0]", "batch", "batch_size")),
-    "unknown option of a training": (
-        NAMED + "train={ model='tiny_dst', epoch=3 }\n",
-        unknown("systems[0].train", "epoch", "epochs"),
-    ),
-    "unknown option of a task": (
+    "option of a training": (NAMED + "train={ model='tiny_dst', epoch=3 }\n", unknown(TRAIN, "epoch", "epochs")),
+    "option of a task": (
         NAMED + "response={ predictions='p.jsonl', token='13a' }\n",
         unknown("systems[0].response", "token", "tokenizer"),
     ),
-    "unknown option of the variants": (
+    "option of the variants": (
         "[variants]\nresponses=['names.csv']\ndecision='x.csv'\n",
         unknown("variants", "decision", "decisions"),
     ),
-    "unknown option of the rewriting": (
-        "[variants]\npath='variants'\nrewrite={ maxbad='5%' }\n",
-        unknown("variants", "maxbad", "max_bad"),
-    ),
+    "option of the rewriting": (VARIANTS + "rewrite={ maxbad='5%' }\n", unknown("variants", "maxbad", "max_bad")),
     "the output of a step": (STEP + "output='x'\n", ("steps[0]", "unknown option 'output'")),
     # types
     "the corpus is a text": ("corpus = 'x'\n", ("corpus", "object", "str")),
@@ -73,10 +69,7 @@ BAD = {
     "needs is a switch": (TYPOS + "needs=true\n", ("sets[0].needs", "text")),
     "a training is a text": (NAMED + "train='tiny_dst'\n", ("systems[0].train", "table", "model")),
     "a training without a model": (NAMED + "train={ epochs=3 }\n", ("systems[0].train", "model")),
-    "published numbers are texts": (
-        table("{ name = 'r', published = ['1'] }"),
-        ("tables[0].rows[0].published[0]", "float", "str"),
-    ),
+    "published numbers are texts": (row("published = ['1']"), (f"{ROW}.published[0]", "float", "str")),
     "a table without a source": ("[[tables]]\ntitle='T'\ncolumns=['a']\nrows=[]\n" + SYSTEM, ("tables[0]", "source")),
     "a switch with a number": (TYPOS + "perturb_values=1\n", ("sets[0]", "perturb_values", "true or false")),
     "a value that is a switch": (TYPOS + "at_least=true\n", ("sets[0]", "at_least")),
@@ -101,23 +94,14 @@ BAD = {
     "a choice that there is not": (SYSTEM + "unit='turns'\n", ("systems[0]", "unit", "'turns'", "frame")),
     "a required option is missing": ("[[steps]]\npipeline='train t5dst'\n", ("steps[0]", "--checkpoint")),
     "a name with a slash": (TYPOS + "name='../typos'\n", ("sets[0].name", "'../typos'")),
-    "columns and numbers": (
-        table("{ name = 'r', published = [1] }", "['a','b']"),
-        ("tables[0].rows[0].published", "1 number", "2 columns"),
-    ),
+    "columns and numbers": (row("published = [1]", "['a','b']"), (f"{ROW}.published", "1 number", "2 columns")),
     "columns and places": (
         table("{ name = 'r', published = [1, 2], ours = ['@scores/a/metrics.json#/x'] }", "['a','b']"),
         ("tables[0].rows[0].ours", "1 value", "2 columns"),
     ),
     "no columns": (table(columns="[]"), ("tables[0].columns", "at least one column")),
-    "a place that is no pointer": (
-        table("{ name = 'r', published = [1], ours = 'scores/a/metrics.json' }"),
-        ("tables[0].rows[0].ours", "JSON pointer"),
-    ),
-    "a base that is no pointer": (
-        table("{ name = 'r', relative_to = 'scores/a/metrics.json' }"),
-        ("tables[0].rows[0].relative_to", "JSON pointer"),
-    ),
+    "a place that is no pointer": (row("published = [1], ours = 'scores/a/metrics.json'"), (OURS, "JSON pointer")),
+    "a base that is no pointer": (row("relative_to = 'scores/a/metrics.json'"), (f"{ROW}.relative_to", "JSON pointer")),
     "a release without a name": ("[release]\nversion='1.0.0'\n" + TYPOS, ("release.name", "name")),
     "a release without a version": ("[release]\nname='a'\n" + TYPOS, ("release.version", "version")),
     # what excludes or needs each other
@@ -127,16 +111,10 @@ BAD = {
         SYSTEM + "predictions='states'\n",
         ("systems[0]", "exactly one of model, predictions, train", "model and predictions"),
     ),
-    "a set without a source": ("[[sets]]\nname='a'\n", ("sets[0]", "exactly one of perturbation, path")),
-    "two sources of a set": (
-        TYPOS + "path='x'\n",
-        ("sets[0]", "exactly one of perturbation, path", "perturbation and path"),
-    ),
-    "two sources of the variants": (
-        "[variants]\npath='variants'\npivots=['zh']\n",
-        ("variants", "exactly one of path, responses, pivots", "path and pivots"),
-    ),
-    "variants from nowhere": ("[variants]\nstopwords='none'\n", ("variants", "exactly one of path, responses, pivots")),
+    "a set without a source": ("[[sets]]\nname='a'\n", ("sets[0]", SET_SOURCES)),
+    "two sources of a set": (TYPOS + "path='x'\n", ("sets[0]", SET_SOURCES, "perturbation and path")),
+    "two sources of the variants": (VARIANTS + "pivots=['zh']\n", ("variants", VARIANT_SOURCES, "path and pivots")),
+    "variants from nowhere": ("[variants]\nstopwords='none'\n", ("variants", VARIANT_SOURCES)),
     "a step without a pipeline": ("[[steps]]\nname='a'\n", ("steps[0].pipeline", "must be the command of a pipeline")),
     "an empty option without needs": (NAMED + "model=''\n", ("systems[0].model", "empty", "--set")),
     # two of a name
@@ -154,18 +132,12 @@ BAD = {
         ("steps[", "circle", "one", "two"),
     ),
     "a step that needs itself": (STEP + "sgd='@few_shot'\n", ("steps[0]", "few_shot")),
-    "a number of no step": (
-        table("{ name = 'r', published = [1], ours = '@scores/b/metrics.json#/x' }"),
-        ("tables[0].rows[0].ours", "@scores/b"),
-    ),
+    "a number of no step": (row("published = [1], ours = '@scores/b/metrics.json#/x'"), (OURS, "@scores/b")),
     "too many places for the columns": (
-        table("{ name = 'r', fill = { key = 'x' } }", "['a']\nours=['@b/x.json#/x', '@b/x.json#/y']", TYPOS),
+        row(FILL, "['a']\nours=['@b/x.json#/x', '@b/x.json#/y']", TYPOS),
         ("tables[0].ours", "2 values for 1 columns"),
     ),
-    "a place that is not filled": (
-        table("{ name = 'r', fill = { key = 'x' } }", "['a']\nours='@{step}/x.json#/{key}'", TYPOS),
-        ("tables[0].rows[0].ours", "@{step}"),
-    ),
+    "a place that is not filled": (row(FILL, "['a']\nours='@{step}/x.json#/{key}'", TYPOS), (OURS, "@{step}")),
     # what is not there
     "no such corpus": ("[corpus]\nsgd='nowhere'\n" + TYPOS, ("nowhere", "there is no such")),
     "no such variants": ("[variants]\npath='nowhere'\n", ("variants", "nowhere", "there is no such")),
@@ -175,14 +147,8 @@ BAD = {
     "no such set": ("[[sets]]\npath='nowhere'\n" + SYSTEM, ("nowhere", "there is no such")),
     # abbreviations
     "an input is a number": ("[inputs]\nbabi=3\n" + TYPOS, ("inputs", "str", "int")),
-    "an empty input": (
-        "[inputs]\nbabi=''\n[[steps]]\npipeline='train nearest'\ntrain='@babi/task1.txt'\n",
-        ("steps[0]", "train", "empty", "--set"),
-    ),
-    "no file for a star": (
-        "[inputs]\nbabi='states'\n[[steps]]\npipeline='train nearest'\ntrain='@babi/*.txt'\n",
-        ("steps[0]", "train", "empty"),
-    ),
+    "an empty input": ("[inputs]\nbabi=''\n" + NEAREST.format("task1"), ("steps[0]", "train", "empty", "--set")),
+    "no file for a star": ("[inputs]\nbabi='states'\n" + NEAREST.format("*"), ("steps[0]", "train", "empty")),
     "a checkpoint is not there": (
         "[inputs]\nt5='nowhere'\n" + NAMED + "train={ model='t5dst', checkpoint='@t5' }\n",
         ("systems[0]", "checkpoint", "nowhere"),

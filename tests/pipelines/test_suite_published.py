@@ -61,15 +61,10 @@ def test_what_stands_in_one_line_of_the_paper_stands_in_one_row(real_data):
     text = (real_data / "papers" / PAPERS["raddle"]).read_text(encoding="utf-8")
     lines = [re.findall(r"\d+\.\d+", line) for line in text.splitlines()]
     whole = {tuple(map(float, line)) for line in lines if len(line) in (3, 4, 5, 12)}
-    compared = [
-        tuple(row["published"])
-        for table in tomllib.loads((SUITES / "raddle.toml").read_text(encoding="utf-8"))["tables"]
-        if re.match("Table [3457]:", table["title"])
-        for row in table["rows"]
-        if "published" in row
-    ]
-    assert len(compared) == 13 + 13 + 3 + 2
-    assert [row for row in compared if row not in whole] == []
+    tables = tomllib.loads((SUITES / "raddle.toml").read_text(encoding="utf-8"))["tables"]
+    rows = [row for table in tables if re.match("Table [3457]:", table["title"]) for row in table["rows"]]
+    compared = [tuple(row["published"]) for row in rows if "published" in row]
+    assert (len(compared), [row for row in compared if row not in whole]) == (13 + 13 + 3 + 2, [])
 
 
 def test_the_papers_own_means_are_those_of_the_rows():
@@ -83,10 +78,8 @@ def test_the_papers_own_means_are_those_of_the_rows():
         average, intents, f1 = published("raddle", "Table 2: average", system)
         assert len(accuracy) == columns
         assert fmean([*accuracy, *combined, intents, f1]) == pytest.approx(average, abs=0.01)
-        of_sources = [
-            published("raddle", f"Table 6: out-of-domain turns from {source}", f"{system}, 50 %")
-            for source in ("DSTC", "Stanford", "Reddit", "Twitter")
-        ]
+        sources = [f"Table 6: out-of-domain turns from {name}" for name in ("DSTC", "Stanford", "Reddit", "Twitter")]
+        of_sources = [published("raddle", title, f"{system}, 50 %") for title in sources]
         assert fmean(numbers[2] for numbers in of_sources) == pytest.approx(f1, abs=0.01)
         for precision, recall, score, _ in of_sources:
             assert 2 * precision * recall / (precision + recall) == pytest.approx(score, abs=0.01)
@@ -145,18 +138,14 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
     shown = {table.title.partition(":")[0]: beside_ours(table, suite.seeds, graph, tmp_path) for table in suite.tables}
     table = shown["Table 2"]
     assert table.rows[3] == ["T5DST, all", "–\npaper 72.6", "–\npaper 64.0", "–\npaper -11.9", "–\npaper 40.4"]
-    assert [row[0] for row in table.rows] == [  # those of ours alone have no numbers yet
-        f"{system}, {services}" for system in ("SGP-DST", "T5DST") for services in ("all", "seen", "unseen")
-    ]
+    systems, services = ("SGP-DST", "T5DST"), ("all", "seen", "unseen")  # those of ours alone have no numbers yet
+    assert [row[0] for row in table.rows] == [f"{system}, {service}" for system in systems for service in services]
     assert table.note.count("--set inputs.t5=DIR") == 1
     assert "--set systems.tiny_dst.train.steps=40000" in table.note
     assert shown["Figure 4"].rows == []
     changes = next(table for table in suite.tables if table.title.startswith("Table 3: relative"))
-    assert beside_ours(changes, suite.seeds, graph, tmp_path).rows[0] == [
-        "SGP-DST, backtrans",
-        "–\npaper 8",
-        "–\npaper -17",
-    ]
+    first = beside_ours(changes, suite.seeds, graph, tmp_path).rows[0]
+    assert first == ["SGP-DST, backtrans", "–\npaper 8", "–\npaper -17"]
     for system, variants, sensitivity in (("SGP-DST", 0.499, 0.519), ("SGP-DST-backtrans", 0.541, 0.431)):
         folder = tmp_path / "scores" / system / "dst"
         folder.mkdir(parents=True)

@@ -85,11 +85,8 @@ def test_variants_have_the_dialect_and_nothing_but_other_names_and_descriptions(
         jsonschema.Draft202012Validator.check_schema(schema)
         of_parcel = names["parameters"]["send_parcel"]
         assert [*schema["properties"]] == [of_parcel[f"/properties/{name}"] for name in PARCEL["properties"]]
-        assert [of_parcel[f"/properties/{name}"] for name in ("sender", "receiver", "note")] == [
-            "sender",
-            "receiver",
-            "note",
-        ]
+        kept = ["sender", "receiver", "note"]
+        assert [of_parcel[f"/properties/{name}"] for name in kept] == kept
         user = rows[IDS[2], "name", k]
         assert user == of_parcel["/properties/user_id"] == names["parameters"]["book_trip"]["/properties/user_id"]
         assert schema["properties"][user]["description"] == rows[IDS[2], "description", k]
@@ -112,8 +109,7 @@ def plain(schema):
 
 @cases("dialect", "responses", "anthropic", "mcp", "bfcl")
 def test_every_dialect_gives_the_same_names(dialect, composed, openai, tmp_path):
-    schemas = write(tmp_path / "trips.json", toolset(dialect))
-    made = compose(schemas, openai, tmp_path / "out")
+    made = compose(write(tmp_path / "trips.json", toolset(dialect)), openai, tmp_path / "out")
     for k in range(1, 6):
         assert made.json(f"v{k}/names.json") == composed.json(f"v{k}/names.json")
         tools = made.json(f"v{k}/tools.json")
@@ -126,8 +122,7 @@ def test_tasks_are_composed_one_by_one_and_rewritten(tmp_path):
     write_answers(tmp_path, tasks)
     made = compose(tasks, tmp_path, tmp_path / "variants")
     assert "2 of 2 services composed" in made.output
-    names = made.json("v1/names.json")["trips_0"]["tools"]
-    assert names["travel.book_trip"].startswith("travel.")
+    assert made.json("v1/names.json")["trips_0"]["tools"]["travel.book_trip"].startswith("travel.")
     run("rewrite", tasks=tasks, variants=tmp_path / "variants", output=tmp_path / "out", max_bad="0%")
     for k in range(1, 6):
         variant = tmp_path / f"out/v{k}"
@@ -141,10 +136,10 @@ def test_tasks_are_composed_one_by_one_and_rewritten(tmp_path):
 
 def test_back_translation_of_tools(openai, tmp_path):
     phrases = {"book trip": "reserve a journey", "user id": "number of the client", "city": "Town"}
-    memory = [{"source": "en", "target": "pt", "text": text, "translation": f"pt {text}"} for text in [*phrases]]
-    memory += [
-        {"source": "pt", "target": "en", "text": f"pt {text}", "translation": back} for text, back in phrases.items()
-    ]
+    memory = [("en", "pt", text, f"pt {text}") for text in phrases]
+    memory += [("pt", "en", f"pt {text}", back) for text, back in phrases.items()]
+    keys = ("source", "target", "text", "translation")
+    memory = [dict(zip(keys, row, strict=True)) for row in memory]
     write(tmp_path / "memory.csv", [{**row, "provider": "test", "model": ""} for row in memory])
     flags = {"memory": tmp_path / "memory.csv", "pivots": "pt", "max_bad": "100%"}
     made = run("back_translate", schemas=openai / "trips.json", output=tmp_path / "out", **flags)
@@ -168,8 +163,7 @@ def test_bad_tools_are_refused_by_their_place(tmp_path):
 def test_a_language_model_as_annotator(openai, tmp_path):
     """It sees the blind forms, and its answers are composed as people's are; they count as a model's."""
     (service,) = layout.read_root(openai / "trips.json")[0].services
-    elements = [*service.slots, *service.intents]
-    by_text = {text: one.name for one in elements for text in (one.description, one.name)}
+    by_text = {text: one.name for one in [*service.slots, *service.intents] for text in (one.description, one.name)}
     asked = Counter()
 
     def said(body):

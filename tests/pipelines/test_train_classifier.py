@@ -189,8 +189,7 @@ def test_intents_of_lines(model, data, tmp_path):
 def test_what_a_training_writes(model):
     assert sorted(files_of(model)) == ["log.jsonl", "model.json", "report.html", "run.json", "weights.safetensors"]
     head, card = json.loads((model / "run.json").read_text()), json.loads((model / "model.json").read_text())
-    assert head["pipeline"] == "train_classifier"
-    assert head["result"]["threshold"] == card["threshold"]
+    assert (head["pipeline"], head["result"]["threshold"]) == ("train_classifier", card["threshold"])
     assert head["result"]["threshold_f1"] > 0.7  # of "all are foreign" it is 0.56
     assert [one["flag"] for one in head["inputs"]] == ["train", "foreign"]
     assert card["labels"] == ["Alarm", "BuyTicket", "FindBus", "NONE"]

@@ -56,8 +56,7 @@ def prefixed(made, tuned):
 def right(path, root):
     said, rows = dialogues_of(root / "test"), rows_of(path)
     wanted = {(name, i): turn["utterance"] for name in said for i, turn in enumerate(said[name]["turns"]) if i % 2}
-    assert {(row["dialogue_id"], row["turn"]) for row in rows} == wanted.keys()
-    assert len(rows) == len(wanted)
+    assert ({(row["dialogue_id"], row["turn"]) for row in rows}, len(rows)) == (wanted.keys(), len(wanted))
     return sum(row["utterance"] == wanted[row["dialogue_id"], row["turn"]] for row in rows) / len(rows)
 
 
@@ -68,13 +67,8 @@ def scores(predictions, reference, out, *sets):
 
 @pytest.mark.thorough
 def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path):
-    assert sorted(files_of(tuned)) == [
-        *(f"checkpoint/{name}" for name in sorted(path.name for path in (tuned / "checkpoint").iterdir())),
-        "log.jsonl",
-        MODEL,
-        "report.html",
-        "run.json",
-    ]
+    own = sorted(f"checkpoint/{path.name}" for path in (tuned / "checkpoint").iterdir())
+    assert sorted(files_of(tuned)) == [*own, "log.jsonl", MODEL, "report.html", "run.json"]
     head, card = (json_of(tuned / name) for name in ("run.json", MODEL))
     assert head["checkpoint"] == card["checkpoint"] == digest(str(made / "t5"))
     assert [one["flag"] for one in head["inputs"]] == ["train"] * 4 + ["dev"] * 2
@@ -171,22 +165,14 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     both = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(made / "toy"), "--rerank", "lexical"]
     run("predict", *both, "--also", tmp_path / "plain", "--output", tmp_path / "both")
     assert right(tmp_path / "both" / "predictions" / "original" / FILE, made / "toy") > LEARNED
-    # What cannot be.
-    told = {
+    for reason, more in {
         "--rerank: has nothing to choose from: give --candidates 2 or more, or --also": ["--rerank", "lexical"],
         "--also: requires --rerank: add it": ["--also", str(tmp_path / "plain")],
         "--nli_model: is required: give a folder with a model": ["--rerank", "nli", "--candidates", "2"],
-        "--beams: 5 candidates need at least as many beams, but there are 2 are fewer": [
-            "--beams",
-            "2",
-            "--candidates",
-            "5",
-        ],
+        "--beams: 5 candidates need at least as many beams, but there are 2 ": ["--beams", "2", "--candidates", "5"],
         "--also: has no predictions for original": ["--rerank", "lexical", "--also", str(made)],
-    }
-    for reason, flags in told.items():
-        told = refused("predict", *both[:6], *flags, output=tmp_path / "no")
-        assert reason in told.replace(f"{made}: ", ""), reason
+    }.items():
+        assert reason in refused("predict", *both[:6], *more, output=tmp_path / "no").replace(f"{made}: ", ""), reason
 
 
 @pytest.mark.thorough
@@ -219,11 +205,8 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     out = tmp_path / "out"
     told = run("train", *given, templates=folder, output=out).errors
     # Of 12 dialogues each has a request and a confirmation, and every other one a garden.
-    message = (
-        "42 of 72 acts have no template and get a sentence in the schema's words, such as "
-        "OFFER!!cafe_name!!@ of Cafes_1"
-    )
-    assert message in told
+    message = "42 of 72 acts have no template and get a sentence in the schema's words, such as OFFER!!cafe_name!!@ of"
+    assert f"{message} Cafes_1" in told
     assert json_of(out / MODEL)["templates"] == {"Cafes_1": dict(line.split("\t") for line in lines)}
     head = json_of(out / "run.json")
     assert [one["name"] for one in head["inputs"] if one["flag"] == "templates"] == ["Cafes_1.tsv"]

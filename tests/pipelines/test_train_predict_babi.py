@@ -64,8 +64,7 @@ def test_learns_a_toy_set(model, match, toy, tmp_path):
 def test_predictions_are_the_same_on_two_workers_and_are_evaluated(memn2n, toy, tmp_path):
     test, oov = toy[0] / "toy-task1-tst.txt", toy[0] / "toy-task1-tst-OOV.txt"
     many = tmp_path / "toy-many.txt"  # of several chunks, in another order
-    some = (dialogues() * 5)[::-1]
-    many.write_text("".join(dialogue_text(one.lines) for one in some))
+    many.write_text("".join(dialogue_text(one.lines) for one in (dialogues() * 5)[::-1]))
     flags = ["memn2n", "--quiet", "--model", str(memn2n), "--reference", str(test), str(many), "--sets", f"OOV={oov}"]
     one, two = tmp_path / "one", tmp_path / "two"
     run("predict", *flags, "--output", one)
@@ -190,10 +189,8 @@ def test_files_like_the_published_ones_of_task_6(toy, tmp_path):
     for folder in (clean, odd):
         out = tmp_path / f"from_{folder.name}"
         learned = ["--train", str(folder / "toy-task1-trn.txt")]
-        given = {
-            "tfidf": [*learned, "--candidates", str(folder / "candidates.txt"), "--match", str(folder / "kb.txt")],
-            "nearest": [*learned, "--similarity", "overlap"],
-        }
+        given = {"nearest": [*learned, "--similarity", "overlap"], "tfidf": [*learned, "--candidates"]}
+        given["tfidf"] += [folder / "candidates.txt", "--match", folder / "kb.txt"]
         reference = ["--reference", str(folder / "toy-task1-tst.txt")]
         ran = []
         for model, flags in given.items():
@@ -207,16 +204,12 @@ def test_files_like_the_published_ones_of_task_6(toy, tmp_path):
         said.append("".join(one.errors for one in ran))
     assert found[0] == found[1]
     assert "accepted" not in said[0]
-    turns = "accepted 6 empty user turns, read as <SILENCE>; the first is in line 3"
+    turns, n_answers = "accepted 6 empty user turns, read as <SILENCE>; the first is in line 3", len(CANDIDATES)
     for name, told, times in (  # of the test: twice as it is predicted, once as it is scored
         ("toy-task1-trn.txt", turns, 2),
         ("toy-task1-tst.txt", turns, 3),
         ("kb.txt", f"accepted {len(FACTS)} facts with a space instead of the tab; the first is in line 1", 1),
-        (
-            "candidates.txt",
-            f"accepted 1 last line without a newline (the file may be truncated); line {len(CANDIDATES)}",
-            2,
-        ),
+        ("candidates.txt", f"accepted 1 last line without a newline (the file may be truncated); line {n_answers}", 2),
     ):
         assert said[1].count(f"{odd / name}: {told}") == times, said[1]
 
@@ -227,21 +220,19 @@ def test_bad_training_input_is_told(toy, tmp_path):
     def told(*more, model="memn2n", given=flags, **how):
         return refused("train", model, *given, *more, **how, output=tmp_path / "out")
 
-    (tmp_path / "some.txt").write_text("1 hello\n1 on it\n")
-    (tmp_path / "one.txt").write_text("1 hello\n")
-    (tmp_path / "facts-alone.txt").write_text("1 a R_b c\n\n")
-    (tmp_path / "toy-task2-trn.txt").write_text("1 hi\thello\n\n")
-    (tmp_path / "kb.txt").write_text("1 a R_b\tc\n")
+    some = write(tmp_path / "some.txt", "1 hello\n1 on it\n")
+    one = write(tmp_path / "one.txt", "1 hello\n")
+    facts = write(tmp_path / "facts-alone.txt", "1 a R_b c\n\n")
+    other = write(tmp_path / "toy-task2-trn.txt", "1 hi\thello\n\n")
     fewer = [*flags[:4], "--candidates"]
     assert "line 5: 'api_call thai rome' is none" not in told(given=flags[:4], candidates=tmp_path / "absent.txt")
-    answer = told(str(tmp_path / "some.txt"), given=fewer)
+    answer = told(some, given=fewer)
     assert "toy-task1-trn.txt: dialogue from line 1: 'api_call thai rome' is not among the candidates (40" in answer
-    assert "there is only one candidate" in told(str(tmp_path / "one.txt"), given=fewer)
-    assert "is for task 1, but" in told(given=["--train", str(tmp_path / "toy-task2-trn.txt"), *flags[2:]])
-    assert "the bot says nothing in this dialogue" in told(
-        given=["--train", str(tmp_path / "facts-alone.txt"), *flags[2:]]
-    )
-    assert "no candidate has a value of this knowledge base" in told("--match", str(tmp_path / "kb.txt"))
+    assert "there is only one candidate" in told(one, given=fewer)
+    assert "is for task 1, but" in told(given=["--train", other, *flags[2:]])
+    assert "the bot says nothing in this dialogue" in told(given=["--train", facts, *flags[2:]])
+    kb = write(tmp_path / "kb.txt", "1 a R_b\tc\n")
+    assert "no candidate has a value of this knowledge base" in told("--match", kb)
     assert "--learning_rate: nan: must be a number above 0" in told("--learning_rate", "nan")
     assert "--hops: 0: must be 1 or more" in told("--hops", "0")
     assert "unknown flag --hops: did you mean" in told("--hops", "2", model="embeddings")
@@ -363,12 +354,10 @@ def test_what_a_training_writes(memn2n, toy):
         word for text in (*CANDIDATES, *json.loads((memn2n / MODEL).read_text())["words"]) for word in text.split()
     }
     assert head["result"] == {"dev": best["dev"], "parameters": trained, "vocabulary": len(words), **length}
-    assert head["pipeline"] == "train_memn2n"
-    assert head["options"]["size"] == 32
+    assert (head["pipeline"], head["options"]["size"]) == ("train_memn2n", 32)
     assert [one["flag"] for one in head["inputs"]] == ["train", "dev", "candidates", "match"]
     card = json.loads((memn2n / MODEL).read_text())
-    assert card["task"] == "1"
-    assert card["candidates"] == CANDIDATES
+    assert (card["task"], card["candidates"]) == ("1", CANDIDATES)
     assert "welsh" not in card["words"]
     assert "welsh" in card["knowledge"]["R_cuisine"]
 
@@ -379,6 +368,5 @@ def test_a_killed_training_goes_on_to_the_same_bytes(memn2n, toy, tmp_path):
     assert killed.ended(killed.start(trained_for, 20, flags)) == -signal.SIGKILL
     # 13 batches an epoch: it was killed in the second.
     assert stopped.left_in(out) == [".training/log.jsonl", ".training/state.pt"]
-    assert len((out / ".training" / "log.jsonl").read_text().splitlines()) == 1
-    assert train(flags) == 0
+    assert (len((out / ".training" / "log.jsonl").read_text().splitlines()), train(flags)) == (1, 0)
     assert files_of(out) == files_of(memn2n)

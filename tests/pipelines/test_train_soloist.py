@@ -93,8 +93,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch
     run("train", *flags("cut"))
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
     head = json_of(tmp_path / "cut" / "run.json")
-    assert head["options"]["consistency"] == 0.5
-    assert {one["flag"] for one in head["inputs"]} == {"train"}
+    assert (head["options"]["consistency"], {one["flag"] for one in head["inputs"]}) == (0.5, {"train"})
 
 
 @pytest.mark.thorough

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import refused
+from kit import raised, refused
 
 from parapet.pipelines import workers
 from parapet.pipelines.flags import Parser
@@ -30,16 +30,13 @@ def test_flags_of_beams_decide_where_they_are_given():
     assert workers.count(flags("auto", "--direct_num_workers=2"), [], large=1) == 0
     assert workers.count(flags("auto", "--runner=PortableRunner"), [], large=1) == 0
     assert workers.count(flags(2, "--no_auth"), [], large=1) == 2
-    with pytest.raises(
-        InputError, match="--direct_num_workers=2: cannot be combined with --workers, which also says how Beam runs"
-    ):
-        workers.count(flags(2, "--direct_num_workers=2"), [], large=1)
+    both = "--direct_num_workers=2: cannot be combined with --workers, which also says how Beam runs"
+    raised(InputError, workers.count, flags(2, "--direct_num_workers=2"), [], large=1, match=both)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
 def test_other_numbers_are_refused(text, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        Parser("x", "", "").parse(["--output", "out", f"--workers={text}"])
+    raised(SystemExit, Parser("x", "", "").parse, ["--output", "out", f"--workers={text}"], match="2")
     assert f"{text!r} is neither auto nor a number of 1 or more" in capsys.readouterr().err
 
 
@@ -72,9 +69,8 @@ DIES = """
 def test_a_worker_that_is_killed_ends_the_run(tmp_path):
     done = program(DIES, tmp_path / "pid")
     assert done.returncode == 1
-    assert done.stderr.endswith(
-        "a worker process was killed, perhaps because memory ran out: --workers 1 needs less memory\n"
-    )
+    killed = "a worker process was killed, perhaps because memory ran out: --workers 1 needs less memory\n"
+    assert done.stderr.endswith(killed)
 
 
 @pytest.mark.thorough

@@ -83,8 +83,7 @@ def place(tmp_path_factory):
     for name in VARIANTS:
         for path in sorted(sample.glob("*/*.json")):
             if path.parent.name != "dev":
-                made = renamed(json_of(path), name[1:])
-                write(root / "variants" / name / path.relative_to(sample), made)
+                write(root / "variants" / name / path.relative_to(sample), renamed(json_of(path), name[1:]))
     for name, split in (("original", sample / "test"), *((one, root / "variants" / one / "test") for one in VARIANTS)):
         for path in sorted(split.glob("dialogues_*.json")):
             write(root / "predictions" / name / path.name, guessed(json_of(path), name))
@@ -220,10 +219,8 @@ def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(
         assert failure["turn"] != 2  # the inserted one
         assert failure["original"]["utterance"] == failure["here"]["utterance"]
         assert failure["original"]["predicted"] == failure["here"]["expected"]
-        turns = by_id[failure["dialogue_id"]]["turns"][: failure["turn"]]
-        assert [text for _, text in failure["history"]] == [
-            "x" * 999 + "…" if turn["utterance"] == long else turn["utterance"] for turn in turns
-        ]
+        turns = [turn["utterance"] for turn in by_id[failure["dialogue_id"]]["turns"][: failure["turn"]]]
+        assert [text for _, text in failure["history"]] == ["x" * 999 + "…" if text == long else text for text in turns]
     page = (tmp_path / "out" / "failures" / f"{name}.html").read_text(encoding="utf-8")
     assert f"This page shows 100 of {content['wrong']:,} wrong frames." in page
     assert f"100 of {content['right_on_original']:,} are shown" in page
@@ -347,23 +344,19 @@ def test_lines_that_cannot_be_read(name, tmp_path):
 
 
 def test_flags_that_cannot_work(place, tmp_path):
-    predictions = str(place / "predictions")
+    predictions, variants = ("--predictions", place / "predictions"), ("--variants", place / "variants")
     for flags, said in (
         ([], "give exactly one of the two"),
-        (["--predictions", predictions, "--model", "x:Y"], "give exactly one of the two"),
+        ([*predictions, "--model", "x:Y"], "give exactly one of the two"),
         (["--model", "nowhere:Model"], "cannot be loaded"),
         (["--model", "json:JSONDecoder"], "no method predict"),
-        (["--predictions", predictions, "--sets", "typos"], "is not of the form NAME=ROOT"),
-        (["--predictions", predictions, "--sets", "original=."], "another set is called"),
-        (["--predictions", predictions, "--split", "tets"], "tets"),
-        (["--predictions", predictions, "--variants", str(place / "variants"), "--variant", "v9"], "no variant 'v9'"),
-        (
-            ["--predictions", str(place / "predictions" / "v1"), "--variants", str(place / "variants")],
-            "contains no predictions for",
-        ),
-        (["--predictions", predictions, "--sets", f"more={sample_root()}"], "contains no predictions for more"),
-        (["--predictions", str(tmp_path / "none")], "no such file or folder"),
-        (["--predictions", predictions, "--replicates", "-1"], "0 to 100000"),
+        ([*predictions, "--sets", "typos"], "is not of the form NAME=ROOT"),
+        ([*predictions, "--sets", "original=."], "another set is called"),
+        ([*predictions, "--split", "tets"], "tets"),
+        ([*predictions, *variants, "--variant", "v9"], "no variant 'v9'"),
+        (["--predictions", place / "predictions" / "v1", *variants], "contains no predictions for"),
+        ([*predictions, "--sets", f"more={sample_root()}"], "contains no predictions for more"),
+        ([*predictions, "--replicates", "-1"], "0 to 100000"),
     ):
         assert said in run(tmp_path / "out", *flags, status=2).errors, flags
 
@@ -449,24 +442,13 @@ def an_extra_frame(service):
 
 
 NOT_THERE = "1_00000 turns[0] Zoos_1: the schemas of the reference do not have this service"
+TWICE = "state.slot_values.item_type: the key appears twice"
 UNCLEAR = {
-    "a slot twice": (
-        *(FILE, twice),
-        f"{FILE}: [0].turns[0].frames[0].state.slot_values.item_type: the key appears twice",
-    ),
-    "a slot twice in a line": (
-        *("a.jsonl", lambda _: twice(one_state())),
-        "a.jsonl: line 1: state.slot_values.item_type: the key appears twice",
-    ),
+    "a slot twice": (FILE, twice, f"{FILE}: [0].turns[0].frames[0].{TWICE}"),
+    "a slot twice in a line": ("a.jsonl", lambda _: twice(one_state()), f"a.jsonl: line 1: {TWICE}"),
     "a service that is not there": (FILE, an_extra_frame("Zoos_1"), f"{FILE}: {NOT_THERE}"),
-    "a service twice": (
-        *(FILE, an_extra_frame(None)),
-        f"{FILE}: 1_00000 turns[0] Repairs_1: this service appears twice",
-    ),
-    "a service that is not there in a line": (
-        *("a.jsonl", lambda _: f"{one_state()}\n{one_state(service='Zoos_1')}"),
-        NOT_THERE,
-    ),
+    "a service twice": (FILE, an_extra_frame(None), f"{FILE}: 1_00000 turns[0] Repairs_1: this service appears twice"),
+    "a strange service in a line": ("a.jsonl", lambda _: f"{one_state()}\n{one_state(service='Zoos_1')}", NOT_THERE),
     "a set that is not there": (
         *("a.jsonl", lambda _: f"{one_state(set='original')}\n{one_state(set='v7')}"),
         "a.jsonl: line 2: belongs to set 'v7', but is among the predictions for 'original'",
@@ -510,8 +492,7 @@ def test_memory_for_long_values_is_at_most_twice_the_file(tmp_path):
     assert peaks[1] - peaks[0] < 2 * (sizes[1] - sizes[0])
     rows = rows_of(tmp_path / "long_out" / "rows" / "original" / "dialogues_001.parquet")
     predicted = [wrong["predicted"] for row in rows for wrong in row["wrong"]]
-    assert max(map(len, predicted)) == 1_000
-    assert {text[-1] for text in predicted if len(text) == 1_000} == {"\u2026"}
+    assert (max(map(len, predicted)), {text[-1] for text in predicted if len(text) == 1_000}) == (1_000, {"\u2026"})
 
 
 def test_compare_gets_all_numbers_back_from_the_rows(scores):

@@ -85,10 +85,9 @@ def test_pages_do_not_depend_on_the_verdicts(world, tmp_path):
     path = tmp_path / "scores" / "rows.parquet"
     table = pq.read_table(path)
     other = {"faithful": "unfaithful", "unfaithful": "not_valid", "not_valid": "faithful"}
-    for name, changed in (
-        ("outcome", pa.array([other.get(outcome) for outcome in table["outcome"].to_pylist()], pa.string())),
-        ("sgsacc_all", pa.array([None if v is None else 1 - v for v in table["sgsacc_all"].to_pylist()], pa.float64())),
-    ):
+    outcomes = pa.array([other.get(outcome) for outcome in table["outcome"].to_pylist()], pa.string())
+    scores = pa.array([None if v is None else 1 - v for v in table["sgsacc_all"].to_pylist()], pa.float64())
+    for name, changed in (("outcome", outcomes), ("sgsacc_all", scores)):
         table = table.set_column(table.column_names.index(name), name, changed)
     pq.write_table(table, path)
     recorded(tmp_path / "scores")
@@ -126,10 +125,9 @@ def test_from_pages_to_judgements_and_pay(world, tmp_path):
         assert states == {"Approved": 3 * len(records)}
     assert set(files_of(judged)) == FILES
     responses = rows_of(judged / "responses.parquet")
-    assert Counter(row["reason"] for row in responses if row["disposition"] == "rejected") == {
-        "too_fast": len(records[0]["fields"]),
-        "failed_check": sum(len(record["fields"]) for record in records[2:]),
-    }
+    failed = sum(len(record["fields"]) for record in records[2:])
+    rejected = Counter(row["reason"] for row in responses if row["disposition"] == "rejected")
+    assert rejected == {"too_fast": len(records[0]["fields"]), "failed_check": failed}
     metrics = json_of(judged / "metrics.json")
     details = json_of(judged / "details.json")
     assert metrics["#ALL"]["krippendorff_alpha"] == 1.0
@@ -208,10 +206,9 @@ def test_hostile_and_foreign_answers_are_left_out_with_reasons(world, tmp_path):
     judged = run("evaluate", **asked, responses=[path, foreign])
     rows = judged.rows("responses.parquet")
     n = len(records[0]["fields"])
-    assert Counter(row["reason"] for row in rows if row["disposition"] == "rejected") == {
-        "unknown_value": len(records[1]["fields"]),
-        "same_rating": sum(len(record["fields"]) for record in records[2:4]),
-    }
+    same_rating = sum(len(record["fields"]) for record in records[2:4])
+    rejected = Counter(row["reason"] for row in rows if row["disposition"] == "rejected")
+    assert rejected == {"unknown_value": len(records[1]["fields"]), "same_rating": same_rating}
     assert Counter(row["reason"] for row in rows)["repeated"] == n - 2  # the check's two questions count for nobody
     reasons = Counter(letter["reason"].partition(":")[0] for letter in judged.dead_letters)
     assert reasons == {"unknown_page": 1, "unknown_field": 2}
@@ -319,9 +316,10 @@ def test_every_kind_of_turn_is_drawn_and_its_page_shows_what_is_to_be_said(world
     turns = {(row["dialogue_id"], row["turn"]) for row in rows if row["kind"] == "act"}
     assert Counter((item["dialogue_id"], item["turn"]) for item in drawn) == dict.fromkeys(turns, 1)
     assert Counter(item["stratum"] for item in items)["check"] == len(records)
-    assert {name: of["drawn"] for name, of in json_of(world / "hits" / "run.json")["options"]["drawn"].items()} == {
-        name: sum(item["stratum"] == name for item in drawn) for name in ("faithful", "unfaithful", "invalid")
-    }
+    numbers = json_of(world / "hits" / "run.json")["options"]["drawn"]
+    strata = Counter(item["stratum"] for item in drawn)
+    expected = {name: strata[name] for name in ("faithful", "unfaithful", "invalid")}
+    assert {name: of["drawn"] for name, of in numbers.items()} == expected
     for record in records:
         page = (world / "hits" / record["page"]).read_bytes()
         assert html_of((world / "hits" / record["question"]).read_bytes()).encode() == page
@@ -344,11 +342,7 @@ def test_a_larger_sample_contains_the_smaller_and_the_seed_draws_another(world, 
         assert not any(field.startswith("natural") for record in records for field in record["fields"])
         return {(item["dialogue_id"], item["turn"]) for record in records for item in record["items"]}
 
-    few, more, others = (
-        places("few", faithful=4),
-        places("more", faithful=9),
-        places("others", faithful=4, seed=1),
-    )
+    few, more, others = places("few", faithful=4), places("more", faithful=9), places("others", faithful=4, seed=1)
     assert (len(few), len(more), len(others)) == (4, 9, 4)
     assert few < more
     assert few != others

@@ -4,7 +4,7 @@ import shutil
 
 import kit
 import pytest
-from kit import dialogues_of, json_of, refused, rows_of, run, write
+from kit import dialogues_of, json_of, refused_at_once, rows_of, run, write
 
 from parapet.schemas.layout import sample_root
 
@@ -40,14 +40,7 @@ def evaluate(task, out, *flags):
 @pytest.fixture
 def fails(tmp_path):
     """Runs what must fail before anything is written; gives its one line."""
-
-    def told(task, *flags):
-        message = refused("evaluate", *flags, task=task, output=tmp_path / "no")
-        assert not (tmp_path / "no").exists()
-        assert message.count("\n") == 1, message
-        return message
-
-    return told
+    return lambda task, *flags: refused_at_once("evaluate", *flags, task=task, output=tmp_path / "no")
 
 
 def sets_of(out):
@@ -56,10 +49,8 @@ def sets_of(out):
 
 def responses(root, silent=""):
     """The reference's own responses, but for one dialogue in which nothing is said."""
-    return [
-        {"dialogue_id": id_, "turn": turn, "response": "Hm." if id_ == silent else of["utterance"]}
-        for id_, turn, of in turns_of(root, "SYSTEM")
-    ]
+    said, turns = {silent: "Hm."}, turns_of(root, "SYSTEM")
+    return [{"dialogue_id": id_, "turn": i, "response": said.get(id_, turn["utterance"])} for id_, i, turn in turns]
 
 
 def test_responses(roots, tmp_path):
@@ -98,8 +89,7 @@ def test_variants_are_scored_as_the_original(roots, tmp_path):
     for name, root in (("original", roots["original"]), ("v1", roots["original"])):
         write(tmp_path / "said" / f"{name}.jsonl", responses(root))
     metrics = evaluate("response", tmp_path / "out", "--reference", release, "--predictions", tmp_path / "said")
-    assert sets_of(tmp_path / "out") == {"original", "v1"}
-    assert metrics["v1"] == metrics["original"]
+    assert (sets_of(tmp_path / "out"), metrics["v1"]) == ({"original", "v1"}, metrics["original"])
 
 
 def test_sets_that_cannot_be_scored(roots, tmp_path, fails):
@@ -143,9 +133,8 @@ def test_intents_of_turns_with_several_frames(tmp_path, fails):
     def said(service, intent, *acts):
         return kit.frame(service, *map(kit.act, acts), state=kit.state(intent))
 
-    services = [
-        kit.service(name, [], [kit.intent("Find", "i"), kit.intent("Book", "i")], "d") for name in ("A_1", "B_1")
-    ]
+    intents = [kit.intent("Find", "i"), kit.intent("Book", "i")]
+    services = [kit.service(name, [], intents, "d") for name in ("A_1", "B_1")]
     first = kit.turn("USER", "turn 0", said("A_1", "Find", "INFORM_INTENT"))
     second = kit.turn("USER", "turn 1", said("A_1", "Find"), said("B_1", "Book", "INFORM_INTENT"))
     kit.corpus(tmp_path / "corpus", services, test=[kit.dialogue("1", first, second)])
@@ -156,8 +145,7 @@ def test_intents_of_turns_with_several_frames(tmp_path, fails):
     of_frames = [row(0, "Find"), row(1, "Book", service="A_1"), row(1, "Book", service="B_1")]
     said = write(tmp_path / "frames.jsonl", of_frames)
     assert evaluate("intent", tmp_path / "two", *corpus, "--predictions", said)["#ALL"]["accuracy"] == 2 / 3
-    services_of = [row["service"] for row in rows_of(tmp_path / "two" / "rows.parquet")]
-    assert services_of == ["A_1", "A_1", "B_1"]
+    assert [row["service"] for row in rows_of(tmp_path / "two" / "rows.parquet")] == ["A_1", "A_1", "B_1"]
     for rows, reason in (
         (of_frames[:2], "there is no prediction for '1', turn 1, of service 'B_1'"),
         ([*of_frames, row(1, "Book")], "line 4: has no 'service': it has frames of A_1, B_1"),
@@ -195,9 +183,8 @@ def test_intents_of_sets_as_lines(tmp_path, fails):
             {"set": "typos", "id": 1, "predicted": "fly"}]  # fmt: skip
     flags = ["--reference", plain, "--sets", f"typos={typos}", "--predictions"]
     metrics = evaluate("intent", tmp_path / "out", *flags, write(tmp_path / "p.jsonl", rows))
-    assert {name: of["accuracy"] for name, of in metrics.items()} == pytest.approx(
-        {"original": 0.5, "typos": 1.0, "#ALL": 2 / 3, "#MEAN": 0.75}
-    )
+    accuracies = {name: of["accuracy"] for name, of in metrics.items()}
+    assert accuracies == pytest.approx({"original": 0.5, "typos": 1.0, "#ALL": 2 / 3, "#MEAN": 0.75})
     write(typos, [{"set": "x", "id": 1, "label": "fly"}])
     assert "line 1: names a set" in fails("intent", *flags, tmp_path / "p.jsonl")
     assert "require --reference" in fails("intent", *flags[2:], tmp_path / "p.jsonl")
@@ -210,10 +197,8 @@ def is_foreign(root):
 
 def verdicts(root, found):
     """The predictions of a detector that says which turns are out of domain."""
-    return [
-        {"dialogue_id": id_, "turn": turn, "predicted": "ood" if (id_, turn) in found else "in_domain"}
-        for id_, turn, _ in turns_of(root, "USER")
-    ]
+    turns = [(id_, turn) for id_, turn, _ in turns_of(root, "USER")]
+    return [{"dialogue_id": at[0], "turn": at[1], "predicted": "ood" if at in found else "in_domain"} for at in turns]
 
 
 def test_out_of_domain_turns(roots, tmp_path):
@@ -227,10 +212,9 @@ def test_out_of_domain_turns(roots, tmp_path):
         write(tmp_path / "said" / name / "test" / "ood.jsonl", verdicts(root, said[name]))
     flags = ["--reference", sample_root(), *named(roots), "--predictions", tmp_path / "said"]
     metrics = evaluate("ood", tmp_path / "out", *flags)
-    assert {name: of["accuracy"] for name, of in metrics.items()} == pytest.approx(
-        {"original": 1.0, "typos": 48 / 49, "ood-20": 55 / 59, "#ALL": 152 / 157,
-         "#MEAN": (1 + 48 / 49 + 55 / 59) / 3}
-    )  # fmt: skip
+    expected = {"original": 1.0, "typos": 48 / 49, "ood-20": 55 / 59, "#ALL": 152 / 157}
+    expected["#MEAN"] = (1 + 48 / 49 + 55 / 59) / 3
+    assert {name: of["accuracy"] for name, of in metrics.items()} == pytest.approx(expected)
     # There is nothing to find in sets without foreign turns: F1 is that of the set that has some.
     f1 = {name: of["f1"] for name, of in metrics.items() if "f1" in of}
     assert f1 == pytest.approx({"ood-20": 0.8, "#MEAN": 0.8, "#ALL": 16 / 21})
@@ -246,8 +230,7 @@ def test_out_of_domain_turns(roots, tmp_path):
     varied = evaluate("ood", tmp_path / "varied", *flags, "--variants", tmp_path / "variants")
     assert varied["v1"] == {"accuracy": 1.0}
     more = evaluate("ood", tmp_path / "more", *alone, f"typos={roots['typos']}")
-    assert sets_of(tmp_path / "more") == {"ood-20", "typos"}
-    assert more["ood-20"] == metrics["ood-20"]
+    assert (sets_of(tmp_path / "more"), more["ood-20"]) == ({"ood-20", "typos"}, metrics["ood-20"])
 
 
 def test_labels_that_cannot_be_read(roots, tmp_path, fails):
@@ -272,10 +255,9 @@ def test_labels_that_cannot_be_read(roots, tmp_path, fails):
 
 def utterances(root, n_wrong):
     """The reference's own system turns, of which the first ones say nothing of what they should."""
-    return [
-        {"dialogue_id": id_, "turn": turn, "utterance": "Hm." if i < n_wrong else of["utterance"]}
-        for i, (id_, turn, of) in enumerate(turns_of(root, "SYSTEM"))
-    ]
+    turns = enumerate(turns_of(root, "SYSTEM"))
+    said = [(id_, turn, "Hm." if i < n_wrong else of["utterance"]) for i, (id_, turn, of) in turns]
+    return [{"dialogue_id": id_, "turn": turn, "utterance": text} for id_, turn, text in said]
 
 
 def write_variant(folder):
@@ -292,8 +274,7 @@ def write_variant(folder):
 def test_utterances(roots, tmp_path, fails):
     """Two of the original's turns say nothing, ten of the variant's, none of the sets'."""
     n_wrong = {"original": 2, "v1": 10, "typos": 0, "ood-20": 0}
-    every = {**roots, "v1": roots["original"]}
-    for name, root in every.items():
+    for name, root in {**roots, "v1": roots["original"]}.items():
         write(tmp_path / "said" / name / "test" / "utterances.jsonl", utterances(root, n_wrong[name]))
     variants = write_variant(tmp_path / "variants")
     flags = [*named(roots), "--variants", variants, "--predictions", tmp_path / "said"]
@@ -301,15 +282,13 @@ def test_utterances(roots, tmp_path, fails):
     assert metrics["typos"]["sgsacc"] == metrics["ood-20"]["sgsacc"] == 1
     assert metrics["typos"]["bleu"] == pytest.approx(100)
     assert 1 > metrics["original"]["sgsacc"] > metrics["v1"]["sgsacc"] > 0.5
-    of_sets = [metrics[name]["sgsacc"] for name in n_wrong]
-    assert metrics["#MEAN"]["sgsacc"] == pytest.approx(sum(of_sets) / 4)
+    assert metrics["#MEAN"]["sgsacc"] == pytest.approx(sum([metrics[name]["sgsacc"] for name in n_wrong]) / 4)
     rows = rows_of(tmp_path / "out" / "rows.parquet")
     for group in (*n_wrong, "#ALL"):  # the mean of the rows of a set is its metric
         for metric in ("sgsacc", "slot_error_rate", "sgsacc_acts"):
             values = [row[metric] for row in rows if group in (row["set"], "#ALL") and row[metric] is not None]
             assert metrics[group][metric] == pytest.approx(sum(values) / len(values))
-    silent = {name: sum(row["utterance"] == "Hm." for row in rows if row["set"] == name) for name in n_wrong}
-    assert silent == n_wrong
+    assert {name: sum(row["utterance"] == "Hm." for row in rows if row["set"] == name) for name in n_wrong} == n_wrong
     details = json_of(tmp_path / "out" / "details.json")
     assert {name: of["turns"] for name, of in details["sets"].items()} == {**N_SYSTEM, "v1": 49}
     assert list(details["tampered_references"]) == ["ood-20", "original", "typos", "v1"]
@@ -322,8 +301,7 @@ def test_utterances(roots, tmp_path, fails):
     assert words == {name: details["tampered_references"][name] for name in ("original", "v1")}
     own = evaluate("generation", tmp_path / "own", *named(roots), "--predictions", "reference")
     assert {name: own[name]["sgsacc"] for name in SETS} == dict.fromkeys(SETS, 1.0)
-    bad = tmp_path / "said" / "typos" / "test" / "utterances.jsonl"
-    write(bad, utterances(roots["typos"], 0)[1:])
+    write(tmp_path / "said" / "typos" / "test" / "utterances.jsonl", utterances(roots["typos"], 0)[1:])
     assert "turn 1 of typos\n" in fails("generation", *named(roots), "--predictions", tmp_path / "said")
     message = fails("generation", "--sets", f"heard={roots['typos']}", "--predictions", tmp_path / "said")
     assert f"no predictions for heard: expected .json or .jsonl files in {tmp_path}/said/heard/test" in message
@@ -362,8 +340,7 @@ def test_answers_task_by_task(tmp_path, fails):
     assert details["OOV/task1-tst-OOV"]["per_response"] == 1.0
     assert details["original/task1-tst"] | {"per_response": 0.5, "task": "1"} == details["original/task1-tst"]
     # Without sets each file is one, wherever its answers are; sets need no reference.
-    alone = evaluate("ranking", tmp_path / "alone", *plain)
-    assert alone["task1-tst"]["per_response"] == 0.5
+    assert evaluate("ranking", tmp_path / "alone", *plain)["task1-tst"]["per_response"] == 0.5
     only = evaluate("ranking", tmp_path / "only", *sets, "--predictions", tmp_path / "said")
     assert (only["OOV"], set(only)) == (metrics["OOV"], {"#ALL", "#MEAN", "OOV", "typos"})
     (tmp_path / "empty").mkdir()

@@ -36,7 +36,7 @@ def test_intents_that_do_not_fit(tmp_path):
     good, out = write(tmp_path / "p.jsonl", INTENTS), tmp_path / "out"
     (tmp_path / "intents.txt").write_text("fly\n")
     some = write(
-        tmp_path / "r.jsonl", [{"set": "plain", "id": 1, "label": "walk"}, {"set": "plain", "id": 9, "label": "x"}]
+        tmp_path / "r.jsonl", [{"set": "plain", "id": i, "label": label} for i, label in ((1, "walk"), (9, "x"))]
     )
     bare = write(tmp_path / "b.jsonl", [{"id": 1, "predicted": "fly"}])
     empty = write(tmp_path / "e.jsonl", [{"id": 1, "predicted": " ", "label": "fly"}])
@@ -45,7 +45,6 @@ def test_intents_that_do_not_fit(tmp_path):
         (["--predictions", good, "--reference", some], "line 3: there is no set 'typos', only plain"),
         (["--predictions", bare], "line 1: has no label"),
         (["--predictions", empty], "line 1: an intent is empty"),
-        (["--predictions", tmp_path / "none"], "there is no such file"),
         (["--predictions", good, "--intents", tmp_path], "is a folder: give a file"),
     ):
         assert reason in refused("evaluate", *flags, task="intent", output=out)
@@ -88,8 +87,7 @@ def test_out_of_domain_turns_of_ood(tmp_path, foreign):
     test, dev = (write(tmp_path / f"{split}.jsonl", detected(foreign, split)) for split in ("test", "dev"))
     files = evaluate("ood", tmp_path / "out", "--reference", foreign, "--predictions", test, "--dev", dev)
     details, metrics = files.json("details.json"), files.json("metrics.json")
-    assert details["threshold"]["value"] == 0.9
-    assert set(metrics) == {"#ALL", "ood-10", "ood-20", "#MEAN"}
+    assert (details["threshold"]["value"], set(metrics)) == (0.9, {"#ALL", "ood-10", "ood-20", "#MEAN"})
     rows = files.rows("rows.parquet")
     assert details["groups"]["#ALL"] == {"turns": len(rows), "ood": sum(row["label"] == "ood" for row in rows)}
     found = sum(row["predicted"] == "ood" for row in rows)
@@ -112,10 +110,8 @@ def test_a_fallback_says_that_a_turn_is_out_of_domain(tmp_path, foreign):
     place = root / "ood-20" / "turns" / "test" / "dialogues_001.parquet"
     write(place, parquet_bytes(pa.Table.from_pylist(table, schema=OOD_TURNS)))
     said = {2: "our own  fallback", 4: "Sure.", 6: "I'm afraid, I can't help with that one!"}
-    rows = [
-        {"dialogue_id": row["dialogue_id"], "turn": row["turn"] + 1, "response": said.get(row["turn"], "Sure.")}
-        for row in table
-    ]
+    places = [(row["dialogue_id"], row["turn"]) for row in table]
+    rows = [{"dialogue_id": name, "turn": turn + 1, "response": said.get(turn, "Sure.")} for name, turn in places]
     flags = ["--reference", root, "--predictions"]
     files = evaluate("ood", tmp_path / "out", *flags, write(tmp_path / "responses.jsonl", rows))
     # Of the turns 2 and 4, which are foreign, one is found; 6 is none, and has one of the fallbacks of 'parapet ood'.
@@ -128,50 +124,35 @@ def test_a_fallback_says_that_a_turn_is_out_of_domain(tmp_path, foreign):
 
 def test_out_of_domain_turns_that_do_not_fit(tmp_path, foreign):
     rows, out = detected(foreign, "test"), tmp_path / "out"
-    good = write(tmp_path / "p.jsonl", rows)
+    reference, good = ["--reference", foreign], ["--predictions", write(tmp_path / "p.jsonl", rows)]
     labelled = write(tmp_path / "l.jsonl", [{"id": 1, "label": "in", "score": 1}, {"id": 2, "label": "in", "score": 2}])
-    scored = write(tmp_path / "s.jsonl", [{"id": 1, "label": "ood", "score": 1}])
-    reference = ["--reference", foreign]
     half = [{"id": 1, "label": "ood", "score": 1}, {"id": 2, "label": "in", "predicted": "ood"}]
-    one_score = write(tmp_path / "6.jsonl", half)
+
+    def predictions(content):
+        return ["--predictions", write(tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl", content)]
+
     for flags, reason in (
-        ([*reference, "--predictions", write(tmp_path / "1.jsonl", rows[:-1])], "there is no prediction for"),
+        ([*reference, *predictions(rows[:-1])], "there is no prediction for"),
+        ([*reference, *good, "--sets", "ood-30"], "there is no set 'ood-30': must be one of ood-10, ood-20"),
+        ([*reference, *good, "--split", "train"], "no turns of split 'train'; these splits have some: dev, test"),
+        ([*reference, *good, "--dev", good[1], "--dev_split", "test"], "not be tuned on the turns that are scored"),
+        ([*good, "--sets", "a"], "--sets: requires the output of 'parapet ood'"),
+        (good, "line 1: has no label"),
         (
-            [*reference, "--predictions", good, "--sets", "ood-30"],
-            "there is no set 'ood-30': must be one of ood-10, ood-20",
-        ),
-        (
-            [*reference, "--predictions", good, "--split", "train"],
-            "contains no turns of split 'train'; these splits have some: dev, test",
-        ),
-        (
-            [*reference, "--predictions", good, "--dev", good, "--dev_split", "test"],
-            "not be tuned on the turns that are scored",
-        ),
-        (["--predictions", good, "--sets", "a"], "--sets: requires the output of 'parapet ood'"),
-        (["--predictions", good], "line 1: has no label"),
-        (
-            [*reference, "--predictions", write(tmp_path / "2.jsonl", [{**row, "set": ""} for row in rows])],
+            [*reference, *predictions([{**row, "set": ""} for row in rows])],
             "line 1: has no 'set', but there are several sets: ood-10, ood-20",
         ),
-        (
-            [*reference, "--predictions", write(tmp_path / "3.jsonl", [{**row, "label": "ood"} for row in rows])],
-            "differs from the one",
-        ),
+        ([*reference, *predictions([{**row, "label": "ood"} for row in rows])], "differs from the one"),
         (["--predictions", labelled, "--dev", labelled], "is the same as --predictions"),
-        (["--predictions", scored, "--dev", labelled], "no turn is ood"),
-        (
-            ["--predictions", write(tmp_path / "4.jsonl", [{"id": 1, "label": "ood"}])],
-            "neither a score nor a predicted",
-        ),
-        (["--predictions", write(tmp_path / "5.jsonl", [{"id": 1, "label": "bad", "score": 1}])], "Invalid enum value"),
-        (["--predictions", one_score], "line 2: has no score, but the first row has one"),
-        (["--reference", tmp_path, "--predictions", good], "contains no set of 'parapet ood'"),
+        ([*predictions([{"id": 1, "label": "ood", "score": 1}]), "--dev", labelled], "no turn is ood"),
+        (predictions([{"id": 1, "label": "ood"}]), "neither a score nor a predicted"),
+        (predictions([{"id": 1, "label": "bad", "score": 1}]), "Invalid enum value"),
+        (predictions(half), "line 2: has no score, but the first row has one"),
+        (["--reference", tmp_path, *good], "contains no set of 'parapet ood'"),
     ):
         assert reason in refused("evaluate", *flags, task="ood", output=out)
-    broken = tmp_path / "broken"
-    write(broken / "ood-10" / "turns" / "test" / "x.parquet", b"PAR1")
-    told = refused("evaluate", task="ood", reference=broken, predictions=good, output=out)
+    broken = write(tmp_path / "broken" / "ood-10" / "turns" / "test" / "x.parquet", b"PAR1").parents[3]
+    told = refused("evaluate", *good, task="ood", reference=broken, output=out)
     assert "x.parquet: cannot be read as Parquet" in told
 
 
@@ -202,15 +183,11 @@ def test_rankings(tmp_path):
 
 def test_responses_of_the_sample(tmp_path, sample):
     files = evaluate("response", tmp_path / "own", "--predictions", "reference")
-    assert files.json("metrics.json")["#ALL"] == pytest.approx(
-        {"inform": 1.0, "success": 1.0, "bleu": 100.0, "combined": 200.0}
-    )
-    said = [
-        {"dialogue_id": dialogue["dialogue_id"], "turn": t, "response": f"{EVIL} no idea"}
-        for dialogue in sample_dialogues()
-        for t, turn in enumerate(dialogue["turns"])
-        if turn["speaker"] == "SYSTEM"
-    ]
+    whole = {"inform": 1.0, "success": 1.0, "bleu": 100.0, "combined": 200.0}
+    assert files.json("metrics.json")["#ALL"] == pytest.approx(whole)
+    turns = [(one["dialogue_id"], t, turn) for one in sample_dialogues() for t, turn in enumerate(one["turns"])]
+    turns = [(name, t) for name, t, turn in turns if turn["speaker"] == "SYSTEM"]
+    said = [{"dialogue_id": name, "turn": t, "response": f"{EVIL} no idea"} for name, t in turns]
     poor = evaluate("response", tmp_path / "poor", reference=sample, predictions=write(tmp_path / "p.jsonl", said))
     assert poor.json("metrics.json")["#ALL"]["success"] == 0.0
     domains = poor.json("domains.json")["original"]
@@ -234,9 +211,8 @@ def test_responses_of_the_sample(tmp_path, sample):
 
 def test_compare(tmp_path):
     for name, right in (("good", 19), ("bad", 4)):
-        rows = [
-            {"set": s, "id": i, "label": "a", "predicted": "a" if i <= right else "b"} for s in "xy" for i in range(20)
-        ]
+        guesses = [(s, i, "a" if i <= right else "b") for s in "xy" for i in range(20)]
+        rows = [{"set": s, "id": i, "label": "a", "predicted": guess} for s, i, guess in guesses]
         evaluate("intent", tmp_path / name, "--predictions", write(tmp_path / f"{name}.jsonl", rows))
     systems = ["--systems", f"good={tmp_path / 'good'}", f"bad={tmp_path / 'bad'}", f"twin={tmp_path / 'good'}"]
     argv = ["compare", *systems, "--metrics", "accuracy", "--replicates", "999", "--output"]
@@ -250,8 +226,7 @@ def test_compare(tmp_path):
     ]
     assert "6 of 9 differences have p < 0.05" in told
     board = compared.json("leaderboard.json")
-    assert board["systems"] == ["good", "twin", "bad"]
-    assert {one["dialogues"] for one in board["tests"]} == {20}
+    assert (board["systems"], {one["dialogues"] for one in board["tests"]}) == (["good", "twin", "bad"], {20})
     parts = ["--systems", f"ours/x={tmp_path / 'good'}", f"ours/far={tmp_path / 'far'}", "--sets", "x", "far"]
     far = write(tmp_path / "far.jsonl", [{**row, "set": "z"} for row in rows[:20]])
     evaluate("intent", tmp_path / "far", predictions=far)
@@ -262,9 +237,8 @@ def test_compare(tmp_path):
     fewer = run(*argv, tmp_path / "again", "--quiet", baseline="bad").json("leaderboard.json")
     assert {(one["first"], one["second"]) for one in fewer["tests"]} == {("good", "bad"), ("twin", "bad")}
     kept = ("first", "second", "column", "p", "interval")
-    assert [[one[key] for key in kept] for one in fewer["tests"]] == [
-        [one[key] for key in kept] for one in board["tests"] if "bad" in (one["first"], one["second"])
-    ]
+    tests = [one for one in board["tests"] if "bad" in (one["first"], one["second"])]
+    assert [[one[key] for key in kept] for one in fewer["tests"]] == [[one[key] for key in kept] for one in tests]
     assert "Systems next to each other" in compared.text("report.html")  # good and twin are level
     for flags, reason in (
         ([*systems, "--baseline", "bad=best"], "there is no system 'best': must be one of good, bad, twin"),

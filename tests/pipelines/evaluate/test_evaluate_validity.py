@@ -15,6 +15,7 @@ from kit import (
     intent,
     json_of,
     refused,
+    refused_at_once,
     rows_of,
     run,
     service,
@@ -28,14 +29,8 @@ from parapet.evaluation.models.classifier import load
 from parapet.evaluation.models.turns import ACTS, read_turns
 
 HOSTILE = "</textarea><script>alert(1)</script> =HYPERLINK(1) | `x` \u202e\U0001f600"
-SCHEMA = [
-    service(
-        "Food_1",
-        [slot("city", "city"), slot("time", "time"), slot("party", "party", "2", "3")],
-        [intent("FindFood", "find food")],
-        "places to eat",
-    )
-]
+SLOTS = [slot("city", "city"), slot("time", "time"), slot("party", "party", "2", "3")]
+SCHEMA = [service("Food_1", SLOTS, [intent("FindFood", "find food")], "places to eat")]
 
 
 def user(text, *acts, **values):
@@ -115,8 +110,7 @@ def test_values_states_and_how_much_has_changed(corpus, tmp_path):
     # What the set's own state has is what its turn has to say.
     assert metrics["renamed"] == {"changed": 0.25, "states_equal": 0.25, "values_kept": 1, "values_kept_fuzzy": 1}
     group = json_of(tmp_path / "out" / "details.json")["groups"]["lossy"]
-    assert (group["values"], group["values_found"]) == (4, 1)
-    assert group["lost_by_slot"] == {"city": 2, "party": 1}
+    assert (group["values"], group["values_found"], group["lost_by_slot"]) == (4, 1, {"city": 2, "party": 1})
     rows = rows_of(tmp_path / "out" / "rows.parquet")
     assert len(rows) == 12
     for name in ("heard", "lossy", "renamed"):
@@ -135,12 +129,9 @@ def test_values_states_and_how_much_has_changed(corpus, tmp_path):
 def test_what_a_classifier_predicts_of_both_texts(corpus, tmp_path):
     """Trained on the acts of the corpus itself: it knows the originals, and what is said elsewhere."""
     root = str(corpus / "original")
-    assert {turn.utterance: turn.label for turn in read_turns(root, "test", ACTS)} == {
-        "Food in San Jose, please.": "INFORM",
-        "At 5:30 pm for 2 people.": "INFORM",
-        "Thanks a lot.": "THANK_YOU",
-        "Food in Oslo, please.": "INFORM",
-    }
+    utterances = ("Food in San Jose, please.", "At 5:30 pm for 2 people.", "Thanks a lot.", "Food in Oslo, please.")
+    labels = dict(zip(utterances, ("INFORM", "INFORM", "THANK_YOU", "INFORM"), strict=True))
+    assert {turn.utterance: turn.label for turn in read_turns(root, "test", ACTS)} == labels
     learn = {"task": "acts", "train": root, "split": "test", "dev": root, "dev_split": "test"}
     small = {"buckets": 512, "size": 8, "batch_size": 2, "epochs": 60}
     run("train", "classifier", **learn, **small, output=tmp_path / "model")
@@ -168,10 +159,7 @@ def test_what_cannot_be_compared(corpus, tmp_path):
         return write(tmp_path / "changed", found)
 
     def fails(*flags):
-        message = refused("evaluate", *flags, task="validity", output=tmp_path / "no")
-        assert not (tmp_path / "no").exists()
-        assert message.count("\n") == 1
-        return message
+        return refused_at_once("evaluate", *flags, task="validity", output=tmp_path / "no")
 
     reference = ["--reference", corpus / "original", "--sets"]
     root = changed(lambda found: found[0]["turns"].pop())
@@ -236,8 +224,7 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch):
         run("mturk", "pay", batch=batch, audit=tmp_path / "judged")
     rows = rows_of(tmp_path / "judged" / "rows.parquet")
     said = {(row["set"], row["dialogue_id"], row["turn"]): row for row in rows if row["human_same"] is not None}
-    assert {place for place, row in said.items() if row["human_valid"] == 1} == TRUE_TO_THE_ORIGINAL
-    assert len(said) == 5
+    assert ({place for place, row in said.items() if row["human_valid"] == 1}, len(said)) == (TRUE_TO_THE_ORIGINAL, 5)
     for name, share in (("heard", 1), ("lossy", 1 / 3)):
         assert metrics[name]["human_valid"] == metrics[name]["human_same"] == pytest.approx(share)
     assert metrics["heard"]["human_values"] == 1
@@ -269,9 +256,7 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch):
 
 def test_pages_that_cannot_be_made(corpus, tmp_path):
     def fails(*flags):
-        said = refused("hits", *flags, task="validity", dialogues=corpus / "original", output=tmp_path / "no")
-        assert not (tmp_path / "no").exists()
-        return said
+        return refused_at_once("hits", *flags, task="validity", dialogues=corpus / "original", output=tmp_path / "no")
 
     assert "name the sets" in fails()
     assert "nothing to compare" in fails("--sets", f"a={corpus / 'original'}")

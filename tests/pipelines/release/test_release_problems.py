@@ -3,8 +3,7 @@
 import json
 
 import pyarrow.parquet as pq
-import pytest
-from kit import cases, json_of, run
+from kit import cases, json_of, raised, run
 from release_corpora import build, edit
 
 from parapet.schemas.dialogue_table import dialogue_of
@@ -54,18 +53,13 @@ def test_dialogues_of_another_format_are_named_and_published_where_that_is_allow
 
 @cases(
     "record value reason",
-    (
-        "dialogue",
-        [{"dialogue_id": float("nan"), "services": [], "turns": []}],
-        r"\[0\]\.dialogue_id: Expected `str`",
-    ),
+    ("dialogue", [{"dialogue_id": float("nan"), "services": [], "turns": []}], r"\[0\]\.dialogue_id: Expected `str`"),
     ("dialogue", float("nan"), "Expected `array`"),
     ("service", [{"service_name": "a", "note": float("nan")}], rf"\[0\]\.note: {NOT_FINITE}"),
 )
 def test_what_cannot_be_published_is_named_with_its_file(record, value, reason):
     source = Source(record, "original", "original", "test", "folder/file.json", 0, "test/file.json")
-    with pytest.raises(InputError, match=f"^folder/file.json: {reason}"):
-        read_source(source, json.dumps(value).encode(), {})
+    raised(InputError, read_source, source, json.dumps(value).encode(), {}, match=f"^folder/file.json: {reason}")
 
 
 @cases(
