@@ -9,7 +9,7 @@ import pytest
 from chat_server import chat_server
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import BUNDLED, cases, json_of, raised, refused, rows_of, run, write
+from kit import BUNDLED, cases, holding, json_of, raised, refused, rows_of, run, write
 
 from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.tools.checking import Fault, fault_of
@@ -197,8 +197,7 @@ def test_tasks_are_scored_by_category_and_kind_of_error(tmp_path):
     made = run("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
     assert "original: accuracy 33.3%; 3 tasks" in made.output
     details = made.json("details.json")
-    errors = {kind: n for kind, n in details["sets"]["original"]["errors"].items() if n}
-    assert errors == {"called": 1, "wrong_type": 1}
+    assert {kind: n for kind, n in details["sets"]["original"]["errors"].items() if n} == {"called": 1, "wrong_type": 1}
     of = details["categories"]["original"]
     assert {name: (one["tasks"], one["accuracy"]) for name, one in of.items()} == {
         "irrelevance": (1, 0.0), "simple": (2, 0.5)
@@ -218,8 +217,7 @@ def test_variants_give_the_sensitivity_of_equation_1(tmp_path):
     said(tmp_path / "said/v1", OSLO + right)
     said(tmp_path / "said/v2", OSLO + ROME)
     flags = {"variants": tmp_path / "variants", "predictions": tmp_path / "said", "output": tmp_path / "out"}
-    made = run("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
-    metrics = made.json("metrics.json")
+    metrics = run("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags).json("metrics.json")
     assert metrics["#ALL"]["schema_sensitivity"] == pytest.approx((0.5**0.5 / 0.5) / 3)
     assert [metrics[name]["accuracy"] for name in ("original", "v1", "v2")] == [1.0, 1.0, pytest.approx(2 / 3)]
     assert "right in the original" in (tmp_path / "out/report.html").read_text()
@@ -234,8 +232,7 @@ def test_variants_give_the_sensitivity_of_equation_1(tmp_path):
 )
 def test_answers_that_cannot_be_scored(tmp_path, rows, told):
     tasks = tasks_at(tmp_path / "tasks")
-    path = said(tmp_path / "said", rows)
-    flags = {"predictions": path, "output": tmp_path / "out"}
+    flags = {"predictions": said(tmp_path / "said", rows), "output": tmp_path / "out"}
     assert told in refused("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
 
 
@@ -243,8 +240,7 @@ def test_answers_that_cannot_be_scored(tmp_path, rows, told):
 def test_what_calls_nothing_is_right_where_nothing_is(tmp_path, result):
     """As BFCL has it: what cannot be read is no call."""
     tasks_at(tmp_path / "tasks")
-    path = said(tmp_path / "said", OSLO + ROME, result)
-    flags = {"predictions": path, "output": tmp_path / "out"}
+    flags = {"predictions": said(tmp_path / "said", OSLO + ROME, result), "output": tmp_path / "out"}
     run("evaluate", "--task", "tool_calls", "--reference", str(tmp_path / "tasks"), **flags)
     assert json_of(tmp_path / "out/metrics.json")["#ALL"]["accuracy/irrelevance"] == 1.0
 
@@ -304,8 +300,7 @@ def test_who_knows_the_calls_is_right(tmp_path, style):
         body = server.requests[0]
         sent = json.dumps(body.get("tools", body["messages"][0]["content"]))
         assert "hotel_book" in sent
-        assert "dict" not in sent
-        assert "float" not in sent
+        assert not holding(sent, "dict", "float")
     scores = {"predictions": tmp_path / "said/predictions", "output": tmp_path / "scores"}
     run("evaluate", "--task", "tool_calls", "--reference", str(root), **scores)
     assert json_of(tmp_path / "scores/metrics.json")["#ALL"]["accuracy"] == 1.0
@@ -342,8 +337,7 @@ def test_real_tasks_with_their_own_answers(tmp_path, name):
     rows = [{"id": key, "result": [_first(call) for call in one.calls]} for key, one in tasks.items()]
     for n, dropped in ((1.0, rows), (0.0, [{**row, "result": row["result"][:-1]} for row in copy.deepcopy(rows)])):
         file = write(tmp_path / "said.jsonl", "".join(f"{json.dumps(row)}\n" for row in dropped))
-        flags = {"predictions": file, "output": tmp_path / "out"}
-        run("evaluate", "--task", "tool_calls", "--reference", str(path), **flags)
+        run("evaluate", "--task", "tool_calls", "--reference", str(path), predictions=file, output=tmp_path / "out")
         wanted = 1.0 if name == "irrelevance" else n
         found = json_of(tmp_path / "out/metrics.json")["#ALL"]["accuracy"]
         assert wanted - 0.01 <= found <= wanted  # three tasks lack a right value for what is required
@@ -397,8 +391,7 @@ def test_the_baseline_falls_as_the_words_change(tmp_path):
     model = "parapet.evaluation.tools.baseline:Keywords"
     line = ["evaluate", "--task", "tool_calls", "--reference", str(BUNDLED / "tools/tasks.jsonl"), "--model", model]
     made = run(*line, output=tmp_path / "out").json("metrics.json")["original"]
-    assert made["accuracy/choice"] == pytest.approx(5 / 28)
-    assert made["accuracy/irrelevance"] == pytest.approx(5 / 6)
+    assert (made["accuracy/choice"], made["accuracy/irrelevance"]) == (pytest.approx(5 / 28), pytest.approx(5 / 6))
 
 
 @cases(
@@ -510,5 +503,4 @@ def test_real_trajectories_with_their_own_actions(tmp_path):
     made = run(
         "evaluate", "--task", "tool_calls", "--reference", str(path), predictions=results, output=tmp_path / "out"
     )
-    assert made.json("metrics.json")["#ALL"]["accuracy"] == 1.0
-    assert len(made.rows()) == 142
+    assert (made.json("metrics.json")["#ALL"]["accuracy"], len(made.rows())) == (1.0, 142)

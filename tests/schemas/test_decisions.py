@@ -4,7 +4,7 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas.decisions import MAX_CELL, VERDICTS, Decision, decisions_csv, neutralise, parse_decisions, restore
 from parapet.schemas.errors import InputError
@@ -106,25 +106,22 @@ def test_long_texts(length):
 def test_broken_quotes_cost_one_row():
     text = HEADER + 'a:slot_0,fix,"never closed,,\nb:slot_0,accept,,,\nc:slot_0,fix,"x"y,,\nd:slot_0,reject,"",,\n'
     good, bad = parse(text)
-    assert [d.response_id for d in good] == ["b:slot_0", "d:slot_0"]
-    assert [row for row, _, _ in bad] == [2, 4]
+    assert ([d.response_id for d in good], [row for row, _, _ in bad]) == (["b:slot_0", "d:slot_0"], [2, 4])
     assert all("quote" in reason for _, reason, _ in bad)
     assert bad[0][2] == {"line": 'a:slot_0,fix,"never closed,,\n'}
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", "empty"),
-        (b"\xef\xbb\xbf \r\n\n", "empty"),
-        (b"id,decision\n1,accept\n", "missing columns: response_id (the header has: id, decision)"),
-        (b"name\nx\n", "missing columns: response_id, decision"),
-        (HEADER.encode() + "a,fix,straße,,".encode("latin-1"), "not UTF-8 at byte"),
-        (HEADER.encode("utf-16-le"), "UTF-16 without a byte order mark"),
-        (b"\xff\xfea", "not UTF-16-LE"),
-        (b"response_id,decision,text,text\n", "twice: text"),
-        (b'response_id,"decision\n', "the header has an unclosed quote"),
-    ],
+@cases(
+    "data reason",
+    (b"", "empty"),
+    (b"\xef\xbb\xbf \r\n\n", "empty"),
+    (b"id,decision\n1,accept\n", "missing columns: response_id (the header has: id, decision)"),
+    (b"name\nx\n", "missing columns: response_id, decision"),
+    (HEADER.encode() + "a,fix,straße,,".encode("latin-1"), "not UTF-8 at byte"),
+    (HEADER.encode("utf-16-le"), "UTF-16 without a byte order mark"),
+    (b"\xff\xfea", "not UTF-16-LE"),
+    (b"response_id,decision,text,text\n", "twice: text"),
+    (b'response_id,"decision\n', "the header has an unclosed quote"),
 )
 def test_files_that_cannot_be_used(data, reason):
     error = raised(InputError, parse, data, "sheets/a.csv")
@@ -151,6 +148,5 @@ def test_a_long_cell_that_is_not_ours_is_no_matter():
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_what_spreadsheets_save(encoding, delimiter, end):
     rows = [["Reviewer", "text", "decision ", "prompt", "response_id"], ["É", "straße", " FIX", "a; b, c", "3X:slot_0"]]
-    text = "".join(delimiter.join(f'"{cell}"' for cell in row) + end for row in rows)
-    good, bad = parse(text.encode(encoding))
+    good, bad = parse("".join(delimiter.join(f'"{cell}"' for cell in row) + end for row in rows).encode(encoding))
     assert (good, bad) == ([Decision("3X:slot_0", "fix", "straße", "", "É", "d.csv: row 2")], [])

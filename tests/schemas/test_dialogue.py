@@ -2,8 +2,7 @@ import copy
 import json
 
 import kit
-import pytest
-from kit import act, frame, raised, span, state, turn, write
+from kit import act, cases, frame, raised, span, state, turn, write
 
 from parapet.schemas import dialogue, layout
 from parapet.schemas.errors import InputError
@@ -67,10 +66,7 @@ FRAME = ["turns", 0, "frames", 0]
 SYSTEM = ["turns", 1, "frames", 0]
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "problem"),
-    [
-        ([*FRAME, "service"], "Bus_1", (".service", "no schema for service 'Bus_1'")),
+@cases("place value problem", ([*FRAME, "service"], "Bus_1", (".service", "no schema for service 'Bus_1'")),
         ([*FRAME, "slots", 0, "slot"], "dest", (".slots[0].slot", "the service has no slot 'dest'")),
         ([*FRAME, "slots", 0, "exclusive_end"], 22, (".slots[0]", "span 10-22 is not inside the utterance")),
         ([*FRAME, "slots", 0, "exclusive_end"], 10, (".slots[0]", "span 10-10 is not inside the utterance")),
@@ -83,18 +79,13 @@ SYSTEM = ["turns", 1, "frames", 0]
         ([*SYSTEM, "service_call", "parameters"], {"dest": "Rome"},
          (".service_call.parameters", "the service has no slot 'dest'")),
         ([*SYSTEM, "service_results", 0], {"dest": "x"}, (".service_results[0]", "the service has no slot 'dest'")),
-    ],
 )  # fmt: skip
 def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, problem):
     (found,) = read(tmp_path, [changed(place, value)])
-    frame = f"turns[{place[1]}].frames[0]"
-    assert list(dialogue.problems_of(found, SERVICES)) == [(frame + problem[0], problem[1])]
+    assert list(dialogue.problems_of(found, SERVICES)) == [(f"turns[{place[1]}].frames[0]" + problem[0], problem[1])]
 
 
-@pytest.mark.parametrize(
-    ("content", "where", "reason"),
-    [
-        (b"", "", "the file is empty"),
+@cases("content where reason", (b"", "", "the file is empty"),
         (b'[{"dialogue_id": "1",\n "services": [}]', "line 2 column 15", "not JSON: Expecting value"),
         (b'[{"dialogue_id": "caf\xe9"}]', "", "not UTF-8 at byte 21"),
         (b'[{"dialogue_id": "1", "services": [], "turns": [], "note": "\xff"}]', "", "not UTF-8 at byte 60"),
@@ -102,9 +93,7 @@ def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, probl
         (json.dumps([changed(["turns", 1, "speaker"], "BOT")]).encode(), "[0].turns[1].speaker", "Invalid enum value"),
         (json.dumps([RAW, {"dialogue_id": "2"}]).encode(), "[1]", "missing required field `services`"),
         (json.dumps([changed([*FRAME, "slots", 0, "start"], "10")]).encode(), "[0].turns[0].frames[0].slots[0].start",
-         "Expected `int`, got `str`"),
-    ],
-)  # fmt: skip
+         "Expected `int`, got `str`"))  # fmt: skip
 def test_bad_files(tmp_path, content, where, reason):
     caught = raised(InputError, read, tmp_path, content)
     assert (caught.path, caught.where) == (str(tmp_path / "dialogues_001.json"), where)
