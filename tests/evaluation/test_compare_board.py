@@ -8,7 +8,7 @@ import random
 import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, groups, mean, sensitivity, states
-from kit import lacking, raised
+from kit import lacking, raised, write
 
 from parapet.evaluation.compare.leaderboard import SignificanceConfig, grid, leaderboard, read_board, read_systems
 from parapet.evaluation.compare.page import board_json, headline, page_of, sections, table_files, terms, tiles
@@ -123,8 +123,7 @@ def test_states_with_variants(trackers, tmp_path):
     )
     assert of_sensitivity.interval is not None
     assert of_sensitivity.interval[0] < of_sensitivity.difference < of_sensitivity.interval[1]
-    (tmp_path / "leaderboard.json").write_bytes(board_json(board))
-    again = read_board(str(tmp_path / "leaderboard.json"))
+    again = read_board(str(write(tmp_path / "leaderboard.json", board_json(board))))
     assert (again, sections(again), table_files(again)) == (board, sections(board), table_files(board))
 
 
@@ -222,8 +221,7 @@ def test_what_no_system_has_is_left_out_of_everything(trackers):
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"systems": ["a"]}'])
 def test_no_board(tmp_path, content):
-    (tmp_path / "leaderboard.json").write_bytes(content)
-    raised(InputError, read_board, str(tmp_path / "leaderboard.json"), match=r"not a leaderboard\.json")
+    raised(InputError, read_board, str(write(tmp_path / "leaderboard.json", content)), match=r"not a leaderboard\.json")
     raised(InputError, read_board, str(tmp_path / "none.json"), match="there is no such file")
 
 

@@ -122,8 +122,7 @@ def said(folder, state, first, second="bye", train="which day ?"):
         {"dialogue_id": "mul1", "turn": 1, "response": second},
         {"dialogue_id": "sng2", "turn": 0, "response": train, "state": {"train": {"leaveAt": "08:00"}}},
     ]
-    (folder / "said.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
-    return str(folder / "said.jsonl")
+    return str(write(folder / "said.jsonl", "\n".join(json.dumps(row) for row in rows)))
 
 
 def test_goals_and_entities_of_files(tmp_path):
@@ -153,8 +152,7 @@ def test_files_that_do_not_fit(tmp_path):
         ('{"dialogue_id": "sng2", "turn": 0, "response": ""}', "no prediction for dialogue 'mul1' turn 0; 2"),
         ('{"dialogue_id": "sng2", "turn": 0, "response": "", "state": {"train": []}}', "line 1: state[...]: Expected"),
     ):
-        (tmp_path / "said.jsonl").write_text(text)
-        assert reason in str(raised(InputError, read, str(tmp_path / "said.jsonl"), reference))
+        assert reason in str(raised(InputError, read, str(write(tmp_path / "said.jsonl", text)), reference))
     (tmp_path / "goals.json").write_text(json.dumps({**GOALS, "more": {}}))
     with pytest.raises(InputError, match="no response for dialogue 'more'"):
         read_reference(**files)

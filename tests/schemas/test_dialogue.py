@@ -13,31 +13,13 @@ SERVICES = {
         "Taxi_1", "Get a taxi", [Slot("to", "Where to"), Slot("fare", "How much")], [Intent("GetTaxi", "Call one")]
     )
 }
-RAW = kit.dialogue(
-    "1_00000",
-    turn(
-        "USER",
-        "A taxi to Rome please",
-        frame(
-            "Taxi_1",
-            act("INFORM_INTENT", "intent", "GetTaxi"),
-            act("INFORM", "to", "Rome"),
-            act("THANK_YOU"),
-            slots=[span("to", "A taxi to Rome please", "Rome")],
-            state=state("GetTaxi", ["fare"], to=["Rome"]),
-        ),
-    ),
-    turn(
-        "SYSTEM",
-        "That makes 30.",
-        frame(
-            "Taxi_1",
-            act("INFORM_COUNT", "count", "1"),
-            service_call={"method": "GetTaxi", "parameters": {"to": "Rome"}},
-            service_results=[{"to": "Rome", "fare": "30"}],
-        ),
-    ),
-)
+SAID = "A taxi to Rome please"
+ACTS = [act("INFORM_INTENT", "intent", "GetTaxi"), act("INFORM", "to", "Rome"), act("THANK_YOU")]
+ASKS = frame("Taxi_1", *ACTS, slots=[span("to", SAID, "Rome")], state=state("GetTaxi", ["fare"], to=["Rome"]))
+CALL = {"method": "GetTaxi", "parameters": {"to": "Rome"}}
+FOUND = [{"to": "Rome", "fare": "30"}]
+TELLS = frame("Taxi_1", act("INFORM_COUNT", "count", "1"), service_call=CALL, service_results=FOUND)
+RAW = kit.dialogue("1_00000", turn("USER", SAID, ASKS), turn("SYSTEM", "That makes 30.", TELLS))
 
 
 def changed(place, value):

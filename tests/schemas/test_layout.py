@@ -74,8 +74,7 @@ def test_bad_files_are_told_with_file_place_and_reason(tmp_path, content, where,
     ("other.json", "[7]", "other.json: [0]"),
 )
 def test_files_of_other_kinds_are_known(tmp_path, name, content, told):
-    (tmp_path / name).write_text(content)
-    assert told in str(raised(InputError, layout.read_root, tmp_path / name))
+    assert told in str(raised(InputError, layout.read_root, write(tmp_path / name, content)))
 
 
 def test_a_file_too_large_to_be_a_schema_is_not_read(tmp_path):
@@ -201,12 +200,6 @@ def test_the_counterpart_of_a_split(tmp_path, place, other, expected):
     assert (found and Path(found.path).parent) == (expected and tmp_path / expected)
 
 
-def put(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-    return path
-
-
 def test_nothing_there(tmp_path):
     assert str(refusal(tmp_path / "no")) == f"{tmp_path}/no: there is no such file or folder"
     assert str(refusal(tmp_path)).startswith(f"{tmp_path}: contains no schema: expected train/schema.json")
@@ -219,8 +212,8 @@ def test_a_bucket_is_a_path_too():
 
 
 def test_a_service_that_two_splits_define_in_different_ways(tmp_path):
-    put(tmp_path / "train/schema.json", [service()])
-    put(tmp_path / "dev/schema.json", [service(description="Something else")])
+    write(tmp_path / "train/schema.json", [service()])
+    write(tmp_path / "dev/schema.json", [service(description="Something else")])
     error = refusal(tmp_path)
     assert error.reason.startswith("service 'Taxi_1' differs from the one in ")
     assert {error.path, error.reason.rpartition(" in ")[2]} == {

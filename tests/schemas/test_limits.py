@@ -145,8 +145,7 @@ def test_a_line_beyond_the_limit_costs_itself(number, monkeypatch, tmp_path):
             line if i + 1 != number else line[: line.index(b",") + 1] + b"x" * extra + b"\n"
             for i, line in enumerate(lines)
         ]
-        (tmp_path / "a.csv").write_bytes(b"".join(long))
-        with open_input(str(tmp_path / "a.csv")) as handle:
+        with open_input(str(write(tmp_path / "a.csv", b"".join(long)))) as handle:
             records = list(read_records(read_lines(handle)))
         assert [record.number for record in records] == [1, 2, 3]
         assert [record.problem for record in records if record.number != number] == ["", ""]

@@ -1,7 +1,7 @@
 """``release.toml``: what is read, and what is refused in words."""
 
 import pytest
-from kit import cases, raised
+from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import read_config
@@ -23,8 +23,7 @@ kind = "original"
 
 
 def read(folder, text):
-    (folder / "release.toml").write_text(text, encoding="utf-8")
-    read_config(folder / "release.toml")
+    read_config(write(folder / "release.toml", text))
 
 
 @cases(
