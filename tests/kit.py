@@ -319,3 +319,9 @@ def sample_dialogues(split: str = "test") -> list[Json]:
     """Reads the sample's dialogues in the first file of a split."""
     dialogues: list[Json] = json.loads((layout.sample_root() / split / "dialogues_001.json").read_bytes())
     return dialogues
+
+
+# Trainings.
+
+# The settings of a training of one epoch, whatever is trained.
+ONE_EPOCH: dict[str, Any] = {"epochs": 1, "patience": 1, "seed": str(SEED), "device": "cpu"}
