@@ -143,7 +143,7 @@ def put_documents(root, manifest):
         for name, config in manifest.configs.items()
     )
     front = f"pretty_name: {manifest.title}\nlicense: {manifest.licence.lower()}\nconfigs:\n{configs}"
-    write(root / CARD, f"---\n{front}---\n\n# {manifest.title} {manifest.version}\n")
+    write(root / CARD, f"---\n{front}---\n\n# {manifest.title} {manifest.version}\n\n{manifest.counts}\n")
     for path in set(DOCUMENTS) - {CARD}:
         write(root / path, f"{path} of {manifest.version}\n")
 
