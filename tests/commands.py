@@ -6,7 +6,7 @@ from pathlib import Path
 from shutil import copytree
 
 from dstc2_calls import ONTOLOGY, asian_oriental, cheap_chinese, write_lists
-from kit import dialogues_of, rows_of, run, write
+from kit import argv_of, dialogues_of, rows_of, run, write
 from tool_files import write_tasks, write_variants
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
@@ -100,30 +100,24 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
     every = {
         "hits": ["--task", "rewrites", "--dialogues", sgd, "--split", "test", "--turns", "3"],
         "hits names": ["--schemas", sgd],
-        "compose": [
-            *("--schemas", sgd, "--responses", *answers),
-            *("--decisions", f"{crowd}/decisions.csv", "--allow_partial"),
-        ],
+        "compose": argv_of(schemas=sgd, responses=answers, decisions=f"{crowd}/decisions.csv", allow_partial=True),
         "hits shortfall": ["--schemas", sgd, "--shortfall", f"{out}/compose/shortfall.csv"],
         "rewrite": ["--sgd", sgd, "--variants", f"{out}/compose", "--mapping", "position"],
         "rewrite tasks": ["--tasks", f"{place}/tasks/tasks.jsonl", "--variants", f"{place}/tool_variants"],
         "statistics": ["--sgd", sgd, "--variants", f"{out}/compose"],
         "back_translate": ["--schemas", sgd],
-        "back_translate memory": [
-            *("--schemas", sgd, "--memory", f"{out}/back_translate/memory.parquet", "--pivots", "pt")
-        ],
+        "back_translate memory": argv_of(schemas=sgd, memory=f"{out}/back_translate/memory.parquet", pivots="pt"),
         "augment": [
             *("--sgd", sgd, "--backtrans", f"{out}/back_translate", "--oracle", f"{out}/compose"),
             *("--sets", "backtrans,oracle,corrupted", "--max_bad", "30%"),
         ],
-        "compose_variations": [
-            *("--sgd", sgd, "--responses", f"{crowd}/rewrites.csv"),
-            *("--decisions", f"{crowd}/rewrites_decisions.csv", "--hits", f"{out}/hits"),
-        ],
+        "compose_variations": argv_of(
+            sgd=sgd, responses=f"{crowd}/rewrites.csv", decisions=f"{crowd}/rewrites_decisions.csv", hits=f"{out}/hits"
+        ),
         "language_variations": ["--sgd", sgd, "--kinds", "typos", "--env", "0.5"],
-        "language_variations rewritten": [
-            *("--sgd", sgd, "--kinds", "verbose", "--rewritten", f"{out}/compose_variations/rewritten.jsonl")
-        ],
+        "language_variations rewritten": argv_of(
+            sgd=sgd, kinds="verbose", rewritten=f"{out}/compose_variations/rewritten.jsonl"
+        ),
         "perturb": ["simple", "--sgd", sgd],
         "language_variations messages": ["--messages", f"{place}/messages.jsonl", "--kinds", "typos,verbose"],
         "speech_errors": ["--sgd", sgd, *SPEECH],
@@ -139,14 +133,11 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "few_shot": ["--sgd", sgd, "--sizes", "2", "--test", "2"],
         "unseen_services": ["--sgd", sgd],
         "reminders": ["--dialogues", "4,0,4"],
-        "restaurants": [
-            *("--tasks", "1", "--sizes", "train=20,dev=1,test=4", "--formats", "babi"),
-            *("--ontology", f"{place}/ontology.toml"),
-        ],
+        "restaurants": argv_of(
+            tasks=1, sizes="train=20,dev=1,test=4", formats="babi", ontology=f"{place}/ontology.toml"
+        ),
         "babi_task6": ["--logs", f"{place}/dstc2"],
-        "babi_task6 knowledge": [
-            *("--logs", f"{place}/dstc2", "--kb", f"{place}/kb.txt", "--ontology", f"{place}/ontology.json")
-        ],
+        "babi_task6 knowledge": argv_of(logs=f"{place}/dstc2", kb=f"{place}/kb.txt", ontology=f"{place}/ontology.json"),
         "train rules": ["--train", f"{task}-trn.txt", "--match", kb],
         "predict": ["rules", "--model", f"{out}/train rules", "--reference", test],
         "train classifier": ["--train", sgd, "--dev", sgd, "--steps", "2", "--buckets", "64"],
@@ -163,25 +154,15 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
             *("--task", "response", "--predictions", f"{place}/responses.jsonl", "--goals", f"{place}/goals.json"),
             *("--responses", f"{place}/responses.jsonl", "--knowledge_base", f"{place}/hotels.json"),
         ],
-        "evaluate ranking": [
-            *("--task", "ranking", "--reference", test, "--candidates", candidates),
-            *("--predictions", f"{out}/predict/predictions"),
-        ],
-        "evaluate tool_calls": [
-            *(
-                "--task",
-                "tool_calls",
-                "--reference",
-                f"{place}/tasks/tasks.jsonl",
-                "--predictions",
-                f"{place}/calls.jsonl",
-            )
-        ],
+        "evaluate ranking": argv_of(
+            task="ranking", reference=test, candidates=candidates, predictions=f"{out}/predict/predictions"
+        ),
+        "evaluate tool_calls": argv_of(
+            task="tool_calls", reference=f"{place}/tasks/tasks.jsonl", predictions=f"{place}/calls.jsonl"
+        ),
         "evaluate generation": ["--task", "generation", "--predictions", "reference", "--reference", sgd],
         "evaluate response": ["--task", "response", "--predictions", "reference", "--reference", sgd],
-        "evaluate validity": [
-            *("--task", "validity", "--reference", sgd, "--sets", typos, "--classifier", f"{out}/train classifier")
-        ],
+        "evaluate validity": argv_of(task="validity", reference=sgd, sets=typos, classifier=f"{out}/train classifier"),
         "hits validity": ["--task", "validity", "--dialogues", sgd, "--sets", typos, "--pairs", "2"],
         "hits ratings": ["--task", "ratings", "--scores", f"{out}/evaluate generation", "--faithful", "2"],
         "compare": ["--systems", f"a={out}/evaluate", f"b={out}/evaluate", "--replicates", "10"],

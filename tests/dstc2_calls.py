@@ -1,6 +1,7 @@
 """Calls in the format of DSTC2 (Henderson et al. 2014), written for tests: logs, labels, lists and the ontology."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,23 +62,15 @@ def write_call(root: Path, name: str, *turns: tuple[dict[str, Any], dict[str, An
     folder = root / "data" / name
     folder.mkdir(parents=True)
     session = name.rpartition("/")[2]
-    log = {
-        "session-id": session,
-        "caller-id": "0a1b",
-        "session-date": "2013-03-28",
-        "turns": [
-            {"turn-index": i, "output": said, "input": heard(meant["transcription"].upper())}
-            for i, (said, meant) in enumerate(turns)
-        ],
-    }
-    labels = {
-        "session-id": session,
-        "caller-id": "0a1b",
-        "task-information": {"goal": {"text": "", "constraints": [], "request-slots": []}, "feedback": {}},
-        "turns": [{"turn-index": i, "audio-file": "a.wav", **meant} for i, (_, meant) in enumerate(turns)],
-    }
-    (folder / "log.json").write_text(json.dumps(log))
-    (folder / "label.json").write_text(json.dumps(labels))
+    caller = {"session-id": session, "caller-id": "0a1b"}
+    logged = [
+        {"turn-index": i, "output": said, "input": heard(meant["transcription"].upper())}
+        for i, (said, meant) in enumerate(turns)
+    ]
+    labelled = [{"turn-index": i, "audio-file": "a.wav", **meant} for i, (_, meant) in enumerate(turns)]
+    task = {"goal": {"text": "", "constraints": [], "request-slots": []}, "feedback": {}}
+    (folder / "log.json").write_text(json.dumps({**caller, "session-date": "2013-03-28", "turns": logged}))
+    (folder / "label.json").write_text(json.dumps({**caller, "task-information": task, "turns": labelled}))
     return folder
 
 
@@ -92,86 +85,47 @@ def write_lists(root: Path, **splits: list[str]) -> None:
 
 def cheap_chinese(root: Path, name: str) -> Path:
     """A call with a search that fails, another, an alternative, and details; every act that names a restaurant."""
+    inform, star = partial(act, "inform"), ("name", "the lucky star")
     nowhere = {"food": "tuscan", "pricerange": "cheap"}
     goal = {"area": "dontcare", "food": "chinese", "pricerange": "cheap"}
-    return write_call(
-        root,
-        name,
-        (
-            prompt(WELCOME, act("welcomemsg")),
-            label(
-                "breath im looking for a cheap  restaurant that serves tuscan food",
-                [act("inform", ("pricerange", "cheap")), act("inform", ("food", "tuscan"))],
-                nowhere,
-            ),
-        ),
-        (
-            prompt(
-                "Sorry there is no tuscan restaurant in the cheap price range",
-                act("canthelp", ("food", "tuscan"), ("pricerange", "cheap")),
-                act("canthelp.exception", ("name", "zizzi")),
-            ),
-            label("chinese food", [act("inform", ("food", "chinese"))], {**nowhere, "food": "chinese"}),
-        ),
-        (
-            prompt("What part of town do you have in mind?", act("request", ("slot", "area"))),
-            label("any part of town noise", [act("inform", ("this", "dontcare"))], goal),
-        ),
-        (
-            prompt(
-                "the lucky star is a nice restaurant in the south of town serving chinese food",
-                act("offer", ("name", "the lucky star")),
-                act("inform", ("food", "chinese")),
-                act("inform", ("area", "south")),
-                act("inform", ("pricerange", "cheap")),
-            ),
-            label("anything else", [act("reqalts")], goal, "byalternatives"),
-        ),
-        (
-            prompt(
-                "Golden Wok serves chinese food in the cheap price range",
-                act("offer", ("name", "golden wok")),
-                act("inform", ("food", "chinese"), ("pricerange", "cheap"), ("area", "north")),
-            ),
-            label(
-                "whats the phone number of the lucky star",
-                [act("request", ("slot", "phone")), act("inform", ("name", "the lucky star"))],
-                {**goal, "name": "the lucky star"},
-                "byname",
-                **{"requested-slots": ["phone"]},
-            ),
-        ),
-        (
-            prompt(
-                "The phone number of the lucky star is 01223 244277",
-                act("offer", ("name", "the lucky star")),
-                act("inform", ("phone", "01223 244277")),
-            ),
-            label("", [], {**goal, "name": "the lucky star"}, "none"),
-        ),
-        (
-            prompt("Can I help you with anything else?", act("reqmore")),
-            label("thank you good bye", [act("thankyou"), act("bye")], {**goal, "name": "the lucky star"}, "finished"),
-        ),
-    )
+    named = {**goal, "name": "the lucky star"}
+    cheap, tuscan, chinese = ("pricerange", "cheap"), ("food", "tuscan"), ("food", "chinese")
+    cannot = [act("canthelp", tuscan, cheap), act("canthelp.exception", ("name", "zizzi"))]
+    offered = [act("offer", star), inform(chinese), inform(("area", "south")), inform(cheap)]
+    other = inform(chinese, cheap, ("area", "north"))
+    called = [act("offer", star), inform(("phone", "01223 244277"))]
+    prompts = [
+        prompt(WELCOME, act("welcomemsg")),
+        prompt("Sorry there is no tuscan restaurant in the cheap price range", *cannot),
+        prompt("What part of town do you have in mind?", act("request", ("slot", "area"))),
+        prompt("the lucky star is a nice restaurant in the south of town serving chinese food", *offered),
+        prompt("Golden Wok serves chinese food in the cheap price range", act("offer", ("name", "golden wok")), other),
+        prompt("The phone number of the lucky star is 01223 244277", *called),
+        prompt("Can I help you with anything else?", act("reqmore")),
+    ]
+    cheap_tuscan = [inform(cheap), inform(tuscan)]
+    asks = [act("request", ("slot", "phone")), inform(star)]
+    labels = [
+        label("breath im looking for a cheap  restaurant that serves tuscan food", cheap_tuscan, nowhere),
+        label("chinese food", [inform(chinese)], {**nowhere, "food": "chinese"}),
+        label("any part of town noise", [inform(("this", "dontcare"))], goal),
+        label("anything else", [act("reqalts")], goal, "byalternatives"),
+        label("whats the phone number of the lucky star", asks, named, "byname", **{"requested-slots": ["phone"]}),
+        label("", [], named, "none"),
+        label("thank you good bye", [act("thankyou"), act("bye")], named, "finished"),
+    ]
+    return write_call(root, name, *zip(prompts, labels, strict=True))
 
 
 def asian_oriental(root: Path, name: str) -> Path:
     """A short call, with a value of two words and one of a restaurant that no other call names."""
-    goal = {"food": "asian oriental"}
+    goal, food = {"food": "asian oriental"}, ("food", "asian oriental")
+    offer = [act("offer", ("name", "saigon city")), act("inform", food, ("area", "north"), ("count", 7))]
+    asked = [act("inform", food)]
+    place = "saigon city is a nice place in the north of town serving tasty asian oriental food"
     return write_call(
         root,
         name,
-        (
-            prompt(WELCOME, act("welcomemsg")),
-            label("how about Asian Oriental type of food", [act("inform", ("food", "asian oriental"))], goal),
-        ),
-        (
-            prompt(
-                "saigon city is a nice place in the north of town serving tasty asian oriental food",
-                act("offer", ("name", "saigon city")),
-                act("inform", ("food", "asian oriental"), ("area", "north"), ("count", 7)),
-            ),
-            label("thank you", [act("thankyou")], goal),
-        ),
+        (prompt(WELCOME, act("welcomemsg")), label("how about Asian Oriental type of food", asked, goal)),
+        (prompt(place, *offer), label("thank you", [act("thankyou")], goal)),
     )

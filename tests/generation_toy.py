@@ -10,28 +10,14 @@ from kit import act, dialogue, frame, intent, service, slot, turn, write
 NAMES, CITIES, COUNTS, GARDENS = ("Opa", "Nisa"), ("Oslo", "Rome"), ("2", "5"), ("True", "False")
 DIALOGUES = 6
 
-SCHEMA: list[dict[str, Any]] = [
-    service(
-        "Cafes_1",
-        [
-            slot("cafe_name", "Name of the cafe"),
-            slot("city", "City of the cafe"),
-            slot("has_garden", "Whether there is a garden", "True", "False"),
-        ],
-        [
-            intent(
-                "FindCafe",
-                "find a cafe in a city",
-                "city",
-                results=["cafe_name", "city", "has_garden"],
-                has_garden="dontcare",
-            )
-        ],
-        "Find a place for coffee",
-    )
+_SLOTS = [
+    slot("cafe_name", "Name of the cafe"),
+    slot("city", "City of the cafe"),
+    slot("has_garden", "Whether there is a garden", "True", "False"),
 ]
-
-
+_RESULTS = ["cafe_name", "city", "has_garden"]
+_FIND = intent("FindCafe", "find a cafe in a city", "city", results=_RESULTS, has_garden="dontcare")
+SCHEMA: list[dict[str, Any]] = [service("Cafes_1", _SLOTS, [_FIND], "Find a place for coffee")]
 VARIED: list[dict[str, Any]] = json.loads(
     json.dumps(SCHEMA)
     .replace("Cafes_1", "Cafes_11")

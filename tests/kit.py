@@ -337,3 +337,9 @@ def refused_at_once(*argv: object, output: Path, **flags: object) -> str:
     line = refused(*argv, output=output, **flags)
     assert (line.count("\n"), output.exists()) == (1, False), line
     return line
+
+
+# Trainings.
+
+# The settings of a training of one epoch, whatever is trained.
+ONE_EPOCH: dict[str, Any] = {"epochs": 1, "patience": 1, "seed": str(SEED), "device": "cpu"}

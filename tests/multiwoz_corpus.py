@@ -23,8 +23,17 @@ _PRICES = ["cheap", "moderate", "expensive"]
 _PEOPLE = [str(n) for n in range(1, 9)]
 _TOWNS = ["cambridge", "ely", "norwich", "stansted airport", "peterborough", "birmingham new street", "leicester"]
 
+Values = dict[str, str | list[str]]
+Slots = dict[str, tuple[str, list[str] | None]]
+
+
+def _contact(whom: str) -> Slots:
+    words = {"address": "address", "phone": "phone number", "postcode": "postal code"}
+    return {slot: (f"{said} of the {whom}", None) for slot, said in words.items()}
+
+
 # Slot -> (description, possible values or None). Descriptions as short as MultiWOZ's.
-_SLOTS: dict[str, dict[str, tuple[str, list[str] | None]]] = {
+_SLOTS: dict[str, Slots] = {
     "hotel": {
         "pricerange": ("price budget of the hotel", _PRICES),
         "area": ("area or place of the hotel", _AREAS),
@@ -33,9 +42,7 @@ _SLOTS: dict[str, dict[str, tuple[str, list[str] | None]]] = {
         "bookpeople": ("number of people for the hotel booking", _PEOPLE),
         "bookstay": ("length of stay at the hotel", _PEOPLE),
         "name": ("name of the hotel", None),
-        "address": ("address of the hotel", None),
-        "phone": ("phone number of the hotel", None),
-        "postcode": ("postal code of the hotel", None),
+        **_contact("hotel"),
         "ref": ("reference number of the hotel booking", None),
     },
     "restaurant": {
@@ -76,28 +83,16 @@ _SLOTS: dict[str, dict[str, tuple[str, list[str] | None]]] = {
         "area": ("area to search for attractions", _AREAS),
         "name": ("name of the attraction", None),
         "entrancefee": ("how much is the entrance fee", None),
-        "address": ("address of the attraction", None),
-        "phone": ("phone number of the attraction", None),
-        "postcode": ("postal code of the attraction", None),
+        **_contact("attraction"),
     },
-    "police": {
-        "name": ("name of the police station", None),
-        "address": ("address of the police station", None),
-        "phone": ("phone number of the police station", None),
-        "postcode": ("postal code of the police station", None),
-    },
+    "police": {"name": ("name of the police station", None), **_contact("police station")},
     "bus": {
         "departure": ("departure location of bus", ["cambridge", "london kings cross", "bishops stortford"]),
         "destination": ("destination of bus", ["cambridge", "london kings cross", "bishops stortford"]),
         "day": ("day to use the bus tickets", _DAYS),
         "leaveat": ("leaving time of bus", None),
     },
-    "hospital": {
-        "department": ("type of medical care", None),
-        "address": ("address of the hospital", None),
-        "phone": ("phone number of the hospital", None),
-        "postcode": ("postal code of the hospital", None),
-    },
+    "hospital": {"department": ("type of medical care", None), **_contact("hospital")},
 }
 _BOOKED = ("hotel", "restaurant", "train")
 
@@ -127,7 +122,7 @@ class _Talk:
         domain: str,
         intent: str,
         text: str,
-        values: dict[str, str | list[str]] | None = None,
+        values: Values | None = None,
         requested: Sequence[str] = (),
     ) -> None:
         """A user turn about a domain: values go into its state, those without possible values get spans too."""
@@ -264,7 +259,7 @@ def _hotel(talk: _Talk) -> None:
     talk.system("hotel", text, {"phone": phone, "postcode": postcode})
     day, people, stay, ref = rng.choice(_DAYS), rng.choice(_PEOPLE[1:]), rng.choice(_PEOPLE[1:5]), _ref(talk)
     text = f"Please book the {name} for {people} people and {stay} nights from {day}."
-    values: dict[str, str | list[str]] = {"name": name, "bookpeople": people, "bookstay": stay, "bookday": day}
+    values: Values = {"name": name, "bookpeople": people, "bookstay": stay, "bookday": day}
     talk.user("hotel", "book_hotel", text, values)
     talk.system("hotel", f"Booked. Your reference number is {ref}.", {"ref": ref})
 
@@ -279,7 +274,7 @@ def _restaurant(talk: _Talk) -> None:
     talk.system("restaurant", text, {"name": name, "food": food, "address": address})
     time, day, people, ref = _time(talk), rng.choice(_DAYS), rng.choice(_PEOPLE[1:]), _ref(talk)
     text = f"Yes, a table for {people} at {time[0]} on {day} please."
-    values: dict[str, str | list[str]] = {"name": name, "booktime": time, "bookday": day, "bookpeople": people}
+    values: Values = {"name": name, "booktime": time, "bookday": day, "bookpeople": people}
     talk.user("restaurant", "book_restaurant", text, values)
     talk.system("restaurant", f"I booked {name}, the reference is {ref}.", {"name": name, "ref": ref})
     if rng.random() < 0.5:
@@ -292,7 +287,7 @@ def _train(talk: _Talk) -> None:
     rng = talk.rng
     (start, end), day, time = rng.sample(_TOWNS, 2), rng.choice(_DAYS), _time(talk)
     text = f"i need a train from {start} to {end} on {day}, leaving after {time[0]}"
-    values: dict[str, str | list[str]] = {"departure": start, "destination": end, "day": day, "leaveat": time}
+    values: Values = {"departure": start, "destination": end, "day": day, "leaveat": time}
     talk.user("train", "find_train", text, values)
     train, leaves, price = f"TR{rng.randrange(1000, 9999)}", _time(talk, (0, 5, 17, 36, 59))[-1], rng.randrange(4, 90)
     duration = f"{rng.randrange(17, 163)} minutes"
@@ -319,7 +314,7 @@ def _taxi(talk: _Talk) -> None:
     start, end = (*known[:2], "alder lodge", "fen kitchen")[:2]
     time = _time(talk)
     text = f"I also need a taxi from {start} to {end}, leaving by {time[0]}."
-    values: dict[str, str | list[str]] = {"departure": start, "destination": end, "leaveat": time}
+    values: Values = {"departure": start, "destination": end, "leaveat": time}
     talk.user("taxi", "find_taxi", text, values)
     car, phone = talk.rng.choice(_CARS), _phone(talk)
     talk.system("taxi", f"A {car} is booked, contact number {phone}.", {"type": car, "phone": phone})
@@ -333,7 +328,7 @@ def _police(talk: _Talk) -> None:
 def _bus(talk: _Talk) -> None:
     time = _time(talk)
     text = f"a bus from cambridge to bishops stortford at {time[0]} please"
-    values: dict[str, str | list[str]] = {"departure": "cambridge", "destination": "bishops stortford", "leaveat": time}
+    values: Values = {"departure": "cambridge", "destination": "bishops stortford", "leaveat": time}
     talk.user("bus", "find_bus", text, values)
     talk.system("bus", "I have no buses, I am sorry.")
 
@@ -345,13 +340,4 @@ def _hospital(talk: _Talk) -> None:
     talk.system("hospital", f"Their number is {phone}.", {"phone": phone})
 
 
-_PARTS = {
-    "hotel": _hotel,
-    "restaurant": _restaurant,
-    "train": _train,
-    "taxi": _taxi,
-    "attraction": _attraction,
-    "police": _police,
-    "bus": _bus,
-    "hospital": _hospital,
-}
+_PARTS = dict(zip(DOMAINS, (_hotel, _restaurant, _train, _taxi, _attraction, _police, _bus, _hospital), strict=True))

@@ -110,15 +110,13 @@ def test_what_mturk_refuses(client, mturk, changes, told):
 
 def test_a_token_makes_one_hit_and_pays_one_bonus_within_a_day(client, mturk):
     hit_id = make(client, UniqueRequestToken="once")
-    type_id = client.get_hit(HITId=hit_id)["HIT"]["HITTypeId"]
-    again = {**HIT, "HITTypeId": type_id, "UniqueRequestToken": "once"}
+    again = {**HIT, "HITTypeId": client.get_hit(HITId=hit_id)["HIT"]["HITTypeId"], "UniqueRequestToken": "once"}
     assert refused(client.create_hit_with_hit_type, **again) == "HitAlreadyExists"
     done = work(mturk, hit_id)
     bonus = {"WorkerId": "A1", "AssignmentId": done, "BonusAmount": "0.30", "Reason": "r", "UniqueRequestToken": "b"}
     assert refused(client.send_bonus, **bonus | {"WorkerId": "A2"}) == REFUSED
     client.send_bonus(**bonus)
-    assert refused(client.send_bonus, **bonus) == "DuplicateRequest"
-    assert money(mturk)[2] == "0.36"
+    assert (refused(client.send_bonus, **bonus), money(mturk)[2]) == ("DuplicateRequest", "0.36")
     mturk.advance(25 * 3_600)
     client.send_bonus(**bonus)
     assert len(client.list_bonus_payments(HITId=hit_id)["BonusPayments"]) == 2
@@ -134,14 +132,11 @@ def test_money_is_held_paid_and_given_back(client, mturk):
     assert money(mturk) == ["998.8", "0.6", "0.6"]
     client.approve_assignment(AssignmentId=second, OverrideRejection=True)
     client.update_expiration_for_hit(HITId=hit_id, ExpireAt=0)
-    assert money(mturk) == ["998.8", "0", "1.2"]
-    balance = mturk.snapshot()["balance"]
-    assert sum(balance.values()) == 1_000
+    assert (money(mturk), sum(mturk.snapshot()["balance"].values())) == (["998.8", "0", "1.2"], 1_000)
 
 
 def test_ten_assignments_are_a_border(client, mturk):
-    hit_id = make(client, MaxAssignments=9)
-    more = {"HITId": hit_id, "NumberOfAdditionalAssignments": 1}
+    more = {"HITId": make(client, MaxAssignments=9), "NumberOfAdditionalAssignments": 1}
     assert refused(client.create_additional_assignments_for_hit, **more) == "InvalidMaximumAssignmentsIncrease"
     make(client, MaxAssignments=10)
     assert money(mturk)[1] == str((9 * COST + 10 * Decimal("0.70")).normalize())
@@ -156,8 +151,7 @@ def test_time_expires_abandons_and_approves(client, mturk):
     assert states == {submitted: "Approved", in_hand: "Abandoned"}
     assert raised(Refusal, mturk.submit, in_hand, [("slot_0", "late")]).reason == "too_late"
     mturk.advance(86_400)
-    assert raised(Refusal, mturk.accept, hit_id, "A3").reason == "expired"
-    assert money(mturk) == ["999.4", "0", "0.6"]
+    assert (raised(Refusal, mturk.accept, hit_id, "A3").reason, money(mturk)) == ("expired", ["999.4", "0", "0.6"])
 
 
 def test_who_may_work(client, mturk):
@@ -165,8 +159,7 @@ def test_who_may_work(client, mturk):
     type_id = made["QualificationType"]["QualificationTypeId"]
     again = {"Name": "n", "Description": "d", "QualificationTypeStatus": "Active"}
     assert refused(client.create_qualification_type, **again) == "QualificationTypeAlreadyExists"
-    kept_out = [{"QualificationTypeId": type_id, "Comparator": "DoesNotExist"}]
-    hit_id = make(client, QualificationRequirements=kept_out)
+    hit_id = make(client, QualificationRequirements=[{"QualificationTypeId": type_id, "Comparator": "DoesNotExist"}])
     client.associate_qualification_with_worker(QualificationTypeId=type_id, WorkerId="A1")
     assert raised(Refusal, mturk.accept, hit_id, "A1").reason == "not_qualified"
     work(mturk, hit_id, "A2")
@@ -205,8 +198,7 @@ def test_boto3_stands_faults_and_a_lost_answer_has_had_its_effect(mturk, monkeyp
 
 
 def test_a_server_that_starts_again_goes_on(client, mturk):
-    hit_id = make(client, UniqueRequestToken="once")
-    done = work(mturk, hit_id)
+    done = work(mturk, make(client, UniqueRequestToken="once"))
     before = mturk.snapshot()
     mturk.stop()
     with FakeMTurk(mturk.path) as again:
@@ -217,8 +209,7 @@ def test_a_server_that_starts_again_goes_on(client, mturk):
 def test_played_workers_fill_in_every_field(client, mturk):
     hit_id = make(client)
     recorded = Script("AREAL", "Parcels_1:names", {"slot_0": "one\ntwo", "other": "x"}, 60)
-    assert play(mturk, [recorded, recorded]) == 1
-    assert play(mturk, invented(mturk, 0, 20)) == 2
+    assert (play(mturk, [recorded, recorded]), play(mturk, invented(mturk, 0, 20))) == (1, 2)
     found = [parse_answer_xml(one["Answer"]) for one in mturk.snapshot()["assignments"].values()]
     assert found[0] == {"slot_0": "one\r\ntwo", "slot_1": "\r\n"}
     assert all(answers["same"] in ("yes", "no") and answers["slot_1"] for answers in found[1:])
@@ -227,8 +218,7 @@ def test_played_workers_fill_in_every_field(client, mturk):
 
 def test_a_form_is_read_as_browsers_do():
     form = Form(FORM)
-    assert form.fields == {"assignmentId": "", "slot_0": "", "slot_1": "\n"}
-    assert form.choices == {"same": ["yes", "no"]}
+    assert (form.fields, form.choices) == ({"assignmentId": "", "slot_0": "", "slot_1": "\n"}, {"same": ["yes", "no"]})
 
 
 @given(st.dictionaries(st.text("ab_<&\"'", min_size=1), st.text("ab <&>\"'\r\n\t\x00é😀\ufffe"), max_size=4))

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from kit import json_of, lacking, rows_of, run
+from kit import json_of, lacking, rows_of, run, write
 from plugin_packages import bring
 
 import parapet
@@ -192,8 +192,7 @@ key = ["dialogue_id", "turn"]
 def test_a_plugin_has_its_place_in_a_release(outputs, tmp_path):
     (folder,) = sets_of("shout", outputs["shout"]).values()
     shutil.copytree(folder, tmp_path / "shout")
-    config = tmp_path / "release.toml"
-    config.write_text(RELEASE.format(sample=json.dumps(str(sample_root()))))
+    config = write(tmp_path / "release.toml", RELEASE.format(sample=json.dumps(str(sample_root()))))
     run("release", "build", "--config", config, "--output", tmp_path / "out", "--quiet")
     (release,) = (path.parent for path in (tmp_path / "out").rglob("MANIFEST.json"))
     run("release", "verify", release, "--quiet")

@@ -181,8 +181,7 @@ def test_ranges_know_what_overlaps_and_touches_as_looking_at_each_does(first, ad
     for one in added:
         ranges.add(*one)
     every = [*first, *added]
-    assert len(ranges) == len(every)
-    assert ranges.overlap(start, end) == any(s < end and start < e for s, e in every)
+    assert (len(ranges), ranges.overlap(start, end)) == (len(every), any(s < end and start < e for s, e in every))
     assert ranges.touch(start, end) == any(s <= end and start <= e for s, e in every)
 
 

@@ -20,9 +20,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def refusal(group, given, wanted=(), part=""):
-    with pytest.raises(InputError) as caught:
-        plugins.make(plugins.choose(group, given, "--flag"), wanted, part)
-    return str(caught.value)
+    return str(raised(InputError, plugins.make, plugins.choose(group, given, "--flag"), wanted, part))
 
 
 # Each: the code of a module, what is called, what is given, and what is told.
@@ -240,9 +238,8 @@ WRONG_PERTURBATIONS = {
 def test_a_perturbation_that_cannot_be_used(kind, site):
     code, reason = WRONG_PERTURBATIONS[kind]
     bring(site, f"broken_{kind}", plugins.PERTURBATIONS, "odd", f"broken_{kind}:Made", code)
-    with pytest.raises(InputError, match="odd") as caught:
-        parapet.perturb(parapet.load_corpus(), "odd")
-    assert not lacking(str(caught.value), f"the plug-in 'odd' (broken_{kind} 0.3) ", reason)
+    caught = raised(InputError, parapet.perturb, parapet.load_corpus(), "odd", match="odd")
+    assert not lacking(str(caught), f"the plug-in 'odd' (broken_{kind} 0.3) ", reason)
     assert parapet.perturb(parapet.load_corpus(), "typos").rows.num_rows  # the others are as they were
 
 
@@ -302,8 +299,7 @@ def test_a_model(example, tmp_path):
     intents, accuracies = plainly_mentioned(ROOT / "schemas" / "sample" / "dev")
     assert metrics["active_intent_accuracy"] == intents.count("NONE") / len(intents)  # it always says NONE
     assert metrics["average_cat_accuracy"] == pytest.approx(sum(accuracies) / len(accuracies))
-    assert metrics["average_noncat_accuracy"] == 0
-    assert record(out) == [(plugins.MODELS, "mention")]
+    assert (metrics["average_noncat_accuracy"], record(out)) == (0, [(plugins.MODELS, "mention")])
 
 
 def test_a_perturbation_that_is_built_in_goes_before_a_plugin_of_its_name(site):
@@ -316,6 +312,5 @@ def test_the_speech_engine_hears_what_it_says(example):
     speaker = engine.make("speaker", chosen, {})
     listener = engine.make("listener", engine.choose("listener", "modem"), {})
     text = "a table for two at 7 o'clock"
-    assert listener.hear(speaker.speak(text, speaker.default_voice)) == text
-    assert chosen.plugin.name == "modem"
+    assert (listener.hear(speaker.speak(text, speaker.default_voice)), chosen.plugin.name) == (text, "modem")
     raised(InputError, speaker.check, ["plain", "fancy"], match="no voice of the modem")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from kit import json_of, raised, refused, run
+from kit import json_of, raised, refused, run, write
 from plugin_packages import bring, record
 
 import parapet
@@ -74,8 +74,7 @@ def answers_with(place, text):
     lines = (CROWD / "descriptions.csv").read_text(encoding="utf-8")
     before = next(row["text"] for row in composed(place / "before") if row["field"] == "description")
     assert before in lines
-    path = place / "descriptions.csv"
-    path.write_text(lines.replace(before, text, 1), encoding="utf-8")
+    path = write(place / "descriptions.csv", lines.replace(before, text, 1))
     return path
 
 

@@ -10,53 +10,43 @@ from kit import write
 
 from parapet.schemas.tools import ToolFile, ToolVariant
 
-TRIP = {
-    "type": "object",
-    "properties": {
-        "user_id": {"type": "string", "description": "Who books the trip"},
-        "stops": {
-            "type": "array",
-            "description": "Where the trip leads",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "city": {"type": "string", "description": "Name of the town"},
-                    "nights": {"type": "integer", "description": "How long to stay there", "minimum": 1},
-                },
-                "required": ["city"],
-            },
-        },
-        "cabin": {"type": "string", "enum": ["economy", "business"], "description": "Class of the seat"},
+
+def text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def of_fields(required: list[str], **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+NIGHTS = {"type": "integer", "description": "How long to stay there", "minimum": 1}
+TRIP = of_fields(
+    ["user_id", "stops"],
+    user_id=text("Who books the trip"),
+    stops={
+        "type": "array",
+        "description": "Where the trip leads",
+        "items": of_fields(["city"], city=text("Name of the town"), nights=NIGHTS),
     },
-    "required": ["user_id", "stops"],
-}
+    cabin={"type": "string", "enum": ["economy", "business"], "description": "Class of the seat"},
+)
+PAID = {"card": text("Number of the card"), "iban": text("Number of the account")}
+ADDRESS = of_fields(
+    ["street"], street=text("The road and the number of the house"), town=text("The place where the house is")
+)
 PARCEL = {
-    "type": "object",
-    "properties": {
-        "user_id": {"type": "string", "description": "Who books the trip"},
-        "sender": {"$ref": "#/$defs/address"},
-        "receiver": {"$ref": "#/$defs/address"},
-        "payment": {
+    **of_fields(
+        ["sender", "receiver"],
+        user_id=text("Who books the trip"),
+        sender={"$ref": "#/$defs/address"},
+        receiver={"$ref": "#/$defs/address"},
+        payment={
             "description": "How it is paid",
-            "anyOf": [
-                {"type": "object", "properties": {"card": {"type": "string", "description": "Number of the card"}}},
-                {"type": "object", "properties": {"iban": {"type": "string", "description": "Number of the account"}}},
-            ],
+            "anyOf": [{"type": "object", "properties": {name: schema}} for name, schema in PAID.items()],
         },
-        "note": {"type": ["string", "null"]},
-    },
-    "required": ["sender", "receiver"],
-    "$defs": {
-        "address": {
-            "type": "object",
-            "properties": {
-                "street": {"type": "string", "description": "The road and the number of the house"},
-                "town": {"type": "string", "description": "The place where the house is"},
-            },
-            "required": ["street"],
-            "default": {"street": "Main Street 1"},
-        }
-    },
+        note={"type": ["string", "null"]},
+    ),
+    "$defs": {"address": {**ADDRESS, "default": {"street": "Main Street 1"}}},
 }
 TOOLS: list[tuple[str, str, dict[str, Any]]] = [
     ("book_trip", "Reserves a journey over several places", TRIP),
@@ -64,62 +54,54 @@ TOOLS: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 # Our own: no name of these is published anywhere.
+BOOKED = {"type": "dict", **{key: TRIP[key] for key in ("properties", "required")}}
+NOW = {"name": "now", "description": "Tells the time", "parameters": {"type": "dict", "properties": {}}}
+
+
+def task(name: str, request: str, *functions: dict[str, Any]) -> dict[str, Any]:
+    return {"id": name, "question": [[{"role": "user", "content": request}]], "function": list(functions)}
+
+
+def function(name: str, description: str, parameters: Any) -> dict[str, Any]:
+    return {"name": name, "description": description, "parameters": parameters}
+
+
 TASKS = [
-    {
-        "id": "trips_0",
-        "question": [[{"role": "user", "content": "Book me, u7, two nights in Porto."}]],
-        "function": [
-            {
-                "name": "travel.book_trip",
-                "description": "Reserves a journey over several places",
-                "parameters": {"type": "dict", **{key: TRIP[key] for key in ("properties", "required")}},
-            },
-            {"name": "now", "description": "Tells the time", "parameters": {"type": "dict", "properties": {}}},
-        ],
-    },
-    {
-        "id": "trips_1",
-        "question": [[{"role": "user", "content": "Send a box from Elm Road 2 to Oak Road 3, café and all."}]],
-        "function": [{"name": "send_parcel", "description": "Ships a box to somebody", "parameters": PARCEL}],
-    },
+    task(
+        "trips_0",
+        "Book me, u7, two nights in Porto.",
+        function("travel.book_trip", "Reserves a journey over several places", BOOKED),
+        NOW,
+    ),
+    task(
+        "trips_1",
+        "Send a box from Elm Road 2 to Oak Road 3, café and all.",
+        function("send_parcel", "Ships a box to somebody", PARCEL),
+    ),
 ]
+STOPS = [[{"city": ["Porto"], "nights": [2, ""]}]]
+SENT = {"sender": [{"street": ["Elm Road 2"]}], "receiver": [{"street": ["Oak Road 3"], "town": [""]}]}
 ANSWERS = [
-    {
-        "id": "trips_0",
-        "ground_truth": [
-            {"travel.book_trip": {"user_id": ["u7"], "stops": [[{"city": ["Porto"], "nights": [2, ""]}]]}},
-            {"now": {}},
-        ],
-    },
-    {
-        "id": "trips_1",
-        "ground_truth": [
-            {
-                "send_parcel": {
-                    "sender": [{"street": ["Elm Road 2"]}],
-                    "receiver": [{"street": ["Oak Road 3"], "town": [""]}],
-                }
-            }
-        ],
-    },
+    {"id": "trips_0", "ground_truth": [{"travel.book_trip": {"user_id": ["u7"], "stops": STOPS}}, {"now": {}}]},
+    {"id": "trips_1", "ground_truth": [{"send_parcel": SENT}]},
 ]
 
 
 def toolset(dialect: str) -> Any:
     """The tools as a file of the dialect has them."""
     tools = copy.deepcopy(TOOLS)
-    functions = [{"name": name, "description": text, "parameters": schema} for name, text, schema in tools]
+    functions = [function(*tool) for tool in tools]
     match dialect:
         case "openai":
-            return [{"type": "function", "function": {**function, "strict": True}} for function in functions]
+            return [{"type": "function", "function": {**one, "strict": True}} for one in functions]
         case "responses":
-            return [{"type": "function", **function} for function in functions]
+            return [{"type": "function", **one} for one in functions]
         case "anthropic":
-            return [{"name": name, "description": text, "input_schema": schema} for name, text, schema in tools]
+            return [{"name": name, "description": said, "input_schema": schema} for name, said, schema in tools]
         case "mcp":
             listed = [
-                {"name": name, "title": "A tool", "description": text, "inputSchema": schema, "annotations": {}}
-                for name, text, schema in tools
+                {"name": name, "title": "A tool", "description": said, "inputSchema": schema, "annotations": {}}
+                for name, said, schema in tools
             ]
             return {"tools": listed, "nextCursor": "page2"}
         case "mcp response":
@@ -250,15 +232,9 @@ def write_answers(place: Path, schemas: Path) -> None:
                 }
                 ids = [f"{service.service_name}{task}{n}:{field.partition('.')[2]}" for field in answers]
                 decisions += [{"response_id": key, "decision": "accept", "text": "", "reason": ""} for key in ids]
-                rows.append(
-                    {
-                        "AssignmentId": f"{service.service_name}{task}{n}",
-                        "WorkerId": f"{task}{n}",
-                        "WorkTimeInSeconds": "900",
-                        "Input.task_id": f"{service.service_name}:{task}",
-                        **answers,
-                    }
-                )
-        columns = list(dict.fromkeys(column for row in rows for column in row))
-        write(place / f"{task}.csv", [{column: row.get(column, "") for column in columns} for row in rows])
+                worked = {"WorkerId": f"{task}{n}", "WorkTimeInSeconds": "900"}
+                task_id = {"Input.task_id": f"{service.service_name}:{task}"}
+                rows.append({"AssignmentId": f"{service.service_name}{task}{n}", **worked, **task_id, **answers})
+        columns = dict.fromkeys((column for row in rows for column in row), "")
+        write(place / f"{task}.csv", [{**columns, **row} for row in rows])
     write(place / "decisions.csv", decisions)

@@ -11,7 +11,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pipeline import PipelineVisitor
 from apache_beam.testing.util import assert_that
-from kit import THOROUGH, TWO_WORKERS, cases
+from kit import THOROUGH, TWO_WORKERS, cases, raised, write
 from test_same_as_commands import FOREIGN
 
 import parapet
@@ -29,9 +29,7 @@ def dialogues():
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    path = tmp_path_factory.mktemp("source") / "foreign.txt"
-    path.write_text("\n".join(FOREIGN) + "\n")
-    return path
+    return write(tmp_path_factory.mktemp("source") / "foreign.txt", "\n".join(FOREIGN) + "\n")
 
 
 def same(expected):
@@ -104,8 +102,7 @@ def test_the_first_bad_dialogue_fails_the_pipeline(dialogues, source, name, bad,
     pipeline = beam.Pipeline("FnApiRunner")
     bad = dialogues[0] if bad == "again" else bad
     _ = pipeline | beam.Create([*dialogues, bad]) | parapet.beam.Perturb(name, **options)
-    with pytest.raises(parapet.InputError, match=message):
-        pipeline.run().wait_until_finish()
+    raised(parapet.InputError, lambda: pipeline.run().wait_until_finish(), match=message)
 
 
 VARIANTS = {
@@ -188,8 +185,7 @@ def test_no_dialogues(source):
 
 
 def test_what_it_gives_has_a_type():
-    pipeline = beam.Pipeline("FnApiRunner")
-    read = pipeline | beam.Create([]).with_output_types(dict[str, Any])
+    read = beam.Pipeline("FnApiRunner") | beam.Create([]).with_output_types(dict[str, Any])
     assert (read | parapet.beam.Perturb("typos")).element_type == read.element_type
     renamed = read | parapet.beam.ApplyVariants(VARIANTS, corpus=TEST)
     assert renamed.element_type == beam.typehints.Tuple[str, read.element_type]

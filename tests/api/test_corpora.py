@@ -22,8 +22,7 @@ def test_schemas_alone(sample, tmp_path):
     shutil.copy(sample / "dev" / "schema.json", tmp_path / "schema.json")
     for root in (tmp_path, tmp_path / "schema.json"):
         corpus = parapet.load_corpus(root)
-        assert corpus.services() == json_of(tmp_path / "schema.json")
-        assert list(corpus.dialogues()) == []
+        assert (corpus.services(), list(corpus.dialogues())) == (json_of(tmp_path / "schema.json"), [])
 
 
 def test_a_release(sample, tmp_path):
@@ -80,8 +79,7 @@ def test_bad_files(sample, tmp_path, capsys):
     with pytest.raises(parapet.InputError, match="there is no split 'tests': must be one of train, dev, test"):
         list(corpus.dialogues("tests"))
     path.write_text("[")
-    with pytest.raises(parapet.InputError, match=r"dialogues_001.json: line 1 column 2: not JSON"):
-        list(corpus.dialogues("test"))
+    raised(parapet.InputError, list, corpus.dialogues("test"), match=r"dialogues_001.json: line 1 column 2: not JSON")
     assert capsys.readouterr() == ("", "")
 
 
@@ -91,16 +89,14 @@ def test_a_corpus_is_not_saved_over_itself(sample, tmp_path):
     corpus = parapet.load_corpus(tmp_path / "own")
     for each in (corpus, parapet.perturb(corpus, "typos")):
         for folder in (tmp_path / "own", str(tmp_path), tmp_path / "other" / ".." / "own"):
-            with pytest.raises(parapet.InputError, match="the corpus was read from this folder: choose another"):
-                each.save(folder)
+            raised(parapet.InputError, each.save, folder, match="the corpus was read from this folder: choose another")
     assert {path: path.read_bytes() for path in (tmp_path / "own").rglob("*") if path.is_file()} == before
     parapet.perturb(corpus, "typos").save(tmp_path / "typos")
 
 
 @pytest.mark.parametrize("folder", [None, 3, b"x"])
 def test_a_folder_is_a_path(folder):
-    with pytest.raises(parapet.InputError, match=r"expected the path of a folder, not "):
-        parapet.load_corpus().save(folder)
+    raised(parapet.InputError, parapet.load_corpus().save, folder, match=r"expected the path of a folder, not ")
 
 
 @pytest.mark.parametrize("seed", [math.nan, 1.5, None, True, [1], b"x"])

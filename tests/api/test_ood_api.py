@@ -1,68 +1,23 @@
 """``parapet.perturb(corpus, "ood")`` gives what the command writes: a plan over the whole corpus, at exact rates."""
 
 import tempfile
-from itertools import product
 from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from kit import cases
-from test_same_as_commands import SPLITS, data_of, run
+from kit import write
+from test_same_as_commands import FOREIGN, SPLITS, data_of, run
 
 import parapet
 from parapet.schemas.layout import sample_root
 
-
-@cases(
-    "options message",
-    ({}, r"^ood makes 3 sets: set_name is required and must be one of ood-10, ood-20, ood-50$"),
-    ({"rates": 2}, r"^rates: 2 is not a number above 0"),
-    ({"rates": ()}, r"^rates: each rate must appear once"),
-    ({"rates": 0.9}, r"^rates: too few places: .*, or use place append$"),
-    ({"rates": 0.5}, r"^rates: too few foreign utterances for ood-50: .*, or use another source$"),
-    ({"rates": 0.1, "source": "nowhere"}, r"^nowhere: source: there is no such file or folder"),
-    ({"rates": 0.1, "place": "before"}, r"^place: 'before' must be one of append, between$"),
-    ({"rates": 0.1, "max_bad": "1%"}, r"^max_bad: '1%' is not a number between 0 and 1$"),
-)
-def test_bad_options(options, message, capfd):
-    with pytest.raises(parapet.InputError, match=message):
-        parapet.perturb(sample_root(), "ood", **options)
-    assert capfd.readouterr() == ("", "")
-
-
 ROOTS = {"all": sample_root(), "test": sample_root() / "test"}
-
-
-WHO, DID, WHAT = (
-    ("uncle", "beekeeper", "goalkeeper", "volcano", "orchestra", "penguin", "librarian", "glacier"),
-    ("swallowed", "painted", "juggled", "invented", "misplaced", "embroidered"),
-    ("harmonica", "parachute", "meteorite", "saxophone", "windmill", "lighthouse", "typewriter"),
-)
-
-
-WHO, DID, WHAT = (
-    ("uncle", "beekeeper", "goalkeeper", "volcano", "orchestra", "penguin", "librarian", "glacier"),
-    ("swallowed", "painted", "juggled", "invented", "misplaced", "embroidered"),
-    ("harmonica", "parachute", "meteorite", "saxophone", "windmill", "lighthouse", "typewriter"),
-)
-
-
-WHO, DID, WHAT = (
-    ("uncle", "beekeeper", "goalkeeper", "volcano", "orchestra", "penguin", "librarian", "glacier"),
-    ("swallowed", "painted", "juggled", "invented", "misplaced", "embroidered"),
-    ("harmonica", "parachute", "meteorite", "saxophone", "windmill", "lighthouse", "typewriter"),
-)
-
-
-FOREIGN = [f"The {who} {did} his {what} twice" for who, did, what in product(WHO, DID, WHAT)]
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    path = tmp_path_factory.mktemp("source") / "foreign.txt"
-    path.write_text("\n".join(FOREIGN) + "\n")
-    return path
+    return write(tmp_path_factory.mktemp("source") / "foreign.txt", "\n".join(FOREIGN) + "\n")
 
 
 @settings(max_examples=4, phases=[Phase.explicit, Phase.generate])  # a shrink would take minutes

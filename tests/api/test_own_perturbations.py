@@ -71,8 +71,7 @@ WRONG_TABLES = {
 def test_what_perturb_returns_is_checked(mistake, tmp_path):
     value, reason = WRONG[mistake]
     corpus = parapet.perturb(parapet.load_corpus(), Returns, value=value)
-    with pytest.raises(InputError, match=reason):
-        next(corpus.dialogues("test"))
+    raised(InputError, next, corpus.dialogues("test"), match=reason)
     raised(InputError, corpus.save, tmp_path / "out", match=reason)
     assert not (tmp_path / "out" / "run.json").exists()
 
@@ -93,8 +92,7 @@ def test_rows_of_another_schema(mistake, tmp_path):
     corpus = parapet.perturb(parapet.load_corpus(), WithRows, rows=[row])
     with pytest.raises(InputError, match=reason):
         _ = corpus.rows
-    with pytest.raises(InputError, match=reason):
-        corpus.save(tmp_path / "out")
+    raised(InputError, corpus.save, tmp_path / "out", match=reason)
 
 
 class Buggy(Unchanged):
@@ -164,10 +162,8 @@ def test_a_class_that_modifies_dialogues_in_place_is_refused_and_spoils_nobody_e
     dialogues = [*original.dialogues()]
     corpus = parapet.perturb(original, InPlace)
     reason = r"the dialogue was modified in place: build new dicts and lists \(InPlace.perturb\)"
-    with pytest.raises(InputError, match=reason):
-        next(corpus.dialogues())
-    with pytest.raises(InputError, match=reason):
-        corpus.save(tmp_path / "out")
+    raised(InputError, next, corpus.dialogues(), match=reason)
+    raised(InputError, corpus.save, tmp_path / "out", match=reason)
     assert [*original.dialogues()] == dialogues
     with beam.Pipeline() as pipeline:
         created = pipeline | beam.Create(dialogues[:1])
@@ -196,9 +192,7 @@ def test_dialogues_that_no_reader_takes_are_refused(changes, reason):
             return parapet.Perturbed({**dialogue, **changes})
 
     corpus = parapet.load_corpus()
-    with pytest.raises(InputError) as error:
-        next(parapet.perturb(corpus, Free).dialogues())
-    assert f"{reason} (Free.perturb)" in str(error.value)
+    assert f"{reason} (Free.perturb)" in str(raised(InputError, next, parapet.perturb(corpus, Free).dialogues()))
     with beam.Pipeline() as pipeline:
         created = pipeline | beam.Create([next(corpus.dialogues())])
         letters = (created | parapet.beam.Perturb(Free(), corpus=corpus).with_outputs()).dead_letters
@@ -233,8 +227,7 @@ def test_edits_keep_values_and_move_spans(data):
     for i, (before, after) in enumerate(zip(dialogue["turns"], perturbed.dialogue["turns"], strict=True)):
         spans = zip(positions(dialogue, before), positions(dialogue, after), strict=True)
         for (slot, start, end), (new_slot, new_start, new_end) in spans:
-            assert slot == new_slot
-            assert after["utterance"][new_start:new_end] == before["utterance"][start:end]
+            assert (slot, after["utterance"][new_start:new_end]) == (new_slot, before["utterance"][start:end])
         assert [frame.get("state") for frame in before["frames"]] == [frame.get("state") for frame in after["frames"]]
         if before != after:
             assert before["speaker"] == "USER"

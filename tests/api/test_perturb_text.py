@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases
+from kit import cases, lacking
 
 import parapet
 
@@ -24,17 +24,14 @@ def test_a_text_is_perturbed_alike_alone_and_in_a_list(kind):
 
 @given(st.integers(0, 10_000), st.sampled_from(["typos", "verbose"]))
 def test_protected_values_stay(seed, kind):
-    values = ["the golden LION", "table", "station."]
-    results = parapet.perturb_text(TEXTS, kind, seed=seed, protect=values)
-    assert "table" in results[1]
-    assert "the Golden Lion" in results[1]
+    results = parapet.perturb_text(TEXTS, kind, seed=seed, protect=["the golden LION", "table", "station."])
+    assert not lacking(results[1], "table", "the Golden Lion")
     assert "stati" in parapet.perturb_text(TEXTS[0], "typos", seed=seed, protect="station")
 
 
 def test_more_values_than_the_service_has_slots():
     text = " ".join(f"word{chr(97 + i % 26)}" for i in range(90))
-    protect = {f"word{chr(97 + i)}" for i in range(26)}
-    assert parapet.perturb_text(text, "typos", seed=1, protect=protect) == text
+    assert parapet.perturb_text(text, "typos", seed=1, protect={f"word{chr(97 + i)}" for i in range(26)}) == text
 
 
 def test_options_and_a_class_of_ones_own():

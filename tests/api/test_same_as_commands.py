@@ -135,8 +135,7 @@ def test_apply_variants(variants, tmp_path):
 def test_a_set_of_a_variant(variants, tmp_path):
     """Typos in v2: the commands on each other's folders, the API on its own corpora."""
     run("rewrite", variants=variants, variant="v2", output=tmp_path / "r")
-    shared = {"kinds": "typos", "env": "0.5", "split": SPLITS}
-    run("language_variations", sgd=tmp_path / "r" / "v2", output=tmp_path / "c", **shared)
+    run("language_variations", sgd=tmp_path / "r" / "v2", output=tmp_path / "c", kinds="typos", env="0.5", split=SPLITS)
     v2 = parapet.apply_variants(parapet.load_corpus(), variants)["v2"]
     parapet.perturb_sets(v2, "typos", env=[0.5])["typos"].save(tmp_path / "a")
     assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "typos")
@@ -158,8 +157,7 @@ def test_what_the_command_heard_is_not_heard_again(roots, tmp_path_factory, form
     cache = shutil.copytree(out / "c" / ".heard", out / "cache")
     kept = files_of(cache)
     parapet.perturb(roots["some"], "speech_errors", cache=cache, snr=(30, 0), sample=12, **both).save(out / "a")
-    assert data_of(out / "a") == data_of(out / "c" / "SR-20")
-    assert files_of(cache) == kept
+    assert (data_of(out / "a"), files_of(cache)) == (data_of(out / "c" / "SR-20"), kept)
 
 
 @pytest.mark.thorough
@@ -184,6 +182,13 @@ def test_bad_rows_of_a_source(tmp_path, roots, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+KNOWN = "seed, values, categorical, training"
+UNSEEN = (
+    r"^it is not known which values occur in training, because there are no dialogues in 'train' "
+    r".these splits have some: test.: give training ROOT"
+)
+
+
 @cases(
     "name options message",
     ("ood", {}, r"^ood makes 3 sets: set_name is required and must be one of ood-10, ood-20, ood-50$"),
@@ -205,18 +210,15 @@ def test_bad_rows_of_a_source(tmp_path, roots, capfd):
     ("speech_errors", {"wer": 0.2, "calibration": "nowhere"}, r"^nowhere: calibration: cannot be read"),
     ("speech_errors", {"wer": 0.2, "calibration": "x", "snr": "9,5"}, r"^calibration: has its own ratios"),
     ("speech_errors", {"wer": 0.2, "max_bad": 7}, r"^max_bad: 7 is not a number between 0 and 1"),
-    ("unseen_entities", {"values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read: No such file or dir"),
+    ("unseen_entities", {"values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read: No such file or directory$"),
     ("unseen_entities", {"categorical": "drop"}, r"^categorical: 'drop' must be one of keep, replace$"),
     ("unseen_entities", {"max_bad": 2}, r"^max_bad: 2 is not a number between 0 and 1$"),
     ("unseen_entities", {"training": 7}, r"^training: expected a corpus or a path, found int$"),
     ("unseen_entities", {"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),
     ("unseen_entities", {"training": sample_root() / "README.md"}, r"README.md"),
-    ("unseen_entities", {"splits": "test"}, r"^unseen_entities has no option 'splits': its options are seed, values, "),
-    (
-        "unseen_entities",
-        {},
-        r"because there are no dialogues in 'train' .these splits have some: test",
-    ),
+    ("unseen_entities", {"training": sample_root() / "translations.csv"}, r"translations.csv"),
+    ("unseen_entities", {"splits": "test"}, rf"^unseen_entities has no option 'splits': its options are {KNOWN}"),
+    ("unseen_entities", {}, UNSEEN),
 )
 def test_bad_options(name, options, message, capfd):
     sample = parapet.load_corpus()

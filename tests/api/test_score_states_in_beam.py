@@ -7,7 +7,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import cases
+from kit import cases, raised
 from state_predictions import CORPUS, DIALOGUES, PREDICTIONS, by_command, lines_of, metrics_of, wrong
 
 import parapet
@@ -41,8 +41,7 @@ def test_lines_and_pairs_are_taken_by_a_pipeline_too():
     (DIALOGUES[:1], [{"turns": []}], "a dialogue has no dialogue_id"),
 )
 def test_a_dialogue_that_is_not_on_both_sides_fails_the_pipeline(references, predictions, reason):
-    with pytest.raises(Exception, match=reason):
-        in_pipeline(references, predictions, None)
+    raised(Exception, in_pipeline, references, predictions, None, match=reason)
 
 
 @pytest.mark.thorough

@@ -166,19 +166,30 @@ def test_without_pandas_it_says_how_to_install_it(monkeypatch, scores):
     raised(MissingExtra, parapet.to_pandas, scores["v1"], match=r"pandas is not installed: pip install .*\[pandas\]")
 
 
-WITHOUT_BEAM = """
-import sys
+WITHOUT_BEAM = {
+    "scores": """
 import parapet
 from parapet.evaluation.dst.baseline import Keywords
 from parapet.pipelines.evaluate import run as evaluate
 parapet.score_states(parapet.load_corpus(), Keywords()).frames
 assert "apache_beam" not in sys.modules
-"""
+""",
+    "composition": """
+from parapet.crowd import compose
+made = compose(SAMPLE, SAMPLE + "/crowd/names.csv")
+made.statistics, made.shortfall
+assert "apache_beam" not in sys.modules
+made.save(OUT)
+""",
+}
 
 
 @pytest.mark.thorough
-def test_nothing_is_printed_and_beam_is_not_loaded():
-    run = subprocess.run([sys.executable, "-c", WITHOUT_BEAM], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("made", WITHOUT_BEAM)
+def test_nothing_is_printed_and_beam_is_not_loaded(made, sample, tmp_path):
+    code = f"import sys\nSAMPLE, OUT = sys.argv[1:]\n{WITHOUT_BEAM[made]}"
+    command = [sys.executable, "-c", code, str(sample), str(tmp_path / "out")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
@@ -221,8 +232,7 @@ def test_dialogues_of_several_files_with_one_id_are_refused_or_scored_file_by_fi
     assert "dialogue 'same' appears twice" in refused(corpus, Keywords(), split="train")
     dialogues = list(corpus.dialogues("train"))
     assert "dialogue 'same' appears twice" in refused(corpus, dialogues[1:], split="train")
-    lines = tmp_path / "lines.jsonl"
-    lines.write_text("".join(json.dumps(line) + "\n" for line in lines_of(dialogues[:1])))
+    lines = write(tmp_path / "lines.jsonl", "".join(json.dumps(line) + "\n" for line in lines_of(dialogues[:1])))
     flags = ["--split", "train", "--reference", str(tmp_path / "corpus"), "--predictions", str(lines)]
     assert evaluate(["--task", "dst", *flags, "--output", str(tmp_path / "refused")]) == 1
     assert "dialogue 'same' is in both dialogues_001.json and dialogues_002.json" in capsys.readouterr().err

@@ -35,10 +35,8 @@ def ids(table, rows):
 def test_other_encodings_with_a_mark_are_read(encoding, tmp_path, table):
     text = quoted(table[:6])
     data = b"\xff\xfe" + text.encode("utf-16-le") if encoding == "utf-16-le-bom" else text.encode(encoding)
-    (tmp_path / "names.csv").write_bytes(data)
-    taken, dead = run(tmp_path, tmp_path / "names.csv")
-    assert taken == ids(table, range(1, 6))
-    assert dead == []
+    taken, dead = run(tmp_path, write(tmp_path / "names.csv", data))
+    assert (taken, dead) == (ids(table, range(1, 6)), [])
 
 
 def test_a_latin_1_row_costs_itself(tmp_path, table):
@@ -55,8 +53,7 @@ def test_a_broken_row_costs_itself(tmp_path, table):
     lines = quoted(table[:6]).splitlines(keepends=True)
     lines[2] = lines[2][:50] + "\r\n"  # cut off inside a quoted cell
     lines[4] = lines[4].replace("\r\n", ',"one more"\r\n')
-    (tmp_path / "names.csv").write_text("".join(lines), newline="")
-    taken, dead = run(tmp_path, tmp_path / "names.csv")
+    taken, dead = run(tmp_path, write(tmp_path / "names.csv", "".join(lines)))
     assert taken == ids(table, range(1, 6)) - ids(table, range(2, 3)) - ids(table, range(4, 5))
     width = len(table[0])
     assert [(d["source"].rpartition(": ")[2], d["reason"]) for d in dead] == [
@@ -75,8 +72,7 @@ def test_a_broken_row_costs_itself(tmp_path, table):
 )
 def test_a_file_that_is_no_batch_is_one_dead_letter_and_the_others_are_read(content, reason, tmp_path, table):
     (tmp_path / "bad.csv").write_bytes(content)
-    (tmp_path / "good.csv").write_text(quoted(table[:4]), newline="")
-    taken, (letter,) = run(tmp_path, tmp_path / "bad.csv", tmp_path / "good.csv")
+    taken, (letter,) = run(tmp_path, tmp_path / "bad.csv", write(tmp_path / "good.csv", quoted(table[:4])))
     assert taken == ids(table, range(1, 4))
     assert letter["reason"].startswith("unusable_file: ")
     assert reason in letter["reason"]
@@ -86,8 +82,7 @@ def test_one_id_with_different_answers_is_used_by_neither(tmp_path, table):
     other = list(table[2])
     other[table[0].index("Answer.slot_0")] = "something else"
     (tmp_path / "a.csv").write_text(quoted(table[:4]), newline="")
-    (tmp_path / "b.csv").write_text(quoted([table[0], other]), newline="")
-    taken, dead = run(tmp_path, tmp_path / "a.csv", tmp_path / "b.csv")
+    taken, dead = run(tmp_path, tmp_path / "a.csv", write(tmp_path / "b.csv", quoted([table[0], other])))
     assert taken == ids(table, range(1, 4)) - ids(table, range(2, 3))
     found = {d["source"].rpartition("/")[2]: d["reason"] for d in dead}
     assert sorted(found) == ["a.csv: row 3", "b.csv: row 2"]
@@ -98,8 +93,7 @@ def test_one_id_with_different_answers_is_used_by_neither(tmp_path, table):
 def test_ten_megabytes_in_a_cell_cost_that_answer(tmp_path, table):
     rows = [list(row) for row in table[:4]]
     rows[1][table[0].index("Answer.slot_0")] = "x" * 10_000_000
-    (tmp_path / "names.csv").write_text(quoted(rows), newline="")
-    taken, (letter,) = run(tmp_path, tmp_path / "names.csv")
+    taken, (letter,) = run(tmp_path, write(tmp_path / "names.csv", quoted(rows)))
     assert taken == ids(table, range(1, 4))
     assert letter["key"].endswith(":slot_0")
     assert letter["reason"] == "too_large: the answer has more than 20,000 characters"
@@ -114,8 +108,7 @@ def test_unknown_services_and_positions(tmp_path, table):
     spare = [name for name in header if name.startswith("Answer.slot_") and not odd[header.index(name)]]
     field = spare[-1].removeprefix("Answer.")
     odd[header.index(spare[-1])] = "an answer to nothing"
-    (tmp_path / "names.csv").write_text(quoted([header, stranger, odd, table[3]]), newline="")
-    taken, dead = run(tmp_path, tmp_path / "names.csv")
+    taken, dead = run(tmp_path, write(tmp_path / "names.csv", quoted([header, stranger, odd, table[3]])))
     assert taken == ids(table, range(2, 4))
     by_reason = {d["reason"].partition(":")[0]: d for d in dead}
     assert "'Nowhere_7'" in by_reason["unknown_service"]["reason"]
@@ -149,8 +142,7 @@ def test_hostile_and_broken_api_lines(tmp_path):
         '["a list"]',
         "",
     ]
-    (tmp_path / "api.jsonl").write_text("\n".join(lines) + "\n")
-    taken, dead = run(tmp_path, tmp_path / "api.jsonl")
+    taken, dead = run(tmp_path, write(tmp_path / "api.jsonl", "\n".join(lines) + "\n"))
     assert taken == {"3GOOD", "3PAGE"}
     assert {k: v for k, v in {d["key"]: d["reason"].partition(":")[0] for d in dead}.items() if k.startswith("3")} == {
         "3BOMB": "unsafe_xml",
@@ -174,8 +166,7 @@ def test_no_answer_stops_the_others_and_each_is_in_one_place(tmp_path):
         api("3NONE", "<Q/>"),
         api("3XML", "<Q>" + "<a>" * 20_000 + "</a>" * 20_000 + "</Q>"),
     ]
-    (tmp_path / "api.jsonl").write_text("\n".join(lines) + "\n")
-    taken, dead = run(tmp_path, tmp_path / "api.jsonl")
+    taken, dead = run(tmp_path, write(tmp_path / "api.jsonl", "\n".join(lines) + "\n"))
     assert taken == {"3GOOD", "3MAIL"}
     place = str(tmp_path / "api.jsonl")
     assert sorted((d["key"].removeprefix(place), d["reason"].partition(":")[0], d["source"]) for d in dead) == [
@@ -199,10 +190,8 @@ COMPRESSED = {
 def test_a_compressed_file_is_read_whole_or_refused(kind, tmp_path, table):
     data = quoted(table[:31]).encode()
     halves = COMPRESSED[kind](data[:9_000]), COMPRESSED[kind](data[9_000:])
-    (tmp_path / f"whole.csv.{kind}").write_bytes(b"".join(halves))
-    taken, dead = run(tmp_path, tmp_path / f"whole.csv.{kind}")
-    assert taken == ids(table, range(1, 31))
-    assert dead == []
+    taken, dead = run(tmp_path, write(tmp_path / f"whole.csv.{kind}", b"".join(halves)))
+    assert (taken, dead) == (ids(table, range(1, 31)), [])
     packed = COMPRESSED[kind](data)
     for name, content, told in (
         ("cut", packed[: len(packed) // 2], "is truncated"),
@@ -210,12 +199,10 @@ def test_a_compressed_file_is_read_whole_or_refused(kind, tmp_path, table):
         ("empty", b"", "is truncated"),
         ("plain", data, "but is not one"),
     ):
-        path = tmp_path / f"{name}.csv.{kind}"
-        path.write_bytes(content)
+        path = write(tmp_path / f"{name}.csv.{kind}", content)
         lines = [["--responses", path]]
         if name == "cut":  # decisions are opened as responses are
-            (tmp_path / "x.csv").write_bytes(data)
-            lines.append(["--responses", tmp_path / "x.csv", "--decisions", path])
+            lines.append(["--responses", write(tmp_path / "x.csv", data), "--decisions", path])
         for flags in lines:
             error = refused("compose", *flags, output=tmp_path / "other", status=(1, 2))
             assert str(path) in error, error
@@ -227,15 +214,13 @@ def test_a_run_that_makes_nothing_fails_and_says_why(tmp_path, table):
     header = table[0]
     named = header.index("Input.service_name")
     strangers = [[cell.replace(row[named], "Nowhere_7") for cell in row] for row in table[1:61]]
-    (tmp_path / "names.csv").write_text(quoted([header, *strangers]), newline="")
-    made = compose(tmp_path, tmp_path / "names.csv")
+    made = compose(tmp_path, write(tmp_path / "names.csv", quoted([header, *strangers])))
     dead, error = made.dead_letters, made.errors
     assert not made.rows("responses.parquet")
     assert len(dead) == len(strangers)
     assert f"no service could be composed: {len(dead)} dead letters ({tmp_path}/out/dead_letters.jsonl)" in error
     assert not lacking(error, "unknown_service (", "names.csv: row ", "no schema has a service 'Nowhere_7'")
-    (tmp_path / "names.csv").write_text(quoted([header, *(row[:-1] for row in table[1:4])]), newline="")
-    error = compose(tmp_path, tmp_path / "names.csv").errors
+    error = compose(tmp_path, write(tmp_path / "names.csv", quoted([header, *(row[:-1] for row in table[1:4])]))).errors
     assert "no assignment could be read from the files of --responses: 3 dead letters" in error
     assert not lacking(error, "3 broken_row (", "names.csv: row 2: ")
 
@@ -255,8 +240,7 @@ def test_bad_services_are_left_out_and_told(tmp_path, table):
         service("Good_1"),
     ]
     write(tmp_path / "schema.json", services)
-    (tmp_path / "names.csv").write_text(quoted(table[:2]), newline="")
-    _, dead = run(tmp_path, tmp_path / "names.csv", schemas=tmp_path / "schema.json")
+    _, dead = run(tmp_path, write(tmp_path / "names.csv", quoted(table[:2])), schemas=tmp_path / "schema.json")
     reasons = sorted(d["reason"] for d in dead if d["stage"] == "schemas")
     assert [reason.split(": ")[1] for reason in reasons] == [
         "[0].service_name",

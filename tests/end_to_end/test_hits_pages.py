@@ -1,6 +1,5 @@
 """HIT pages in a real browser: preview, filling in, refusals, and what a local server receives."""
 
-import json
 import os
 import re
 import shutil
@@ -28,8 +27,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 SIGNED = ("Whether \U0001f600 someone has to sign ]]> \u202efor it", "True", "False", "W" * 300)
-SLOTS = {"weight": ("How heavy the parcel is",), "signature_needed": SIGNED}
-SLOTS["type"] = ("Sort of parcel, " + "unbroken" * 40,)
+SLOTS = {
+    "weight": ("How heavy the parcel is",),
+    "signature_needed": SIGNED,
+    "type": ("Sort of parcel, " + "unbroken" * 40,),
+}
 SCHEMA = [
     kit.service(
         "Parcels_1",
@@ -61,18 +63,14 @@ REWRITES = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hits")
-    schema = folder / "schema.json"
-    schema.write_text(json.dumps(SCHEMA))
-    run("hits", schemas=schema, output=folder / "out")
+    run("hits", schemas=write(folder / "schema.json", SCHEMA), output=folder / "out")
     yield from serve(folder / "out")
 
 
 @pytest.fixture(scope="module")
 def dialogues(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rewrites")
-    path = folder / "dialogues_001.json"
-    path.write_text(json.dumps(DIALOGUES))
-    run("hits", "--task", "rewrites", "--dialogues", str(path), output=folder / "out")
+    run("hits", task="rewrites", dialogues=write(folder / "dialogues_001.json", DIALOGUES), output=folder / "out")
     yield from serve(folder / "out")
 
 
@@ -170,6 +168,18 @@ def fits(page):
     return all(found)
 
 
+def fill(page, answers):
+    for field, text in answers.items():
+        page.fill(f"#{field}", text)
+
+
+def sent(page, server, button="button"):
+    """What the server receives once the form is submitted."""
+    page.click(button)
+    page.wait_for_url("**/mturk/externalSubmit")
+    return server.posted.pop()
+
+
 def error_of(page, field):
     place = page.locator(f"#{field}-e")
     if not place.is_visible():
@@ -199,9 +209,7 @@ def test_good_answers_are_posted_and_nothing_else(page, server, task):
         page.fill(f"#{field}", f" {text} ")
     assert page.locator("#hit-left").inner_text() == f"All {len(answers(task))} answered"
     assert fits(page)
-    page.click("button")
-    page.wait_for_url("**/mturk/externalSubmit")
-    assert server.posted.pop() == [("assignmentId", "3XYZ"), *answers(task).items()]
+    assert sent(page, server) == [("assignmentId", "3XYZ"), *answers(task).items()]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -235,8 +243,7 @@ def test_wrong_answers_are_refused_with_a_message(page, server, task):
     field, copy = PROMPTS[task]
     page.goto(url(server, task))
     for changes, wrong, message in [*WRONG, ({field: copy}, field, "This only repeats the text above")]:
-        for name, text in {**answers(task), **changes}.items():
-            page.fill(f"#{name}", text)
+        fill(page, {**answers(task), **changes})
         page.click("button")
         assert error_of(page, wrong).startswith(message)
         assert page.locator("#hit-wrong").inner_text() == "1 answer needs another look."
@@ -247,9 +254,7 @@ def test_wrong_answers_are_refused_with_a_message(page, server, task):
         page.fill(f"#{wrong}", "something else")
         assert error_of(page, wrong) == ""
         assert not page.locator("#hit-wrong").is_visible()
-    page.click("button")
-    page.wait_for_url("**/mturk/externalSubmit")
-    assert dict(server.posted.pop())[field] == "something else"
+    assert dict(sent(page, server))[field] == "something else"
 
 
 def test_an_ambiguous_name_shows_its_meaning_and_refuses_a_copy_of_it(page, server):
@@ -292,12 +297,17 @@ def test_everything_has_a_label_and_a_legend(page, server):
                 assert page.locator(f"#{place}").count() == 1
 
 
+def filled_in(server, task):
+    """The requester's template with the variables of the first HIT."""
+    row = rows_of(server.folder / f"requester/{task}.csv")[0]
+    template = (server.folder / f"requester/{task}.html").read_text()
+    return re.sub(r"\$\{(\w+)\}", lambda found: row[found.group(1)], template)
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_the_requester_template_works_inside_the_sites_form(page, server, task):
     """The site substitutes the variables, puts its form with its own button around, and fills in the assignment."""
-    template = (server.folder / f"requester/{task}.html").read_text()
-    row = rows_of(server.folder / f"requester/{task}.csv")[0]
-    filled = re.sub(r"\$\{(\w+)\}", lambda found: row[found.group(1)], template)
+    filled = filled_in(server, task)
     (server.folder / "site.html").write_text(
         "<!DOCTYPE html><html><body><form name='mturk_form' method='post' id='mturk_form' "
         "action='https://www.mturk.com/mturk/externalSubmit'><input type='hidden' value='' name='assignmentId' "
@@ -308,12 +318,9 @@ def test_the_requester_template_works_inside_the_sites_form(page, server, task):
     assert not page.locator("#submitButton").is_visible()
     page.click("#hit button")
     assert page.locator("#hit-wrong").is_visible()
-    for field, text in answers(task).items():
-        page.fill(f"#{field}", text)
+    fill(page, answers(task))
     assert fits(page)
-    page.click("#hit button")
-    page.wait_for_url("**/mturk/externalSubmit")
-    assert server.posted.pop() == [("assignmentId", "3ABC"), *answers(task).items()]
+    assert sent(page, server, "#hit button") == [("assignmentId", "3ABC"), *answers(task).items()]
 
 
 def test_the_index_links_to_the_pages(page, server):
@@ -353,9 +360,7 @@ def test_good_rewritings_are_posted_with_quotes_made_straight(page, dialogues):
     for field, text in REWRITES.items():
         page.fill(f"#{field}", f" {text} ".replace("'", "\u2019"))
     assert page.locator("#hit-left").inner_text() == "All 4 answered"
-    page.click("button")
-    page.wait_for_url("**/mturk/externalSubmit")
-    assert dialogues.posted.pop() == [("assignmentId", "3XYZ"), *REWRITES.items()]
+    assert sent(page, dialogues) == [("assignmentId", "3XYZ"), *REWRITES.items()]
 
 
 WRONG_REWRITES = [
@@ -380,8 +385,7 @@ WRONG_REWRITES = [
 
 def test_wrong_rewritings_are_refused_with_a_message(page, dialogues):
     page.goto(rewrite_url(dialogues))
-    for field, text in REWRITES.items():
-        page.fill(f"#{field}", text)
+    fill(page, REWRITES)
     for field, text, message in WRONG_REWRITES:
         page.fill(f"#{field}", text)
         page.click("button")
@@ -397,13 +401,9 @@ def test_wrong_rewritings_are_refused_with_a_message(page, dialogues):
 def test_a_sentence_of_a_word_can_be_rewritten(page, dialogues):
     page.goto(rewrite_url(dialogues, page="yes.0"))
     assert page.locator("#hit-past, #hit-keep").count() == 0
-    for field, text in zip(REWRITES, ("Sure thing", "Yse.", "Yes, please do that.", "Yep"), strict=True):
-        page.fill(f"#{field}", text)
-    page.click("button")
-    page.wait_for_url("**/mturk/externalSubmit")
-    assert dialogues.posted.pop()[1:] == [
-        *zip(REWRITES, ("Sure thing", "Yse.", "Yes, please do that.", "Yep"), strict=True)
-    ]
+    rewritten = dict(zip(REWRITES, ("Sure thing", "Yse.", "Yes, please do that.", "Yep"), strict=True))
+    fill(page, rewritten)
+    assert sent(page, dialogues)[1:] == [*rewritten.items()]
 
 
 def test_the_index_of_rewrites_links_to_the_pages(page, dialogues):
@@ -415,9 +415,7 @@ def test_the_index_of_rewrites_links_to_the_pages(page, dialogues):
 
 @pytest.mark.parametrize("place", ["pages/page.html", "site.html"])
 def test_ratings_are_posted_once_all_are_chosen(page, ratings, place):
-    template = (ratings.folder / "requester/ratings.html").read_text()
-    row = rows_of(ratings.folder / "requester/ratings.csv")[0]
-    filled = re.sub(r"\$\{(\w+)\}", lambda found: row[found.group(1)], template)
+    filled = filled_in(ratings, "ratings")
     (ratings.folder / "site.html").write_text(
         "<!DOCTYPE html><meta charset=utf-8><form method=post action='https://www.mturk.com/mturk/externalSubmit'>"
         f"<input type=hidden name=assignmentId>{filled}<input type=submit id=submitButton></form>"
@@ -436,9 +434,7 @@ def test_ratings_are_posted_once_all_are_chosen(page, ratings, place):
     assert not page.locator("#hit-wrong").is_visible()
     page.keyboard.press("Enter")
     assert not ratings.posted
-    page.click("#hit button")
-    page.wait_for_url("**/mturk/externalSubmit")
-    assert ratings.posted.pop() == [("assignmentId", "3XYZ"), *RATINGS.items()]
+    assert sent(page, ratings, "#hit button") == [("assignmentId", "3XYZ"), *RATINGS.items()]
 
 
 def test_a_preview_of_ratings_is_disabled_and_texts_are_shown_as_they_are(page, ratings):
@@ -465,9 +461,7 @@ def test_pairs_are_shown_as_they_are_and_posted(page, pairs):
     assert fits(page)
     for name, value in ANSWERS.items():
         page.check(f"[name={name}][value='{value}']")
-    page.click("#hit button")
-    page.wait_for_url("**/mturk/externalSubmit")
-    assert pairs.posted.pop() == [("assignmentId", "3XYZ"), *ANSWERS.items()]
+    assert sent(page, pairs, "#hit button") == [("assignmentId", "3XYZ"), *ANSWERS.items()]
     page.goto(f"{pairs.address}/index.html")
     assert fits(page)
     assert page.get_by_role("link", name=":validity").get_attribute("href").endswith(".validity.html")

@@ -159,8 +159,7 @@ def test_the_browser_writes_what_python_writes(review):
         page.page.fill(f"#r{i}", text)
     data = page.download()
     good, _ = parse_decisions(data, "d")
-    assert [(d.text, d.reason) for d in good] == [(text + " x", text) for text in texts]
-    assert decisions_csv(good) == data
+    assert ([(d.text, d.reason) for d in good], decisions_csv(good)) == ([(text + " x", text) for text in texts], data)
 
 
 def test_decide_by_keyboard(review):
@@ -203,8 +202,7 @@ def test_a_reload_keeps_everything(review):
     page.page.fill("#r0", "fine")
     before = page.decisions()
     page.page.reload()  # a page opened anew may be faster than Chromium's writing, on a busy machine
-    assert page.progress() == "2 of 6 decided"
-    assert page.page.locator("#t1").input_value() == "arrival_day"
+    assert (page.progress(), page.page.locator("#t1").input_value()) == ("2 of 6 decided", "arrival_day")
     assert page.decisions() == before
 
 
@@ -326,8 +324,7 @@ def test_every_control_has_a_name(review):
     unnamed = page.page.evaluate(
         """[...document.querySelectorAll("input, select, textarea, progress")].filter((e) => !e.labels.length).length"""
     )
-    assert unnamed == 0
-    assert page.page.locator("#progress").get_attribute("role") == "status"
+    assert (unnamed, page.page.locator("#progress").get_attribute("role")) == (0, "status")
 
 
 def test_nothing_to_review(review):

@@ -8,7 +8,7 @@ import random
 import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, groups, mean, sensitivity, states
-from kit import lacking, raised
+from kit import lacking, raised, write
 
 from parapet.evaluation.compare.leaderboard import SignificanceConfig, grid, leaderboard, read_board, read_systems
 from parapet.evaluation.compare.page import board_json, headline, page_of, sections, table_files, terms, tiles
@@ -50,8 +50,7 @@ def raddle(folder, printed):
 def test_the_average_is_raddles(tmp_path):
     board = board_of({"GPT-2": raddle(tmp_path / "gpt", GPT_2), "Soloist": raddle(tmp_path / "soloist", SOLOIST)})
     averages = {name: round(number.value or 0, 2) for name, number in board.average.items()}
-    assert averages == {"Soloist": 59.09, "GPT-2": 47.46}
-    assert sum(column.in_average for column in board.columns) == 16
+    assert (averages, sum(column.in_average for column in board.columns)) == ({"Soloist": 59.09, "GPT-2": 47.46}, 16)
     whole = grid(board)
     assert whole.headings == ["original", "typos", "verbose", "simple", "paraphrase", "SR-30", "unseen", "ood-50"]
     assert [block.title for block in whole.blocks] == [
@@ -124,11 +123,8 @@ def test_states_with_variants(trackers, tmp_path):
     )
     assert of_sensitivity.interval is not None
     assert of_sensitivity.interval[0] < of_sensitivity.difference < of_sensitivity.interval[1]
-    (tmp_path / "leaderboard.json").write_bytes(board_json(board))
-    again = read_board(str(tmp_path / "leaderboard.json"))
-    assert again == board
-    assert sections(again) == sections(board)
-    assert table_files(again) == table_files(board)
+    again = read_board(str(write(tmp_path / "leaderboard.json", board_json(board))))
+    assert (again, sections(again), table_files(again)) == (board, sections(board), table_files(board))
 
 
 def test_mixes_are_folded_away(tmp_path):
@@ -176,8 +172,7 @@ def test_relative_changes_as_in_table_3_of_sgdx(trackers):
             assert of[metric] == pytest.approx((values["pt", group, metric] - before) / before)
     shown = table(board, "Joint goal accuracy and schema sensitivity under variants, against the baseline")
     assert shown.columns == ["system", "JGA v1–v2", "schema sensitivity", "JGA v1–v2, seen", "JGA v1–v2, unseen"]
-    assert [row[0] for row in shown.rows] == ["ft", "pt"]
-    assert shown.rows[0][1] == f"{100 * values['ft', 'all', JGA]:.1f}"
+    assert ([row[0] for row in shown.rows], shown.rows[0][1]) == (["ft", "pt"], f"{100 * values['ft', 'all', JGA]:.1f}")
     assert shown.rows[1][1] == f"{100 * values['pt', 'all', JGA]:.1f} ({100 * changes['pt']['all'][JGA]:+.0f}%)"
     assert set(shown.best) <= {(1, 1), (1, 2)}  # what is significant: the groups are not tested
     assert (1, 1) in shown.best
@@ -187,10 +182,8 @@ def test_relative_changes_as_in_table_3_of_sgdx(trackers):
 def test_where_low_is_good_and_what_is_requested(tmp_path):
     path = groups(tmp_path / "one", "ood", {"#ALL": {"f1": 0.8, "fpr95": 0.1, "bleu": 30.0}})
     board = board_of({"one": [path], "two": [path]}, "f1", "fpr95", "bleu")
-    assert [column.in_average for column in board.columns] == [True, False, True]
-    assert board.average["one"].value == 55.0
-    assert headline(board) == "Systems next to each other"
-    assert board.systems == ["one", "two"]
+    assert ([column.in_average for column in board.columns], board.average["one"].value) == ([True, False, True], 55.0)
+    assert (headline(board), board.systems) == ("Systems next to each other", ["one", "two"])
 
 
 def test_everything_with_dashes(tmp_path, trackers):
@@ -199,16 +192,14 @@ def test_everything_with_dashes(tmp_path, trackers):
     ood = [groups(tmp_path / "ood", "ood", {"ood-10": {"f1": 0.9}})]
     read = read_systems({"damd": damd, "ft": trackers["ft"] + ood, "detector": ood}, sets="all")
     board = leaderboard(read, SignificanceConfig(replicates=9))
-    assert read.left_out == []
-    assert board.systems == ["ft", "damd", "detector"]
+    assert (read.left_out, board.systems) == ([], ["ft", "damd", "detector"])
     assert [board.average[name].value is None for name in board.systems] == [False, True, True]
     shown = table(board, "Systems by set")
     rows = {(i // 3, row[0]): [cell.split("\n")[0] for cell in row[1:]] for i, row in enumerate(shown.rows)}
     assert shown.columns[1:] == ["mean", "original", "v1", "v2", "v1–v2", "schema sensitivity, %", "typos", "ood-10"]
     assert rows[1, "damd"][0] == rows[1, "damd"][6] == "–"
     assert (rows[1, "damd"][7], rows[1, "detector"]) == ("", ["–"] * 7 + [""])
-    assert rows[2, "detector"] == ["90.0", *[""] * 6, "90.0"]
-    assert board.tests == []
+    assert (rows[2, "detector"], board.tests) == (["90.0", *[""] * 6, "90.0"], [])
     other = [states(tmp_path / "other", {"original": numbers(0, 0.5, 20)})]
     with pytest.raises(InputError, match="different turns of set 'original' were scored: 20 only for 'damd', 0 only"):
         read_systems({"damd": damd, "other": other}, sets="all")
@@ -230,8 +221,7 @@ def test_what_no_system_has_is_left_out_of_everything(trackers):
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"systems": ["a"]}'])
 def test_no_board(tmp_path, content):
-    (tmp_path / "leaderboard.json").write_bytes(content)
-    raised(InputError, read_board, str(tmp_path / "leaderboard.json"), match=r"not a leaderboard\.json")
+    raised(InputError, read_board, str(write(tmp_path / "leaderboard.json", content)), match=r"not a leaderboard\.json")
     raised(InputError, read_board, str(tmp_path / "none.json"), match="there is no such file")
 
 
@@ -267,8 +257,7 @@ def test_files(trackers):
     ]  # fmt: skip
     tex, seen = files["table.tex"].decode().split("\n\n")
     assert tex.splitlines()[0] == "% Joint goal accuracy by set, \\%"
-    assert (tex.splitlines()[2], tex.count(r"\\")) == (r"\begin{tabular}{lrrrrrrr}", 3)
-    assert seen.count(r"\\") == 7
+    assert (tex.splitlines()[2], tex.count(r"\\"), seen.count(r"\\")) == (r"\begin{tabular}{lrrrrrrr}", 3, 7)
     assert r"\multicolumn{8}{l}{\emph{unseen services}} \\" in seen
     assert not lacking(tex, r"pt & \textbf{", "v1--v2")
 
@@ -283,11 +272,9 @@ def test_a_number_that_is_not_defined(tmp_path):
 
 def test_one_system(trackers):
     board = board_of({"ft": trackers["ft"]})
-    assert board.tests == []
-    assert board.settings.replicates == 99
+    assert (board.tests, board.settings.replicates) == ([], 99)
     first = table(board, "Joint goal accuracy by set, %")
-    assert len(first.rows) == 1
-    assert first.best == []
+    assert (len(first.rows), first.best) == (1, [])
     (tile,) = tiles(board)
     assert tile.label == "ft: joint goal accuracy, mean over 4 sets"
     assert tile.value.endswith("%")

@@ -9,16 +9,8 @@ import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 from kit import cases, raised
 
+from parapet.evaluation.compare import results
 from parapet.evaluation.compare.leaderboard import SignificanceConfig, headings, leaderboard, read_systems
-from parapet.evaluation.compare.results import (
-    SENSITIVITY,
-    VARIANTS,
-    Column,
-    absent_groups,
-    columns_of,
-    read_outcome,
-    shared,
-)
 from parapet.evaluation.compare.significance import read_rows
 from parapet.schemas.errors import InputError
 
@@ -27,34 +19,38 @@ SETS = {"original": BASE, "v1": [1.0, 0.0, 1.0, 0.0], "v2": [0.0, 0.0, 1.0, 0.5]
 
 
 def test_states_by_set_and_by_group(tmp_path):
-    outcome = read_outcome(states(tmp_path / "one", SETS, split="dev"))
+    outcome = results.read_outcome(states(tmp_path / "one", SETS, split="dev"))
     assert (outcome.variants, outcome.options) == (("v1", "v2"), {"split": "dev"})
     assert {column.group for column in outcome.values} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
-    assert outcome.values[Column("dst", "v2", JGA)] == 0.375
-    assert outcome.values[Column("dst", "v2", JGA, "unseen")] == 0.25
+    assert outcome.values[results.Column("dst", "v2", JGA)] == 0.375
+    assert outcome.values[results.Column("dst", "v2", JGA, "unseen")] == 0.25
     # Under the original's name.
-    assert outcome.values[Column("dst", "v2", JGA, "Cabs_1")] == 0.25
-    assert outcome.values[Column("dst", VARIANTS, JGA)] == (0.5 + 0.375) / 2
-    assert outcome.values[Column("dst", VARIANTS, SENSITIVITY)] == sensitivity([SETS["v1"], SETS["v2"]])
-    assert [column.name for column in columns_of([outcome])] == [
+    assert outcome.values[results.Column("dst", "v2", JGA, "Cabs_1")] == 0.25
+    assert outcome.values[results.Column("dst", results.VARIANTS, JGA)] == (0.5 + 0.375) / 2
+    assert outcome.values[results.Column("dst", results.VARIANTS, results.SENSITIVITY)] == sensitivity(
+        [SETS["v1"], SETS["v2"]]
+    )
+    assert [column.name for column in results.columns_of([outcome])] == [
         "dst/original/joint_goal_accuracy", "dst/v1/joint_goal_accuracy", "dst/v2/joint_goal_accuracy",
         "dst/#VARIANTS/joint_goal_accuracy", "dst/#VARIANTS/schema_sensitivity",
     ]  # fmt: skip
     (tmp_path / "one" / "robustness.json").write_text('{"sets": []}')
-    raised(InputError, read_outcome, str(tmp_path / "one"), match="not the numbers of")
+    raised(InputError, results.read_outcome, str(tmp_path / "one"), match="not the numbers of")
 
 
 def test_metrics_that_are_not_there(tmp_path):
-    outcome = read_outcome(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
-    raised(InputError, columns_of, [outcome], ["f2"], match="there is no metric 'f2': must be one of bleu, fpr95")
-    raised(InputError, columns_of, [outcome], match="must name at least one metric")
+    outcome = results.read_outcome(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
+    raised(
+        InputError, results.columns_of, [outcome], ["f2"], match="there is no metric 'f2': must be one of bleu, fpr95"
+    )
+    raised(InputError, results.columns_of, [outcome], match="must name at least one metric")
 
 
 def test_rows_that_do_not_average_to_the_number(tmp_path):
-    outcome = read_outcome(intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, None, 1.0]))
-    rows = read_rows(outcome, [Column("intent", name, "accuracy") for name in ("#ALL", "a", "b")])
+    outcome = results.read_outcome(intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, None, 1.0]))
+    rows = read_rows(outcome, [results.Column("intent", name, "accuracy") for name in ("#ALL", "a", "b")])
     assert rows is not None
-    assert rows.parts == {Column("intent", "b", "accuracy"): ({"d0": (1.0, 1)},)}
+    assert rows.parts == {results.Column("intent", "b", "accuracy"): ({"d0": (1.0, 1)},)}
 
 
 def test_systems_are_compared_on_what_they_share(tmp_path):
@@ -80,10 +76,10 @@ def test_systems_are_compared_on_what_they_share(tmp_path):
 
 
 def test_what_is_over_all_sets_is_no_common_number_of_different_sets(tmp_path):
-    one = read_outcome(intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, 1.0, 1.0]))
+    one = results.read_outcome(intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, 1.0, 1.0]))
     some = {name: of for name, of in intent_metrics(1, 1, 1).items() if name != "b"}
-    other = read_outcome(intents(tmp_path / "other", some, [1.0, 1.0], KEYS[:2]))
-    found, left_out = shared({"one": [one], "other": [other]})
+    other = results.read_outcome(intents(tmp_path / "other", some, [1.0, 1.0], KEYS[:2]))
+    found, left_out = results.shared({"one": [one], "other": [other]})
     assert {column.set for column in found["one"][0].values} == {"a"}
     assert left_out == ["set b of task intent: not scored for 'other'"]
 
@@ -122,8 +118,8 @@ def test_what_cannot_be_compared(tmp_path):
 def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    raised(InputError, read_outcome, str(tmp_path), match=reason)
-    raised(InputError, read_outcome, str(tmp_path / "nothing"), match="no such folder")
+    raised(InputError, results.read_outcome, str(tmp_path), match=reason)
+    raised(InputError, results.read_outcome, str(tmp_path / "nothing"), match="no such folder")
 
 
 @cases(
@@ -141,25 +137,25 @@ def test_other_tasks_have_a_mean_over_variants(tmp_path):
     sets = ["original", "v1", "v2"]
     of = {name: {"combined": value} for name, value in zip(sets, (80.0, 70.0, 50.0), strict=True)}
     of |= {"#ALL": {"combined": 65.0}, "Inns_1": {"searches": 0.5}}
-    outcome = read_outcome(groups(tmp_path / "one", "response", of, sets=sets))
-    assert outcome.values[Column("response", VARIANTS, "combined")] == mean([70.0, 50.0])
+    outcome = results.read_outcome(groups(tmp_path / "one", "response", of, sets=sets))
+    assert outcome.values[results.Column("response", results.VARIANTS, "combined")] == mean([70.0, 50.0])
     assert outcome.variants == ("v1", "v2")
     # A service, which is no set.
-    assert outcome.values[Column("response", "#ALL", "searches", "Inns_1")] == 0.5
-    assert [column.set for column in columns_of([outcome])] == [*sets, VARIANTS]
+    assert outcome.values[results.Column("response", "#ALL", "searches", "Inns_1")] == 0.5
+    assert [column.set for column in results.columns_of([outcome])] == [*sets, results.VARIANTS]
 
 
 def test_rows_give_back_the_numbers(tmp_path):
-    outcome = read_outcome(states(tmp_path / "one", SETS))
-    columns = [column for column in outcome.values if column.metric in (JGA, SENSITIVITY)]
+    outcome = results.read_outcome(states(tmp_path / "one", SETS))
+    columns = [column for column in outcome.values if column.metric in (JGA, results.SENSITIVITY)]
     rows = read_rows(outcome, columns)
     assert rows is not None
     assert set(rows.parts) == set(columns)
-    assert rows.parts[Column("dst", "v1", JGA)] == ({"d0": (1.0, 2), "d1": (1.0, 2)},)
-    assert rows.parts[Column("dst", VARIANTS, JGA, "seen")] == (
+    assert rows.parts[results.Column("dst", "v1", JGA)] == ({"d0": (1.0, 2), "d1": (1.0, 2)},)
+    assert rows.parts[results.Column("dst", results.VARIANTS, JGA, "seen")] == (
         {"d0": (1.0, 1), "d1": (1.0, 1)}, {"d0": (0.0, 1), "d1": (1.0, 1)}
     )  # fmt: skip
-    (by_dialogue,) = rows.parts[Column("dst", VARIANTS, SENSITIVITY)]
+    (by_dialogue,) = rows.parts[results.Column("dst", results.VARIANTS, results.SENSITIVITY)]
     # The second frame of d0 is wrong under both variants.
     assert (by_dialogue["d0"], by_dialogue["d1"]) == ((pytest.approx(2**0.5), 2), (pytest.approx(2**0.5), 2))
 
@@ -167,15 +163,14 @@ def test_rows_give_back_the_numbers(tmp_path):
 def test_groups_of_services_that_are_not_there_are_left_out(tmp_path):
     of_all = {"sgsacc": 0.9, "slot_error_rate": 0.1, "bleu": 30.0}
     numbers = {"#ALL": of_all, "#SEEN_DOMAINS": {"sgsacc": 0.9, "slot_error_rate": 0.1}}
-    outcome = read_outcome(groups(tmp_path / "dev", "generation", numbers))
+    outcome = results.read_outcome(groups(tmp_path / "dev", "generation", numbers))
     requested = ["sgsacc", "seen/sgsacc", "unseen/sgsacc"]
-    assert absent_groups(outcome.values, requested) == ["unseen/sgsacc"]
-    assert [column.name for column in columns_of([outcome], requested)] == [
+    assert results.absent_groups(outcome.values, requested) == ["unseen/sgsacc"]
+    assert [column.name for column in results.columns_of([outcome], requested)] == [
         "generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"
     ]  # fmt: skip
     for wrong in ("unseen/f2", "unseen/bleu", "v1/sgsacc"):
-        with pytest.raises(InputError, match=f"there is no metric '{wrong}'"):
-            columns_of([outcome], ["sgsacc", wrong])
+        raised(InputError, results.columns_of, [outcome], ["sgsacc", wrong], match=f"there is no metric '{wrong}'")
 
 
 def test_candidates_of_one_system_are_no_other_set(tmp_path):
@@ -190,10 +185,7 @@ def test_candidates_of_one_system_are_no_other_set(tmp_path):
     assert systems.left_out == []
 
 
-@pytest.mark.parametrize(
-    ("unit", "zero", "expected"),
-    [("frame", "drop", 2 * 2**0.5 / 3), ("turn", "drop", 2**0.5), ("turn", "zero", 2**0.5 / 2)],
-)
+@cases("unit zero expected", ("frame", "drop", 2 * 2**0.5 / 3), ("turn", "drop", 2**0.5), ("turn", "zero", 2**0.5 / 2))
 def test_the_sensitivity_as_it_was_computed(tmp_path, unit, zero, expected):
     path = Path(states(tmp_path / "one", SETS, unit=unit, zero=zero))
     numbers = json.loads((path / "robustness.json").read_text())
@@ -203,7 +195,7 @@ def test_the_sensitivity_as_it_was_computed(tmp_path, unit, zero, expected):
         pq.write_table(pa.Table.from_pylist(rows), place)
     numbers["variants"]["table"]["#ALL_SERVICES"]["schema_sensitivity"] = expected
     (path / "robustness.json").write_text(json.dumps(numbers))
-    column = Column("dst", VARIANTS, SENSITIVITY)
-    rows = read_rows(read_outcome(str(path)), [column])
+    column = results.Column("dst", results.VARIANTS, results.SENSITIVITY)
+    rows = read_rows(results.read_outcome(str(path)), [column])
     assert rows is not None
     assert column in rows.parts

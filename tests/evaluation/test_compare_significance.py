@@ -43,8 +43,7 @@ def test_equal_to_a_plain_loop():
         if all(sum(n for _, n in sums.values()) for sums in heavy):
             gaps.append(100 * (mean_of(heavy[0]) - mean_of(heavy[1])))
     assert each.p == (1 + larger) / 301
-    assert each.interval == pytest.approx(tuple(np.quantile(gaps, [0.025, 0.975])), abs=1e-6)
-    assert each.dialogues == 9
+    assert (each.interval, each.dialogues) == (pytest.approx(tuple(np.quantile(gaps, [0.025, 0.975])), abs=1e-6), 9)
     # The bootstrap's own test, on the same replicates.
     ((other,),) = bootstrapped([[(first, second)]], [100.0], [[0]], "0", bootstrap.REPLICATES)
     assert (other.difference, other.interval, other.dialogues) == (each.difference, each.interval, 9)
@@ -81,5 +80,4 @@ def test_intervals_are_those_of_a_plain_loop():
 
 def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.09, 0.09, 0.5])
-    assert holm([0.6, 0.9]) == pytest.approx([1.0, 1.0])
-    assert holm([]) == []
+    assert (holm([0.6, 0.9]), holm([])) == (pytest.approx([1.0, 1.0]), [])

@@ -137,8 +137,7 @@ def test_a_judge_beside_another_says_how_often_they_agree():
         judge = Judge(chat, Lexical())
         assert judge.entailment(pairs) == [(0.0, 1.0, 0.0)] * 3
         chat.close()
-    entailed = sum(one[0] > max(one[1:]) for one in Lexical().entailment(pairs))
-    assert entailed == 1
+    assert sum(one[0] > max(one[1:]) for one in Lexical().entailment(pairs)) == 1
     assert (judge.about["compared"], judge.about["agreed"], judge.about["unread"]) == (3, 2, 1)
 
 

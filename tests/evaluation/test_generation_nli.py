@@ -33,8 +33,7 @@ def test_each_pair_is_judged_as_alone(roberta):
     together = nli.entailment(PAIRS)
     for pair, judgement in zip(PAIRS, together, strict=True):
         (alone,) = nli.entailment([pair])
-        assert alone == pytest.approx(judgement, abs=1e-5)
-        assert sum(judgement) == pytest.approx(1)
+        assert (alone, sum(judgement)) == (pytest.approx(judgement, abs=1e-5), pytest.approx(1))
     assert len({max(range(3), key=one.__getitem__) for one in together} | {round(one[0], 3) for one in together}) > 2
     assert nli.entailment(PAIRS[::-1]) == together[::-1]  # the order of asking decides nothing
     assert nli.entailment([]) == []
@@ -104,10 +103,9 @@ def test_a_model_that_cannot_be_loaded(roberta, tmp_path, fault):
         weights = load_file(copy / "model.safetensors")
         save_file({key: one for key, one in weights.items() if "out_proj" not in key}, copy / "model.safetensors",
                   metadata={"format": "pt"})  # fmt: skip
-    with pytest.raises(InputError) as error:
-        Nli(str(copy)).entailment(PAIRS)
-    assert error.value.path == str(copy)
-    assert "\n" not in error.value.reason
+    error = raised(InputError, Nli(str(copy)).entailment, PAIRS)
+    assert error.path == str(copy)
+    assert "\n" not in error.reason
 
 
 def test_its_name_follows_the_files_that_count(roberta, tmp_path):

@@ -1,20 +1,10 @@
 """What an act is said by: our own rules, words of variants, tampered values. The paper's: test_sgsacc_paper.py."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases
+from kit import cases, raised
 
-from parapet.evaluation.generation.corpus import (
-    PHRASES,
-    Act,
-    Words,
-    kind_of,
-    references,
-    tampered,
-    varied_words,
-    words_of,
-)
+from parapet.evaluation.generation import corpus
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.schemas.service import Intent, Service, Slot
@@ -32,14 +22,14 @@ RESTAURANTS = Service(
     ],
     [Intent("ReserveTable", "Reserve a table at a restaurant"), Intent("FindBars", "Find bars")],
 )
-WORDS = words_of(RESTAURANTS)
+WORDS = corpus.words_of(RESTAURANTS)
 RULES = ("paper", "extended")
-KINDS = {slot.name: kind_of(slot) for slot in RESTAURANTS.slots}
+KINDS = {slot.name: corpus.kind_of(slot) for slot in RESTAURANTS.slots}
 
 
 def an_act(act, slot="", *values, canonical=(), intent=""):
     kind = KINDS.get(slot, "marker") if slot else "none"
-    return Act("Restaurants_1", act, slot, values, canonical or values, kind, intent)
+    return corpus.Act("Restaurants_1", act, slot, values, canonical or values, kind, intent)
 
 
 def test_kinds_of_slots():
@@ -55,7 +45,7 @@ def test_kinds_of_slots():
 
 def test_a_boolean_is_tampered_by_its_opposite():
     for value, other in (("True", "False"), ("False", "True"), ("false", "True")):
-        found = tampered(an_act("INFORM", "is_busy", value), {}, "0")
+        found = corpus.tampered(an_act("INFORM", "is_busy", value), {}, "0")
         assert found is not None
         assert found.values == (other,)
 
@@ -63,19 +53,19 @@ def test_a_boolean_is_tampered_by_its_opposite():
 def test_draws_depend_on_place_and_seed_alone():
     pools = {("Restaurants_1", "city"): tuple((f"c{i}", f"c{i}") for i in range(50))}
     act = an_act("INFORM", "city", "c7")
-    drawn = [tampered(act, pools, seed, "1_00000", str(turn)) for seed in "01" for turn in range(4)]
-    assert drawn == [tampered(act, pools, seed, "1_00000", str(turn)) for seed in "01" for turn in range(4)]
+    drawn = [corpus.tampered(act, pools, seed, "1_00000", str(turn)) for seed in "01" for turn in range(4)]
+    assert drawn == [corpus.tampered(act, pools, seed, "1_00000", str(turn)) for seed in "01" for turn in range(4)]
     assert len({one.values for one in drawn if one}) > 5
 
 
 @given(
-    st.sampled_from([*PHRASES, "INFORM", "OFFER", "REQUEST", "INFORM_COUNT", "OFFER_INTENT", "WHATEVER"]),
+    st.sampled_from([*corpus.PHRASES, "INFORM", "OFFER", "REQUEST", "INFORM_COUNT", "OFFER_INTENT", "WHATEVER"]),
     st.sampled_from(["", "intent", "count", "strange", *KINDS]),
     st.lists(st.text(max_size=8), max_size=3),
 )
 def test_every_act_has_references(act, slot, values):
     for rules in RULES:
-        found = references(an_act(act, slot, *values), WORDS, rules)
+        found = corpus.references(an_act(act, slot, *values), WORDS, rules)
         assert found
         assert len(set(found)) == len(found)
 
@@ -89,16 +79,15 @@ def a_variant(**changed):
 
 
 def test_a_variant_says_it_in_its_own_words():
-    words = varied_words([RESTAURANTS], [a_variant()], "v1")["Restaurants_1"]
-    assert words.slot("city") == Words("city v", "v City in which the restaurant is located")
-    assert references(an_act("INFORM", "city", "Oslo"), words) == (
+    words = corpus.varied_words([RESTAURANTS], [a_variant()], "v1")["Restaurants_1"]
+    assert words.slot("city") == corpus.Words("city v", "v City in which the restaurant is located")
+    assert corpus.references(an_act("INFORM", "city", "Oslo"), words) == (
         "v City in which the restaurant is located is Oslo",
         "city v is Oslo",
     )
     offer = an_act("OFFER_INTENT", "intent", "FindBars")
-    assert references(offer, words)[0] == "Offer to V Find bars"
-    assert references(offer, words, "paper") == ("intent is vfind bars",)
-    assert words.domain == "Restaurants"
+    assert corpus.references(offer, words)[0] == "Offer to V Find bars"
+    assert (corpus.references(offer, words, "paper"), words.domain) == (("intent is vfind bars",), "Restaurants")
 
 
 @cases(
@@ -107,8 +96,7 @@ def test_a_variant_says_it_in_its_own_words():
     ({"slots": []}, "v1: service 'Restaurants_11' has 0 slots, the original 6"),
 )
 def test_a_variant_that_does_not_match(changed, said):
-    with pytest.raises(InputError, match=said):
-        varied_words([RESTAURANTS], [a_variant(**changed)], "v1")
+    raised(InputError, corpus.varied_words, [RESTAURANTS], [a_variant(**changed)], "v1", match=said)
 
 
 @cases(
@@ -123,9 +111,9 @@ def test_a_variant_that_does_not_match(changed, said):
     ("wifi_yes_no", "Wifi availability", []),
 )
 def test_no_sentence_is_broken_english(name, description, wanted):
-    words = words_of(Service("Places_1", "", [Slot(name, description, True, ["True", "False"])], []))
-    act = Act("Places_1", "INFORM", name, ("False",), ("False",), "boolean")
-    assert list(references(act, words, "extended"))[2:] == wanted
+    words = corpus.words_of(Service("Places_1", "", [Slot(name, description, True, ["True", "False"])], []))
+    act = corpus.Act("Places_1", "INFORM", name, ("False",), ("False",), "boolean")
+    assert list(corpus.references(act, words, "extended"))[2:] == wanted
 
 
 POOLS = {
@@ -138,15 +126,15 @@ POOLS = {
 
 def test_tampered_values_are_others_of_the_slot():
     for seed in "0123456789":
-        from_oslo = tampered(an_act("INFORM", "city", "Oslo"), POOLS, seed)
-        from_nyc = tampered(an_act("INFORM", "city", "NYC", canonical=("New York",)), POOLS, seed)
+        from_oslo = corpus.tampered(an_act("INFORM", "city", "Oslo"), POOLS, seed)
+        from_nyc = corpus.tampered(an_act("INFORM", "city", "NYC", canonical=("New York",)), POOLS, seed)
         assert from_oslo is not None
         assert from_nyc is not None
         assert from_oslo.values[0] in ("NYC", "New York")
         assert from_nyc.values[0] in ("Oslo", "oslo!")  # "New York" is the same city
-    cheap = tampered(an_act("OFFER", "price_range", "cheap"), POOLS, "0")
+    cheap = corpus.tampered(an_act("OFFER", "price_range", "cheap"), POOLS, "0")
     assert cheap is not None
     assert cheap.values == ("pricey",)
-    offered = tampered(an_act("OFFER_INTENT", "intent", "FindBars"), POOLS, "0")
+    offered = corpus.tampered(an_act("OFFER_INTENT", "intent", "FindBars"), POOLS, "0")
     assert offered is not None
-    assert references(offered, WORDS)[0] == "Offer to reserve a table at a restaurant"
+    assert corpus.references(offered, WORDS)[0] == "Offer to reserve a table at a restaurant"

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from kit import raised
 
 from parapet.evaluation.generation.scoring import Cached, Pair
 from parapet.schemas.errors import InputError
@@ -27,8 +28,7 @@ def test_the_file_serves_the_next_run_to_the_last_bit(tmp_path):
     path = str(tmp_path / "judgements.jsonl")
     first = Cached(Counting(), path).entailment(PAIRS)
     inner = Counting()
-    assert Cached(inner, path).entailment(PAIRS) == first
-    assert inner.asked == []
+    assert (Cached(inner, path).entailment(PAIRS), inner.asked) == (first, [])
 
 
 def test_what_a_kill_cut_off_is_asked_again(tmp_path):
@@ -53,16 +53,14 @@ def test_a_file_of_something_else_is_left_alone(tmp_path, line):
     if line.startswith("["):
         Cached(Counting(), str(path))
         return
-    with pytest.raises(InputError, match="line 2: is not a line of a cache of judgements"):
-        Cached(Counting(), str(path))
+    raised(InputError, Cached, Counting(), str(path), match="line 2: is not a line of a cache of judgements")
     assert path.read_text() == f"{good}\n{line}\n"
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
     with pytest.raises(InputError, match="cannot be read and written"):
         Cached(Counting(), str(tmp_path / "none" / "judgements.jsonl"))
-    with pytest.raises(InputError, match="cannot be read and written"):
-        Cached(Counting(), str(tmp_path))
+    raised(InputError, Cached, Counting(), str(tmp_path), match="cannot be read and written")
 
 
 def test_another_model_is_asked_itself(tmp_path):
@@ -70,5 +68,4 @@ def test_another_model_is_asked_itself(tmp_path):
     Cached(Counting("1"), path).entailment(PAIRS)
     other = Counting("2")
     Cached(other, path).entailment(PAIRS)
-    assert len(other.asked) == 3
-    assert len(Path(path).read_text().splitlines()) == 6
+    assert (len(other.asked), len(Path(path).read_text().splitlines())) == (3, 6)

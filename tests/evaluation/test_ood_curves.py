@@ -66,14 +66,12 @@ def test_the_positive_class_and_the_direction_of_scores():
 
 def test_of_thresholds_with_one_f1_the_highest_is_taken():
     # From 3 on: 1 of 2 found, none wrong. From 1 on: both found, 2 wrong. F1 is 2/3 either way.
-    items = [(3.0, True), (2.0, False), (1.5, False), (1.0, True)]
-    assert ood.best_threshold(ood.points_of(items)) == 3.0
+    assert ood.best_threshold(ood.points_of([(3.0, True), (2.0, False), (1.5, False), (1.0, True)])) == 3.0
 
 
 def test_what_is_not_defined_is_none():
     assert metrics_of(TURNS[:2], Orientation(), None) == {
         "accuracy": None, "precision": None, "recall": None, "f1": None, "auroc": None, "aupr": 1.0, "fpr95": None,
     }  # fmt: skip
-    said = [Turn(turn.ood, None, True, "") for turn in TURNS]
-    found = metrics_of(said, Orientation(), None)
+    found = metrics_of([Turn(turn.ood, None, True, "") for turn in TURNS], Orientation(), None)
     assert (found["precision"], found["recall"], found["auroc"]) == (0.4, 1.0, None)

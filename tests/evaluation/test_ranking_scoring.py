@@ -5,17 +5,7 @@ import json
 import pytest
 from kit import cases, raised
 
-from parapet.evaluation.ranking import (
-    Answers,
-    answer_files,
-    by_task,
-    call_values,
-    details_of,
-    evaluate,
-    list_tests,
-    metrics_of,
-    read_test,
-)
+from parapet.evaluation import ranking
 from parapet.evaluation.sets import ALL
 from parapet.schemas.errors import InputError
 
@@ -61,25 +51,25 @@ def ranked(*given):
     ("", (0, 0, 0, 0, 0)),
 )
 def test_calls_by_field(answer, right):
-    assert tuple(call_values("api_call french rome four cheap", answer).values()) == right
-    assert call_values("hello", answer) == {}
+    assert tuple(ranking.call_values("api_call french rome four cheap", answer).values()) == right
+    assert ranking.call_values("hello", answer) == {}
 
 
 def test_what_is_right_within_the_first_of_a_ranking(tmp_path):
     call = "api_call french rome four cheap"
-    test = read_test(
+    test = ranking.read_test(
         write(tmp_path, "t.txt", TEST),
         write(tmp_path, "t.jsonl", ranked(["hello"], ["bye", "hello", call], ["bye", "hello"], ["hello", call])),
         frozenset({"hello", "bye", call}),
         top=3,
     )
-    metrics, rows = evaluate([test], 3)
+    metrics, rows = ranking.evaluate([test], 3)
     found = metrics[ALL]
     assert [found[f"per_response{k}"] for k in ("", "_top_2", "_top_3")] == [0.25, 0.5, 0.75]
     assert [found[f"per_dialogue{k}"] for k in ("", "_top_2", "_top_3")] == [0, 0, 0.5]
     assert found["mean_reciprocal_rank"] == pytest.approx((1 + 1 / 3 + 1 / 2 + 0) / 4)
     assert [row.values["per_dialogue_top_3"] for row in rows] == [None, 1, None, 0]
-    assert list(found) == list(metrics_of(3))
+    assert list(found) == list(ranking.metrics_of(3))
     assert found["api_call"] == 0  # of the best answer alone
 
 
@@ -96,9 +86,9 @@ def test_rankings_that_are_not_sound(tmp_path, answers, reason):
     reference = write(tmp_path, "reference.txt", "1 hi\thello\n\n")
     row = json.dumps({"dialogue": 0, "turn": 0, "answer": "hello", "answers": answers})
     with pytest.raises(InputError) as caught:
-        read_test(reference, write(tmp_path, "a.jsonl", row), frozenset({"hello", "bye"}), top=2)
+        ranking.read_test(reference, write(tmp_path, "a.jsonl", row), frozenset({"hello", "bye"}), top=2)
     assert reason in str(caught.value)
-    raised(InputError, read_test, reference, reference, None, top=2, match="dialogues have one answer per turn")
+    raised(InputError, ranking.read_test, reference, reference, None, top=2, match="dialogues have one answer per turn")
 
 
 def test_files_by_task_oov_beside_plain(tmp_path):
@@ -111,10 +101,10 @@ def test_files_by_task_oov_beside_plain(tmp_path):
     )
     write(given, "dialog-babi-task1-API-calls-tst-OOV.txt", TEST.replace("\tbye", "\thello"))
     files = [
-        read_test(reference, answers, frozenset({"hello", "bye"}) if i > 9 else None)
-        for i, (_, reference, answers) in enumerate(answer_files(list_tests(paths, {}), [str(given)]))
+        ranking.read_test(reference, answers, frozenset({"hello", "bye"}) if i > 9 else None)
+        for i, (_, reference, answers) in enumerate(ranking.answer_files(ranking.list_tests(paths, {}), [str(given)]))
     ]
-    metrics, rows = evaluate(files)
+    metrics, rows = ranking.evaluate(files)
     assert metrics["task1-API-calls-tst"] == {
         "per_response": 0.75, "per_dialogue": 0.5, "api_call": 0.0, "api_call_cuisine": 1.0,
         "api_call_location": 1.0, "api_call_number": 0.0, "api_call_price": 1.0,
@@ -125,8 +115,8 @@ def test_files_by_task_oov_beside_plain(tmp_path):
         ("task1-API-calls-tst", "task1-API-calls-tst/1", 0), ("task1-API-calls-tst", "task1-API-calls-tst/1", 1),
         ("task1-API-calls-tst-OOV", "task1-API-calls-tst-OOV/0", 0),
     ]  # fmt: skip
-    details = details_of(Answers(files, frozenset({"hello"})))
-    assert by_task(details) == [["Task 1", "75.0% (50.0%)", "75.0% (50.0%)"]]
+    details = ranking.details_of(ranking.Answers(files, frozenset({"hello"})))
+    assert ranking.by_task(details) == [["Task 1", "75.0% (50.0%)", "75.0% (50.0%)"]]
     assert details["files"]["task1-API-calls-tst"]["not_among_candidates"] == 2
 
 
@@ -144,15 +134,16 @@ def test_files_by_task_oov_beside_plain(tmp_path):
 )
 def test_answers_that_do_not_fit(tmp_path, name, text, reason):
     reference = write(tmp_path, "reference.txt", TEST)
-    with pytest.raises(InputError) as caught:
-        read_test(reference, write(tmp_path, name, text), frozenset({"hello", "bye"}))
-    assert reason in str(caught.value)
+    caught = raised(InputError, ranking.read_test, reference, write(tmp_path, name, text), frozenset({"hello", "bye"}))
+    assert reason in str(caught)
 
 
 def test_every_file_has_its_answers(tmp_path):
     one, other = write(tmp_path / "x", "t.txt", TEST), write(tmp_path / "y", "t.txt", TEST)
-    raised(InputError, list_tests, [one, other], {}, match="two files are called 't'")
-    raised(InputError, answer_files, {"original": [one]}, [str(tmp_path)], match=r"expected t.jsonl or t.txt")
+    raised(InputError, ranking.list_tests, [one, other], {}, match="two files are called 't'")
+    raised(InputError, ranking.answer_files, {"original": [one]}, [str(tmp_path)], match=r"expected t.jsonl or t.txt")
     write(tmp_path / "x", "t.jsonl", "")
-    raised(InputError, answer_files, {"original": [one]}, [str(tmp_path / "x")], match="keep one")
-    raised(InputError, answer_files, {"original": [one]}, [one, other], match="has 2 files, but --reference has 1")
+    raised(InputError, ranking.answer_files, {"original": [one]}, [str(tmp_path / "x")], match="keep one")
+    raised(
+        InputError, ranking.answer_files, {"original": [one]}, [one, other], match="has 2 files, but --reference has 1"
+    )

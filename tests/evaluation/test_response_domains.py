@@ -65,8 +65,7 @@ def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops():
         pairs = [(one.response, of.responses[name][one.turn]) for name in names for one in said[name]]
         return sacrebleu.corpus_bleu([a for a, _ in pairs], [[b for _, b in pairs]], lowercase=True).score
 
-    assert found.all.bleu == pytest.approx(bleu(list(of.goals)))
-    assert found.all == found.domains["Inns"]
+    assert (found.all.bleu, found.all) == (pytest.approx(bleu(list(of.goals))), found.domains["Inns"])
     drawn = np.array([bootstrap.weights("0", name) for name in of.goals])
     plain = [bleu([name for name, n in zip(of.goals, column, strict=True) for _ in range(n)])
              for column in drawn.T[:200] if column.any()]  # fmt: skip

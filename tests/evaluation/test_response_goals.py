@@ -71,8 +71,7 @@ def test_what_needs_no_offer():
 def test_what_answers_a_request(text, answered):
     goal = Goal((ROMAN,), (Request("Inns_1", "phone", ("555-1",), 3),))
     found = judge(goal, [Response(1, "Anchor or Bell? 555-1"), Response(3, text)], KNOWN)
-    assert found.requests == (answered,)
-    assert (found.inform, found.success) == (1.0, float(answered))
+    assert (found.requests, found.inform, found.success) == ((answered,), 1.0, float(answered))
 
 
 def test_constraints():

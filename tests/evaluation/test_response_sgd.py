@@ -74,8 +74,7 @@ def test_what_the_schema_lacks():
     strange = [TURNS[0], system("?", **search(ROMAN, method="Fly"))]
     with pytest.raises(InputError, match=r"1_00000 turns\[1\]: the schema has no intent 'Fly' of service 'Inns_1'"):
         reference_of(dialogues(strange), SERVICES)
-    with pytest.raises(InputError, match="appears twice"):
-        reference_of(dialogues() * 2, SERVICES)
+    raised(InputError, reference_of, dialogues() * 2, SERVICES, match="appears twice")
 
 
 def test_the_reference_itself_and_a_system_that_says_nothing():
@@ -123,8 +122,7 @@ def said(folder, state, first, second="bye", train="which day ?"):
         {"dialogue_id": "mul1", "turn": 1, "response": second},
         {"dialogue_id": "sng2", "turn": 0, "response": train, "state": {"train": {"leaveAt": "08:00"}}},
     ]
-    (folder / "said.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
-    return str(folder / "said.jsonl")
+    return str(write(folder / "said.jsonl", "\n".join(json.dumps(row) for row in rows)))
 
 
 def test_goals_and_entities_of_files(tmp_path):
@@ -140,8 +138,7 @@ def test_goals_and_entities_of_files(tmp_path):
         found = scored(reference, read(path, reference), "none")
         assert (found.metrics[ALL]["inform"], found.metrics[ALL]["success"]) == (inform, success)
     # Nobody asks for the train's number, so none needs to be offered; a wrong one is wrong.
-    wrong = said(tmp_path, *right, train="[train_id] leaves soon")
-    found = scored(reference, read(wrong, reference), "none")
+    found = scored(reference, read(said(tmp_path, *right, train="[train_id] leaves soon"), reference), "none")
     assert found.metrics["train"]["searches"] == 0.0
 
 
@@ -155,8 +152,7 @@ def test_files_that_do_not_fit(tmp_path):
         ('{"dialogue_id": "sng2", "turn": 0, "response": ""}', "no prediction for dialogue 'mul1' turn 0; 2"),
         ('{"dialogue_id": "sng2", "turn": 0, "response": "", "state": {"train": []}}', "line 1: state[...]: Expected"),
     ):
-        (tmp_path / "said.jsonl").write_text(text)
-        assert reason in str(raised(InputError, read, str(tmp_path / "said.jsonl"), reference))
+        assert reason in str(raised(InputError, read, str(write(tmp_path / "said.jsonl", text)), reference))
     (tmp_path / "goals.json").write_text(json.dumps({**GOALS, "more": {}}))
     with pytest.raises(InputError, match="no response for dialogue 'more'"):
         read_reference(**files)
@@ -171,8 +167,7 @@ def test_the_slots_that_name_an_entity():
         offer = system("!", *(act("OFFER", slot, "x") for slot in slots), **search(ROMAN, city="Rome"))
         return naming_slots(dialogues([TURNS[0], offer]), SERVICES)["Inns_1", "FindInn"]
 
-    assert named("city", "inn_name", "fare") == ("inn_name",)
-    assert named("city", "phone", "fare") == ("fare", "phone")
+    assert (named("city", "inn_name", "fare"), named("city", "phone", "fare")) == (("inn_name",), ("fare", "phone"))
     assert named("city") == ("city",)
     without = [TURNS[0], system("It is 10", act("INFORM", "fare", "10"), **search(ROMAN, city="Rome"))]
     assert reference_of(dialogues(without), SERVICES).goals["1_00000"].searches == ()

@@ -1,6 +1,7 @@
 """The paper of SGSAcc (Chen, Lin and Byrne 2023): each of its example sentences, and the arithmetic of its tables."""
 
 import pytest
+from kit import cases
 
 from parapet.evaluation.generation import metrics
 from parapet.evaluation.generation.corpus import Act, Corpus, Prediction, ServiceWords, SystemTurn, Words, references
@@ -184,14 +185,12 @@ def test_table_1_has_13_percent_of_turns_of_unseen_domains(system, column):
     assert (abs(100 * of_all - whole) < 0.12) == (system != "PT+FT-T5")
 
 
-@pytest.mark.parametrize(
-    ("utterance", "same", "same_all_acts"),
-    [
-        ("cheap in Oslo", 1, 1),
-        ("it is in Oslo", 1, 0),  # slot error rate does not see that it is cheap
-        ("there", 1, 1),  # both say that it is wrong
-        ("Oslo it is", 0, 0),  # has the value, and is not in the table
-    ],
+@cases(
+    "utterance same same_all_acts",
+    ("cheap in Oslo", 1, 1),
+    ("it is in Oslo", 1, 0),  # slot error rate does not see that it is cheap
+    ("there", 1, 1),  # both say that it is wrong
+    ("Oslo it is", 0, 0),  # has the value, and is not in the table
 )
 def test_agreement_with_slot_error_rate(utterance, same, same_all_acts):
     found = metrics.agreement(scored(said(utterance, "bye", "", ""), TABLE).turns)

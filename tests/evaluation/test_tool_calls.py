@@ -9,7 +9,7 @@ import pytest
 from chat_server import chat_server
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import BUNDLED, cases, json_of, raised, refused, rows_of, run, write
+from kit import BUNDLED, cases, holding, raised, refused, rows_of, run, write
 
 from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.tools.checking import Fault, fault_of
@@ -173,11 +173,14 @@ def tasks_at(folder, names=("hotel.book",), city="Oslo"):
         {"id": "simple_0", "ground_truth": [{names[0]: {"city": [city]}}]},
         {"id": "simple_1", "ground_truth": [{names[0]: {"city": ["Rome"], "seats": [2]}}]},
     ]
-    lines = lambda found: "".join(f"{json.dumps(one)}\n" for one in found)  # noqa: E731
-    write(folder / "simple.json", lines(rows))
-    write(folder / ANSWERS / "simple.json", lines(truth))
-    write(folder / "irrelevance.json", lines([{"id": "irrelevance_0", "question": ask("Hi"), "function": [tool]}]))
+    write(folder / "simple.json", lines_of(rows))
+    write(folder / ANSWERS / "simple.json", lines_of(truth))
+    write(folder / "irrelevance.json", lines_of([{"id": "irrelevance_0", "question": ask("Hi"), "function": [tool]}]))
     return folder
+
+
+def lines_of(rows):
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
 def said(folder, simple, irrelevance="[]"):
@@ -186,19 +189,21 @@ def said(folder, simple, irrelevance="[]"):
     return folder
 
 
+def score(folder, reference, predictions, **more):
+    flags = {"reference": reference, "predictions": predictions, "output": folder / "out"}
+    return run("evaluate", task="tool_calls", **flags, **more)
+
+
 OSLO = '{"id": "simple_0", "result": [{"hotel.book": {"city": "oslo"}}]}\n'
 ROME = '{"id": "simple_1", "result": [{"hotel.book": {"city": "Rome", "seats": "2"}}]}\n'
 
 
 def test_tasks_are_scored_by_category_and_kind_of_error(tmp_path):
     tasks = tasks_at(tmp_path / "tasks")
-    said(tmp_path / "said", OSLO + ROME, '[{"hotel.book": {}}]')
-    flags = {"predictions": tmp_path / "said", "output": tmp_path / "out"}
-    made = run("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
+    made = score(tmp_path, tasks, said(tmp_path / "said", OSLO + ROME, '[{"hotel.book": {}}]'))
     assert "original: accuracy 33.3%; 3 tasks" in made.output
     details = made.json("details.json")
-    errors = {kind: n for kind, n in details["sets"]["original"]["errors"].items() if n}
-    assert errors == {"called": 1, "wrong_type": 1}
+    assert {kind: n for kind, n in details["sets"]["original"]["errors"].items() if n} == {"called": 1, "wrong_type": 1}
     of = details["categories"]["original"]
     assert {name: (one["tasks"], one["accuracy"]) for name, one in of.items()} == {
         "irrelevance": (1, 0.0), "simple": (2, 0.5)
@@ -217,9 +222,7 @@ def test_variants_give_the_sensitivity_of_equation_1(tmp_path):
     said(tmp_path / "said/original", OSLO + right)
     said(tmp_path / "said/v1", OSLO + right)
     said(tmp_path / "said/v2", OSLO + ROME)
-    flags = {"variants": tmp_path / "variants", "predictions": tmp_path / "said", "output": tmp_path / "out"}
-    made = run("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
-    metrics = made.json("metrics.json")
+    metrics = score(tmp_path, tasks, tmp_path / "said", variants=tmp_path / "variants").json("metrics.json")
     assert metrics["#ALL"]["schema_sensitivity"] == pytest.approx((0.5**0.5 / 0.5) / 3)
     assert [metrics[name]["accuracy"] for name in ("original", "v1", "v2")] == [1.0, 1.0, pytest.approx(2 / 3)]
     assert "right in the original" in (tmp_path / "out/report.html").read_text()
@@ -234,19 +237,15 @@ def test_variants_give_the_sensitivity_of_equation_1(tmp_path):
 )
 def test_answers_that_cannot_be_scored(tmp_path, rows, told):
     tasks = tasks_at(tmp_path / "tasks")
-    path = said(tmp_path / "said", rows)
-    flags = {"predictions": path, "output": tmp_path / "out"}
+    flags = {"predictions": said(tmp_path / "said", rows), "output": tmp_path / "out"}
     assert told in refused("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
 
 
 @pytest.mark.parametrize("result", ["[]", '"No."', "null", "[{}]", '[{"f": "{"}]', '"[f()]"'])
 def test_what_calls_nothing_is_right_where_nothing_is(tmp_path, result):
     """As BFCL has it: what cannot be read is no call."""
-    tasks_at(tmp_path / "tasks")
-    path = said(tmp_path / "said", OSLO + ROME, result)
-    flags = {"predictions": path, "output": tmp_path / "out"}
-    run("evaluate", "--task", "tool_calls", "--reference", str(tmp_path / "tasks"), **flags)
-    assert json_of(tmp_path / "out/metrics.json")["#ALL"]["accuracy/irrelevance"] == 1.0
+    made = score(tmp_path, tasks_at(tmp_path / "tasks"), said(tmp_path / "said", OSLO + ROME, result))
+    assert made.json("metrics.json")["#ALL"]["accuracy/irrelevance"] == 1.0
 
 
 def test_tasks_that_cannot_be_read(tmp_path):
@@ -263,7 +262,7 @@ def test_tasks_that_cannot_be_read(tmp_path):
         match="no correct calls for 'simple_0'; 2 tasks lack them in all",
     )
     rows[1]["ground_truth"] = [{"hotel.cancel": {}}]
-    write(truth, "".join(f"{json.dumps(row)}\n" for row in rows))
+    write(truth, lines_of(rows))
     raised(InputError, read_tasks, str(tasks / "simple.json"), match="is not a tool of the task")
     raised(InputError, read_answers, str(tasks / "none.jsonl"), {}, match="no such file")
 
@@ -304,11 +303,9 @@ def test_who_knows_the_calls_is_right(tmp_path, style):
         body = server.requests[0]
         sent = json.dumps(body.get("tools", body["messages"][0]["content"]))
         assert "hotel_book" in sent
-        assert "dict" not in sent
-        assert "float" not in sent
-    scores = {"predictions": tmp_path / "said/predictions", "output": tmp_path / "scores"}
-    run("evaluate", "--task", "tool_calls", "--reference", str(root), **scores)
-    assert json_of(tmp_path / "scores/metrics.json")["#ALL"]["accuracy"] == 1.0
+        assert not holding(sent, "dict", "float")
+    made = score(tmp_path, root, tmp_path / "said/predictions")
+    assert made.json("metrics.json")["#ALL"]["accuracy"] == 1.0
 
 
 @cases(
@@ -325,9 +322,8 @@ def test_answers_without_sense_are_wrong(tmp_path, message):
         style = "json" if isinstance(message, str) else "tools"
         flags = {"endpoint": server.url, "model": "m", "style": style, "output": tmp_path / "said"}
         run("predict", "llm_tools", "--reference", str(root / "simple.json"), **flags)
-    scores = {"predictions": tmp_path / "said/predictions", "output": tmp_path / "scores"}
-    run("evaluate", "--task", "tool_calls", "--reference", str(root / "simple.json"), **scores)
-    assert json_of(tmp_path / "scores/metrics.json")["#ALL"]["accuracy"] == 0.0
+    made = score(tmp_path, root / "simple.json", tmp_path / "said/predictions")
+    assert made.json("metrics.json")["#ALL"]["accuracy"] == 0.0
 
 
 DATA = Path(os.environ.get("PARAPET_DATA", "")) / "agents/bfcl"
@@ -341,11 +337,9 @@ def test_real_tasks_with_their_own_answers(tmp_path, name):
     tasks = read_tasks(str(path))
     rows = [{"id": key, "result": [_first(call) for call in one.calls]} for key, one in tasks.items()]
     for n, dropped in ((1.0, rows), (0.0, [{**row, "result": row["result"][:-1]} for row in copy.deepcopy(rows)])):
-        file = write(tmp_path / "said.jsonl", "".join(f"{json.dumps(row)}\n" for row in dropped))
-        flags = {"predictions": file, "output": tmp_path / "out"}
-        run("evaluate", "--task", "tool_calls", "--reference", str(path), **flags)
+        file = write(tmp_path / "said.jsonl", lines_of(dropped))
         wanted = 1.0 if name == "irrelevance" else n
-        found = json_of(tmp_path / "out/metrics.json")["#ALL"]["accuracy"]
+        found = score(tmp_path, path, file).json("metrics.json")["#ALL"]["accuracy"]
         assert wanted - 0.01 <= found <= wanted  # three tasks lack a right value for what is required
 
 
@@ -397,8 +391,7 @@ def test_the_baseline_falls_as_the_words_change(tmp_path):
     model = "parapet.evaluation.tools.baseline:Keywords"
     line = ["evaluate", "--task", "tool_calls", "--reference", str(BUNDLED / "tools/tasks.jsonl"), "--model", model]
     made = run(*line, output=tmp_path / "out").json("metrics.json")["original"]
-    assert made["accuracy/choice"] == pytest.approx(5 / 28)
-    assert made["accuracy/irrelevance"] == pytest.approx(5 / 6)
+    assert (made["accuracy/choice"], made["accuracy/irrelevance"]) == (pytest.approx(5 / 28), pytest.approx(5 / 6))
 
 
 @cases(
@@ -413,12 +406,11 @@ def test_what_only_the_rewording_made_wrong(tmp_path, asked, called, reworded):
         tasks_at(tmp_path / name)
         rows = rows_of(tmp_path / name / "simple.json")
         rows[0]["question"][0][0]["content"] = text
-        write(tmp_path / name / "simple.json", "".join(f"{json.dumps(row)}\n" for row in rows))
+        write(tmp_path / name / "simple.json", lines_of(rows))
     right = ROME.replace('"2"', "2")
     said(tmp_path / "said/original", OSLO + right)
     said(tmp_path / "said/other", OSLO.replace("oslo", called) + right)
-    flags = {"sets": f"other={tmp_path / 'other'}", "predictions": tmp_path / "said", "output": tmp_path / "out"}
-    made = run("evaluate", "--task", "tool_calls", "--reference", str(tmp_path / "tasks"), **flags)
+    made = score(tmp_path, tmp_path / "tasks", tmp_path / "said", sets=f"other={tmp_path / 'other'}")
     metrics = made.json("metrics.json")["other"]
     assert (metrics["accuracy"], metrics["reworded_values"]) == (pytest.approx(2 / 3), reworded / 3)
     assert ("of these reworded values" in made.text("report.html")) == reworded
@@ -428,8 +420,7 @@ def test_underscores_for_dots(tmp_path):
     tasks = tasks_at(tmp_path / "tasks")
     path = said(tmp_path / "said", (OSLO + ROME.replace('"2"', "2")).replace("hotel.book", "hotel_book"))
     for underscores, accuracy in ((True, 1.0), (False, 1 / 3)):
-        flags = {"underscores": underscores, "predictions": path, "output": tmp_path / "out"}
-        made = run("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
+        made = score(tmp_path, tasks, path, underscores=underscores)
         assert made.json("metrics.json")["original"]["accuracy"] == pytest.approx(accuracy)
 
 
@@ -478,8 +469,7 @@ TAU2 = [
 def test_recorded_trajectories_are_scored_call_by_call(tmp_path, calls, errors):
     tasks = write(tmp_path / "tasks.json", json.dumps(TAU2, indent=1))
     results = write(tmp_path / "results.json", json.dumps(recorded(("0", *calls), ("1",))))
-    flags = {"predictions": results, "output": tmp_path / "out"}
-    made = run("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
+    made = score(tmp_path, tasks, results)
     found = {row["dialogue_id"]: row["error"] for row in made.rows()}
     assert found == {f"0#1/{name}": errors.get(name) for name in ("0_0", "0_1", "0_2")}
     assert set(made.json("details.json")["categories"]["original"]) == {"get_user", "change", "hand_over"}
@@ -507,8 +497,5 @@ def test_real_trajectories_with_their_own_actions(tmp_path):
         actions = task["evaluation_criteria"]["actions"] or []
         runs.append((task["id"], *((one["name"], one["arguments"]) for one in actions)))
     results = write(tmp_path / "results.json", json.dumps(recorded(*runs)))
-    made = run(
-        "evaluate", "--task", "tool_calls", "--reference", str(path), predictions=results, output=tmp_path / "out"
-    )
-    assert made.json("metrics.json")["#ALL"]["accuracy"] == 1.0
-    assert len(made.rows()) == 142
+    made = score(tmp_path, path, results)
+    assert (made.json("metrics.json")["#ALL"]["accuracy"], len(made.rows())) == (1.0, 142)

@@ -19,8 +19,7 @@ TASKS = BUNDLED / "tools/tasks.jsonl"
 def exported(tmp_path_factory):
     place = tmp_path_factory.mktemp("exports")
     for name in FORMATS:
-        made = run("export", reference=TASKS, to=name, output=place / name)
-        assert "original: 40 tasks" in made.output
+        assert "original: 40 tasks" in run("export", reference=TASKS, to=name, output=place / name).output
     return place
 
 

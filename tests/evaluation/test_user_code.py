@@ -71,12 +71,9 @@ def called(code):
 def test_a_class_a_function_and_an_object(code):
     assert called(code("Tracker", checkpoint="x")) == [("x", 1, False)] * 2
     assert called(code("Tracker", checkpoint=None, beams=4, greedy=True)) == [(None, 4, True)] * 2
-    assert called(code("Anything", depth=2)) == [{"depth": 2}] * 2
-    assert called(code("Called")) == ["called"] * 2
-    assert called(code("function")) == [1, 1]
-    assert called(code("function", beams=5)) == [5, 5]
-    assert called(code("with_three")) == [3, 3]
-    assert called(code("made")) == [("x", 1, False)] * 2
+    assert (called(code("Anything", depth=2)), called(code("Called"))) == ([{"depth": 2}] * 2, ["called"] * 2)
+    assert (called(code("function")), called(code("function", beams=5))) == ([1, 1], [5, 5])
+    assert (called(code("with_three")), called(code("made"))) == ([3, 3], [("x", 1, False)] * 2)
 
 
 @cases(
@@ -92,9 +89,8 @@ def test_a_class_a_function_and_an_object(code):
     ("Trakcer", {}, "its module has no such name, but Tracker"),
 )
 def test_what_cannot_be_called(code, name, arguments, reason):
-    with pytest.raises(InputError, match=re.escape(reason)) as caught:
-        user_code.check(code(name, **arguments), "predict")
-    assert not isinstance(caught.value, UserCodeError)
+    caught = raised(InputError, user_code.check, code(name, **arguments), "predict", match=re.escape(reason))
+    assert not isinstance(caught, UserCodeError)
 
 
 def test_nothing_is_made_to_look_at_the_arguments(code):
@@ -108,15 +104,12 @@ def test_places_that_are_not_there(tmp_path):
         ("Tracker", "expected MODULE:NAME or FILE.py:NAME"),
         ("tracker.py:", "expected MODULE:NAME or FILE.py:NAME"),
     ):
-        with pytest.raises(InputError, match=re.escape(reason)) as caught:
-            user_code.resolve(UserCode(target, {}, str(tmp_path)))
-        assert not isinstance(caught.value, UserCodeError)
+        caught = raised(InputError, user_code.resolve, UserCode(target, {}, str(tmp_path)), match=re.escape(reason))
+        assert not isinstance(caught, UserCodeError)
 
 
 def test_the_traceback_is_of_the_users_files(code, tmp_path):
-    with pytest.raises(UserCodeError) as caught:
-        called(code("Tracker", checkpoint="missing"))
-    headline, *lines = str(caught.value).splitlines()
+    headline, *lines = str(raised(UserCodeError, called, code("Tracker", checkpoint="missing"))).splitlines()
     assert headline == "--model: tracker.py:Tracker failed when it was created with --model_args checkpoint=missing:"
     assert [line.strip() for line in lines if "File " in line] == [
         f'File "{tmp_path}/helpers/words.py", line 5, in check',
@@ -135,23 +128,20 @@ def test_errors_of_other_kinds_are_the_users_too(code, tmp_path):
         ("def deep():\n    deep()\ndeep()\n", "RecursionError: maximum recursion depth exceeded"),
     ):
         (tmp_path / "other.py").write_text(text)
-        with pytest.raises(UserCodeError) as caught:
-            user_code.resolve(UserCode("other.py:Tracker", {}, str(tmp_path)))
-        lines = str(caught.value).splitlines()
+        caught = raised(UserCodeError, user_code.resolve, UserCode("other.py:Tracker", {}, str(tmp_path)))
+        lines = str(caught).splitlines()
         assert lines[0] == "--model: other.py:Tracker failed when it was imported:"
         assert lines[-1].startswith(last)
         assert {line.split('"')[1] for line in lines if "File " in line} == {str(tmp_path / "other.py")}
         (tmp_path / "other.py").unlink()
-    with pytest.raises(UserCodeError, match="SystemExit: 3"):
-        called(code("Tracker", checkpoint="stop"))
+    raised(UserCodeError, called, code("Tracker", checkpoint="stop"), match="SystemExit: 3")
 
 
 def test_a_mistake_that_the_code_explains_is_passed_on(tmp_path):
     text = "from parapet.schemas.errors import InputError\nraise InputError('set TRACKER_KEY')\n"
     (tmp_path / "polite.py").write_text(text)
-    with pytest.raises(InputError) as caught:
-        user_code.resolve(UserCode("polite.py:Tracker", {}, str(tmp_path)))
-    assert str(caught.value) == "set TRACKER_KEY"
+    caught = raised(InputError, user_code.resolve, UserCode("polite.py:Tracker", {}, str(tmp_path)))
+    assert str(caught) == "set TRACKER_KEY"
 
 
 def test_values_of_arguments():

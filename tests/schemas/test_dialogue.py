@@ -2,8 +2,7 @@ import copy
 import json
 
 import kit
-import pytest
-from kit import act, frame, raised, span, state, turn, write
+from kit import act, cases, frame, raised, span, state, turn, write
 
 from parapet.schemas import dialogue, layout
 from parapet.schemas.errors import InputError
@@ -14,31 +13,13 @@ SERVICES = {
         "Taxi_1", "Get a taxi", [Slot("to", "Where to"), Slot("fare", "How much")], [Intent("GetTaxi", "Call one")]
     )
 }
-RAW = kit.dialogue(
-    "1_00000",
-    turn(
-        "USER",
-        "A taxi to Rome please",
-        frame(
-            "Taxi_1",
-            act("INFORM_INTENT", "intent", "GetTaxi"),
-            act("INFORM", "to", "Rome"),
-            act("THANK_YOU"),
-            slots=[span("to", "A taxi to Rome please", "Rome")],
-            state=state("GetTaxi", ["fare"], to=["Rome"]),
-        ),
-    ),
-    turn(
-        "SYSTEM",
-        "That makes 30.",
-        frame(
-            "Taxi_1",
-            act("INFORM_COUNT", "count", "1"),
-            service_call={"method": "GetTaxi", "parameters": {"to": "Rome"}},
-            service_results=[{"to": "Rome", "fare": "30"}],
-        ),
-    ),
-)
+SAID = "A taxi to Rome please"
+ACTS = [act("INFORM_INTENT", "intent", "GetTaxi"), act("INFORM", "to", "Rome"), act("THANK_YOU")]
+ASKS = frame("Taxi_1", *ACTS, slots=[span("to", SAID, "Rome")], state=state("GetTaxi", ["fare"], to=["Rome"]))
+CALL = {"method": "GetTaxi", "parameters": {"to": "Rome"}}
+FOUND = [{"to": "Rome", "fare": "30"}]
+TELLS = frame("Taxi_1", act("INFORM_COUNT", "count", "1"), service_call=CALL, service_results=FOUND)
+RAW = kit.dialogue("1_00000", turn("USER", SAID, ASKS), turn("SYSTEM", "That makes 30.", TELLS))
 
 
 def changed(place, value):
@@ -67,10 +48,7 @@ FRAME = ["turns", 0, "frames", 0]
 SYSTEM = ["turns", 1, "frames", 0]
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "problem"),
-    [
-        ([*FRAME, "service"], "Bus_1", (".service", "no schema for service 'Bus_1'")),
+@cases("place value problem", ([*FRAME, "service"], "Bus_1", (".service", "no schema for service 'Bus_1'")),
         ([*FRAME, "slots", 0, "slot"], "dest", (".slots[0].slot", "the service has no slot 'dest'")),
         ([*FRAME, "slots", 0, "exclusive_end"], 22, (".slots[0]", "span 10-22 is not inside the utterance")),
         ([*FRAME, "slots", 0, "exclusive_end"], 10, (".slots[0]", "span 10-10 is not inside the utterance")),
@@ -83,18 +61,13 @@ SYSTEM = ["turns", 1, "frames", 0]
         ([*SYSTEM, "service_call", "parameters"], {"dest": "Rome"},
          (".service_call.parameters", "the service has no slot 'dest'")),
         ([*SYSTEM, "service_results", 0], {"dest": "x"}, (".service_results[0]", "the service has no slot 'dest'")),
-    ],
 )  # fmt: skip
 def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, problem):
     (found,) = read(tmp_path, [changed(place, value)])
-    frame = f"turns[{place[1]}].frames[0]"
-    assert list(dialogue.problems_of(found, SERVICES)) == [(frame + problem[0], problem[1])]
+    assert list(dialogue.problems_of(found, SERVICES)) == [(f"turns[{place[1]}].frames[0]" + problem[0], problem[1])]
 
 
-@pytest.mark.parametrize(
-    ("content", "where", "reason"),
-    [
-        (b"", "", "the file is empty"),
+@cases("content where reason", (b"", "", "the file is empty"),
         (b'[{"dialogue_id": "1",\n "services": [}]', "line 2 column 15", "not JSON: Expecting value"),
         (b'[{"dialogue_id": "caf\xe9"}]', "", "not UTF-8 at byte 21"),
         (b'[{"dialogue_id": "1", "services": [], "turns": [], "note": "\xff"}]', "", "not UTF-8 at byte 60"),
@@ -102,9 +75,7 @@ def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, probl
         (json.dumps([changed(["turns", 1, "speaker"], "BOT")]).encode(), "[0].turns[1].speaker", "Invalid enum value"),
         (json.dumps([RAW, {"dialogue_id": "2"}]).encode(), "[1]", "missing required field `services`"),
         (json.dumps([changed([*FRAME, "slots", 0, "start"], "10")]).encode(), "[0].turns[0].frames[0].slots[0].start",
-         "Expected `int`, got `str`"),
-    ],
-)  # fmt: skip
+         "Expected `int`, got `str`"))  # fmt: skip
 def test_bad_files(tmp_path, content, where, reason):
     caught = raised(InputError, read, tmp_path, content)
     assert (caught.path, caught.where) == (str(tmp_path / "dialogues_001.json"), where)

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas import limits
 from parapet.schemas.dialogue import BETWEEN, CLOSING, OPENING, dialogue_text, read_each, typed
@@ -31,21 +31,19 @@ def test_the_bytes_are_those_of_json(items, escaped):
     assert file_of(list(read_each(json.dumps(items, ensure_ascii=escaped).encode(), "x"))) == expected
 
 
-@pytest.mark.parametrize(
-    ("item", "where", "reason"),
-    [
-        (b'{"a": 1e999}', "a", "not_sgd: the number 1e999 is out of range"),
-        (b'{"a": [{"b": 1, "b": 2}]}', "a[0].b", "not_sgd: the key appears twice"),
-        (b'{"a": "\\u003a\\u003A", "b": 1, "b": 1}', "b", "not_sgd: the key appears twice"),
-        (b'{"a": "\\ud800", "a": 1}', "a", "not_sgd: the key appears twice"),
-        (b'{"a" : ' + b"1" * 5_000 + b"}", "a", "not_sgd: the number 1111"),
-        (b'{"a": ' + b"[" * 64 + b"]" * 64 + b"}", "a[0][0]", "not_sgd: nested more than 64 levels deep"),
-        (b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}", "a[0][0]", "not_sgd: nested more than 64 levels deep"),
-        (b"[" * 100_000 + b"]" * 100_000, "", "not_sgd: nested more than 64 levels deep"),
-        (b'{"turns": [' + b"0," * limits.MAX_TURNS + b"0]}", "", "too_large: the dialogue has 10,001 turns"),
-        (b'{"dialogue_id": "' + b"x" * 1_001 + b'"}', "", "too_large: the dialogue_id has 1,001 characters, over"),
-        (b'"' + b"x" * limits.MAX_DIALOGUE + b'"', "", "too_large: the dialogue has 16,777,2"),
-    ],
+@cases(
+    "item where reason",
+    (b'{"a": 1e999}', "a", "not_sgd: the number 1e999 is out of range"),
+    (b'{"a": [{"b": 1, "b": 2}]}', "a[0].b", "not_sgd: the key appears twice"),
+    (b'{"a": "\\u003a\\u003A", "b": 1, "b": 1}', "b", "not_sgd: the key appears twice"),
+    (b'{"a": "\\ud800", "a": 1}', "a", "not_sgd: the key appears twice"),
+    (b'{"a" : ' + b"1" * 5_000 + b"}", "a", "not_sgd: the number 1111"),
+    (b'{"a": ' + b"[" * 64 + b"]" * 64 + b"}", "a[0][0]", "not_sgd: nested more than 64 levels deep"),
+    (b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}", "a[0][0]", "not_sgd: nested more than 64 levels deep"),
+    (b"[" * 100_000 + b"]" * 100_000, "", "not_sgd: nested more than 64 levels deep"),
+    (b'{"turns": [' + b"0," * limits.MAX_TURNS + b"0]}", "", "too_large: the dialogue has 10,001 turns"),
+    (b'{"dialogue_id": "' + b"x" * 1_001 + b'"}', "", "too_large: the dialogue_id has 1,001 characters, over"),
+    (b'"' + b"x" * limits.MAX_DIALOGUE + b'"', "", "too_large: the dialogue has 16,777,2"),
 )
 def test_an_item_that_cannot_be_kept_is_refused_by_itself(item, where, reason):
     first, (found, plain), last = read_each(b'[{"a": "\\":"},' + item + b',{"b" : 1}]', "x")
@@ -66,14 +64,12 @@ def test_an_item_with_the_id_of_an_earlier_one_is_refused_by_itself():
     assert second.reason == "duplicate_id: dialogue 'a' appears twice, first at [0]: give each its own id"
 
 
-@pytest.mark.parametrize(
+@cases(
     "item",
-    [
-        b"[" * 64 + b"]" * 64,
-        b'{"turns": [' + b"0," * (limits.MAX_TURNS - 1) + b'0], "dialogue_id": "' + b"x" * limits.MAX_ID + b'"}',
-        b'"' + b"x" * (limits.MAX_DIALOGUE - 2) + b'"',
-        b'{"a": {"x": 1}, "b": {"x": "\\u003a\\u003A"}}',
-    ],
+    b"[" * 64 + b"]" * 64,
+    b'{"turns": [' + b"0," * (limits.MAX_TURNS - 1) + b'0], "dialogue_id": "' + b"x" * limits.MAX_ID + b'"}',
+    b'"' + b"x" * (limits.MAX_DIALOGUE - 2) + b'"',
+    b'{"a": {"x": 1}, "b": {"x": "\\u003a\\u003A"}}',
 )
 def test_an_item_at_the_limit_is_read(item):
     assert list(read_each(b"[" + item + b"]", "x")) == [(json.loads(item), True)]
@@ -83,17 +79,15 @@ def test_a_byte_order_mark_and_an_empty_list():
     assert (list(read_each(b"\xef\xbb\xbf[1]", "x")), list(read_each(b" [ ] ", "x"))) == ([(1, True)], [])
 
 
-@pytest.mark.parametrize(
-    ("data", "where", "reason"),
-    [
-        (b"", "", "the file is empty"),
-        (b'[{"a": 1},\n {"a": tru}]', "line 2 column 8", "not JSON: "),
-        (b'[{"a": 1}', "line 1 column 10", "not JSON: "),
-        (b"[1] [2]", "line 1 column 5", "not JSON: Extra data"),
-        (b'{"a": 1}', "", "expected a list of dialogues, found dict"),
-        (b'[1, "\xff"]', "", "not UTF-8 at byte 5"),
-        (b"[" * 100_000, "", "nested more than 64 levels deep"),
-    ],
+@cases(
+    "data where reason",
+    (b"", "", "the file is empty"),
+    (b'[{"a": 1},\n {"a": tru}]', "line 2 column 8", "not JSON: "),
+    (b'[{"a": 1}', "line 1 column 10", "not JSON: "),
+    (b"[1] [2]", "line 1 column 5", "not JSON: Extra data"),
+    (b'{"a": 1}', "", "expected a list of dialogues, found dict"),
+    (b'[1, "\xff"]', "", "not UTF-8 at byte 5"),
+    (b"[" * 100_000, "", "nested more than 64 levels deep"),
 )
 def test_bad_files_are_told_with_their_place(data, where, reason):
     caught = raised(InputError, list, read_each(data, "x.json"))

@@ -16,7 +16,6 @@ def test_every_character_is_kept(sample):
     items = sample_items(sample)
     text = "".join(chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000)
     items[0]["turns"][0]["utterance"] = text
-    data = dialogue_bytes(items)
-    found = dialogue_lines(data, "d.json", "d.json")
+    found = dialogue_lines(dialogue_bytes(items), "d.json", "d.json")
     assert lines_table(found.lines)["turns"][0].as_py()[0]["utterance"] == text
     assert orjson.loads(found.lines[0])["layout"] == "published"

@@ -5,10 +5,9 @@ import json
 
 import orjson
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import intent, raised, service, slot
+from kit import cases, intent, raised, service, slot
 
 from parapet.schemas import dialogue_table
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_file, dialogue_rows, service_of, service_row
@@ -91,24 +90,22 @@ def test_a_table_of_many_blocks_is_one(sample, monkeypatch):
 AT = "x.json: [0] (dialogue 1_00000)"
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (
-            lambda span: span.update(start=2**31),
-            f"{AT}: contains a value that Parquet cannot store: Value 2147483648 too large",
-        ),
-        (lambda span: span.update(start=10**30), f"{AT}: contains a value that Parquet cannot store: "),
-        (lambda span: span.update(start="1"), "x.json: [0].turns[0].frames[0].slots[0].start: Expected `int`"),
-        (lambda span: span.update(slot=None), "x.json: [0].turns[0].frames[0].slots[0].slot: Expected `str`"),
-        (lambda span: span.update(slot="\ud800"), f"{AT}.turns[0].frames[0].slots[0].slot: contains a value"),
-        (lambda span: span.update(more=float("nan")), "x.json: [0].turns[0].frames[0].slots[0].more: "),
-        (lambda span: span.update(more=float("inf")), "x.json: [0].turns[0].frames[0].slots[0].more: "),
-        (
-            lambda span: span.update(more=10**30),
-            f"{AT}: contains a value that Parquet cannot store: Integer exceeds 64-bit range",
-        ),
-    ],
+@cases(
+    "change reason",
+    (
+        lambda span: span.update(start=2**31),
+        f"{AT}: contains a value that Parquet cannot store: Value 2147483648 too large",
+    ),
+    (lambda span: span.update(start=10**30), f"{AT}: contains a value that Parquet cannot store: "),
+    (lambda span: span.update(start="1"), "x.json: [0].turns[0].frames[0].slots[0].start: Expected `int`"),
+    (lambda span: span.update(slot=None), "x.json: [0].turns[0].frames[0].slots[0].slot: Expected `str`"),
+    (lambda span: span.update(slot="\ud800"), f"{AT}.turns[0].frames[0].slots[0].slot: contains a value"),
+    (lambda span: span.update(more=float("nan")), "x.json: [0].turns[0].frames[0].slots[0].more: "),
+    (lambda span: span.update(more=float("inf")), "x.json: [0].turns[0].frames[0].slots[0].more: "),
+    (
+        lambda span: span.update(more=10**30),
+        f"{AT}: contains a value that Parquet cannot store: Integer exceeds 64-bit range",
+    ),
 )
 def test_what_no_row_can_hold_is_an_error(sample, change, reason):
     items = copy.deepcopy(sample_items(sample))
@@ -143,14 +140,12 @@ def test_a_service_in_the_published_order_needs_no_source_json():
     assert json.dumps(service_of(back)) == json.dumps(SERVICE)
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        lambda service: dict(reversed(service.items())),
-        lambda service: {**service, "domain": "travel"},
-        lambda service: {**service, "slots": [{"name": "city", "description": ""}]},
-        lambda service: {**service, "intents": [{"name": "Find", "description": "", "unknown": 1}]},
-    ],
+    lambda service: dict(reversed(service.items())),
+    lambda service: {**service, "domain": "travel"},
+    lambda service: {**service, "slots": [{"name": "city", "description": ""}]},
+    lambda service: {**service, "intents": [{"name": "Find", "description": "", "unknown": 1}]},
 )
 def test_any_other_service_comes_back_too(change):
     service = change(SERVICE)

@@ -9,7 +9,7 @@ import huggingface_hub
 import pyarrow.parquet
 import pytest
 from hub_form import DIALOGUES, SERVICES, dialogue_row, service_row, write_table
-from kit import TWO_WORKERS, cases, files_of, refused, run, write
+from kit import TWO_WORKERS, cases, files_of, lacking, raised, refused, run, write
 
 import parapet
 from parapet.schemas import hub_tables
@@ -46,8 +46,7 @@ def root(request, tmp_path_factory):
 
 def test_rows_come_back_as_they_were():
     for dialogue in SAMPLE.dialogues():
-        row = dialogue_row(dialogue)
-        assert dialogue_of(row) == dialogue
+        assert dialogue_of(dialogue_row(dialogue)) == dialogue
     for service in SAMPLE.services():
         assert service_of(service_row(service)) == service
 
@@ -68,8 +67,7 @@ def test_it_is_perturbed_as_the_original_on_one_or_two_workers(root, tmp_path):
     run("perturb", "typos", *TWO_WORKERS, **flags, output=tmp_path / "two")
     assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
     typos = parapet.perturb(SAMPLE, "typos", seed=1).dialogues("test")
-    expected = {dialogue["dialogue_id"]: dialogue for dialogue in typos}
-    assert made.dialogues("typos/test") == expected
+    assert made.dialogues("typos/test") == {dialogue["dialogue_id"]: dialogue for dialogue in typos}
     assert parapet.load_corpus(tmp_path / "one/typos").services("test") == SAMPLE.services("test")
     parapet.load_corpus(root).save(tmp_path / "saved")
     assert list(parapet.load_corpus(tmp_path / "saved").dialogues()) == list(SAMPLE.dialogues())
@@ -102,8 +100,7 @@ def test_schema_json_beside_the_rows_serves_all_splits(tmp_path):
     for split, name in SPLITS.items():
         write_table([*map(dialogue_row, SAMPLE.dialogues(split))], DIALOGUES, tmp_path / f"data/{name}.parquet")
     corpus = parapet.load_corpus(tmp_path)
-    assert corpus.services() == SAMPLE.services()
-    assert list(corpus.dialogues("dev")) == list(SAMPLE.dialogues("dev"))
+    assert (corpus.services(), list(corpus.dialogues("dev"))) == (SAMPLE.services(), list(SAMPLE.dialogues("dev")))
     run("perturb", "simple", sgd=tmp_path, output=tmp_path / "out")
     alone = tmp_path / "alone"
     write(alone / "schema.json", SAMPLE.services("test"))
@@ -136,8 +133,7 @@ def test_multiwoz_of_the_hub():
     frames = {"service": ["hotel"], "state": [state], "slots": [{**span, **copied}]}
     turns = {"turn_id": ["0"], "speaker": [0], "utterance": ["The Larch"], "frames": [frames]}
     (turn,) = dialogue_of({"dialogue_id": "MUL1.json", "services": ["hotel"], "turns": turns})["turns"]
-    assert turn["turn_id"] == "0"
-    assert turn["frames"][0]["state"]["slot_values"] == {"hotel-name": ["larch"]}
+    assert (turn["turn_id"], turn["frames"][0]["state"]["slot_values"]) == ("0", {"hotel-name": ["larch"]})
     assert turn["frames"][0]["slots"] == [
         {"slot": "hotel-name", "value": "Larch", "start": 4, "exclusive_end": 9},
         {"slot": "hotel-name", "copy_from": "hotel-name", "value": ["larch"]},
@@ -156,8 +152,7 @@ def test_bad_rows_are_dead_letters(tmp_path):
     assert reasons[f"line {len(rows) + 3}"] == "not_sgd: no object"
     assert sum(reason.startswith("not_sgd: the row has another shape") for reason in reasons.values()) >= 1
     assert any(reason.startswith("duplicate_id") for reason in reasons.values())
-    assert len(made.dead_letters) == 5
-    assert len(made.dialogues("simple/test")) == len(rows)
+    assert (len(made.dead_letters), len(made.dialogues("simple/test"))) == (5, len(rows))
 
 
 def test_what_is_no_such_corpus(tmp_path):
@@ -175,8 +170,7 @@ def test_what_is_no_such_corpus(tmp_path):
     write(broken / "schema.json", SAMPLE.services("test"))
     (broken / "test.parquet").write_bytes((tmp_path / "alone/test.parquet").read_bytes()[:-40])
     said = refused("perturb", "simple", sgd=broken, output=tmp_path / "out")
-    assert "test.parquet: cannot be read (" in said
-    assert "damaged or no .parquet file; download it again" in said
+    assert not lacking(said, "test.parquet: cannot be read (", "damaged or no .parquet file; download it again")
     cut = bytearray((tmp_path / "alone/test.parquet").read_bytes())
     cut[200:400] = b"\0" * 200
     (broken / "test.parquet").write_bytes(cut)
@@ -206,15 +200,13 @@ def test_names_of_the_hub(root, tmp_path, monkeypatch):
     assert list(parapet.load_corpus("hf:ada/plain").dialogues("dev")) == list(SAMPLE.dialogues("dev"))
     branch = "refs/convert/parquet"
     assert asked == [("ada/plain", "dataset", branch), ("ada/plain", "dataset", None)]
-    made = run("perturb", "simple", sgd="hf:schema_guided_dstc8", output=tmp_path / "out")
-    assert made.dialogues("simple/test")
+    assert run("perturb", "simple", sgd="hf:schema_guided_dstc8", output=tmp_path / "out").dialogues("simple/test")
     assert asked[2:] == [("schema_guided_dstc8", "dataset", branch)]
     said = refused("perturb", "simple", sgd="hf:ada/none", output=tmp_path / "no")
     assert "hf:ada/none: cannot be downloaded from the Hugging Face hub: 404: no such data set" in said
     assert "more" not in said
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(MissingExtra, match="huggingface_hub is not installed"):
-        parapet.load_corpus("hf:schema_guided_dstc8")
+    raised(MissingExtra, parapet.load_corpus, "hf:schema_guided_dstc8", match="huggingface_hub is not installed")
 
 
 class _Response:

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
@@ -23,13 +23,10 @@ JSON = st.recursive(
 def test_items_are_found_without_parsing(items, escaped, indent):
     found = items_in(json.dumps(items, ensure_ascii=escaped, indent=indent).encode())
     assert found is not None
-    assert [json.loads(item) for item in found] == items
-    assert [parse_exactly(item) for item in found] == items
+    assert ([json.loads(item) for item in found], [parse_exactly(item) for item in found]) == (items, items)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"{}", b"3", b"[", b'["a]', b"[1}", b"[1] 2", b"x [1]", b'[{"a": 1]', b'["\\"' + b'\\"' * 200_000]
-)
+@cases("data", b"", b"{}", b"3", b"[", b'["a]', b"[1}", b"[1] 2", b"x [1]", b'[{"a": 1]', b'["\\"' + b'\\"' * 200_000)
 def test_what_is_no_list(data):
     items = items_in(data)
     if items is not None:  # closed by another bracket: the items say so
@@ -48,13 +45,11 @@ def test_whole_numbers_stay_whole(number):
         assert (found, type(found)) == (int(number), int)
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        ("1e400", "the number 1e400 is out of range"),
-        ("-1e999", "the number -1e999 is out of range"),
-        ("1" * 4301, f"the number {'1' * 40}… has 4,301 digits, over the limit of 4,300"),
-    ],
+@cases(
+    "data reason",
+    ("1e400", "the number 1e400 is out of range"),
+    ("-1e999", "the number -1e999 is out of range"),
+    ("1" * 4301, f"the number {'1' * 40}… has 4,301 digits, over the limit of 4,300"),
 )
 def test_numbers_that_python_cannot_hold(data, reason):
     for parse in (lambda text: parse_json(text, "x"), parse_as_python):
@@ -63,17 +58,15 @@ def test_numbers_that_python_cannot_hold(data, reason):
     raised(InputError, parse_exactly, data.encode())
 
 
-@pytest.mark.parametrize(
-    ("text", "where", "reason"),
-    [
-        ('{"a": [0.12345678901234567891]}', ".a[0]", "the number 0.12345678901234567891 has more digits than"),
-        ('{"a": 1e-400}', ".a", "the number 1e-400 has more digits than"),
-        ('{"a": 1e-99999999999999999999999}', ".a", "the number 1e-99999999999999999999999 has more digits"),
-        ('{"a": {"b": 1, "b": 2}}', ".a.b", "the key appears twice"),
-        ('{"a": {"b": 1, "b": 1}, "a": 2}', ".a", "the key appears twice"),
-        ('{"a": ' + "[" * 64 + "]" * 64 + "}", ".a[0][0]", "nested more than 64 levels deep"),
-        ('{"a": ' + "[" * 2_000 + "]" * 2_000 + "}", "", "nested more than 64 levels deep"),
-    ],
+@cases(
+    "text where reason",
+    ('{"a": [0.12345678901234567891]}', ".a[0]", "the number 0.12345678901234567891 has more digits than"),
+    ('{"a": 1e-400}', ".a", "the number 1e-400 has more digits than"),
+    ('{"a": 1e-99999999999999999999999}', ".a", "the number 1e-99999999999999999999999 has more digits"),
+    ('{"a": {"b": 1, "b": 2}}', ".a.b", "the key appears twice"),
+    ('{"a": {"b": 1, "b": 1}, "a": 2}', ".a", "the key appears twice"),
+    ('{"a": ' + "[" * 64 + "]" * 64 + "}", ".a[0][0]", "nested more than 64 levels deep"),
+    ('{"a": ' + "[" * 2_000 + "]" * 2_000 + "}", "", "nested more than 64 levels deep"),
 )
 def test_what_would_change_is_refused(text, where, reason):
     caught = raised(InputError, parse_exactly, text.encode())
@@ -81,13 +74,11 @@ def test_what_would_change_is_refused(text, where, reason):
     assert caught.reason.startswith(reason)
 
 
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        ('{"a": [1, {"b": -1e999}]}', "a[1].b"),
-        ('{"a": 1e999, "a": 1}', ""),
-        ('{"%s": [1e999]}' % ("k" * 10_000), "k" * 79 + "\u2026"),
-    ],
+@cases(
+    "text where",
+    ('{"a": [1, {"b": -1e999}]}', "a[1].b"),
+    ('{"a": 1e999, "a": 1}', ""),
+    ('{"%s": [1e999]}' % ("k" * 10_000), "k" * 79 + "\u2026"),
 )
 def test_a_number_out_of_range_has_its_place(text, where):
     caught = raised(InputError, parse_json, text.encode(), "x", match=r"^x: .*the number -?1e999 is out of range$")

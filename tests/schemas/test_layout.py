@@ -7,7 +7,7 @@ import kit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import intent, raised, slot, write
+from kit import cases, intent, raised, slot, write
 
 from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
@@ -37,23 +37,21 @@ def test_a_byte_order_mark_is_forgiven(tmp_path):
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("content", "where", "reason"),
-    [
-        (b"", "", "the file is empty"),
-        (b" \n\t\n", "", "the file is empty"),
-        (b"{}", "", "expected a list of services, found dict"),
-        (b'"Taxi_1"', "", "expected a list of services, found str"),
-        (b"[]", "", "the list of services is empty"),
-        (b'[\n  {"service_name": A_1}\n]', "line 2 column 20", "not JSON: Expecting value"),
-        (b'[{"service_name": "A_1"', "line 1 column 24", "not JSON: "),
-        (b"service_name,slots\n", "line 1 column 1", "not JSON: Expecting value"),
-        ('[{"service_name": "Café"}]'.encode("latin-1"), "", "not UTF-8 at byte 22: save the file as UTF-8"),
-        ('[{"service_name": "A_1"}]'.encode("utf-16"), "", "not UTF-8 at byte 0: save the file as UTF-8"),
-        (b"[" * 200_000, "", "nested more than 64 levels deep"),
-        (b"[3]", "[0]", "Expected `object`, got `int`"),
-        (json.dumps([service(), service("../../x")]).encode(), "[1].service_name", "service '../../x': a service "),
-    ],
+@cases(
+    "content where reason",
+    (b"", "", "the file is empty"),
+    (b" \n\t\n", "", "the file is empty"),
+    (b"{}", "", "expected a list of services, found dict"),
+    (b'"Taxi_1"', "", "expected a list of services, found str"),
+    (b"[]", "", "the list of services is empty"),
+    (b'[\n  {"service_name": A_1}\n]', "line 2 column 20", "not JSON: Expecting value"),
+    (b'[{"service_name": "A_1"', "line 1 column 24", "not JSON: "),
+    (b"service_name,slots\n", "line 1 column 1", "not JSON: Expecting value"),
+    ('[{"service_name": "Café"}]'.encode("latin-1"), "", "not UTF-8 at byte 22: save the file as UTF-8"),
+    ('[{"service_name": "A_1"}]'.encode("utf-16"), "", "not UTF-8 at byte 0: save the file as UTF-8"),
+    (b"[" * 200_000, "", "nested more than 64 levels deep"),
+    (b"[3]", "[0]", "Expected `object`, got `int`"),
+    (json.dumps([service(), service("../../x")]).encode(), "[1].service_name", "service '../../x': a service "),
 )
 def test_bad_files_are_told_with_file_place_and_reason(tmp_path, content, where, reason):
     path = write(tmp_path / "train/schema.json", content)
@@ -76,9 +74,7 @@ def test_bad_files_are_told_with_file_place_and_reason(tmp_path, content, where,
     ("other.json", "[7]", "other.json: [0]"),
 )
 def test_files_of_other_kinds_are_known(tmp_path, name, content, told):
-    (tmp_path / name).write_text(content)
-    error = raised(InputError, layout.read_root, tmp_path / name)
-    assert told in str(error)
+    assert told in str(raised(InputError, layout.read_root, write(tmp_path / name, content)))
 
 
 def test_a_file_too_large_to_be_a_schema_is_not_read(tmp_path):
@@ -108,8 +104,7 @@ def test_a_service_that_is_nested_too_deeply_is_left_out_with_its_place(tmp_path
         [service("Good_1"), service("Deep_1", more={"and": nest(300)}), service("Flat_1", x=nest(40))],
     )
     (split,) = layout.read_root(tmp_path, leave_out_bad=True)
-    assert names_of([split]) == {"schema": ["Good_1", "Flat_1"]}
-    assert split.bad[0].raw == {"service_name": "Deep_1"}
+    assert (names_of([split]), split.bad[0].raw) == ({"schema": ["Good_1", "Flat_1"]}, {"service_name": "Deep_1"})
     assert refusal(tmp_path).where.startswith("[1].more.and[0][0]")
     assert refusal(tmp_path).reason == "nested more than 64 levels deep"
 
@@ -185,18 +180,16 @@ def test_a_bucket_that_gives_no_access(monkeypatch):
         layout.read_root("gs://corpora/sgd")
 
 
-@pytest.mark.parametrize(
-    ("place", "other", "expected"),
-    [
-        ("sgd/dev", "v1", "v1/dev"),
-        ("sgd/dev/schema.json", "v1", "v1/dev"),
-        ("sgd/test", "v1", None),
-        ("sgd/dev", "single", "single"),
-        ("mine", "v1", "v1/dev"),  # by its services
-        ("sgd", "single", "single"),
-        ("sgd", "v1/dev/schema.json", "v1/dev"),
-        ("sgd", "v1/train/schema.json", None),
-    ],
+@cases(
+    "place other expected",
+    ("sgd/dev", "v1", "v1/dev"),
+    ("sgd/dev/schema.json", "v1", "v1/dev"),
+    ("sgd/test", "v1", None),
+    ("sgd/dev", "single", "single"),
+    ("mine", "v1", "v1/dev"),  # by its services
+    ("sgd", "single", "single"),
+    ("sgd", "v1/dev/schema.json", "v1/dev"),
+    ("sgd", "v1/train/schema.json", None),
 )
 def test_the_counterpart_of_a_split(tmp_path, place, other, expected):
     for folder, names in (("sgd/dev", "A_1 B_1"), ("sgd/test", "C_1"), ("mine", "A_1 B_1")):
@@ -207,12 +200,6 @@ def test_the_counterpart_of_a_split(tmp_path, place, other, expected):
     assert (found and Path(found.path).parent) == (expected and tmp_path / expected)
 
 
-def put(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-    return path
-
-
 def test_nothing_there(tmp_path):
     assert str(refusal(tmp_path / "no")) == f"{tmp_path}/no: there is no such file or folder"
     assert str(refusal(tmp_path)).startswith(f"{tmp_path}: contains no schema: expected train/schema.json")
@@ -220,14 +207,13 @@ def test_nothing_there(tmp_path):
 
 def test_a_bucket_is_a_path_too():
     path = layout.as_path("gs://corpora/sgd")
-    assert str(path / "train" / "schema.json") == "gs://corpora/sgd/train/schema.json"
-    assert layout.as_path(path) == path
+    assert (str(path / "train" / "schema.json"), layout.as_path(path)) == ("gs://corpora/sgd/train/schema.json", path)
     assert isinstance(layout.as_path("sgd"), Path)
 
 
 def test_a_service_that_two_splits_define_in_different_ways(tmp_path):
-    put(tmp_path / "train/schema.json", [service()])
-    put(tmp_path / "dev/schema.json", [service(description="Something else")])
+    write(tmp_path / "train/schema.json", [service()])
+    write(tmp_path / "dev/schema.json", [service(description="Something else")])
     error = refusal(tmp_path)
     assert error.reason.startswith("service 'Taxi_1' differs from the one in ")
     assert {error.path, error.reason.rpartition(" in ")[2]} == {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from kit import raised, refused, run, write
+from kit import cases, raised, refused, run, write
 
 from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
@@ -46,13 +46,11 @@ def a_folder(path):
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize(
-    ("make", "reason"),
-    [
-        (a_pipe, "is a named pipe, not a file: write its content to a file first"),
-        (a_socket, "is a socket, not a file"),
-        (a_device, "is a device, not a file"),
-    ],
+@cases(
+    "make reason",
+    (a_pipe, "is a named pipe, not a file: write its content to a file first"),
+    (a_socket, "is a socket, not a file"),
+    (a_device, "is a device, not a file"),
 )
 def test_what_is_no_file(make, reason, reader, tmp_path):
     os.chdir(tmp_path)  # the path of a socket must be short
@@ -70,21 +68,19 @@ def test_a_schema_that_is_no_file_is_not_passed_over(make, sample, tmp_path):
     assert raised(InputError, layout.read_root, tmp_path).path == str(tmp_path / "train/schema.json")
 
 
-@pytest.mark.parametrize(
-    ("flags", "name"),
-    [
-        (["compose", "--responses", "{}"], "a.csv"),
-        (["compose", "--decisions", "{}"], "a.csv"),
-        (["hits", "--schemas", "{}"], "schema.json"),
-        (["compose", "--stopwords", "{}"], "words"),
-        (["hits", "--cues", "{}"], "a.csv"),
-        (["unseen_entities", "--values", "{}"], "a.csv"),
-        (["restaurants", "--ontology", "{}"], "a.json"),
-        (["anonymise", "--chats", "{}"], "a.jsonl"),
-        (["language_variations", "--rewritten", "{}"], "a.jsonl"),
-        (["suite", "{}"], "a.toml"),
-        (["release", "build", "--config", "{}"], "a.toml"),
-    ],
+@cases(
+    "flags name",
+    (["compose", "--responses", "{}"], "a.csv"),
+    (["compose", "--decisions", "{}"], "a.csv"),
+    (["hits", "--schemas", "{}"], "schema.json"),
+    (["compose", "--stopwords", "{}"], "words"),
+    (["hits", "--cues", "{}"], "a.csv"),
+    (["unseen_entities", "--values", "{}"], "a.csv"),
+    (["restaurants", "--ontology", "{}"], "a.json"),
+    (["anonymise", "--chats", "{}"], "a.jsonl"),
+    (["language_variations", "--rewritten", "{}"], "a.jsonl"),
+    (["suite", "{}"], "a.toml"),
+    (["release", "build", "--config", "{}"], "a.toml"),
 )
 def test_no_command_waits_for_a_pipe(flags, name, tmp_path):
     a_pipe(path := tmp_path / name)
@@ -149,8 +145,7 @@ def test_a_line_beyond_the_limit_costs_itself(number, monkeypatch, tmp_path):
             line if i + 1 != number else line[: line.index(b",") + 1] + b"x" * extra + b"\n"
             for i, line in enumerate(lines)
         ]
-        (tmp_path / "a.csv").write_bytes(b"".join(long))
-        with open_input(str(tmp_path / "a.csv")) as handle:
+        with open_input(str(write(tmp_path / "a.csv", b"".join(long)))) as handle:
             records = list(read_records(read_lines(handle)))
         assert [record.number for record in records] == [1, 2, 3]
         assert [record.problem for record in records if record.number != number] == ["", ""]
@@ -235,5 +230,4 @@ def unreadable(path):
 @pytest.mark.parametrize("reader", ["whole", "text", "input"])
 def test_what_cannot_be_read(make, reader, tmp_path):
     make(path := tmp_path / "schema.json")
-    with pytest.raises(InputError, match="cannot be read: "):
-        READERS[reader](str(path))
+    raised(InputError, READERS[reader], str(path), match="cannot be read: ")

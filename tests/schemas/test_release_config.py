@@ -1,7 +1,7 @@
 """``release.toml``: what is read, and what is refused in words."""
 
 import pytest
-from kit import raised
+from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import read_config
@@ -23,29 +23,26 @@ kind = "original"
 
 
 def read(folder, text):
-    (folder / "release.toml").write_text(text, encoding="utf-8")
-    read_config(folder / "release.toml")
+    read_config(write(folder / "release.toml", text))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ('name = "my_set"\nversion = "1.0.0"\n', "", "release.toml: lacks name, version; docs/release.md shows"),
-        ("my_set", "../up", "release.toml: name: must consist of letters"),
-        ("my_set", "a/b", "release.toml: name: must consist of letters"),
-        ("1.0.0", "1.0", "release.toml: version: '1.0' must be MAJOR.MINOR.PATCH"),
-        ("1.0.0", "01.0.0", "release.toml: version: '01.0.0' must be MAJOR.MINOR.PATCH"),
-        ("A set.", " ", "release.toml: description: must not be empty"),
-        ('kind = "original"', 'kin = "original"', "release.toml: corpora[0]: Object contains unknown field `kin`"),
-        ('kind = "original"', "kind = 3", "release.toml: corpora[0].kind: Expected `str`, got `int`"),
-        ('kind = "original"', 'kind = "o"\nkindd = 1', "corpora[0]: Object contains unknown field `kindd`"),
-        ('name = "original"', 'name = "schemas"', "release.toml: corpora[0].name: 'schemas' cannot be used"),
-        ('name = "original"', 'name = "a b"', "release.toml: corpora[0].name: 'a b' cannot be used"),
-        ('version = "1.0.0"', 'version = "1.0.0"\nhub = "my_set"', "hub: 'my_set' must be OWNER/NAME"),
-        ('version = "1.0.0"', 'version = "1.0.0"\nshard_mb = 0', "release.toml: shard_mb: must be 1 or more"),
-        ('name = "my_set"', "name = my_set", "release.toml: not TOML: "),
-        ('[[authors]]\nname = "Ada"', "authors = []", "release.toml: authors: must name at least one author"),
-    ],
+@cases(
+    "old new said",
+    ('name = "my_set"\nversion = "1.0.0"\n', "", "release.toml: lacks name, version; docs/release.md shows"),
+    ("my_set", "../up", "release.toml: name: must consist of letters"),
+    ("my_set", "a/b", "release.toml: name: must consist of letters"),
+    ("1.0.0", "1.0", "release.toml: version: '1.0' must be MAJOR.MINOR.PATCH"),
+    ("1.0.0", "01.0.0", "release.toml: version: '01.0.0' must be MAJOR.MINOR.PATCH"),
+    ("A set.", " ", "release.toml: description: must not be empty"),
+    ('kind = "original"', 'kin = "original"', "release.toml: corpora[0]: Object contains unknown field `kin`"),
+    ('kind = "original"', "kind = 3", "release.toml: corpora[0].kind: Expected `str`, got `int`"),
+    ('kind = "original"', 'kind = "o"\nkindd = 1', "corpora[0]: Object contains unknown field `kindd`"),
+    ('name = "original"', 'name = "schemas"', "release.toml: corpora[0].name: 'schemas' cannot be used"),
+    ('name = "original"', 'name = "a b"', "release.toml: corpora[0].name: 'a b' cannot be used"),
+    ('version = "1.0.0"', 'version = "1.0.0"\nhub = "my_set"', "hub: 'my_set' must be OWNER/NAME"),
+    ('version = "1.0.0"', 'version = "1.0.0"\nshard_mb = 0', "release.toml: shard_mb: must be 1 or more"),
+    ('name = "my_set"', "name = my_set", "release.toml: not TOML: "),
+    ('[[authors]]\nname = "Ada"', "authors = []", "release.toml: authors: must name at least one author"),
 )
 def test_what_cannot_be_is_said(old, new, said, tmp_path):
     assert old in GOOD
@@ -56,9 +53,7 @@ _KEY = f'key = "sha256:{"0" * 64}"'
 _IDENTITY, _ISSUER = 'identity = "ada@example.org"', 'issuer = "https://example.org"'
 
 
-@pytest.mark.parametrize(
-    "lines", [(), (_IDENTITY,), (_ISSUER,), (_KEY, _IDENTITY), (_KEY, _ISSUER), (_KEY, _IDENTITY, _ISSUER)]
-)
+@cases("lines", (), (_IDENTITY,), (_ISSUER,), (_KEY, _IDENTITY), (_KEY, _ISSUER), (_KEY, _IDENTITY, _ISSUER))
 def test_a_release_is_signed_in_one_way(lines, tmp_path):
     with pytest.raises(InputError, match="signing: must have either a 'key', or an 'identity' and an 'issuer'"):
         read(tmp_path, "\n".join([GOOD, "[signing]", *lines]))

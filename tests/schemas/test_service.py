@@ -4,7 +4,7 @@ import copy
 import json
 
 import pytest
-from kit import intent, raised, service, slot
+from kit import cases, intent, lacking, raised, service, slot
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.json_schemas import FOLDER, RECORDS, json_schema
@@ -40,9 +40,8 @@ def refusal(raw):
 
 
 def test_categorical_without_values():
-    where, reason = refusal(changed(["slots", 1, "possible_values"], []))
-    assert where == "[4].slots[1].possible_values"
-    assert reason == "service 'Hotels_1': slot 'stars' is categorical, but has no possible values"
+    reason = "service 'Hotels_1': slot 'stars' is categorical, but has no possible values"
+    assert refusal(changed(["slots", 1, "possible_values"], [])) == ("[4].slots[1].possible_values", reason)
 
 
 @pytest.mark.parametrize("kind", ["slots", "intents"])
@@ -56,8 +55,7 @@ def test_one_name_twice(kind):
 
 @pytest.mark.parametrize("kind", ["slots", "intents"])
 def test_an_empty_name(kind):
-    where, reason = refusal(changed([kind, 0, "name"], "  "))
-    assert (where, reason) == (f"[4].{kind}[0].name", "service 'Hotels_1': the name is empty")
+    assert refusal(changed([kind, 0, "name"], "  ")) == (f"[4].{kind}[0].name", "service 'Hotels_1': the name is empty")
 
 
 def test_a_slot_and_an_intent_may_share_a_name():
@@ -80,9 +78,8 @@ def test_fields_of_ours(field):
     assert FIELD.fullmatch(field)
 
 
-@pytest.mark.parametrize(
-    "field",
-    ["", "slot", "slot_", "slot_01", "slot_-1", "slot_٣", "slot_1000000", "service_0", "Slot_1", "slot_1\n", "x"],
+@cases(
+    "field", "", "slot", "slot_", "slot_01", "slot_-1", "slot_٣", "slot_1000000", "service_0", "Slot_1", "slot_1\n", "x"
 )
 def test_fields_of_others(field):
     assert not FIELD.fullmatch(field)
@@ -114,23 +111,8 @@ def test_a_schema_says_what_a_service_needs():
 
 def test_the_contract_of_the_columns():
     assert RESPONSES.names == [
-        "response_id",
-        "element_id",
-        "field",
-        "text",
-        "canonical",
-        "disposition",
-        "reason",
-        "variant",
-        "distance",
-        "worker_hash",
-        "accept_time",
-        "submit_time",
-        "work_seconds",
-        "source",
-        "keystrokes",
-        "pastes",
-        "seconds",
+        *("response_id", "element_id", "field", "text", "canonical", "disposition", "reason", "variant", "distance"),
+        *("worker_hash", "accept_time", "submit_time", "work_seconds", "source", "keystrokes", "pastes", "seconds"),
     ]
     assert set(DISPOSITIONS) == {"used", "surplus", "duplicate", "rejected", "review"}
 
@@ -139,11 +121,8 @@ def test_no_rows_have_the_columns_too():
     assert (audit_table([]).schema, audit_table([]).num_rows) == (RESPONSES, 0)
 
 
-@pytest.mark.parametrize(
-    "name", ["../../x", "..", "a..b", "", "a/b", "a\\b", "-a", ".a", "a b", "a\n", "é", "a" * 101, "a:b"]
-)
+@cases("name", "../../x", "..", "a..b", "", "a/b", "a\\b", "-a", ".a", "a b", "a\n", "é", "a" * 101, "a:b")
 def test_a_service_name_must_do_as_a_file_name(name):
     where, reason = refusal(changed(["service_name"], name))
     assert where == "[4].service_name"
-    assert repr(name) in reason
-    assert "files are named after it" in reason
+    assert not lacking(reason, repr(name), "files are named after it")

@@ -37,8 +37,7 @@ def test_every_dialect_is_recognised_and_written_as_it_was(dialect):
 
 
 def test_json_lines_and_tasks_keep_their_bytes():
-    assert read(LINES).written() == LINES
-    assert [*read(LINES).toolsets] == ["trips_0", "trips_1"]
+    assert (read(LINES).written(), [*read(LINES).toolsets]) == (LINES, ["trips_0", "trips_1"])
     tools = "".join(json.dumps(tool) + "\n" for tool in toolset("openai")).encode()
     assert read(tools).written() == tools
     task = LINES.splitlines(keepends=True)[0]
@@ -127,8 +126,7 @@ def test_names_are_replaced_in_required_references_defaults_and_calls_alone():
     tools = read(toolset("mcp")).toolsets["trips"].tools
     trip, parcel = (renaming_of(tool, {**NAMES, "sender": "from"}) for tool in tools)
     written = trip.schema()
-    assert written["required"] == ["client", "places"]
-    assert [*written["properties"]] == ["client", "places", "cabin"]
+    assert (written["required"], [*written["properties"]]) == (["client", "places"], ["client", "places", "cabin"])
     stop = written["properties"]["places"]["items"]
     assert (stop["required"], stop["properties"]["length"]["minimum"]) == (["town"], 1)
     assert written["properties"]["cabin"] == {
@@ -167,8 +165,7 @@ def test_a_parameter_that_alternatives_share_has_one_name():
         "anyOf": [{"required": ["a"]}, {"required": ["b"], "properties": {"b": {}}}],
         "dependentRequired": {"a": ["b", ["odd"]]},
     }
-    parameters = Parameters(schema)
-    written = parameters.renaming({"/properties/a": "x", "/properties/a/properties/deep": "y"})
+    written = Parameters(schema).renaming({"/properties/a": "x", "/properties/a/properties/deep": "y"})
     assert written.schema() == {
         "properties": {"x": {"type": "object", "properties": {"y": {}}}},
         "allOf": [{"properties": {"x": {"properties": {"y": {}, "more": {}}}}}],
@@ -211,8 +208,7 @@ def test_renamed_there_and_back_a_schema_and_its_arguments_are_the_same(schema, 
     there = parameters.renaming({each.pointer: f"new_{each.name}" for each in parameters.all})
     renamed = Parameters(there.schema())
     back = renamed.renaming({there.pointer(each.pointer): each.name for each in parameters.all})
-    assert len(renamed.all) == len(parameters.all)
-    assert back.schema() == schema
+    assert (len(renamed.all), back.schema()) == (len(parameters.all), schema)
     assert back.arguments(there.arguments(arguments)) == arguments
 
 

@@ -4,7 +4,7 @@ import shutil
 
 import kit
 import pytest
-from kit import raised, write
+from kit import cases, raised, write
 
 import parapet
 import parapet.beam
@@ -142,16 +142,14 @@ def unfinished(tmp_path_factory):
     return output
 
 
-@pytest.mark.parametrize(
+@cases(
     "flags",
-    [
-        ("statistics", "--variants", ""),
-        ("rewrite", "--variants", ""),
-        ("augment", "--oracle", ""),
-        ("rewrite", "--variants", "v1"),
-        ("statistics", "--sgd", "v1/test"),
-        ("perturb", "typos", "--sgd", "v1/test/schema.json"),
-    ],
+    ("statistics", "--variants", ""),
+    ("rewrite", "--variants", ""),
+    ("augment", "--oracle", ""),
+    ("rewrite", "--variants", "v1"),
+    ("statistics", "--sgd", "v1/test"),
+    ("perturb", "typos", "--sgd", "v1/test/schema.json"),
     ids=" ".join,
 )
 def test_an_unfinished_output_is_refused_by_every_command(unfinished, tmp_path, flags):

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pyarrow.parquet as pq
 import pytest
 from fake_mturk import FakeMTurk, play, scripts_from_jsonl
-from kit import json_of
+from kit import json_of, write
 
 from parapet.pipelines.main import main
 from parapet.transforms.crowd.ingest import parse_answer_xml
@@ -117,8 +117,7 @@ def _check_what_came_in(loop):
 
 def _pay_and_check(loop):
     first = collected.load(loop.batch)[0]["AssignmentId"]
-    bonuses = loop.folder / "bonuses.csv"
-    bonuses.write_text(f"assignment_id,amount,reason\n{first},1.50,thank you\n")
+    bonuses = write(loop.folder / "bonuses.csv", f"assignment_id,amount,reason\n{first},1.50,thank you\n")
     flags = ("--audit", loop.variants, "--reject", "--bonuses", bonuses)
     assert loop.mturk("pay", *flags) == 0
     after = loop.server.snapshot()
@@ -134,8 +133,7 @@ def _pay_and_check(loop):
         "bonus": 1,
     }
     assert sum((Decimal(row["amount"]) + Decimal(row["fee"]) for row in ledger), Decimal(0)) == _spent(after)
-    assert loop.mturk("pay", *flags) == 0
-    assert loop.server.snapshot()["balance"] == after["balance"]
+    assert (loop.mturk("pay", *flags), loop.server.snapshot()["balance"]) == (0, after["balance"])
 
 
 def _spent(snapshot):

@@ -8,7 +8,23 @@ import time
 
 import pytest
 from chat_server import chat_server
-from kit import SAMPLE, THOROUGH, cases, corpus, json_of, refused, rows_of, run, sample_dialogues
+from kit import (
+    SAMPLE,
+    THOROUGH,
+    cases,
+    corpus,
+    intent,
+    json_of,
+    lacking,
+    raised,
+    refused,
+    rows_of,
+    run,
+    sample_dialogues,
+    service,
+    slot,
+    write,
+)
 
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.endpoint.asking import Unreadable
@@ -21,20 +37,9 @@ from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.service import parse_service
 from parapet.transforms.running.chat import Reply
 
-BUSES = parse_service(
-    {
-        "service_name": "Buses_1",
-        "description": "Bus tickets",
-        "slots": [
-            {"name": "to", "description": "Where to", "is_categorical": False, "possible_values": []},
-            {"name": "time", "description": "When", "is_categorical": False, "possible_values": []},
-            {"name": "seats", "description": "How many", "is_categorical": True, "possible_values": ["1", "2"]},
-            {"name": "wifi", "description": "WiFi", "is_categorical": True, "possible_values": ["True", "False"]},
-        ],
-        "intents": [{"name": "FindBus", "description": "Find one", "is_transactional": False, "required_slots": [],
-                     "optional_slots": {}, "result_slots": []}],
-    }
-)  # fmt: skip
+SLOTS = [slot("to", "Where to"), slot("time", "When"), slot("seats", "How many", "1", "2")]
+SLOTS.append(slot("wifi", "WiFi", "True", "False"))
+BUSES = parse_service(service("Buses_1", SLOTS, [intent("FindBus", "Find one")], "Bus tickets"))
 SAID = (
     ("USER", "Two seats to Fresno, half past 5 in the evening on March 3rd"),
     ("SYSTEM", "By 6 pm?"),
@@ -108,8 +113,7 @@ def test_what_an_answer_says(style, reply, said):
     ("text", Reply("They want a bus."), "no_lines"),
 )
 def test_an_answer_that_says_nothing_is_wrong(style, reply, why):
-    with pytest.raises(Unreadable, match=f"^{why}$"):
-        state_of(reply, ASKED, style)
+    raised(Unreadable, state_of, reply, ASKED, style, match=f"^{why}$")
     assert unreadable_state(BUSES)["slot_values"] == {slot.name: [UNPARSED] for slot in BUSES.slots}
 
 
@@ -243,20 +247,16 @@ def test_faults_are_absorbed_or_wrong_and_counted(tmp_path, gold):
 def test_nothing_is_paid_twice(tmp_path, gold):
     with chat_server(gold) as server:
         flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "parallel_calls": 1}
-        told = run("predict", "llm", **flags, max_calls=20, status=1).errors
-        assert "max_calls: 20 calls were made" in told
+        assert "max_calls: 20 calls were made" in run("predict", "llm", **flags, max_calls=20, status=1).errors
         assert not (tmp_path / "states/run.json").exists()
         run("predict", "llm", **flags)
-        assert len(server.requests) == 50
-        said = json.dumps(server.requests)
-        assert said.count("Conversation:") == 50
+        assert (len(server.requests), json.dumps(server.requests).count("Conversation:")) == (50, 50)
 
 
 def test_a_dry_run_says_what_it_would_take(tmp_path, gold):
     with chat_server(gold) as server:
         flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "price": "1,2"}
-        first = run("predict", "llm", "--dry_run", **flags).output
-        assert "50 calls to make, 0 more are answered already" in first
+        assert "50 calls to make, 0 more are answered already" in run("predict", "llm", "--dry_run", **flags).output
         assert not (tmp_path / "states").exists()
         assert server.requests == []
         run("predict", "llm", **flags, max_calls=30, parallel_calls=1, status=1)
@@ -296,20 +296,13 @@ def test_flags_that_cannot_be(tmp_path, flags, told):
     assert told in refused("predict", "llm", *flags, "--output", str(tmp_path / "out"))
 
 
+SYSTEM = 'title = "t"\n[[systems]]\nname = "mine"\nendpoint = "{}"\n'
+
+
 def test_a_system_of_a_suite(tmp_path):
-    (tmp_path / "suite.toml").write_text(
-        """title = "t"
-[[systems]]
-name = "mine"
-endpoint = "http://127.0.0.1:8080/v1"
-model = "m"
-style = "tools"
-api_key_env = "MY_KEY"
-max_calls = 9
-price = { input = 0.15, output = 0.6 }
-"""
-    )
-    graph = make_graph(read_suite(str(tmp_path / "suite.toml"), ()), sets_of, lacks)
+    asked = 'model = "m"\nstyle = "tools"\napi_key_env = "MY_KEY"\nmax_calls = 9\nprice = {input=0.15, output=0.6}\n'
+    suite = write(tmp_path / "suite.toml", SYSTEM.format("http://127.0.0.1:8080/v1") + asked)
+    graph = make_graph(read_suite(str(suite), ()), sets_of, lacks)
     step = graph.steps["predictions/mine/dst"]
     assert step.command == ("predict", "llm")
     wanted = {"endpoint": "http://127.0.0.1:8080/v1", "model": "m", "style": "tools", "key_variable": "MY_KEY"}
@@ -326,22 +319,11 @@ def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
         return "I would <b>rather</b> not." if next(answers) % 10 == 0 else gold(body)
 
     with chat_server(answer) as server:
-        (tmp_path / "suite.toml").write_text(
-            f"""title = "t"
-[[systems]]
-name = "mine"
-endpoint = "{server.url}"
-model = "m"
-price = {{ input = 1000, output = 2000 }}
-parallel_calls = 1
-"""
-        )
-        run("suite", str(tmp_path / "suite.toml"), output=tmp_path / "out")
-    page = (tmp_path / "out/index.html").read_text()
-    asked = page.partition("How the language models were asked")[2]
+        asked = 'model = "m"\nprice = { input = 1000, output = 2000 }\nparallel_calls = 1\n'
+        run("suite", write(tmp_path / "suite.toml", SYSTEM.format(server.url) + asked), output=tmp_path / "out")
+    asked = (tmp_path / "out/index.html").read_text().partition("How the language models were asked")[2]
     for part in ("mine, dst", server.url, "style json", "10.0%", "5 not_json", "350 + 150", "$0.65"):
         assert part in asked
-    assert "You keep track of what the user of an assistant" in asked
-    assert "{% block user %}" in asked
+    assert not lacking(asked, "You keep track of what the user of an assistant", "{% block user %}")
     failures = (tmp_path / "out/scores/mine/dst/failures/original.html").read_text()
     assert "I would &lt;b&gt;rather&lt;/b&gt; not. [not readable: not_json]" in failures

@@ -12,30 +12,7 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import MODEL
-from parapet.evaluation.models.systems.damd import (
-    Card,
-    Damd,
-    DamdLearner,
-    Longest,
-    Net,
-    OtherActs,
-    Sizes,
-    check,
-    files_of,
-    likeliest,
-    load,
-)
-from parapet.evaluation.models.systems.damd_encoding import (
-    SPECIAL,
-    Surfaces,
-    delexicalised,
-    parts_of,
-    span_of,
-    surfaces_of,
-    texts_of,
-    vocabulary_of,
-    words_of,
-)
+from parapet.evaluation.models.systems import damd, damd_encoding
 from parapet.evaluation.models.systems.data import (
     ACT,
     INTENT,
@@ -57,7 +34,7 @@ from parapet.schemas.errors import InputError
 
 KNOWN = Database(Knowledge({"Inns_1": [row for city in CITIES for stars in STARS for row in inns(city, stars)]}))
 STEPS = [step for one in msgspec.convert(dialogues(), list[Dialogue]) for step in steps_of(one, KNOWN)]
-TEXTS = [texts_of(step) for step in STEPS]
+TEXTS = [damd_encoding.texts_of(step) for step in STEPS]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -84,16 +61,16 @@ STATES = st.builds(
 def test_a_belief_state_comes_back_as_training_writes_it(belief):
     """With the letters' case and the spaces of its values, where no other value has the same words."""
     parts = belief_parts(belief, "")
-    surfaces = Surfaces(surfaces_of([Step("1", 0, (("<|user|>", ""),), parts)]))
-    written = surfaces.written(parts_of(span_of(parts)), (), ())
-    values = [(" ".join(words_of(text)), text) for mark, text in parts if mark == VALUE]
+    surfaces = damd_encoding.Surfaces(damd_encoding.surfaces_of([Step("1", 0, (("<|user|>", ""),), parts)]))
+    written = surfaces.written(damd_encoding.parts_of(damd_encoding.span_of(parts)), (), ())
+    values = [(" ".join(damd_encoding.words_of(text)), text) for mark, text in parts if mark == VALUE]
     if len({words for words, _ in values}) == len(values):
         assert belief_of(written) == belief
     assert [mark for mark, _ in written] == [mark for mark, _ in parts]
 
 
 def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said():
-    surfaces = Surfaces({"city": {"san jose": "San José's"}, "stars": {"two": "2"}})
+    surfaces = damd_encoding.Surfaces({"city": {"san jose": "San José's"}, "stars": {"two": "2"}})
 
     def value(slot, words, before="", *said):
         return surfaces.written([(SLOT, slot), (VALUE, words)], [(VALUE, before)] if before else [], said)[1][1]
@@ -109,7 +86,7 @@ def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said():
 @given(st.text(max_size=12))
 def test_no_word_of_a_text_is_a_name(text):
     """Nobody can say a mark or a placeholder, and every word can be written to a file."""
-    for word in words_of(text):
+    for word in damd_encoding.words_of(text):
         assert word.encode()
         assert not word.startswith("<|")
         assert word == "[" or not word.startswith("[")
@@ -117,21 +94,29 @@ def test_no_word_of_a_text_is_a_name(text):
 
 def test_a_users_values_are_replaced_by_placeholders():
     belief = [(SERVICE, "Inns_1"), (SLOT, "city"), (VALUE, "New York"), (SLOT, "near"), (VALUE, "York"), (VALUE, "")]
-    said = words_of("in new york , near York , york")
-    assert delexicalised(said, belief) == ["in", "[inns_1_city]", ",", "near", "[inns_1_near]", ",", "york"]
-    assert delexicalised([], belief) == []
+    said = damd_encoding.words_of("in new york , near York , york")
+    assert damd_encoding.delexicalised(said, belief) == [
+        "in",
+        "[inns_1_city]",
+        ",",
+        "near",
+        "[inns_1_near]",
+        ",",
+        "york",
+    ]
+    assert damd_encoding.delexicalised([], belief) == []
 
 
 def test_names_come_first_into_the_vocabulary_and_then_frequent_words():
     names = sorted({word for one in TEXTS for word in (*one.belief, *one.acts) if word[0] == "<"})
     placeholders = sorted({word for one in TEXTS for word in one.response or () if word[0] == "["} | {"[inns_1_stars]"})
-    room = len(SPECIAL) + len(names) + len(placeholders)
-    assert vocabulary_of(TEXTS, room, 1).words == [*SPECIAL, *names, *placeholders]
-    assert len(vocabulary_of(TEXTS, room + 3, 1)) == room + 3
-    everything, frequent = vocabulary_of(TEXTS, 3000, 1), vocabulary_of(TEXTS, 3000, 10)
+    room = len(damd_encoding.SPECIAL) + len(names) + len(placeholders)
+    assert damd_encoding.vocabulary_of(TEXTS, room, 1).words == [*damd_encoding.SPECIAL, *names, *placeholders]
+    assert len(damd_encoding.vocabulary_of(TEXTS, room + 3, 1)) == room + 3
+    everything, frequent = damd_encoding.vocabulary_of(TEXTS, 3000, 1), damd_encoding.vocabulary_of(TEXTS, 3000, 10)
     assert {"please", "rome"} <= {*everything.words}
     assert {*everything.words} - {*frequent.words} >= {"please"}
-    raised(InputError, vocabulary_of, TEXTS, room - 1, 1, match="the names and placeholders alone are")
+    raised(InputError, damd_encoding.vocabulary_of, TEXTS, room - 1, 1, match="the names and placeholders alone are")
 
 
 def config(**own):
@@ -143,24 +128,24 @@ def config(**own):
 @pytest.fixture(scope="module")
 def learner():
     torch.manual_seed(SEED)
-    return DamdLearner(config(), STEPS, STEPS[:9])
+    return damd.DamdLearner(config(), STEPS, STEPS[:9])
 
 
 @pytest.fixture(scope="module")
 def model(learner):
     """Of random weights: what it writes is long, and depends on all that is before it."""
-    card = Card(words=learner.vocabulary.words, surfaces={}, embedding=6, hidden=8, longest=Longest(14, 9, 9))
+    card = damd.Card(words=learner.vocabulary.words, surfaces={}, embedding=6, hidden=8, longest=damd.Longest(14, 9, 9))
     torch.manual_seed(SEED)
-    net = Net(card.sizes)
+    net = damd.Net(card.sizes)
     for parameter in net.parameters():
         parameter.data *= 4  # of usual ones all states are alike
-    return Damd(card, net, KNOWN, torch.device("cpu"), 8)
+    return damd.Damd(card, net, KNOWN, torch.device("cpu"), 8)
 
 
 def test_of_long_utterances_the_last_words_are_read(model):
     said = [f"w{n}" for n in range(300)]
     step = Step("x", 2, (("<|system|>", "hi"), ("<|user|>", " ".join(said))))
-    assert texts_of(step).user == said[100:]
+    assert damd_encoding.texts_of(step).user == said[100:]
     assert [model.answers([one])[0].long for one in (step, STEPS[0])] == [True, False]
 
 
@@ -182,7 +167,7 @@ def test_acts_come_back_without_values():
     parts = act_parts(said)
     assert [text for _, text in parts] == ["A", "INFORM", "city", "stars", "REQ_MORE", "OFFER_INTENT", "Book"]
     acts = [("INFORM", "city", []), ("INFORM", "stars", []), ("REQ_MORE", "", []), ("OFFER_INTENT", "intent", ["Book"])]
-    assert acts_of(parts_of(span_of(parts))) == {"A": [Action(*one) for one in acts]}
+    assert acts_of(damd_encoding.parts_of(damd_encoding.span_of(parts))) == {"A": [Action(*one) for one in acts]}
     assert acts_of([(ACT, "X"), (SLOT, "s"), (SERVICE, "A"), (SLOT, "s"), (VALUE, "v")]) == {"A": []}
     asked = turn("USER", ("REQUEST", "phone", []), ("INFORM", "city", ["x"]), ("INFORM", "stars", ["y"]))
     assert user_acts(asked) == ("INFORM", "REQUEST(phone)")
@@ -199,7 +184,7 @@ def test_further_acts_add_to_the_loss(learner):
     batch, found = torch.arange(3), []
     for most in (0, 2):
         torch.manual_seed(SEED)
-        one = DamdLearner(config(multi_action=most), steps, steps)
+        one = damd.DamdLearner(config(multi_action=most), steps, steps)
         found.append(one.loss(batch).item())
         one.loss(batch).backward()
     assert found[1] > found[0]
@@ -218,22 +203,22 @@ def test_further_acts_are_those_of_the_steps_that_an_epoch_has():
         def draw(self, epoch):
             return [[steps[:0:-1]]]
 
-    learner = DamdLearner(config(multi_action=1), steps, steps, Drawn())
+    learner = damd.DamdLearner(config(multi_action=1), steps, steps, Drawn())
     longest = learner.longest
     assert learner.others is not None
     assert [len(kinds) for kinds in learner.others.spans] == [2, 2, 2]
     learner.prepare(1)
     assert [len(kinds) for kinds in learner.others.spans] == [1, 1]
-    assert learner.others.drawn([0]) == ([0], [learner.vocabulary.span(texts_of(steps[1]).acts)])
+    assert learner.others.drawn([0]) == ([0], [learner.vocabulary.span(damd_encoding.texts_of(steps[1]).acts)])
     assert learner.loss(torch.arange(2)).isfinite()
     assert learner.longest == longest
 
 
 def test_folders_that_do_not_fit(model, tmp_path):
-    for relative, data in files_of(model.card, model.net.float()).items():
+    for relative, data in damd.files_of(model.card, model.net.float()).items():
         (tmp_path / relative).write_bytes(data)
     model.net.double()
-    assert load(str(tmp_path), KNOWN, "cpu", 8).answers(STEPS[:3]) == model.answers(STEPS[:3])
+    assert damd.load(str(tmp_path), KNOWN, "cpu", 8).answers(STEPS[:3]) == model.answers(STEPS[:3])
     good = (tmp_path / MODEL).read_bytes()
     for old, new, said in (
         (b'"damd"', b'"soloist"', "is a model of another kind"),
@@ -244,9 +229,9 @@ def test_folders_that_do_not_fit(model, tmp_path):
     ):
         assert old in good
         (tmp_path / MODEL).write_bytes(good.replace(old, new, 1))
-        raised(InputError, check, str(tmp_path), match=said)
+        raised(InputError, damd.check, str(tmp_path), match=said)
     (tmp_path / MODEL).write_bytes(good.replace(b'"hidden": 8', b'"hidden": 9'))
-    raised(InputError, load, str(tmp_path), KNOWN, "cpu", 8, match="does not match")
+    raised(InputError, damd.load, str(tmp_path), KNOWN, "cpu", 8, match="does not match")
 
 
 AUTHORS_PARAMETERS = 1_985_700  # experiments/all_multi_acts_sample3_sd666_lr0.005_bs80_sp5_dc3/config.json
@@ -274,27 +259,24 @@ def test_a_decoder_has_the_states_that_it_was_taught(model):
         written = net.written(net.belief, 12, 0, first, sources)
         taught = net.taught(net.belief, written.numbers, written.mask, first, sources)
         assert torch.allclose(written.states, taught.states)
-        assert likeliest(*net.belief.scores(taught.states, sources), 0).tolist() == written.numbers.tolist()
+        assert damd.likeliest(*net.belief.scores(taught.states, sources), 0).tolist() == written.numbers.tolist()
 
 
 def test_acts_of_other_turns_in_the_same_state_are_right_too():
     """Of other kinds: its own is learned from the turn itself. Values and the dialogue are no part of a state."""
     steps = [acting(0, "OFFER", "ab"), acting(1, "REQUEST", "a"), acting(2, "REQUEST", "b"), acting(3, "REQUEST", "c"),
              acting(4, "INFORM", "a", state="stars"), acting(5, "")]  # fmt: skip
-    texts = [texts_of(step) for step in steps]
-    vocabulary = vocabulary_of(texts, 3000, 1)
+    texts = [damd_encoding.texts_of(step) for step in steps]
+    vocabulary = damd_encoding.vocabulary_of(texts, 3000, 1)
     offer, *requests = (vocabulary.span(text.acts) for text in texts[:4])
-    others = OtherActs(steps, texts, vocabulary, 3)
+    others = damd.OtherActs(steps, texts, vocabulary, 3)
     assert others.spans == [[requests], [[offer]], [[offer]], [[offer]], [], []]
     torch.manual_seed(SEED)
     places, spans = others.drawn([4, 0, 1])
-    assert places == [1, 1, 1, 2]
-    assert sorted(spans[:3]) == sorted(requests)
-    assert spans[3] == offer
-    ones = OtherActs(steps, texts, vocabulary, 1)
+    assert (places, sorted(spans[:3]), spans[3]) == ([1, 1, 1, 2], sorted(requests), offer)
+    ones = damd.OtherActs(steps, texts, vocabulary, 1)
     drawn = [ones.drawn([0])[1] for _ in range(40)]
-    assert {len(one) for one in drawn} == {1}
-    assert {tuple(one[0]) for one in drawn} == {tuple(one) for one in requests}
+    assert ({len(one) for one in drawn}, {tuple(one[0]) for one in drawn}) == ({1}, {tuple(one) for one in requests})
 
 
 def test_a_batch_changes_nothing(model):
@@ -312,30 +294,28 @@ def test_a_batch_changes_nothing(model):
 
 def test_the_net_has_as_many_parameters_as_the_authors():
     """Theirs has an attention and two copies of spans that its settings switch off, and a pointer to bookings."""
-    net = Net(Sizes(words=3000, embedding=50, hidden=100))
-    found = sum(one.numel() for one in net.parameters())
-    assert found == AUTHORS_PARAMETERS - NEVER_USED - BOOKING == 1_944_100
+    net = damd.Net(damd.Sizes(words=3000, embedding=50, hidden=100))
+    assert sum(one.numel() for one in net.parameters()) == AUTHORS_PARAMETERS - NEVER_USED - BOOKING == 1_944_100
 
 
 def test_dev_is_what_would_be_written():
     """The share of belief spans that are right after the right words is that of writing them word by word."""
     torch.manual_seed(SEED)
-    learner = DamdLearner(config(hidden=24, embedding=12, learning_rate=0.02, batch_size=12), STEPS, STEPS[:9])
+    learner = damd.DamdLearner(config(hidden=24, embedding=12, learning_rate=0.02, batch_size=12), STEPS, STEPS[:9])
     before = learner.dev()
     for _ in range(5):
         for batch in learner.batches(torch.Generator().manual_seed(SEED)):
             learner.optimiser.zero_grad()
             learner.loss(batch).backward()
             learner.optimiser.step()
-    card = msgspec.json.decode(learner.files()[MODEL], type=Card)
-    net = Net(card.sizes)
+    card = msgspec.json.decode(learner.files()[MODEL], type=damd.Card)
+    net = damd.Net(card.sizes)
     net.load_state_dict(learner.net.state_dict())
-    found, of = Damd(card, net, KNOWN, torch.device("cpu"), 4), STEPS[:9]
+    found, of = damd.Damd(card, net, KNOWN, torch.device("cpu"), 4), STEPS[:9]
     with torch.inference_mode():
         rows = learner._decoded(learner._dev, torch.arange(9))["belief"]
-        words = likeliest(*rows.decoder.scores(rows.states.states, rows.sources), 0)
+        words = damd.likeliest(*rows.decoder.scores(rows.states.states, rows.sources), 0)
         taught = ((words == rows.right.numbers) | ~rows.right.mask).all(1).tolist()
-        written = [found._answers([step])[0][0].belief == belief_of(step.belief) for step in of]
-        assert written == taught
+        assert [found._answers([step])[0][0].belief == belief_of(step.belief) for step in of] == taught
         assert any(taught)
         assert learner.dev() > before

@@ -4,25 +4,16 @@ import msgspec
 import pytest
 import torch
 from generation_toy import texts, write_toy
-from kit import SEED
+from kit import ONE_EPOCH, SEED
 from tiny_t5 import save_t5
 
 from parapet.evaluation.generation.corpus import Act, Candidate, ServiceWords, SystemTurn, Words
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.examples import held_out
+from parapet.evaluation.models.generation import net
 from parapet.evaluation.models.generation.data import read_examples
 from parapet.evaluation.models.generation.inference import Search, chosen, merged
-from parapet.evaluation.models.generation.net import (
-    KINDS,
-    Card,
-    GenerationLearner,
-    Generator,
-    Loaded,
-    attach,
-    load_t5,
-    shape_of,
-)
 from parapet.transforms.storage.checkpoints import inspect
 
 WORDS = {
@@ -49,18 +40,18 @@ def checkpoint(toy, tmp_path_factory):
 
 
 def loaded(checkpoint, max_input=64, max_output=12):
-    tokenizer, t5 = load_t5(inspect(str(checkpoint), ["t5"]))
+    tokenizer, t5 = net.load_t5(inspect(str(checkpoint), ["t5"]))
     for name, one in t5.named_parameters():  # or a random model says the same to all
         if "relative" not in name and "norm" not in name:
             one.data.mul_(1.5)
-    card = Card(model="ft_t5", checkpoint="", max_input=max_input, max_output=max_output)
-    return tokenizer, t5.double(), Loaded(card, tokenizer, t5)
+    card = net.Card(model="ft_t5", checkpoint="", max_input=max_input, max_output=max_output)
+    return tokenizer, t5.double(), net.Loaded(card, tokenizer, t5)
 
 
 def drawn(t5, length, scale=1.0):
     generator = torch.Generator().manual_seed(SEED)
-    of = shape_of(t5)
-    return {kind: scale * torch.randn(of.of(kind, length), generator=generator).double() for kind in KINDS}
+    of = net.shape_of(t5)
+    return {kind: scale * torch.randn(of.of(kind, length), generator=generator).double() for kind in net.KINDS}
 
 
 def logits(t5, tokenizer, inputs, said):
@@ -79,7 +70,7 @@ SAID = ["Which city ?", "I have 5 cafes .", "Opa is nice . Anything else ?"]
 def test_no_prefix_is_the_plain_t5(checkpoint):
     tokenizer, t5, _ = loaded(checkpoint)
     plain = logits(t5, tokenizer, INPUTS, SAID)
-    held = attach(t5)
+    held = net.attach(t5)
     for given in ({}, drawn(t5, 0)):
         held.of = given
         for one, other in zip(logits(t5, tokenizer, INPUTS, SAID), plain, strict=True):
@@ -100,7 +91,7 @@ def test_attention_is_that_of_the_paper(checkpoint):
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     _, t5, _ = loaded(checkpoint)
-    held = attach(t5)
+    held = net.attach(t5)
     held.of = drawn(t5, 3)
     module = t5.decoder.block[1].layer[1].EncDecAttention
     query, key, value, bias = (torch.randn(1, 4, *of).double() for of in ((5, 4), (7, 4), (7, 4), (5, 7)))
@@ -110,27 +101,14 @@ def test_attention_is_that_of_the_paper(checkpoint):
     torch.testing.assert_close(found, slow_attention(module, query, key, value, held.of["cross"][1], bias))
 
 
-CONFIG = GenerationConfig(
-    model="pt_t5",
-    checkpoint="t5",
-    max_input=64,
-    max_output=16,
-    prefix_length=4,
-    prefix_embedding=16,
-    prefix_size=8,
-    batch_size=9,
-    learning_rate=0.05,
-    epochs=1,
-    patience=1,
-    seed=str(SEED),
-    threads=1,
-    device="cpu",
-)
+PREFIX = {"prefix_length": 4, "prefix_embedding": 16, "prefix_size": 8}
+SIZES = {"max_input": 64, "max_output": 16, "batch_size": 9, "learning_rate": 0.05}
+CONFIG = GenerationConfig(model="pt_t5", checkpoint="t5", **PREFIX, **SIZES, **ONE_EPOCH)
 
 
 def test_dev_is_one_over_the_perplexity(checkpoint, toy):
     rows = read_examples(str(toy), "dev").rows[:7]
-    learner = GenerationLearner(CONFIG, inspect(str(checkpoint), ["t5"]), rows, rows)
+    learner = net.GenerationLearner(CONFIG, inspect(str(checkpoint), ["t5"]), rows, rows)
     tokenizer, t5 = learner.tokenizer, learner.t5
     learner.module.eval()
     told = []
@@ -148,13 +126,13 @@ def test_what_is_too_long_loses_its_beginning(checkpoint, caplog, toy):
     tokenizer, _, model = loaded(checkpoint, max_input=8)
     long = "How about this: Name of the cafe is Opa. Request City of the cafe."
     end = tokenizer.decode(tokenizer(long)["input_ids"][-8:-1])
-    said, other, short = Generator(model, Search(4, 1, 1)).generate([long, f"Request more. {long}", "Request more."])
-    assert (said.cut, other.cut, short.cut) == (True, True, False)
-    assert said == other
-    assert len(tokenizer(end)["input_ids"]) == 8
+    said, other, short = net.Generator(model, Search(4, 1, 1)).generate(
+        [long, f"Request more. {long}", "Request more."]
+    )
+    assert (said.cut, other.cut, short.cut, said, len(tokenizer(end)["input_ids"])) == (True, True, False, other, 8)
     rows = read_examples(str(toy), "train").rows
     config = msgspec.structs.replace(CONFIG, max_input=8, max_output=4)
-    learner = GenerationLearner(config, inspect(str(checkpoint), ["t5"]), rows, rows[:5])
+    learner = net.GenerationLearner(config, inspect(str(checkpoint), ["t5"]), rows, rows[:5])
     assert "train: 36 of 60 templates are longer than --max_input, 8 tokens: the beginning is cut off" in caplog.text
     assert "of 5 utterances are longer than --max_output, 4 tokens: the end is cut off" in caplog.text
     assert int(learner.train[0].lengths.max()) == 8
@@ -210,10 +188,10 @@ def slow_greedy(t5, tokenizer, text, most):
 def test_no_batch_and_no_order_changes_what_is_said(checkpoint, toy, prefixed):
     tokenizer, t5, model = loaded(checkpoint)
     if prefixed:
-        attach(t5).of = drawn(t5, 3)
+        net.attach(t5).of = drawn(t5, 3)
     asked = sorted({one.text for one in read_examples(str(toy), "test").rows})[::2]
-    wide = Generator(model, Search(64, 4, 3)).generate(asked * 2)
-    narrow = Generator(model, Search(1, 4, 3)).generate(asked[::-1])[::-1]
+    wide = net.Generator(model, Search(64, 4, 3)).generate(asked * 2)
+    narrow = net.Generator(model, Search(1, 4, 3)).generate(asked[::-1])[::-1]
     assert wide == narrow * 2
     assert len({one.candidates for one in wide}) > 3
     for one in narrow:
@@ -221,7 +199,7 @@ def test_no_batch_and_no_order_changes_what_is_said(checkpoint, toy, prefixed):
         assert scores == sorted(scores, reverse=True)
         assert len({candidate.utterance for candidate in one.candidates}) == len(scores)
     # The most likely token, one after another, by the whole model each time: no cache.
-    greedy = Generator(model, Search(5, 1, 1)).generate(asked[:4])
+    greedy = net.Generator(model, Search(5, 1, 1)).generate(asked[:4])
     for text, one in zip(asked[:4], greedy, strict=True):
         tokens, score = slow_greedy(t5, tokenizer, text, 12)
         assert " ".join(tokenizer.decode(tokens, skip_special_tokens=True).split()) == one.candidates[0].utterance
@@ -232,8 +210,8 @@ def test_no_batch_and_no_order_changes_what_is_said(checkpoint, toy, prefixed):
 def test_each_prefix_counts_and_is_the_same_in_any_batch(checkpoint):
     tokenizer, t5, _ = loaded(checkpoint)
     plain = logits(t5, tokenizer, INPUTS, SAID)
-    held, every = attach(t5), drawn(t5, 3)
-    for kind in KINDS:
+    held, every = net.attach(t5), drawn(t5, 3)
+    for kind in net.KINDS:
         held.of = {kind: every[kind]}
         assert (logits(t5, tokenizer, INPUTS, SAID)[0] - plain[0]).abs().max() > 1e-3
     held.of = every

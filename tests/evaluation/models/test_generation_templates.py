@@ -62,8 +62,7 @@ def test_sentences_in_the_words_of_the_schema():
     }
     assert {one: sentence(one, WORDS["Cafes_1"]) for one in said} == said
     both = [act("OFFER", "city", "Oslo"), act("REQ_MORE", kind="none")]
-    assert text_of(both, WORDS) == "How about this: City of the cafe is Oslo. Request more."
-    assert text_of([], WORDS) == ""
+    assert (text_of(both, WORDS), text_of([], WORDS)) == ("How about this: City of the cafe is Oslo. Request more.", "")
 
 
 def test_the_keys_of_t2g2(tmp_path):

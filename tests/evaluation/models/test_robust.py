@@ -53,8 +53,7 @@ def test_a_draw_depends_on_seed_and_epoch_alone():
 def test_a_dialogue_that_cannot_be_read_is_named_with_its_file(tmp_path):
     root = write_corpus(tmp_path)
     (root / "train" / "dialogues_001.json").write_text(json.dumps(dialogues()[:1] * 2))
-    with pytest.raises(InputError, match=r"train/dialogues_001\.json: duplicate_id"):
-        list(readable(str(root), "train", said))
+    raised(InputError, list, readable(str(root), "train", said), match=r"train/dialogues_001\.json: duplicate_id")
 
 
 def test_what_cannot_run_in_the_loop_is_refused():
@@ -308,11 +307,8 @@ def test_batches_are_those_of_the_epoch_they_are_in():
     """Drawn one by one, also where a stretch begins and ends within epochs."""
     learner = Bag("typos", [])
     stretch = Stretch(learner, config(steps=20, eval_steps=8), Position(2, 1, 2))
-    seen = []
-    for batch in stretch:
-        seen.append((learner.epochs[-1], tuple(batch.tolist())))
-    assert [epoch for epoch, _ in seen] == [1, 2, 2, 2, 3, 3, 3, 4]
-    assert stretch.end == Position(10, 4, 1)
+    seen = [(learner.epochs[-1], tuple(batch.tolist())) for batch in stretch]
+    assert ([epoch for epoch, _ in seen], stretch.end) == ([1, 2, 2, 2, 3, 3, 3, 4], Position(10, 4, 1))
     for epoch in (2, 3):
         assert sorted(i for number, batch in seen for i in batch if number == epoch) == list(range(len(WORDS)))
 

@@ -11,6 +11,7 @@ from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Context, Example
+from parapet.evaluation.models.dst import sgp_tracking
 from parapet.evaluation.models.dst.data import read_labels
 from parapet.evaluation.models.dst.sgp_learning import BertAdam, dialogues_in, groups_of, questions_of, steps_of
 from parapet.evaluation.models.dst.sgp_rules import (
@@ -36,19 +37,6 @@ from parapet.evaluation.models.dst.sgp_rules import (
     slot_label,
     slot_of,
     value_of,
-)
-from parapet.evaluation.models.dst.sgp_tracking import (
-    ARCHITECTURES,
-    NEVER,
-    Batch,
-    Modules,
-    Questions,
-    Scores,
-    SgpTracker,
-    Texts,
-    best_spans,
-    likeliest,
-    load_encoder,
 )
 from parapet.pipelines.models.trackers import SgpDst
 from parapet.schemas.dialogue import Action
@@ -119,8 +107,7 @@ def test_what_a_turn_changes():
 
 
 def test_the_rules():
-    assert value_of(DISH, Decision(), "soup") == "soup"
-    assert value_of(DISH, Decision(1), "soup") == "dontcare"
+    assert (value_of(DISH, Decision(), "soup"), value_of(DISH, Decision(1), "soup")) == ("soup", "dontcare")
     assert value_of(AREA, Decision(3), "") == "south"
     assert value_of(AREA, Decision(3, yes=True), "") == ""  # a requested slot has no possible value
     assert value_of(AREA, Decision(0), "up there") == ""
@@ -129,11 +116,10 @@ def test_the_rules():
     # What is said goes before what is copied, and that from another service before what the system gave.
     two = next_state(one, FOODS, "NONE", [], {"dish": "curry"}, {"place": "Opa"}, {"place": "Roma", "dish": "pizza"})
     assert two == State("NONE", [], {"dish": ["curry"], "area": ["south"], "place": ["Opa"]})
-    assert one.slot_values["dish"] == ["soup"]
-    assert State("NONE", [], {}) == START
+    assert (one.slot_values["dish"], State("NONE", [], {})) == (["soup"], START)
     asked = [("goal", "Opa"), ("goal", "Roma"), ("goal", "Turin"), ("seats", "2")]
     decisions = iter([Decision(yes=True, score=3), Decision(yes=True, score=4), Decision(score=5), Decision(), None])
-    assert likeliest(asked, decisions) == {"goal": "Roma"}
+    assert sgp_tracking.likeliest(asked, decisions) == {"goal": "Roma"}
     assert next(decisions, 0) is None  # of the next frame
 
 
@@ -145,21 +131,20 @@ def frames(tmp_path_factory):
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
     folder = save_bert(tmp_path_factory.mktemp("bert") / "bert", texts(), positions=128)
-    return load_encoder(inspect(str(folder), ARCHITECTURES))
+    return sgp_tracking.load_encoder(inspect(str(folder), sgp_tracking.ARCHITECTURES))
 
 
 EXCHANGE = ("there is Zum Hirsch .", "i want pizza")
 
 
 def decoded(tokenizer, batch, row, chosen=None):
-    kept = batch.mask[row].bool() if chosen is None else chosen[row].bool()
-    return str(tokenizer.decode(batch.tokens[row][kept]))
+    return str(tokenizer.decode(batch.tokens[row][(batch.mask if chosen is None else chosen)[row].bool()]))
 
 
 def test_rows_of_the_other_modules(loaded):
     tokenizer = loaded[0]
-    words = Texts(tokenizer, ["", *EXCHANGE])
-    intents = Questions(words, "intents", 60)
+    words = sgp_tracking.Texts(tokenizer, ["", *EXCHANGE])
+    intents = sgp_tracking.Questions(words, "intents", 60)
     for previous in (0, 2):
         intents.ask(("", EXCHANGE[1]), "i", lambda: intents_of(FOODS, True), previous)
     batch = intents.batch(torch.tensor([0, 1]))
@@ -168,7 +153,7 @@ def test_rows_of_the_other_modules(loaded):
     assert batch.features[0].sum() == 0
     assert decoded(tokenizer, batch, 1, batch.features) == "book # book table"
     assert not batch.open.any()
-    crosses = Questions(words, "cross_copy", 60)
+    crosses = sgp_tracking.Questions(words, "cross_copy", 60)
     crosses.ask(EXCHANGE, "x", lambda: cross_of(GOAL, PLACE), 9)
     batch = crosses.batch(torch.tensor([0]))
     assert decoded(tokenizer, batch, 0).endswith("pizza [SEP] goal # where to go [SEP] place # the house [SEP]")
@@ -178,14 +163,14 @@ def test_rows_of_the_other_modules(loaded):
 
 def test_what_is_too_long(loaded):
     exchange = (5 * EXCHANGE[0], EXCHANGE[1])
-    words = Texts(loaded[0], exchange)
-    short = Questions(words, "combine", 32)
+    words = sgp_tracking.Texts(loaded[0], exchange)
+    short = sgp_tracking.Questions(words, "combine", 32)
     short.ask(exchange, "d", lambda: slot_of(DISH), 0)
     batch = short.batch(torch.tensor([0]))
     assert short.pairs.cut == 1
     assert decoded(loaded[0], batch, 0, batch.open) == "i want pizza null"  # the oldest part goes
     with pytest.raises(InputError, match=r"--max_length.*tag # dish.*takes \d+ of 20 tokens"):
-        Questions(words, "combine", 20).ask(exchange, "d", lambda: slot_of(DISH), 0)
+        sgp_tracking.Questions(words, "combine", 20).ask(exchange, "d", lambda: slot_of(DISH), 0)
 
 
 def plain_best(starts, ends, open, null):
@@ -212,19 +197,18 @@ def test_spans_are_those_of_a_plain_loop():
     open = torch.rand(40, 20, generator=generator) < 0.7
     null = torch.randint(20, (40,), generator=generator)
     open[torch.arange(40), null] = True
-    starts, ends = starts.masked_fill(~open, NEVER), ends.masked_fill(~open, NEVER)
+    starts, ends = starts.masked_fill(~open, sgp_tracking.NEVER), ends.masked_fill(~open, sgp_tracking.NEVER)
     empty = torch.zeros(0)
-    batch = Batch(empty, empty, empty, empty, empty, open, null)
-    begins, stops, sums, leads = best_spans(Scores(empty, starts, ends, empty), batch)
+    batch = sgp_tracking.Batch(empty, empty, empty, empty, empty, open, null)
+    begins, stops, sums, leads = sgp_tracking.best_spans(sgp_tracking.Scores(empty, starts, ends, empty), batch)
     for row in range(40):
         i, j, total = plain_best(starts[row].tolist(), ends[row].tolist(), open[row].tolist(), int(null[row]))
-        assert (int(begins[row]), int(stops[row])) == (i, j)
-        assert float(sums[row]) == pytest.approx(total, abs=1e-5)
+        assert (int(begins[row]), int(stops[row]), float(sums[row])) == (i, j, pytest.approx(total, abs=1e-5))
     assert (leads > 0).all()
 
 
 def test_what_is_learned_from(loaded, frames):
-    words = Texts(loaded[0], ["", *(text for one in frames for _, text in one.asked.history)])
+    words = sgp_tracking.Texts(loaded[0], ["", *(text for one in frames for _, text in one.asked.history)])
     questions, labels, lost = questions_of(words, frames, 128)
     assert lost == 0
     # 18 dialogues: three turns of Food_1 each, its four slots asked about but for a place that is copied; in twelve of
@@ -245,17 +229,16 @@ def test_predictions_depend_on_the_example_alone(loaded, frames):
     tokenizer, encoder = loaded
     with torch.random.fork_rng():
         torch.manual_seed(SEED + 1)
-        modules = Modules([encoder] * len(KINDS)).eval()
+        modules = sgp_tracking.Modules([encoder] * len(KINDS)).eval()
     for name, weight in modules.heads.named_parameters():  # or a random model may say the same to all
         if name.endswith("weight"):
             weight.data.mul_(10)
     asked = [one.asked for one in frames[:12]]
-    together = SgpTracker(tokenizer, modules, 128, 64).predict(asked)
+    together = sgp_tracking.SgpTracker(tokenizer, modules, 128, 64).predict(asked)
     assert len({str(state) for state in together}) > 1
-    assert SgpTracker(tokenizer, modules, 128, 5).predict(asked[::-1])[::-1] == together
-    alone = SgpTracker(tokenizer, modules, 128, 1)
-    assert [alone.predict([one])[0] for one in asked] == together
-    assert alone.predict([]) == []
+    assert sgp_tracking.SgpTracker(tokenizer, modules, 128, 5).predict(asked[::-1])[::-1] == together
+    alone = sgp_tracking.SgpTracker(tokenizer, modules, 128, 1)
+    assert ([alone.predict([one])[0] for one in asked], alone.predict([])) == (together, [])
 
 
 def test_examples_have_the_actions_of_the_system_alone(frames):
@@ -316,8 +299,8 @@ def test_steps_of_the_papers_preset(more, combine):
 
 def test_rows_of_combine(loaded):
     tokenizer = loaded[0]
-    words = Texts(tokenizer, EXCHANGE)
-    questions = Questions(words, "combine", 60)
+    words = sgp_tracking.Texts(tokenizer, EXCHANGE)
+    questions = sgp_tracking.Questions(words, "combine", 60)
     assert questions.ask(EXCHANGE, "a", lambda: slot_of(AREA), GIVEN) == 0
     assert questions.ask(EXCHANGE, "d", lambda: slot_of(DISH), REQUESTED) == 1
     batch = questions.batch(torch.tensor([1, 0]))
@@ -334,8 +317,7 @@ def test_rows_of_combine(loaded):
     assert [int((columns > 0).sum()) for columns in batch.options[0]] == [1, 3, 0, 0]
     first, last = words.tokens_of(EXCHANGE[1], 7, 12) or (0, 0)
     assert (words.text_of(EXCHANGE[1], first, last), words.tokens_of(EXCHANGE[1], 12, 12)) == ("pizza", None)
-    column = int(questions.first(torch.tensor([0]))[0]) + first
-    assert tokenizer.decode(batch.tokens[1, column]) == "pizza"
+    assert tokenizer.decode(batch.tokens[1, int(questions.first(torch.tensor([0]))[0]) + first]) == "pizza"
 
 
 @pytest.mark.parametrize("architecture", ["distilbert", "electra", "roberta"])
@@ -349,9 +331,9 @@ def test_encoders_of_other_kinds(architecture, loaded):
     more = {"embedding_size": 4} if architecture == "electra" else {}
     config = AutoConfig.for_model(architecture, vocab_size=len(loaded[0]), **shape, **more)
     torch.manual_seed(SEED)
-    modules = Modules([AutoModel.from_config(config) for _ in KINDS]).eval()
+    modules = sgp_tracking.Modules([AutoModel.from_config(config) for _ in KINDS]).eval()
     for feature in (0, GIVEN):
-        questions = Questions(Texts(loaded[0], EXCHANGE), "combine", 60)
+        questions = sgp_tracking.Questions(sgp_tracking.Texts(loaded[0], EXCHANGE), "combine", 60)
         questions.ask(EXCHANGE, "d", lambda: slot_of(DISH), feature)
         scores = modules("combine", questions.batch(torch.tensor([0])))
         if not feature:
@@ -394,10 +376,8 @@ def test_dialogues_are_told_apart(frames):
     assert [len(one) for one in found] == [3, 1, 3, 1, 1]
     examples: list[Example] = [one.asked for one in [*frames[:7], *frames[:2]]]
     longest, numbers = longest_of(examples)
-    assert [len(one.history) for one in longest] == [7, 5]
-    assert numbers == [1, 1, 1, 0, 0, 0, 0, 1, 1]
-    memory = Memory()
-    turns = list(follow(longest[0], memory))
+    assert ([len(one.history) for one in longest], numbers) == ([7, 5], [1, 1, 1, 0, 0, 0, 0, 1, 1])
+    turns = list(follow(longest[0], Memory()))
     assert [(turn.position, [service.service_name for service in turn.services]) for turn in turns] == [
         (0, ["Food_1"]),
         (2, ["Food_1"]),

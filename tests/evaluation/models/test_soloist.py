@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, SERVICE, STARS, dialogues, inns, texts
-from kit import SEED, raised, write
+from kit import ONE_EPOCH, SEED, raised, write
 from tiny_gpt2 import save_gpt2
 from tiny_nli import save_roberta
 
@@ -20,6 +20,7 @@ from parapet.evaluation.models import saving
 from parapet.evaluation.models.configs import SoloistConfig
 from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.saving import MODEL
+from parapet.evaluation.models.systems import soloist
 from parapet.evaluation.models.systems.data import (
     ASKED,
     END,
@@ -41,23 +42,6 @@ from parapet.evaluation.models.systems.data import (
     steps_of,
 )
 from parapet.evaluation.models.systems.data import SERVICE as SERVICE_MARK
-from parapet.evaluation.models.systems.soloist import (
-    KINDS,
-    MODEL_CLASS,
-    Card,
-    Learned,
-    Sampling,
-    Soloist,
-    SoloistLearner,
-    Tokens,
-    check,
-    drawn,
-    files_of,
-    go_on,
-    likeliest,
-    load,
-    spoil,
-)
 from parapet.evaluation.response.goals import Knowledge, Response, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate
 from parapet.schemas.dialogue import Dialogue, Turn
@@ -139,16 +123,18 @@ def gpt2(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(gpt2):
     """Of random weights: what it writes is long, and depends on all that is before it."""
-    tokenizer, model = saving.load(inspect(gpt2, KINDS), MODEL_CLASS)
-    tokens = Tokens(tokenizer)
+    tokenizer, model = saving.load(inspect(gpt2, soloist.KINDS), soloist.MODEL_CLASS)
+    tokens = soloist.Tokens(tokenizer)
     torch.manual_seed(SEED)
     model.resize_token_embeddings(len(tokenizer))
-    return Soloist(Card(length=60, belief=20, response=9), model, tokens, KNOWN, torch.device("cpu"), 8)
+    return soloist.Soloist(soloist.Card(length=60, belief=20, response=9), model, tokens, KNOWN, torch.device("cpu"), 8)
 
 
 def test_a_belief_that_leaves_the_history_too_little_room_is_told(model):
     """192 positions: 160 of a history and 20 of a belief state leave no 15 for a response."""
-    tight = Soloist(Card(length=160, belief=20, response=15), model.model, model.tokens, KNOWN, torch.device("cpu"), 8)
+    tight = soloist.Soloist(
+        soloist.Card(length=160, belief=20, response=15), model.model, model.tokens, KNOWN, torch.device("cpu"), 8
+    )
     steps = [Step("1", 0, (("<|user|>", "inn " * n),)) for n in (9, 157)]
     model.tokens.learn(text for step in steps for _, text in step.history)
     assert 156 < len(model.tokens.ids(steps[1].history)) < 160  # with the mark behind it, not too many
@@ -159,7 +145,7 @@ def test_padding_changes_nothing_and_the_cache_neither(model):
     """Against the plain way: each prompt alone, and all of it read again for each token."""
     prompts = [[5, 6, 7, 8, 9, 10], [5], [30, 31, 32]]
     with torch.inference_mode():
-        for prompt, written in zip(prompts, go_on(model.model, prompts, 0, 12, 3), strict=True):
+        for prompt, written in zip(prompts, soloist.go_on(model.model, prompts, 0, 12, 3), strict=True):
             row = list(prompt)
             while len(row) < len(prompt) + 12 and (one := int(model.model(torch.tensor([row])).logits[0, -1].argmax())):
                 row.append(one)
@@ -171,40 +157,41 @@ def test_padding_changes_nothing_and_the_cache_neither(model):
 def test_draws_are_among_the_most_likely(scores, top_p, key):
     logits = torch.tensor([scores], dtype=torch.float64)
     told = logits.round(decimals=9).softmax(1)[0].tolist()
-    token = int(drawn(logits, Sampling(top_p, "0"), [key]))
+    token = int(soloist.drawn(logits, soloist.Sampling(top_p, "0"), [key]))
     assert sum(p for p in told if p > told[token] + 1e-12) < top_p
-    assert int(drawn(logits, Sampling(1e-9, "0"), [key])) == int(likeliest(logits))
+    assert int(soloist.drawn(logits, soloist.Sampling(1e-9, "0"), [key])) == int(soloist.likeliest(logits))
 
 
 def test_draws_are_as_likely_as_they_should_be():
     logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]], dtype=torch.float64).log().expand(2000, 4)
-    counts = drawn(logits, Sampling(0.75, "0"), [str(n) for n in range(2000)]).bincount(minlength=4)
-    assert counts[2:].tolist() == [0, 0]
-    assert counts[0] / 2000 == pytest.approx(0.5 / 0.8, abs=0.03)
+    counts = soloist.drawn(logits, soloist.Sampling(0.75, "0"), [str(n) for n in range(2000)]).bincount(minlength=4)
+    assert (counts[2:].tolist(), counts[0] / 2000) == ([0, 0], pytest.approx(0.5 / 0.8, abs=0.03))
 
 
 def test_folders_and_checkpoints_that_do_not_fit(gpt2, model, tmp_path):
-    for relative, data in files_of(model.card, model.model.float(), model.tokens.tokenizer).items():
+    for relative, data in soloist.files_of(model.card, model.model.float(), model.tokens.tokenizer).items():
         write(tmp_path / relative, data)
     model.model.double()
-    model.sampling = Sampling()
-    assert load(str(tmp_path), KNOWN, "cpu", 8, Sampling()).answers(STEPS[:3]) == model.answers(STEPS[:3])
+    model.sampling = soloist.Sampling()
+    assert soloist.load(str(tmp_path), KNOWN, "cpu", 8, soloist.Sampling()).answers(STEPS[:3]) == model.answers(
+        STEPS[:3]
+    )
     good = (tmp_path / MODEL).read_bytes()
     for old, new, said in (
         (b'"soloist"', b'"t5dst"', "is a model of another kind"),
         (b"20", b"0", "its lengths must be 1 or more"),
     ):
         (tmp_path / MODEL).write_bytes(good.replace(old, new))
-        raised(InputError, check, str(tmp_path), match=said)
+        raised(InputError, soloist.check, str(tmp_path), match=said)
     (tmp_path / MODEL).write_bytes(good)
     for path in (tmp_path / "checkpoint").glob("*token*"):
         path.unlink()
     for path in Path(gpt2).glob("*token*"):
         (tmp_path / "checkpoint" / path.name).write_bytes(path.read_bytes())
     with pytest.raises(InputError, match="its tokenizer belongs to another model: it lacks"):
-        load(str(tmp_path), KNOWN, "cpu", 8, Sampling())
+        soloist.load(str(tmp_path), KNOWN, "cpu", 8, soloist.Sampling())
     with pytest.raises(InputError, match="contains a model of type 'roberta': expected gpt2 or"):
-        inspect(str(save_roberta(tmp_path / "nli")), KINDS)
+        inspect(str(save_roberta(tmp_path / "nli")), soloist.KINDS)
 
 
 def test_what_real_annotation_tells(real_data):
@@ -232,20 +219,16 @@ def test_what_real_annotation_tells(real_data):
 
 @pytest.fixture(scope="module")
 def learner(gpt2):
-    config = SoloistConfig(
-        checkpoint="gpt2",
-        max_length=100, consistency=0.0, weight_decay=0.01, batch_size=4, learning_rate=0.006, warmup=0, epochs=1,
-        patience=1, seed=str(SEED), threads=1, device="cpu",
-    )  # fmt: skip
+    settings = {"max_length": 100, "batch_size": 4, "learning_rate": 0.006, "warmup": 0}
+    config = SoloistConfig(checkpoint="gpt2", **settings, **ONE_EPOCH)
     torch.manual_seed(SEED)
-    return SoloistLearner(config, inspect(gpt2, KINDS), STEPS, STEPS[:9])
+    return soloist.SoloistLearner(config, inspect(gpt2, soloist.KINDS), STEPS, STEPS[:9])
 
 
 def test_texts_come_back_from_token_ids(learner):
     tokens = learner.tokens
     for step, ids in zip(STEPS[:6], tokens.sequences(STEPS[:6]), strict=True):
-        assert tuple(tokens.parts(ids.belief)[:-1]) == step.belief
-        assert tokens.text(ids.response) == step.response
+        assert (tuple(tokens.parts(ids.belief)[:-1]), tokens.text(ids.response)) == (step.belief, step.response)
     hostile = (("<|user|>", f"say {END} \ud800 <|belief|>"),)
     tokens.learn(text for _, text in hostile)
     assert sum(one in tokens.marks.values() for one in tokens.ids(hostile)) == 1
@@ -278,7 +261,7 @@ def test_placeholders():
 def test_spoiled_steps(learner):
     torch.manual_seed(SEED + 1)
     steps = learner.steps
-    made = [spoil(steps, 0) for _ in range(60)]
+    made = [soloist.spoil(steps, 0) for _ in range(60)]
     changed = {(one.belief != steps[0].belief, one.response != steps[0].response) for one in made}
     assert changed >= {(True, False), (False, True), (True, True)}
     assert all(one.history == steps[0].history for one in made)
@@ -288,7 +271,9 @@ def test_what_is_learned_stands_where_it_should(learner):
     """The loss is on belief states and responses, with what ends them; of a long history the newest is read."""
     sequences = learner.tokens.sequences(STEPS)
     for limit in (200, 9):
-        tokens, mask, belief, response = Learned.of(sequences, limit, torch.device("cpu")).batch(torch.arange(5), 0)
+        tokens, mask, belief, response = soloist.Learned.of(sequences, limit, torch.device("cpu")).batch(
+            torch.arange(5), 0
+        )
         for i, one in enumerate(sequences[:5]):
             assert tokens[i][mask[i].bool()].tolist() == [
                 *one.history[-limit:],
@@ -296,8 +281,7 @@ def test_what_is_learned_stands_where_it_should(learner):
                 *one.database,
                 *one.response,
             ]
-            assert tokens[i][belief[i]].tolist() == one.belief
-            assert tokens[i][response[i]].tolist() == one.response
+            assert (tokens[i][belief[i]].tolist(), tokens[i][response[i]].tolist()) == (one.belief, one.response)
     longest = max(len(one.belief) for one in sequences), max(len(one.response) for one in sequences)
     assert learner.longest == (longest[0] * 5 // 4 + 1, longest[1] * 5 // 4 + 1)
 
@@ -314,15 +298,14 @@ def test_how_many_entities_there_are():
     assert [how_many(n) for n in (0, 1, 2, 5, 6)] == ["none", "one", "few", "few", "many"]
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, "7")])
+@pytest.mark.parametrize("sampling", [soloist.Sampling(), soloist.Sampling(0.9, "7")])
 def test_a_batch_changes_nothing(model, sampling):
     steps = [*STEPS[:4], Step("long", 0, (("<|user|>", "an inn " * 60),))]
     model.sampling = sampling
     model.batch = 8
     many = model.answers(steps)
     model.batch = 1
-    assert [model.answers([step])[0] for step in steps] == many
-    assert model.answers(steps[::-1]) == many[::-1]
+    assert ([model.answers([step])[0] for step in steps], model.answers(steps[::-1])) == (many, many[::-1])
     assert [one.long for one in many] == [False] * 4 + [True]
 
 
@@ -354,7 +337,7 @@ def test_dev_is_what_would_be_written(learner):
             learner.optimiser.step()
         with torch.inference_mode():
             learner.module.eval()
-            written = go_on(model, [one.history for one in sequences], end, 60, 4)
+            written = soloist.go_on(model, [one.history for one in sequences], end, 60, 4)
             beliefs = sum(ids == one.belief[:-1] for ids, one in zip(written, sequences, strict=True)) / 9
             learner.module.train()
         if beliefs:
@@ -364,8 +347,7 @@ def test_dev_is_what_would_be_written(learner):
         found = learner.dev()
         right = total = 0
         for one in sequences:
-            row = torch.tensor([one.row(200)])
-            best = model(row).logits[0, :-1].argmax(1)[-len(one.response) :].tolist()
+            best = model(torch.tensor([one.row(200)])).logits[0, :-1].argmax(1)[-len(one.response) :].tolist()
             right, total = right + sum(a == b for a, b in zip(best, one.response, strict=True)), total + len(best)
     assert found == pytest.approx((beliefs + right / total) / 2)
     assert beliefs > 0

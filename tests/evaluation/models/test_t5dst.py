@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import SEED
+from kit import ONE_EPOCH, SEED
 from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 from tiny_t5 import save_t5
 
@@ -51,8 +51,7 @@ def test_one_of_equal_values_is_drawn():
     def drawn(prompt, seed):
         return [target(prompt, SERVICE, state, history, seed) for history in histories]
 
-    assert set(drawn(dish, "0")) == {"Soup", "a soup", "broth"}
-    assert set(drawn(area, "0")) == {"south", "north"}
+    assert (set(drawn(dish, "0")), set(drawn(area, "0"))) == ({"Soup", "a soup", "broth"}, {"south", "north"})
     assert set(drawn(place, "0")) == {"there"}
     assert drawn(dish, "0") == drawn(dish, "0") != drawn(dish, "1")
 
@@ -91,9 +90,7 @@ def test_rows_are_those_of_a_plain_loop(parts, limit, first, random):
     tokens = Tokens()
     pairs = Pairs(tokens, [(tokens.add(a), tokens.add(b)) for a, b in parts], limit, first)
     lead = [] if first is None else [first]
-    expected = []
-    for a, b in parts:
-        expected.append(lead + a[max(0, len(a) - max(0, limit - len(lead) - len(b))) :] + b)
+    expected = [lead + a[max(0, len(a) - max(0, limit - len(lead) - len(b))) :] + b for a, b in parts]
     assert pairs.lengths.tolist() == [len(row) for row in expected]
     assert pairs.cut == sum(len(row) < len(lead) + len(a) + len(b) for row, (a, b) in zip(expected, parts, strict=True))
     numbers = random.sample(range(len(parts)), random.randint(1, len(parts)))
@@ -124,8 +121,7 @@ def test_predictions_do_not_depend_on_batches(loaded, frames):
     together = T5Tracker(tokenizer, t5, Card(length=512, answer=4), 64).predict(asked)
     assert T5Tracker(tokenizer, t5, Card(length=512, answer=4), 5).predict(asked[::-1])[::-1] == together
     alone = T5Tracker(tokenizer, t5, Card(length=512, answer=4), 1)
-    assert [alone.predict([one])[0] for one in asked] == together
-    assert alone.predict([]) == []
+    assert ([alone.predict([one])[0] for one in asked], alone.predict([])) == (together, [])
 
 
 def test_inputs_and_answers_keep_to_their_lengths(checkpoint, frames):
@@ -133,9 +129,8 @@ def test_inputs_and_answers_keep_to_their_lengths(checkpoint, frames):
     asked = msgspec.structs.replace(frames[0].asked, history=(("USER", "pizza or curry " * 900),))
     long = Labelled(asked, State("NONE", [], {"dish": ["soup " * 900]}))
     config = T5DstConfig(
-        checkpoint="t5",
-        max_length=512, max_output=256, prompts="slots", answers="raw", equal_values="random", negatives=1.0,
-        dev_frames=0, batch_size=16, learning_rate=1e-4, steps=1, eval_steps=1, seed="0", threads=1, device="cpu",
+        checkpoint="t5", max_output=256, prompts="slots", answers="raw", equal_values="random", negatives=1.0,
+        dev_frames=0, batch_size=16, steps=1, eval_steps=1, device="cpu",
     )  # fmt: skip
     learner = T5Learner(config, inspect(str(checkpoint), KINDS), [*frames, long], frames[:3])
     end, (dish, *_) = learner.tokenizer.eos_token_id, prompts_of(SERVICE, "slots")
@@ -151,24 +146,8 @@ def test_inputs_and_answers_keep_to_their_lengths(checkpoint, frames):
 
 
 def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint, frames):
-    config = T5DstConfig(
-        checkpoint="t5",
-        max_output=64,
-        prompts="all",
-        answers="nearest",
-        equal_values="last",
-        batch_size=8,
-        learning_rate=0.01,
-        warmup=0.0,
-        max_length=24,
-        negatives=0.25,
-        dev_frames=0,
-        epochs=1,
-        patience=1,
-        seed=str(SEED),
-        threads=1,
-        device="cpu",
-    )
+    settings = {"learning_rate": 0.01, "warmup": 0.0, "max_length": 24, "negatives": 0.25, "dev_frames": 0}
+    config = T5DstConfig(checkpoint="t5", batch_size=8, **settings, **ONE_EPOCH)
     learner = T5Learner(config, inspect(str(checkpoint), KINDS), frames, frames[:3])
     generator = torch.Generator().manual_seed(SEED + 1)
     drawn, again = (sorted(i for batch in learner.batches(generator) for i in batch.tolist()) for _ in range(2))
@@ -214,10 +193,8 @@ def test_a_taxi_is_asked_for_its_own_slots():
 
 def test_answers_are_those_of_generate(loaded, frames):  # type: ignore[no-untyped-def]
     tokenizer, t5 = loaded
-    asked = [one.asked for one in frames[:4]]
-    questions = Questions(tokenizer, asked, 512)
-    numbers = torch.arange(len(questions.pairs))
-    tokens, mask = questions.pairs.padded(numbers, tokenizer.pad_token_id)
+    questions = Questions(tokenizer, [one.asked for one in frames[:4]], 512)
+    tokens, mask = questions.pairs.padded(torch.arange(len(questions.pairs)), tokenizer.pad_token_id)
     first = tokenizer.decode(tokens[0][mask[0].bool()])
     assert first.replace(" ", "") == "[USER]iwantpizza[domain]Food_1placestoeat[slot]dishwhattoeat</s>"
     with torch.inference_mode():
@@ -230,8 +207,5 @@ def test_answers_are_those_of_generate(loaded, frames):  # type: ignore[no-untyp
 
 
 def test_answers_that_are_near_nothing():
-    assert value_of("pizza", AREA) == ""
-    assert value_of("pizza", DISH) == "pizza"
-    assert value_of("NONE", DISH) == ""
-    assert nearest("ab", []) == ""
-    assert nearest("abcx", ["abcy", "abcz"]) == "abcy"
+    assert (value_of("pizza", AREA), value_of("pizza", DISH), value_of("NONE", DISH)) == ("", "pizza", "")
+    assert (nearest("ab", []), nearest("abcx", ["abcy", "abcz"])) == ("", "abcy")

@@ -10,20 +10,8 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import training
 from parapet.evaluation.models.configs import TinyConfig
+from parapet.evaluation.models.dst import tiny
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.tiny import (
-    ANY,
-    NONE,
-    TinyLearner,
-    TinyNet,
-    Tracker,
-    encode,
-    grouped,
-    normal,
-    read,
-    right_options,
-    row_of,
-)
 from parapet.evaluation.models.examples import held_out
 from parapet.schemas.service import Intent, Service, Slot
 
@@ -63,7 +51,7 @@ def frames(sample):
     ).map(" ".join)
 )
 def test_mentions_are_parts_of_what_was_said(utterance):
-    said = read(utterance, True)
+    said = tiny.read(utterance, True)
     assert len(said.spans) == len(said.texts) == len(said.flags)
     assert len(set(said.spans)) == len(said.spans)
     for (first, behind), text in zip(said.spans, said.texts, strict=True):
@@ -72,20 +60,20 @@ def test_mentions_are_parts_of_what_was_said(utterance):
 
 
 def test_values_lose_their_spelling():
-    assert normal("Twelve") == normal("12") == "12"
-    assert normal("Six PM") == normal("6 pm") != normal("7 pm")
-    assert normal("?!") == "?!"
+    assert tiny.normal("Twelve") == tiny.normal("12") == "12"
+    assert tiny.normal("Six PM") == tiny.normal("6 pm") != tiny.normal("7 pm")
+    assert tiny.normal("?!") == "?!"
 
 
 def test_rows_of_words_are_the_same_on_every_machine():
-    assert row_of("Hotels") == row_of("hotel") == 6517
-    assert row_of("12") == row_of("34") != row_of("345")
+    assert tiny.row_of("Hotels") == tiny.row_of("hotel") == 6517
+    assert tiny.row_of("12") == tiny.row_of("34") != tiny.row_of("345")
 
 
 def test_grouping_follows_histories():
     other = asked((("USER", "hello"),))
     every = [asked(HISTORY[:1]), asked(HISTORY[:1], name="e"), asked(), other, asked(), asked(HISTORY, BARE)]
-    groups = list(grouped([Labelled(example, State("NONE", [], {})) for example in every]))
+    groups = list(tiny.grouped([Labelled(example, State("NONE", [], {})) for example in every]))
     numbers = {id(example): number for number, example in enumerate(every)}
     assert sorted([numbers[id(frame.asked)] for frame in group] for group in groups) == [[0, 2], [1], [3], [4], [5]]
 
@@ -101,15 +89,15 @@ ODD = [
 
 def tracker(batch):
     torch.manual_seed(SEED)
-    net = TinyNet(8)
+    net = tiny.TinyNet(8)
     for parameter in net.parameters():  # far from where training begins, so that all options are taken
         torch.nn.init.normal_(parameter, std=0.5)
-    return Tracker(net.double().eval(), batch)
+    return tiny.Tracker(net.double().eval(), batch)
 
 
 def learner(frames):
     config = TinyConfig(size=8, learning_rate=0.01, epochs=1, patience=1, seed=str(SEED), device="cpu")
-    return TinyLearner(config, frames, frames[:4])
+    return tiny.TinyLearner(config, frames, frames[:4])
 
 
 def test_services_without_slots_or_intents_are_learned_beside_others(frames):
@@ -123,7 +111,7 @@ def test_a_hundred_dialogues_of_a_service_teach_it(real_data, tmp_path):
     """Held-out dialogues of the service that was learned; what training has most often, nothing, is right in 5 %."""
     train, chosen = held_out(read_labels(str(real_data / "sgd"), "train").rows, 0.2, "0", lambda frame: frame.opening)
     config = TinyConfig(epochs=8, patience=8, seed=str(SEED), device="cpu")
-    assert training.train(config, lambda: TinyLearner(config, train, chosen), str(tmp_path), {}).best.dev > 0.2
+    assert training.train(config, lambda: tiny.TinyLearner(config, train, chosen), str(tmp_path), {}).best.dev > 0.2
 
 
 def test_learns_in_half_precision_as_on_a_gpu(frames):
@@ -139,15 +127,15 @@ def test_learns_in_half_precision_as_on_a_gpu(frames):
 
 def test_the_right_options_of_one_frame():
     slot_values = {"city": ["bad orb"], "number_of_seats": ["2"], "style": ["dontcare"], "time": ["noon"]}
-    frame = encode(asked())
-    right = right_options(frame, State("BookTable", [], slot_values))
-    texts = [[frame.texts[number - 2] for number in row.nonzero()[0].tolist() if number > ANY] for row in right]
+    frame = tiny.encode(asked())
+    right = tiny.right_options(frame, State("BookTable", [], slot_values))
+    texts = [[frame.texts[number - 2] for number in row.nonzero()[0].tolist() if number > tiny.ANY] for row in right]
     assert texts == [["Bad Orb"], [], ["2"], [], []]
-    assert right[:, NONE].tolist() == [False, False, False, True, False]
-    assert right[:, ANY].tolist() == [False, False, False, False, True]
+    assert right[:, tiny.NONE].tolist() == [False, False, False, True, False]
+    assert right[:, tiny.ANY].tolist() == [False, False, False, False, True]
 
 
 def test_systems_name_things_and_say_no_phrases():
-    texts = set(read("Opa has cheap food at 12", False).texts)
+    texts = set(tiny.read("Opa has cheap food at 12", False).texts)
     assert {"Opa", "12"} < texts
     assert all("Opa" in text or "12" in text for text in texts)

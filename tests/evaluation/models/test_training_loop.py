@@ -100,16 +100,14 @@ def test_a_damaged_state_is_told(tmp_path, keep):
     run(tmp_path, Line([1.0]))
     place = tmp_path / STATE
     place.write_bytes(place.read_bytes()[:keep])
-    with pytest.raises(InputError, match=r"is damaged .*delete .*\.training to start again"):
-        run(tmp_path, Line([1.0]))
+    raised(InputError, run, tmp_path, Line([1.0]), match=r"is damaged .*delete .*\.training to start again")
 
 
 def test_a_state_runs_no_code(tmp_path):
     place = tmp_path / STATE
     place.parent.mkdir()
     torch.save({"header": json.dumps(HEADER), "module": Path("x")}, place)
-    with pytest.raises(InputError, match="is damaged"):
-        run(tmp_path, Line([1.0]))
+    raised(InputError, run, tmp_path, Line([1.0]), match="is damaged")
 
 
 def test_a_state_of_other_shapes_is_told(tmp_path):
@@ -148,6 +146,5 @@ def test_what_is_not_there_is_told(monkeypatch):
 def test_steps_are_as_many_whatever_the_size_of_the_corpus(tmp_path, examples):
     line = Line([0.0] * 4, examples=examples)
     log = run(tmp_path, line, steps=11, eval_steps=3).log
-    assert line.steps == 11
-    assert [row.step for row in log] == [3, 6, 9, 11]
+    assert (line.steps, [row.step for row in log]) == (11, [3, 6, 9, 11])
     assert log[-1].best  # of equal ones that which has learned most
