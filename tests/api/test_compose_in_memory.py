@@ -77,6 +77,7 @@ def test_options_are_the_flags(tmp_path, sample, answers, flags, options):
     assert saved(compose(sample, answers, **options), tmp_path / "api") == expected
 
 
+@pytest.mark.thorough  # the sample's answers do, above
 def test_the_published_answers_give_the_same_by_both(tmp_path, real_data):
     files = [real_data / "mturk" / name for name in ("names.csv", "descriptions.csv", "assignments.jsonl")]
     expected = by_command(tmp_path / "command", "--schemas", real_data / "sgd", "--responses", *files)

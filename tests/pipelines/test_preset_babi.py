@@ -52,6 +52,7 @@ def test_the_task_is_that_of_the_files_and_flags_win(model, preset):
     raised(InputError, parsed, model, "--preset", preset, name="task7", match="has no row for task 7: give --task")
 
 
+@pytest.mark.thorough
 def test_what_is_trained_has_the_parameters_of_the_paper(tmp_path):
     """A and W of d x V, R of d x d, T = 1000 features of time and two of the speaker (appendix A)."""
     files = write_toy(tmp_path)

@@ -628,7 +628,7 @@ def test_what_the_table_of_all_systems_has(folder):
     ("change", "again"),
     [
         ("option", 3),  # the set, scores, comparison
-        ("input", 4),
+        pytest.param("input", 4, marks=pytest.mark.thorough),
         ("output", 1),  # the same bytes as before: what comes after is unchanged
         ("code", 4),
     ],

@@ -362,6 +362,7 @@ def test_what_a_training_writes(memn2n, toy):
     assert "welsh" in card["knowledge"]["R_cuisine"]
 
 
+@pytest.mark.thorough  # test_train_sgp_dst.py stops and resumes the same loop
 def test_a_killed_training_goes_on_to_the_same_bytes(memn2n, toy, tmp_path):
     out = tmp_path / "killed"
     flags = ["memn2n", *toy[1], "--match", str(toy[0] / "kb.txt"), *SMALL, *RATES["memn2n"], "--output", str(out)]

@@ -280,3 +280,11 @@ def test_a_study_keeps_to_what_it_was_begun_with(requester):
     errors = requester.run("create", reward="9.99", status=1).errors
     assert "contains a study that was created with another reward" in errors
     assert json.loads((requester.folder / "study/journal.jsonl").read_text().splitlines()[0])["event"] == "batch"
+
+
+def test_a_dry_run_of_a_new_study_needs_no_token_and_asks_nobody(requester, monkeypatch):
+    monkeypatch.delenv("PROLIFIC_TOKEN")
+    shown = requester.run("create", dry_run=True)
+    assert kit.lacking(shown.output, "24 places, 1.50 each for 6 minutes", "dry run: nothing was changed") == []
+    assert (requester.server.posts, (requester.folder / "study").exists()) == ([], False)
+    assert "PROLIFIC_TOKEN: is not set" in requester.run("create", status=2).errors
