@@ -235,7 +235,8 @@ def test_gazetteer(tmp_path):
 )
 def test_gazetteers_that_are_none(text, told, tmp_path):
     path = write(tmp_path / "values.csv", text)
-    raised(InputError, pools_of, read_gazetteer(str(path)), str(path), [], training_of([]), match=re.escape(told))
+    with pytest.raises(InputError, match=re.escape(told)):
+        pools_of(read_gazetteer(str(path)), str(path), [], training_of([]))
     for data, said in ((b"\xff\xfe", "not UTF-8"), (None, "cannot be read")):
         path.unlink() if data is None else path.write_bytes(data)
         raised(InputError, read_gazetteer, str(path), match=said)
