@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.schemas.json_text import parse_exactly
+from parapet.schemas.json_text import parse_line_exactly
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, parse_services
 from parapet.schemas.limits import lines_of, open_path
 
@@ -275,13 +275,10 @@ def _lines(path: Path) -> Iterator[Any]:
                 yield InputError("too_large: the line is too long", "", f"line {number}")
             elif line.strip():
                 try:
-                    row = parse_exactly(line)
+                    row = parse_line_exactly(line, "not_sgd")
                     yield row if isinstance(row, dict) else InputError("not_sgd: no object", "", f"line {number}")
                 except InputError as error:
-                    yield InputError(f"not_sgd: {error.reason}", "", f"line {number}")
-                except ValueError as error:
-                    reason = str(error).partition(": line 1 ")[0]
-                    yield InputError(f"not_json: {reason}", "", f"line {number}")
+                    yield InputError(error.reason, "", f"line {number}")
 
 
 def _batches(path: Path, first: int, end: int) -> Iterator[pa.RecordBatch]:

@@ -94,6 +94,25 @@ def parse_exactly(data: bytes, fractions: bool = True) -> Any:
     return _load(data, read, exactly=True)
 
 
+def parse_line_exactly(line: bytes, form: str) -> Any:
+    """Parse the JSON of a line, as :func:`parse_exactly` does.
+
+    Args:
+      line: the line.
+      form: the code of the error if a value cannot be preserved, such as ``not_sgd``.
+
+    Raises:
+      InputError: it is not JSON (``not_json``), or a value cannot be preserved; with the place in the line.
+    """
+    try:
+        return parse_exactly(line)
+    except InputError as error:
+        raise InputError(f"{form}: {error.reason}", "", error.where) from None
+    except ValueError as error:
+        reason, _, place = str(error).partition(": line 1 ")
+        raise InputError(f"not_json: {reason}", "", place) from None
+
+
 def check_kept(data: bytes, value: Any) -> None:
     """Check that parsing preserved all of a JSON text, in particular that no key was duplicated.
 

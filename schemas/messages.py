@@ -14,7 +14,7 @@ from typing import Any
 
 from parapet.schemas.dialogue import over_limit, repeated_id
 from parapet.schemas.errors import InputError, surrogate_in
-from parapet.schemas.json_text import parse_exactly
+from parapet.schemas.json_text import parse_exactly, parse_line_exactly
 from parapet.schemas.limits import MAX_LINE, in_bytes
 from parapet.schemas.plain_texts import dialogue_of, longest_first, system_turn, user_turn, values_in
 
@@ -84,13 +84,7 @@ def _dialogue(line: bytes, number: int) -> dict[str, Any]:
     """Convert a line to a dialogue. Raises InputError with the place in the line."""
     if len(line) > MAX_LINE:
         raise InputError(f"too_large: the line has {len(line):,} bytes, over the limit of {in_bytes(MAX_LINE)}")
-    try:
-        record = parse_exactly(line)
-    except InputError as error:
-        raise InputError(f"not_messages: {error.reason}", "", error.where) from None
-    except ValueError as error:
-        reason, _, place = str(error).partition(": line 1 ")
-        raise InputError(f"not_json: {reason}", "", place) from None
+    record = parse_line_exactly(line, "not_messages")
     if not isinstance(record, dict) or not isinstance(record.get("messages"), list):
         raise InputError('not_messages: expected {"messages": [{"role": ..., "content": ...}]}')
     if (half := surrogate_in(record)) is not None:

@@ -43,8 +43,10 @@ def loaded(suite_release, tmp_path_factory):
 
 def dialogues(built, split):
     """Those that went in, in the order of the release."""
-    found = [dialogue for path in layout.dialogue_files(built.toml.parent / "sgd", split) for dialogue in json_of(path)]
-    return sorted(found, key=lambda dialogue: str(dialogue["dialogue_id"]))
+    dialogues = [
+        dialogue for path in layout.dialogue_files(built.toml.parent / "sgd", split) for dialogue in json_of(path)
+    ]
+    return sorted(dialogues, key=lambda dialogue: str(dialogue["dialogue_id"]))
 
 
 @pytest.mark.thorough
