@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import cases, files_of, json_of, lacking, raised, write
+from kit import THOROUGH, argv_of, files_of, json_of, lacking, raised, write
 
 from parapet.crowd import compose, rank
 from parapet.pipelines.main import main
@@ -31,7 +31,7 @@ def decisions(sample):
     return sample / "crowd" / "decisions.csv"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def made(sample, answers, decisions):
     return compose(sample, answers, decisions)
 
@@ -63,18 +63,11 @@ def test_what_is_saved_is_what_the_command_writes(tmp_path, made, sample, answer
             assert services == json.loads(expected[f"{name}/{split}/schema.json"])
 
 
-@cases(
-    "flags options",
-    (["--allow_partial", "--seed", "7"], {"allow_partial": True, "seed": 7}),
-    (["--selection", "diverse", "--stopwords", "none"], {"selection": "diverse", "stopwords": "none"}),
-    (
-        ["--name_distance", "jaccard", "--description_distance", "levenshtein"],
-        {"name_distance": "jaccard", "description_distance": "levenshtein"},
-    ),
-)
-def test_options_are_the_flags(tmp_path, sample, answers, flags, options):
-    expected = by_command(tmp_path / "command", "--schemas", sample, "--responses", *answers, *flags)
-    assert saved(compose(sample, answers, **options), tmp_path / "api") == expected
+def test_options_are_the_flags(tmp_path, sample, answers):
+    options = {"allow_partial": True, "seed": 7, "selection": "diverse", "stopwords": "none"}
+    options |= {"name_distance": "jaccard", "description_distance": "levenshtein"}
+    flags = argv_of("--schemas", sample, "--responses", *answers, **options)
+    assert saved(compose(sample, answers, **options), tmp_path / "api") == by_command(tmp_path / "command", *flags)
 
 
 @pytest.mark.thorough  # the sample's answers do, above
@@ -131,7 +124,7 @@ def written(folder, tables):
 
 
 @given(exports(), st.integers(0, 3))
-@settings(max_examples=6)
+@settings(max_examples=6 if THOROUGH else 3)
 def test_exports_of_any_kind_give_the_same_by_both(tmp_path_factory, tables, seed):
     folder = tmp_path_factory.mktemp("exports")
     files = written(folder, tables)
@@ -145,7 +138,7 @@ def test_exports_of_any_kind_give_the_same_by_both(tmp_path_factory, tables, see
 
 
 @given(st.permutations(ROWS[:24]), st.lists(st.integers(0, 23), max_size=8), st.integers(0, 24))
-@settings(max_examples=20)
+@settings(max_examples=20 if THOROUGH else 6)
 def test_order_and_copies_of_answers_do_not_matter(tmp_path_factory, rows, copied, cut):
     folder = tmp_path_factory.mktemp("shuffled")
     rows = rows + [rows[i] for i in copied]

@@ -153,6 +153,7 @@ def test_most_bad_answers_are_found():
     assert all(sum(of) >= 0.75 * len(of) for of in found.values())
 
 
+@pytest.mark.thorough
 @real
 def test_published_answers_pass_and_swapped_ones_do_not():
     sgd, shares = Path(DATA) / "sgd", defaultdict(list)
