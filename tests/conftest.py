@@ -32,7 +32,7 @@ settings.register_profile(
     "parapet",
     deadline=None,
     derandomize=not THOROUGH,
-    max_examples=100 if THOROUGH else 50,
+    max_examples=200 if THOROUGH else 50,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("parapet")

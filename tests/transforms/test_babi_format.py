@@ -1,6 +1,6 @@
 """Files of the bAbI dialog tasks: what is written is read again, deviations are reported, errors have their line."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised
 
@@ -19,7 +19,6 @@ lines = st.lists(
 )
 
 
-@settings(max_examples=40)
 @given(st.lists(lines, min_size=1, max_size=4))
 def test_what_is_written_is_read(dialogues):
     data = "".join(babi_format.dialogue_text(one) for one in dialogues).encode()

@@ -4,7 +4,7 @@ import re
 import tomllib
 from itertools import pairwise
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from kit import cases
 
@@ -124,7 +124,6 @@ def tables(inner):
     return one | st.lists(one, max_size=2)
 
 
-@settings(max_examples=60)
 @given(st.dictionaries(KEYS, st.recursive(PLAIN, tables, max_leaves=6), max_size=3))
 def test_toml_is_read_again(table):
     assert tomllib.loads(toml_of(table)) == table

@@ -5,7 +5,7 @@ from collections import Counter
 from itertools import islice
 from math import prod
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from kit import THOROUGH
 
@@ -55,7 +55,6 @@ def test_stratified_choices(n, key, number):
     assert rng.weighted("abc", (0.0, 1.0, 0.0)) == "b"
 
 
-@settings(max_examples=40)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.text(max_size=5))
 def test_each_path_is_taken_before_one_is_taken_again(sizes, key):
     """How many branches there are may depend on the branch before, as far as its number is even or odd."""

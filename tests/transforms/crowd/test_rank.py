@@ -1,6 +1,6 @@
 from itertools import combinations, pairwise, permutations, product
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parapet.transforms.crowd.rank import Candidates, assign_names, ranked
@@ -55,7 +55,6 @@ TIGHT = (  # only one pair of arrangements fits, and neither is the first of its
 
 @given(services())
 @example(TIGHT)
-@settings(deadline=None)
 def test_names_are_unique_in_a_variant_and_ordered(case):
     elements, n = case
     check(elements, n, assign_names(elements, n))
@@ -63,7 +62,6 @@ def test_names_are_unique_in_a_variant_and_ordered(case):
 
 @given(services())
 @example(TIGHT)
-@settings(deadline=None)
 def test_a_valid_assignment_of_the_first_drawn_is_found_if_there_is_one(case):
     elements, n = case
     if all(len(element.texts) >= n for element in elements) and solvable(elements, n):
@@ -71,7 +69,6 @@ def test_a_valid_assignment_of_the_first_drawn_is_found_if_there_is_one(case):
 
 
 @given(services())
-@settings(deadline=None)
 def test_who_is_left_out_could_not_have_been_served_beside_the_others(case):
     elements, n = case
     given_names = assign_names(elements, n)
@@ -82,7 +79,6 @@ def test_who_is_left_out_could_not_have_been_served_beside_the_others(case):
 
 
 @given(st.lists(st.lists(st.text(st.sampled_from("abc"), min_size=1, max_size=3), min_size=5, max_size=9, unique=True)))
-@settings(deadline=None)
 def test_without_collisions_everyone_gets_the_first_five(texts):
     elements = []
     for i, drawn in enumerate(texts):
@@ -99,7 +95,6 @@ def test_another_answer_is_drawn_where_ties_do_not_help():
 
 
 @given(services(), st.randoms(use_true_random=False))
-@settings(deadline=None)
 def test_the_same_elements_give_the_same_names(case, random):
     elements, n = case
     assert assign_names(elements, n) == assign_names(list(elements), n)

@@ -65,7 +65,6 @@ def sheet(items):
     return list(csv.DictReader(io.StringIO(review_csv(items, EXPLANATIONS).decode("utf-8"), newline="")))
 
 
-@settings(max_examples=60, deadline=None)
 @given(TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
 def test_hostile_texts_stay_texts(prompt, original, text, canonical, other):
     plain = Reader(only_page([item(neighbours=[("other", "used")], text="typed", canonical="answer")]))
@@ -143,7 +142,7 @@ def plain_sizes(items, per_page):
 
 
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 8))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_pages_have_every_item_once(elements, per_page):
     items = [item(i, f"S_1/slot/{element}") for i, element in enumerate(elements)]
     items.sort(key=review_order)

@@ -112,7 +112,7 @@ PLACES = (
 COMMON = st.sampled_from(PLACES.split("/"))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(COMMON, min_size=5, max_size=8, unique=True), st.integers(0, 3))
 def test_names_are_those_of_a_plain_reference(texts, seed):
     outcome = settle_service(SERVICE, assignments({**NAMES, "slot_1": texts}), {}, Options(seed=seed))
@@ -180,7 +180,6 @@ def test_a_worker_who_cannot_have_meant_it_is_rejected_whole(answers, seconds, r
     assert {fate[f"3X:{field}"][:2] for field in answers} == {("rejected", reason)}
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["intent_0", "slot_0", "slot_1"]), st.text(max_size=30)), max_size=12))
 def test_whatever_is_typed_every_answer_has_one_fate_and_variants_stay_valid(typed):
     odd = [Assignment(f"3X{i}", "Parks_1", "names", f"w{i}", {f: t}, True) for i, (f, t) in enumerate(typed)]

@@ -8,7 +8,7 @@ import unicodedata
 import urllib.parse
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from kit import cases, files_of, quoted, raised, rows_of, run, write
 
@@ -91,7 +91,6 @@ HOSTILE = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sa
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(HOSTILE, st.sampled_from(sorted(OWN_FORMS)), HOSTILE)
 @example("&#", "plain", "")
 @example("\\", "lower", "0")
@@ -102,7 +101,6 @@ def test_wherever_it_stands_it_is_not_shown(before, form, after):
     assert redact(left, OWN) == left
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.text(max_size=60))
 def test_any_text_is_taken(text):
     once = redact(text)
@@ -173,7 +171,6 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, caplog):
         assert not any(shows(row["text"], each) for each in ids), row["text"]
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.binary(max_size=30),
     st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "latin-1"]),

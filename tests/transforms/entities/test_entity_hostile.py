@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from entity_corpora import KINDS, SERVICE, action, dialogue, replace, turn
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit import THOROUGH, cases, state
 
@@ -131,7 +131,6 @@ def test_one_odd_value_does_not_end_the_run(slot, usual, value):
 WORDS = st.lists(st.sampled_from(["a", "A", "b", "Port", "port", "7", "5th", "x's", "é"]), min_size=1, max_size=6)
 
 
-@settings(max_examples=300)
 @given(utterance=WORDS, values=st.lists(WORDS, min_size=1, max_size=4), many=st.sampled_from([1, 16]))
 def test_mentions_as_word_by_word(utterance, values, many):
     """From left to right, the longest value first: the plain reference compares words, whatever counts as many."""

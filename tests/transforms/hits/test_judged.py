@@ -1,7 +1,7 @@
 """Pages of judged utterances: every one on exactly one page, checks that are wrong, parts where they are large."""
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.transforms.crowd.hits.judged import group_items, render_judged
@@ -23,7 +23,6 @@ def samples(draw):
     ]
 
 
-@settings(deadline=None)
 @given(samples(), st.integers(1, 5), st.integers(0, 2), st.integers(0, 3), st.randoms())
 def test_every_utterance_is_on_one_page_and_checks_are_wrong(items, per_page, checks, seed, random):
     groups = group_items(items, per_page, checks, seed)
@@ -65,7 +64,6 @@ def varied(draw):
     ]
 
 
-@settings(deadline=None)
 @given(varied(), st.integers(1, 5), st.integers(0, 2), st.integers(0, 3))
 def test_turns_of_sets_are_on_one_page_each_and_checks_are_of_other_turns(items, per_page, checks, seed):
     groups = group_items(items, per_page, checks, seed)

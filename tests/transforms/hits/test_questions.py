@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import msgspec
 from hits_corpora import big_service
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised
 
@@ -51,7 +51,6 @@ IDS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)  # other tests may hold the machine
 @given(IDS, IDS)
 def test_no_name_leaves_its_folder_and_no_two_ids_share_one(one, other):
     for name in (page_name(one), page_name(other)):
@@ -64,7 +63,6 @@ def test_no_name_leaves_its_folder_and_no_two_ids_share_one(one, other):
 #
 
 
-@settings(deadline=None)  # other tests may hold the machine
 @given(st.lists(st.integers(1, 100)), st.integers(100, 300))
 def test_all_items_in_order_none_over_capacity_no_part_too_many(sizes, capacity):
     runs = split(sizes, capacity)

@@ -7,7 +7,7 @@ import re
 import jinja2
 import pytest
 from hits_dialogues import dialogue, hostile_dialogue, system, user
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, holding, lacking, raised, write
 
@@ -101,7 +101,6 @@ TEXT = st.text(
 )
 
 
-@settings(deadline=None)  # other tests may hold the machine
 @given(TEXT, TEXT, TEXT, TEXT)
 def test_any_text_is_read_as_it_was_said_and_bold_where_the_span_is(heard, before, value, after):
     spans = [SlotSpan("x", len(before), len(before) + len(value))] if speakable(value) else []
@@ -118,7 +117,6 @@ def test_any_text_is_read_as_it_was_said_and_bold_where_the_span_is(heard, befor
     assert text.count("<script") == 1
 
 
-@settings(deadline=None)  # other tests may hold the machine
 @given(st.text(st.one_of(st.characters(), st.sampled_from("./%\\:~\0")), max_size=300))
 def test_any_id_is_asked_safely_or_refused(dialogue_id):
     hits = render(Dialogue(dialogue_id, [], [user("Hello")]))
@@ -252,7 +250,6 @@ def test_overlapping_values_are_one_bold_piece_and_both_kept():
 PIECES = st.text(st.sampled_from("ab2. \t\r\n\x00\x1f\u2028\ufeff\U0001f600<&\u0301"), max_size=12)
 
 
-@settings(deadline=None)  # other tests may hold the machine
 @given(PIECES, PIECES.filter(speakable), PIECES)
 def test_bold_is_the_value_and_nothing_else(before, value, after):
     start = len(before)
@@ -281,14 +278,12 @@ NASTY = st.lists(
 )
 
 
-@settings(deadline=None)  # other tests may hold the machine
 @given(st.one_of(ANY, NASTY.map("".join)))
 def test_any_page_comes_back_from_the_xml_as_it_went_in(text):
     page = carriable(text)
     assert html_of(question_xml(page)) == page
 
 
-@settings(deadline=None)  # other tests may hold the machine
 @given(st.one_of(ANY, NASTY.map("".join)))
 def test_any_text_is_read_as_it_was_shown(text):
     kept = shown(text)
@@ -296,13 +291,11 @@ def test_any_text_is_read_as_it_was_shown(text):
     assert html.unescape(markup.without_variables(html_of(question_xml(page)))) == kept
 
 
-@settings(deadline=None)  # other tests may hold the machine
 @given(ANY)
 def test_shown_and_carriable_are_idempotent(text):
     assert (shown(shown(text)), carriable(carriable(text))) == (shown(text), carriable(text))
 
 
-@settings(deadline=None)  # other tests may hold the machine
 @given(ANY)
 def test_nothing_that_mturk_refuses_is_left(text):
     page = carriable(text)

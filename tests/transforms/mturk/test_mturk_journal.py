@@ -50,7 +50,7 @@ def test_a_torn_only_line_is_an_empty_journal(tmp_path):
     assert (tmp_path / FILE).read_bytes() == b""
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_cut_anywhere_it_reads_as_a_run_that_ended_there(tmp_path, data):
     (tmp_path / FILE).unlink(missing_ok=True)
@@ -117,7 +117,7 @@ FACTS = st.dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(st.tuples(st.sampled_from(["begun", "done", "failed", "noted"]), KEYS, FACTS), max_size=12))
 def test_what_is_written_is_read_again(tmp_path, calls):
     (tmp_path / FILE).unlink(missing_ok=True)
@@ -131,7 +131,7 @@ def test_what_is_written_is_read_again(tmp_path, calls):
     assert {key for event, key, _ in calls if event in ("done", "noted")} == set(done)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     countries=st.lists(st.sampled_from(["US", "CA", "GB", "US-CA"]), max_size=3, unique=True),
     approval=st.integers(0, 100),

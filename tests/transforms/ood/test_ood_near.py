@@ -2,7 +2,7 @@
 
 from itertools import permutations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.transforms.perturbations.ood.language import Vocabulary, WordCounts, key_of
@@ -114,7 +114,6 @@ def match(places, utterances, fits):
     return matching.found
 
 
-@settings(max_examples=60)
 @given(kinds, kinds)
 def test_as_many_as_can_be(places, utterances):
     found = match(places, utterances, apart)

@@ -146,7 +146,7 @@ def usual_parts():
 
 
 @given(st.lists(TEXTS, min_size=12, max_size=12))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_text_of_strangers_changes_nothing_but_itself(texts):
     title, name, kind, reason, said, number, column, fault, corpus, author, licence, notes = texts
     found = manifest()

@@ -1,7 +1,7 @@
 import re
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
 from release_manifests import manifest
@@ -69,7 +69,6 @@ LINES = st.one_of(
 
 
 @given(LINES, LINES, LINES, LINES)
-@settings(max_examples=150, deadline=None)
 def test_any_text_is_valid_yaml(title, name, line, citation):
     source = Source(title, "https://example.org/" + line, "MIT", line, citation)
     found = read(citation_cff(manifest(title=title, authors=[Author(name, line)], sources=[source], description=line)))
@@ -84,7 +83,6 @@ def test_an_orcid_is_a_persons():
 
 
 @given(st.text())
-@settings(max_examples=100, deadline=None)
 def test_bibtex_stays_balanced(title):
     text = bibtex(manifest(title=title, created=""))
     assert text.count("{") == text.count("}")

@@ -21,7 +21,7 @@ TEXTS = st.one_of(
 
 
 @given(TEXTS, TEXTS, TEXTS, st.sampled_from([pa.int8(), pa.string(), pa.list_(pa.string()), pa.binary(), None]))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_any_text_is_valid(title, column, name, kind):
     found = manifest(title=title, description=title, release_notes=name, authors=[Author(name)], homepage=name)
     kind = kind or pa.struct([(name, pa.int8())])

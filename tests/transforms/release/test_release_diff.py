@@ -43,7 +43,7 @@ KEYS = st.tuples(st.integers(0, 5), st.sampled_from("abc"))
 rows = st.dictionaries(KEYS, st.sampled_from([0.0, 1.5, None]), max_size=12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(before=rows, after=rows, shards=st.tuples(st.integers(1, 3), st.integers(1, 3)))
 def test_it_finds_what_a_dict_of_rows_finds(tmp_path_factory, before, after, shards):
     output = tmp_path_factory.mktemp("plain")

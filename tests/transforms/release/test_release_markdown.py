@@ -1,6 +1,6 @@
 """Text of strangers in Markdown, read back by a CommonMark parser."""
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from release_pages import HOSTILE
@@ -26,7 +26,6 @@ def shown(tokens):
 
 @given(TEXTS)
 @example("1)")
-@settings(max_examples=300, deadline=None)
 def test_text_shows_as_it_is(value):
     tokens = flat(parse(md.text(value)))
     assert {token.type for token in tokens} <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special"}
@@ -34,7 +33,6 @@ def test_text_shows_as_it_is(value):
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
 def test_a_table_keeps_its_cells(rows):
     tokens = parse(md.table(("text", "code"), [(one, md.code(two)) for one, two in rows]))
     assert [tokens[0].type, tokens[-1].type] == ["table_open", "table_close"]
@@ -44,7 +42,6 @@ def test_a_table_keeps_its_cells(rows):
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4))
-@settings(max_examples=100, deadline=None)
 def test_a_list_keeps_its_items(items):
     tokens = parse(md.bullets(items))
     kinds = [token.type for token in tokens]
@@ -56,7 +53,6 @@ def test_a_list_keeps_its_items(items):
 
 
 @given(st.lists(st.one_of(TEXTS, st.sampled_from(("```", "~~~~ x", "    code", "# h", "<!--", "<div>", "a\n---")))))
-@settings(max_examples=300, deadline=None)
 def test_prose_brings_no_html_and_ends(parts):
     tokens = parse(f"## Above\n\n{md.prose(chr(10).join(parts), 2)}\n\n## Below\n")
     assert not {"html_inline", "html_block"} & {token.type for token in flat(tokens)}

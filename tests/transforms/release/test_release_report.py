@@ -56,7 +56,7 @@ TEXTS = st.one_of(st.sampled_from(["<script>alert(1)</script>", '"><b>', "]]>", 
 
 
 @given(TEXTS, TEXTS, TEXTS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_text_of_strangers_is_text(one, two, three):
     hostile = manifest(
         title=one,

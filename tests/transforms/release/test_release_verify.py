@@ -61,7 +61,7 @@ def little(tmp_path_factory):
     return folder.write_release(tmp_path_factory.mktemp("flips"), folder.sample_corpora(1))
 
 
-@settings(max_examples=20 if THOROUGH else 8, deadline=None)
+@settings(max_examples=20 if THOROUGH else 8)
 @given(data=st.data())
 def test_any_flipped_byte_is_found(little, data):
     path = data.draw(st.sampled_from(sorted(path for path in little.rglob("*") if path.is_file())))

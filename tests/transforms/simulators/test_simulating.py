@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised
 
@@ -90,7 +90,6 @@ def values_in(text):
     return {name: word for word in text.split() for name, values in VALUES.items() if word in values}
 
 
-@settings(max_examples=80)
 @given(some)
 def test_a_dialogue_is_as_the_paper_has_it(which):
     task, split, number = which
@@ -160,7 +159,6 @@ def check_answers(said, facts):
     assert len(set(asked)) == len(asked)
 
 
-@settings(max_examples=60)
 @given(some)
 def test_in_the_sgd_layout(which):
     """Turns alternate and hold nothing strange; what is said and called is what the published lines have."""
@@ -236,14 +234,12 @@ def test_the_structure_is_that_of_the_published_files(numbers):
     assert set(numbers["5"]["structure"]["given"]["simulated"]) == set("123")
 
 
-@settings(max_examples=60)
 @given(some)
 def test_the_bot_of_rules_solves_all(which):
     dialogue = read(simulate(WORLD, *which))
     assert solve(RULES, dialogue) == [True] * len(dialogue.exchanges)
 
 
-@settings(max_examples=60)
 @given(some)
 def test_disfluencies_keep_what_is_meant(which):
     task, split, number = which

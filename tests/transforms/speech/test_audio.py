@@ -37,7 +37,6 @@ def file_of(sound, rate, kind="WAV", subtype="PCM_16"):
     return handle.getvalue()
 
 
-@settings(max_examples=60)
 @given(st.binary(max_size=200), st.integers(0, 60), st.binary(max_size=8))
 def test_any_bytes_are_sound_or_told(data, at, spoilt):
     good = file_of(tone(16000, 0.01), 16000)
@@ -53,7 +52,6 @@ def test_any_bytes_are_sound_or_told(data, at, spoilt):
             assert error.path == "x"  # noqa: PT017
 
 
-@settings(max_examples=50)
 @given(SAMPLES, st.sampled_from(["wav", "flac"]))
 def test_what_is_written_reads_back(sound, kind):
     if kind == "flac" and not len(sound):
@@ -72,7 +70,6 @@ def test_a_written_file_is_what_others_expect_of_it():
     assert sounds.sound_bytes(sound, "flac")[:4] == b"fLaC"
 
 
-@settings(max_examples=50)
 @given(SAMPLES)
 def test_the_digest_is_of_the_samples_in_little_endian(sound):
     plain = hashlib.sha256(b"".join(struct.pack("<h", int(one)) for one in sound)).hexdigest()

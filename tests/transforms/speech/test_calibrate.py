@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised
 
@@ -98,7 +98,6 @@ def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(he
     assert max(at) - min(at) + 1 == len(at), "no ratio between two is passed over"
 
 
-@settings(max_examples=60)
 @given(TURNS, st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5, 0.9]), st.randoms(use_true_random=False))
 def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     known = [(dict(zip(RATIOS, errors, strict=True)), words, draw) for (words, errors), draw in turns]

@@ -5,7 +5,7 @@ import copy
 import kit
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
 
@@ -148,7 +148,6 @@ def turns_heard(draw):
     return turn_of(utterance, {"service": "A", "slots": slots}), " ".join(misheard(draw, utterance))
 
 
-@settings(max_examples=150)
 @given(turns_heard(), st.sampled_from(["heard", "restored"]))
 def test_each_span_that_is_left_is_its_value(turn, form):
     raw, words = turn
@@ -199,7 +198,6 @@ def heard_right(aligned):
     return {i: i - start + heard_start for _, start, end, heard_start, _ in equal for i in range(start, end)}
 
 
-@settings(max_examples=150)
 @given(SAID, SAID)
 def test_fewest_errors_and_all_words_once(reference, heard):
     aligned = align(reference, heard)
@@ -226,7 +224,6 @@ def test_words_that_would_not_read_back_are_refused(word):
         alignment_text([word], [], alignment.Aligned((("delete", 0, 1, 0, 0),), 0, 1, 0, 0))
 
 
-@settings(max_examples=250)
 @given(heard_wrong(), st.data())
 def test_what_is_found_is_what_was_said(drawn, data):
     utterance, heard = drawn
@@ -251,7 +248,6 @@ def test_what_is_found_is_what_was_said(drawn, data):
         assert text[again.start : again.end] == utterance[own[0].start : own[-1].end]
 
 
-@settings(max_examples=150)
 @given(heard_wrong())
 def test_restored_words_are_where_they_are_said_to_be(drawn):
     utterance, heard = drawn

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import kit
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from kit import cases, raised
 
@@ -36,7 +36,6 @@ def said(utterance):
     return " ".join(word.text for word in spoken_words(utterance, RULES))
 
 
-@settings(max_examples=250)
 @given(TEXTS)
 @example("o\u0301o\"clock's 3½4")
 @example("\u03012\u0301-\u03015")
@@ -49,7 +48,6 @@ def test_words_of_any_text(utterance):
         assert (word.start, word.end) == (after.start, after.end) or word.end <= after.start
 
 
-@settings(max_examples=250)
 @given(TEXTS, st.integers(0, 300))
 def test_what_is_speakable_has_words(utterance, longest):
     reason = spoken.unspeakable(utterance, RULES, longest)
@@ -60,7 +58,6 @@ def test_what_is_speakable_has_words(utterance, longest):
         assert not any(c.isascii() and c.isalnum() for c in utterance)
 
 
-@settings(max_examples=150)
 @given(TEXTS)
 def test_what_is_spoken_is_spoken_as_it_is(utterance):
     """But "a m" and units after a number: rules for what is written, which is why references are made only once."""

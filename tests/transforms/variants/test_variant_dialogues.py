@@ -6,7 +6,7 @@ import json
 import kit
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised
 from variant_corpora import BUS, DIALOGUE, NAMES, SERVICES, TAXI, changed
@@ -117,7 +117,6 @@ def renamings(draw):
     return found
 
 
-@settings(max_examples=60)
 @given(dialogues(), renamings())
 def test_as_a_plain_reference_and_back_again(dialogue, names):
     original, expected = json.dumps(dialogue), copy.deepcopy(dialogue)
@@ -133,7 +132,6 @@ def test_as_a_plain_reference_and_back_again(dialogue, names):
     assert dialogue == json.loads(original)
 
 
-@settings(max_examples=80)
 @given(dialogues(), st.randoms(use_true_random=False), st.sampled_from([None, 1, "x", [], {}, ["x"], {"x": 1}, [[]]]))
 def test_whatever_stands_there_is_taken_or_told(dialogue, random, value):
     """No other exception, and what is taken can be written."""
