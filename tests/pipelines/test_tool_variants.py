@@ -172,7 +172,7 @@ def test_a_language_model_as_annotator(openai, tmp_path):
         asked[tuple(fields.values())] += 1
         names = {field: by_text[text] for field, text in fields.items()}
         shows_names = all(text in names.values() for text in fields.values())  # and asks for descriptions
-        return json.dumps({field: PARAPHRASES[name][shows_names].split("|")[n] for field, name in names.items()})
+        return json.dumps({field: PARAPHRASES[name][shows_names][n] for field, name in names.items()})
 
     run("hits", schemas=openai / "trips.json", output=tmp_path / "hits", assignments=5)
     with ChatServer(said) as server:
