@@ -175,14 +175,9 @@ def test_who_may_work(client, mturk):
 def test_lists_come_in_pages(client, mturk):
     hit_id = make(client, MaxAssignments=5)
     done = [work(mturk, hit_id, f"A{n}") for n in range(5)]
-    pages, token = [], {}
-    while True:
-        answer = client.list_assignments_for_hit(HITId=hit_id, MaxResults=2, **token)
-        pages += [[one["AssignmentId"] for one in answer["Assignments"]]]
-        if "NextToken" not in answer:
-            break
-        token = {"NextToken": answer["NextToken"]}
-    assert pages == [done[:2], done[2:4], done[4:]]
+    pages = client.get_paginator("list_assignments_for_hit").paginate(HITId=hit_id, PaginationConfig={"PageSize": 2})
+    ids = [[one["AssignmentId"] for one in page["Assignments"]] for page in pages]
+    assert ids == [done[:2], done[2:4], done[4:]]
 
 
 def test_boto3_stands_faults_and_a_lost_answer_has_had_its_effect(mturk, monkeypatch):
