@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from commands import RELEASE
 from kit import json_of, lacking, rows_of, run, write
 from plugin_packages import bring
 
@@ -160,27 +161,11 @@ def test_the_help_of_one_has_its_options():
     assert "--share X how many of the user turns (default: 1.0)" in " ".join(told.split())
 
 
-RELEASE = """
-name = "shouted"
-title = "Shouted dialogues"
-version = "1.0.0"
-description = "Dialogues of people who shout."
-licence = "CC0-1.0"
-changes = "First release."
-
-[[authors]]
-name = "Somebody"
-
-[[corpora]]
-path = {sample}
-name = "original"
-kind = "original"
-
+SHOUTED = """
 [[corpora]]
 path = "shout"
 name = "shout"
 kind = "shouted"
-
 [[tables]]
 path = "shout/turns/test"
 name = "shouted_turns"
@@ -192,7 +177,8 @@ key = ["dialogue_id", "turn"]
 def test_a_plugin_has_its_place_in_a_release(outputs, tmp_path):
     (folder,) = sets_of("shout", outputs["shout"]).values()
     shutil.copytree(folder, tmp_path / "shout")
-    config = write(tmp_path / "release.toml", RELEASE.format(sample=json.dumps(str(sample_root()))))
+    (tmp_path / "sgd").symlink_to(sample_root())
+    config = write(tmp_path / "release.toml", RELEASE + SHOUTED)
     run("release", "build", "--config", config, "--output", tmp_path / "out", "--quiet")
     (release,) = (path.parent for path in (tmp_path / "out").rglob("MANIFEST.json"))
     run("release", "verify", release, "--quiet")

@@ -6,7 +6,7 @@ import pickle
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate
 from pathlib import Path
@@ -22,31 +22,23 @@ WORKER_ID = re.compile(r"A[A-Z0-9]{1,63}")
 
 _ANSWERS = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2005-10-01/QuestionFormAnswers.xsd"
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-FAULTS = ("throttle", "error", "drop_before", "drop_after")
 _CREDENTIAL = re.compile(r"AWS4-HMAC-SHA256 Credential=([^/,\s]+)/")
 
 
-@dataclass(frozen=True)
-class Faults:
-    """Shares of the API's requests that go wrong, together at most 1.
+class Faults(dict[str, float]):
+    """Shares of the API's requests that go wrong, together at most 1, by what goes wrong.
 
-    Attributes:
+    Args:
       throttle: answered with ``ThrottlingException: Rate exceeded``, not handled.
       error: answered with HTTP 500 ``ServiceFault``, not handled.
       drop_before: the connection closes, not handled.
       drop_after: handled with success, then the connection closes without an answer.
     """
 
-    throttle: float = 0
-    error: float = 0
-    drop_before: float = 0
-    drop_after: float = 0
-
     def draw(self, seed: int, index: int) -> str:
         """The name of a request's fault, "" for none."""
         place = int.from_bytes(hashlib.sha256(f"{seed}:{index}".encode()).digest()[:7]) / (1 << 56)
-        limits = zip(FAULTS, accumulate(astuple(self)), strict=True)
-        return next((name for name, limit in limits if place < limit), "")
+        return next((name for name, limit in zip(self, accumulate(self.values()), strict=True) if place < limit), "")
 
 
 @dataclass
