@@ -216,8 +216,7 @@ class HubServer(LocalService):
     @route("POST", f"/api{_REPO}/paths-info/(?P<rev>[^/]+)")
     def paths(self, request: Request, repo: str, rev: str) -> Any:
         files = self._commit(request, repo, rev).files
-        is_json = request.headers.get("Content-Type", "").startswith("application/json")
-        paths = request.json["paths"] if is_json else urllib.parse.parse_qs(request.body.decode())["paths"]
+        paths = urllib.parse.parse_qs(request.body.decode())["paths"]
         folders = {path for path in paths if any(name.startswith(f"{path}/") for name in files)}
         known = (path for path in paths if path in files or path in folders)
         return [entry(path, files[path]) if path in files else folder_entry(path) for path in known]
