@@ -6,23 +6,23 @@ What it speaks is no speech: the text's bytes are spread over the samples, so th
 too. Without a fault it hears all of it down to about 0 dB SNR.
 """
 
-import asyncio
 import json
 import logging
 import re
+import socket
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
-from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request as Handshake
 from websockets.http11 import Response
+from websockets.sync.server import ServerConnection, serve
 
 KEY = "a0b1c2d3e4f5061728394a5b6c7d8e9f"  # the one it takes
 PCM = "raw-16khz-16bit-mono-pcm"
@@ -48,7 +48,6 @@ CLOSED = {
 }
 # Others of a request. stall: no answer; cut: half of one, then nobody is there; nothing: no phrase, or no sound;
 # silence, babble: no phrase because of them, or silent sound; tail: no answer for the last 0.2 s, whatever comes.
-FAULTS = {*HANDSHAKE, *CLOSED, "stall", "cut", "nothing", "silence", "babble", "tail", ""}
 
 Samples = NDArray[np.int16]
 Faults = Sequence[str] | Callable[[], str]
@@ -88,22 +87,12 @@ def text_of(sound: Samples) -> tuple[str, float]:
 
 @dataclass
 class Request:
-    """One that came in whole; ``number`` counts from 0, ``connection`` too."""
+    """A request that came in whole."""
 
-    number: int
-    connection: int
-    kind: str  # speak or hear
-    key: str
-    options: Mapping[str, Any]  # of the address, and what came before the request
+    text: str  # what is to be spoken, or was heard
     ssml: str = ""
-    voice: str = ""
-    text: str = ""  # what is to be spoken, or was heard
-    sound: bytes = b""
+    samples: Samples | None = None
     answered: bool = False
-
-    @property
-    def samples(self) -> Samples:
-        return np.frombuffer(self.sound, np.int16)
 
 
 class AzureSpeechServer:
@@ -112,68 +101,33 @@ class AzureSpeechServer:
     Args:
       faults: what goes wrong, in order: those of a handshake wait for one, the others (and "", none) for a request. Or
         a function that says what does now.
-      mishears: what is heard in a word's place; or a function of the word and the SNR in dB.
-      phrase_words: so many words a phrase, as if there were pauses.
-      together: so many requests must have come in before the first is answered.
-      host: an address of this machine.
-      key: the one it takes.
-      closed: for faults of CLOSED, other codes and reasons.
+      mishears: what is heard for a word, given its SNR in dB.
     """
 
-    def __init__(
-        self,
-        faults: Faults = (),
-        mishears: Mapping[str, str] | Callable[[str, float], str] | None = None,
-        phrase_words: int = 1_000,
-        together: int = 1,
-        host: str = "127.0.0.1",
-        key: str = KEY,
-        closed: Mapping[str, tuple[int, str]] | None = None,
-    ) -> None:
+    def __init__(self, faults: Faults = (), mishears: Callable[[str, float], str] = lambda word, snr: word) -> None:
         self.faults: list[str] | Callable[[], str] = faults if callable(faults) else list(faults)
-        assert callable(self.faults) or FAULTS.issuperset(self.faults)
-        self.mishears = mishears if callable(mishears) else lambda word, _: (mishears or {}).get(word, word)
-        self.phrase_words, self.together, self.host = phrase_words, together, host
-        self.key, self.closed = key, {**CLOSED, **(closed or {})}
+        self.mishears = mishears
         self.keys: list[str] = []  # one a handshake
-        self.connections = 0  # those let in
         self.requests: list[Request] = []
         self.errors: list[BaseException] = []
-        self._sockets: list[ServerConnection] = []
-        self._all_here = asyncio.Event()
-        self._loop = asyncio.new_event_loop()
-        self._ready, self._over = threading.Event(), asyncio.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.url = ""
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._ready.wait(10)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(10)
-        assert not self.errors, self.errors
-
-    @property
-    def sounds(self) -> list[Samples]:
-        return [request.samples for request in self.requests if request.kind == "hear"]
-
-    def _run(self) -> None:
-        self._loop.run_until_complete(self._serve())
-        self._loop.close()
-
-    async def _serve(self) -> None:
+        self._connections: list[ServerConnection] = []
         quiet = logging.getLogger("azure_speech_server")  # a run's own messages are tested
         quiet.propagate = False
         how: dict[str, Any] = {"subprotocols": ["USP"], "process_request": self._let_in, "close_timeout": 0.1}
-        async with serve(self._answer, self.host, 0, logger=quiet, **how) as server:
-            self.url = f"ws://{self.host}:{next(iter(server.sockets)).getsockname()[1]}"
-            self._ready.set()
-            await self._over.wait()
+        self._server = serve(self._answer, "127.0.0.1", 0, logger=quiet, **how)
+        self.url = f"ws://127.0.0.1:{self._server.socket.getsockname()[1]}"
 
-    def _fault(self, handshake: bool) -> str:
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        for connection in self._connections:
+            connection.close()
+        assert not self.errors, self.errors
+
+    def take_fault(self, handshake: bool) -> str:
         fault = self.faults() if callable(self.faults) else self.faults[0] if self.faults else ""
         if (fault in HANDSHAKE) != handshake:
             return ""
@@ -184,26 +138,22 @@ class AzureSpeechServer:
     def _let_in(self, connection: ServerConnection, handshake: Handshake) -> Response | None:
         key = handshake.headers.get("Ocp-Apim-Subscription-Key", "")
         self.keys.append(key)
-        fault = self._fault(handshake=True)
-        if not fault and key != self.key:
+        fault = self.take_fault(handshake=True)
+        if not fault and key != KEY:
             fault = "401"
         if not fault and handshake.headers.get("Sec-WebSocket-Protocol", "USP") != "USP":
             fault = "400"
-        if fault:
-            return connection.respond(*HANDSHAKE[fault])
-        if not handshake.path.startswith((SPEAKING, LISTENING)):
-            return connection.respond(*HANDSHAKE["404"])
-        return None
+        if not fault and not handshake.path.startswith((SPEAKING, LISTENING)):
+            fault = "404"
+        return connection.respond(*HANDSHAKE[fault]) if fault else None
 
-    async def _answer(self, socket: ServerConnection) -> None:
-        number, self.connections = self.connections, self.connections + 1
-        self._sockets.append(socket)
-        assert socket.request is not None
-        conversation = _Conversation(self, socket, number)
+    def _answer(self, connection: ServerConnection) -> None:
+        self._connections.append(connection)
+        conversation = _Conversation(self, connection)
         try:
-            async for message in socket:
-                await conversation.take(message)
-        except ConnectionClosed:
+            for message in connection:
+                conversation.take(message)
+        except (ConnectionClosed, OSError):
             pass
         except Exception as error:
             self.errors.append(error)
@@ -213,132 +163,117 @@ class AzureSpeechServer:
 class _Conversation:
     """One connection: what has come in of the request under way."""
 
-    def __init__(self, server: AzureSpeechServer, socket: ServerConnection, number: int) -> None:
-        assert socket.request is not None
-        self.server, self.socket, self.number = server, socket, number
-        path, _, query = socket.request.path.partition("?")
-        self.speaks = path == SPEAKING
-        self.query = dict(part.split("=", 1) for part in query.split("&") if part)
-        self.key = socket.request.headers.get("Ocp-Apim-Subscription-Key", "")
-        self.options: dict[str, Any] = {}
-        self.turn, self.sound, self.fault = "", bytearray(), ""
+    def __init__(self, server: AzureSpeechServer, connection: ServerConnection) -> None:
+        assert connection.request is not None
+        self.server, self.connection = server, connection
+        self.speaks = connection.request.path.partition("?")[0] == SPEAKING
+        self.output = self.turn = self.fault = ""
+        self.sound = bytearray()
 
-    async def take(self, message: str | bytes) -> None:
+    def take(self, message: str | bytes) -> None:
         headers, body = _taken_apart(message)
         path = headers["path"]
-        if path in ("speech.config", "speech.context", "synthesis.context"):
-            self.options = {**self.options, path: json.loads(body)}
+        if path == "synthesis.context":
+            self.output = json.loads(body)["synthesis"]["audio"]["outputFormat"]
         elif path == "ssml" and self.speaks:
             self.turn = headers["x-requestid"]
-            await self._speak(body.decode())
+            self._speak(body.decode())
         elif path == "audio" and not self.speaks:
-            await self._listen(headers["x-requestid"], body)
+            self._listen(headers["x-requestid"], body)
         else:
-            assert path == "telemetry", path
+            assert path in ("speech.config", "speech.context", "telemetry"), path
 
-    async def _speak(self, ssml: str) -> None:
+    def _speak(self, ssml: str) -> None:
         # As the real one: what is no XML is a bad request.
         try:
             tree = ElementTree.fromstring(ssml)
         except ElementTree.ParseError:
-            await self.socket.close(*self.server.closed["1007"])
+            self.connection.close(*CLOSED["1007"])
             return
-        voice = next(iter(tree))
-        said = "".join(voice.itertext())
-        request = await self._taken("speak", ssml=ssml, voice=voice.attrib["name"], text=said)
-        asked = self.options["synthesis.context"]["synthesis"]["audio"]["outputFormat"]
-        assert asked == PCM, asked
-        sound = sound_of(said).tobytes()
-        fault = self.server._fault(handshake=False)
-        if await self._breaks(fault):
+        request = Request("".join(next(iter(tree)).itertext()), ssml)
+        self.server.requests.append(request)
+        assert self.output == PCM, self.output
+        sound = sound_of(request.text).tobytes()
+        self.fault = self.server.take_fault(handshake=False)
+        if self._breaks():
             return
         stream = uuid.uuid4().hex
-        await self._send("turn.start", {"context": {"serviceTag": uuid.uuid4().hex}})
-        await self._send("response", {"context": {"serviceTag": "1"}, "audio": {"type": "inline", "streamId": stream}})
-        if fault == "cut":
+        self._send("turn.start", {"context": {"serviceTag": uuid.uuid4().hex}})
+        self._send("response", {"context": {"serviceTag": "1"}, "audio": {"type": "inline", "streamId": stream}})
+        if self.fault == "cut":
             sound = sound[: len(sound) // 4 * 2]
-        if fault in ("nothing", "silence"):
-            sound = bytes(len(sound)) if fault == "silence" else b""
+        if self.fault in ("nothing", "silence"):
+            sound = bytes(len(sound)) if self.fault == "silence" else b""
         for start in range(0, len(sound), 3200):
-            await self._send_sound(stream, sound[start : start + 3200])
-        if fault == "cut":
-            self.socket.transport.abort()
+            self._send_sound(stream, sound[start : start + 3200])
+        if self.fault == "cut":
+            self._cut()
             return
-        await self._send_sound(stream, b"")
-        await self._send("turn.end", {})
+        self._send_sound(stream, b"")
+        self._send("turn.end", {})
         request.answered = True
 
-    async def _listen(self, turn: str, chunk: bytes) -> None:
+    def _listen(self, turn: str, chunk: bytes) -> None:
         if turn != self.turn:
             self.turn, self.sound = turn, bytearray()
             # What was left unanswered comes again, and is left again.
-            self.fault = "rest" if self.fault == "tail" else self.server._fault(handshake=False)
+            self.fault = "rest" if self.fault == "tail" else self.server.take_fault(handshake=False)
             if self.fault != "stall":
-                await self._send("turn.start", {"context": {"serviceTag": uuid.uuid4().hex}})
+                self._send("turn.start", {"context": {"serviceTag": uuid.uuid4().hex}})
         if chunk:
             self.sound += chunk
             return
-        header, sound = bytes(self.sound[:44]), bytes(self.sound[44:])
-        assert header.startswith(b"RIFF"), header
-        request = await self._taken("hear", sound=sound)
-        if await self._breaks(self.fault):
+        assert self.sound.startswith(b"RIFF"), self.sound[:44]
+        samples = np.frombuffer(bytes(self.sound[44:]), np.int16)
+        text, snr = text_of(samples)
+        request = Request(text, samples=samples)
+        self.server.requests.append(request)
+        if self._breaks():
             return
         if self.fault == "cut":
-            self.socket.transport.abort()
+            self._cut()
             return
-        request.text, snr = text_of(request.samples)
-        await self._send_phrases(request, snr)
-        await self._send("turn.end", {})
+        self._send_phrases(request, snr)
+        self._send("turn.end", {})
         request.answered = True
 
-    async def _send_phrases(self, request: Request, snr: float) -> None:
-        whole = len(request.sound) // 2 * 625  # in ticks of 100 ns
+    def _send_phrases(self, request: Request, snr: float) -> None:
+        assert request.samples is not None
+        whole = len(request.samples) * 625  # in ticks of 100 ns
         words = [] if self.fault in ("nothing", "silence", "babble") else request.text.split()
-        heard = [self.server.mishears(word, snr) for word in words]
-        size = self.server.phrase_words
-        phrases = [" ".join(filter(None, heard[at : at + size])) for at in range(0, len(heard), size)]
-        answered = max(0, whole - 2_000_000) if self.fault == "tail" else whole
-        for number, phrase in enumerate(phrases):
-            start, end = (answered * at // len(phrases) for at in (number, number + 1))
-            await self._send_phrase("Success", start, end - start, phrase)
+        if phrase := " ".join(filter(None, (self.server.mishears(word, snr) for word in words))):
+            self._send_phrase("Success", 0, max(0, whole - 2_000_000) if self.fault == "tail" else whole, phrase)
         if self.fault in ("tail", "rest"):
             return
-        if not phrases:
+        if not phrase:
             status = {"silence": "InitialSilenceTimeout", "babble": "BabbleTimeout"}.get(self.fault, "NoMatch")
-            await self._send_phrase(status, 0, whole)
-        await self._send_phrase("EndOfDictation", whole, 0)
+            self._send_phrase(status, 0, whole)
+        self._send_phrase("EndOfDictation", whole, 0)
 
-    async def _send_phrase(self, status: str, start: int, length: int, lexical: str = "") -> None:
+    def _send_phrase(self, status: str, start: int, length: int, lexical: str = "") -> None:
         answer: dict[str, Any] = {"Id": uuid.uuid4().hex, "RecognitionStatus": status}
         if status == "Success":
             shown = f"{lexical.capitalize()}."
             best = {"Confidence": 0.9, "Lexical": lexical, "ITN": lexical, "MaskedITN": lexical, "Display": shown}
             worse = {key: value if key == "Confidence" else "something else" for key, value in best.items()}
             answer |= {"DisplayText": shown, "NBest": [best, worse]}
-        await self._send("speech.phrase", {**answer, "Offset": start, "Duration": length})
+        self._send("speech.phrase", {**answer, "Offset": start, "Duration": length})
 
-    async def _taken(self, kind: str, **given: Any) -> Request:
-        server = self.server
-        options = {**self.query, **self.options}
-        request = Request(len(server.requests), self.number, kind, self.key, options, **given)
-        server.requests.append(request)
-        if len(server.requests) >= server.together:
-            server._all_here.set()
-        await asyncio.wait_for(server._all_here.wait(), 10)
-        return request
+    def _breaks(self) -> bool:
+        if self.fault in CLOSED:
+            self.connection.close(*CLOSED[self.fault])
+        return self.fault in CLOSED or self.fault == "stall"
 
-    async def _breaks(self, fault: str) -> bool:
-        if fault in CLOSED:
-            await self.socket.close(*self.server.closed[fault])
-        return fault in CLOSED or fault == "stall"
+    def _cut(self) -> None:
+        self.connection.socket.shutdown(socket.SHUT_RDWR)
 
-    async def _send(self, path: str, body: Any) -> None:
+    def _send(self, path: str, body: Any) -> None:
         head = f"X-RequestId:{self.turn}\r\nContent-Type:application/json; charset=utf-8\r\nPath:{path}\r\n\r\n"
-        await self.socket.send(head + json.dumps(body))
+        self.connection.send(head + json.dumps(body))
 
-    async def _send_sound(self, stream: str, chunk: bytes) -> None:
+    def _send_sound(self, stream: str, chunk: bytes) -> None:
         head = f"X-RequestId:{self.turn}\r\nContent-Type:audio/x-wav\r\nX-StreamId:{stream}\r\nPath:audio\r\n".encode()
-        await self.socket.send(len(head).to_bytes(2, "big") + head + chunk)
+        self.connection.send(len(head).to_bytes(2, "big") + head + chunk)
 
 
 def _taken_apart(message: str | bytes) -> tuple[dict[str, str], bytes]:

@@ -61,23 +61,21 @@ def dialogue_row(dialogue: Mapping[str, Any]) -> dict[str, Any]:
     """A dialogue as a row."""
     turns = columns(dialogue["turns"], "speaker", "utterance")
     frames = [columns([_frame(frame) for frame in turn["frames"]], *FRAMES) for turn in dialogue["turns"]]
-    return {**columns([dialogue], "dialogue_id", "services"), "turns": {**turns, "frames": frames}} | {
-        name: dialogue[name] for name in ("dialogue_id", "services")
-    }
+    services = {name: dialogue[name] for name in ("dialogue_id", "services")}
+    return {**services, "turns": {**turns, "frames": frames}}
 
 
 def _frame(frame: Mapping[str, Any]) -> dict[str, Any]:
     state = frame.get("state", {"active_intent": "", "requested_slots": [], "slot_values": {}})
     call = frame.get("service_call", {"method": "", "parameters": {}})
     results = [pairs(result, *RESULT) for result in frame.get("service_results", [])]
-    parameters = pairs(call["parameters"], *CALL)
     return {
         "service": frame["service"],
         "slots": columns(frame["slots"], "slot", "start", "exclusive_end"),
         "state": {**state, "slot_values": pairs(state["slot_values"], "slot_name", "slot_value_list")},
         "actions": columns(frame["actions"], "act", "slot", "canonical_values", "values"),
         "service_results": {"service_results_list": results},
-        "service_call": {"method": call["method"], "parameters": parameters},
+        "service_call": {**call, "parameters": pairs(call["parameters"], *CALL)},
     }
 
 
@@ -87,23 +85,12 @@ def service_row(service: Mapping[str, Any]) -> dict[str, Any]:
         {**intent, "optional_slots": pairs(intent["optional_slots"], "slot_name", "slot_value")}
         for intent in service["intents"]
     ]
-    slots = columns(service["slots"], "name", "description", "is_categorical", "possible_values")
-    named = columns(intents, *SERVICES["intents"])
-    return {**service, "slots": slots, "intents": named}
-
-
-def table(rows: Sequence[Mapping[str, Any]], features: datasets.Features) -> datasets.Dataset:
-    """Rows as ``datasets`` has them."""
-    return datasets.Dataset.from_list(list(rows), features=features)
+    slots = columns(service["slots"], *SERVICES["slots"])
+    return {**service, "slots": slots, "intents": columns(intents, *SERVICES["intents"])}
 
 
 def write_table(rows: Sequence[Mapping[str, Any]], features: datasets.Features, path: Path) -> None:
     """Writes ``.parquet``, ``.jsonl``, or the folder of ``save_to_disk``."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = table(rows, features)
-    if path.suffix == ".parquet":
-        found.to_parquet(path)
-    elif path.suffix == ".jsonl":
-        found.to_json(path)
-    else:
-        found.save_to_disk(path)
+    table = datasets.Dataset.from_list(list(rows), features=features)
+    {".parquet": table.to_parquet, ".jsonl": table.to_json}.get(path.suffix, table.save_to_disk)(path)

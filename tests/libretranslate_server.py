@@ -1,17 +1,12 @@
 """LibreTranslate on this machine, over HTTP, with faults by order."""
 
-import html
-import json
-import threading
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
-from local_http import LocalHandler, LocalServer
+from local_http import Answer, LocalService
 from pseudo_translator import FIRST, knows, translate
 
-# status and what ``error`` says. Faults besides these: not_json, html_page, wrong_count, empty, html, nulls, one_text,
-# redirect, stall, cut.
+# Faults with their status and what ``error`` says. Others: html_page, not_json, redirect, nulls, one_text, stall, cut.
 REFUSALS = {
     "busy": (429, "Slowdown: 20 per 1 minute"),
     "down": (503, "Service unavailable"),
@@ -21,13 +16,15 @@ REFUSALS = {
     "too_long": (400, "Invalid request: request (5001) exceeds text limit (5000)"),
     "elsewhere": (404, "Not found"),
 }
+PAGES = {
+    "html_page": Answer("<html>proxy</html>", 502),
+    "not_json": Answer("<html>log in first</html>"),
+    "redirect": Answer("", 301, {"Location": "https://elsewhere.example/translate"}),
+}
 
 
 @dataclass(frozen=True)
 class Request:
-    """One that came in; ``number`` counts from 0."""
-
-    number: int
     texts: tuple[str, ...]
     source: str
     target: str
@@ -35,94 +32,39 @@ class Request:
     key: str
 
 
-Faults = Sequence[str] | Callable[[Request], str]
-
-
-class LibreTranslateServer:
+class LibreTranslateServer(LocalService):
     """Answers ``POST /translate`` with the pseudo translator.
 
     Args:
       faults: what goes wrong, request by request, or a function of the request; "" is nothing.
-      key: the API key that is wanted.
-      retry_after: what a server that is busy says of how long.
-      most_texts: of one request.
+      key: the API key that is required.
+      retry_after: how many seconds a busy server asks clients to wait.
     """
 
-    def __init__(self, faults: Faults = (), key: str = "", retry_after: str = "", most_texts: int = 1_000) -> None:
-        self.faults, self.key, self.retry_after, self.most_texts = faults, key, retry_after, most_texts
-        self.requests: list[Request] = []
-        self.stopping = threading.Event()
-        self._lock = threading.Lock()
-        self._http = LocalServer(self, _Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
+    def __init__(self, faults: Any = (), key: str = "", retry_after: str = "") -> None:
+        super().__init__(faults)
+        self.key, self.retry_after = key, retry_after
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stopping.set()
-        self._http.shutdown()
-        self._http.server_close()
-
-    def received(self, body: dict[str, Any]) -> tuple[Request, str]:
-        """Writes a request down; gives it and what is to go wrong with it."""
-        with self._lock:
-            texts = tuple(body.get("q", ()))
-            how = body.get("format", ""), body.get("api_key", "")
-            request = Request(len(self.requests), texts, body["source"], body["target"], *how)
-            self.requests.append(request)
-        if callable(self.faults):
-            return request, self.faults(request)
-        return request, self.faults[request.number] if request.number < len(self.faults) else ""
-
-    def refusal(self, request: Request, fault: str) -> tuple[int, str] | None:
-        """What the real one refuses, too."""
-        if self.key and request.key != self.key:
-            return (403, "Invalid API key") if request.key else (400, "Visit http://example.org to get an API key")
-        if len(request.texts) > self.most_texts:
-            return 400, f"Invalid request: request ({len(request.texts)}) exceeds text limit ({self.most_texts})"
-        for language in (request.source, request.target):
-            if not knows(language):
-                return 400, f"{language} is not supported"
-        return REFUSALS.get(fault)
-
-
-class _Handler(LocalHandler):
-    def do_GET(self) -> None:
-        self._send(200, [{"code": code, "name": code, "targets": ["en"]} for code in ["en", *FIRST]])
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path != "/translate":
-            self._send(404, "<!doctype html>")
-            return
-        owner = self.server.owner
-        request, fault = owner.received(body)
-        if fault == "stall":
-            owner.stopping.wait(60)
+    def answer(self, request):
+        if request.path != "/translate":
+            return Answer([{"code": code, "name": code, "targets": ["en"]} for code in ["en", *FIRST]])
+        body = request.json
+        languages = body["source"], body["target"]
+        asked = Request(tuple(body["q"]), *languages, body.get("format", ""), body.get("api_key", ""))
+        with self.lock:
+            self.requests.append(asked)
+            fault = self.fault(asked)
         if fault in ("stall", "cut"):
-            self.close_connection = True
-        elif fault == "redirect":
-            self._send(301, "", {"Location": "https://elsewhere.example/translate"})
-        elif fault == "html_page":
-            self._send(502, "<html>proxy</html>")
-        elif fault == "not_json":
-            self._send(200, "<html>log in first</html>")
-        elif refusal := owner.refusal(request, fault):
-            headers = {"Retry-After": owner.retry_after} if fault == "busy" and owner.retry_after else {}
-            self._send(refusal[0], {"error": refusal[1]}, headers)
-        else:
-            self._send(200, {"translatedText": _answer(request, fault)})
-
-
-def _answer(request: Request, fault: str) -> Any:
-    texts = [translate(text, request.source, request.target) for text in request.texts]
-    changed: dict[str, Any] = {
-        "wrong_count": texts[1:],
-        "empty": ["" for _ in texts],
-        "html": [html.escape(text) for text in texts],
-        "nulls": [None for _ in texts],
-        "one_text": "🐢",
-    }
-    return changed.get(fault, texts)
+            return self.break_off(fault == "stall")
+        refusal = REFUSALS.get(fault)
+        for language in languages:
+            if not knows(language):
+                refusal = 400, f"{language} is not supported"
+        if self.key and asked.key != self.key:
+            refusal = (403, "Invalid API key") if asked.key else (400, "Visit http://example.org to get an API key")
+        if refusal:
+            headers = {"Retry-After": self.retry_after} if fault == "busy" and self.retry_after else {}
+            return Answer({"error": refusal[1]}, refusal[0], headers)
+        texts = [translate(text, *languages) for text in asked.texts]
+        changed = {"nulls": [None for _ in texts], "one_text": "🐢"}
+        return PAGES.get(fault) or Answer({"translatedText": changed.get(fault, texts)})

@@ -1,49 +1,31 @@
 """A local server in place of MTurk's: shows HIT pages, and keeps what their forms send."""
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
+
+from local_http import Answer, LocalService, Request
+
+_UTF_8 = {"Content-Type": "text/html; charset=utf-8"}
 
 
-class Recorder(ThreadingHTTPServer):
+class Recorder(LocalService):
     """Serves a folder's pages, with the form's address turned to itself, and keeps what is posted."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__()
         self.folder, self.posted = folder, list[list[tuple[str, str]]]()
-        self.address = f"http://127.0.0.1:{self.server_port}"
 
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Recorder
-
-    def do_GET(self) -> None:
-        path = self.server.folder / unquote(urlsplit(self.path).path).lstrip("/")
+    def answer(self, request: Request) -> Answer:
+        if request.method == "POST":
+            self.posted.append(parse_qsl(request.body.decode(), keep_blank_values=True))
+            return Answer("<title>thanks</title>")
+        path = self.folder / unquote(request.path).lstrip("/")
         if not path.is_file():
-            self.send_error(404)
-            return
-        self._answer(path.read_text(encoding="utf-8").replace("https://www.mturk.com", self.server.address))
-
-    def do_POST(self) -> None:
-        data = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.server.posted.append(parse_qsl(data, keep_blank_values=True))
-        self._answer("<title>thanks</title>")
-
-    def _answer(self, html: str) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.end_headers()
-        self.wfile.write(html.encode())
-
-    def log_message(self, *args: object) -> None:
-        """Nobody reads it."""
+            return Answer("", 404)
+        return Answer(path.read_text(encoding="utf-8").replace("https://www.mturk.com", self.url), headers=_UTF_8)
 
 
 def serve(folder: Path) -> Iterator[Recorder]:
-    serving = Recorder(folder)
-    threading.Thread(target=serving.serve_forever, daemon=True).start()
-    yield serving
-    serving.shutdown()
-    serving.server_close()
+    with Recorder(folder) as server:
+        yield server

@@ -2,18 +2,15 @@
 
 import json
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from local_http import LocalHandler, LocalServer
+from local_http import Answer, LocalService
 
 TOKEN = "prolific-test-token"
 FEE = 0.25
 PAGE = 2  # submissions on a page
 
 
-class ProlificServer:
+class ProlificServer(LocalService):
     """An account.
 
     Args:
@@ -24,51 +21,37 @@ class ProlificServer:
     """
 
     def __init__(self, faults=(), **lies):
-        self.faults, self.lies = list(faults), lies
-        self.studies, self.submissions, self.bulks, self.paid = {}, {}, {}, []
-        self.posts, self.lock = [], threading.Lock()
+        super().__init__(faults)
+        self.lies, self.studies, self.submissions, self.bulks, self.paid, self.posts = lies, {}, {}, {}, [], []
+        self.url += "/api/v1"
 
     def join(self, study, n, status="AWAITING REVIEW"):
         """Participants take part; their submissions' ids."""
         ids = [f"{len(self.submissions) + i:024x}" for i in range(1, n + 1)]
-        for name in ids:
-            self.submissions[name] = {
-                "id": name, "participant_id": f"beef{name[4:]}", "status": status, "study": study,
-                "started_at": "2026-11-01T10:00:00Z", "bonus": 0,
-            }  # fmt: skip
+        begun = {"status": status, "study": study, "started_at": "2026-11-01T10:00:00Z", "bonus": 0}
+        self.submissions |= {name: {"id": name, "participant_id": f"beef{name[4:]}", **begun} for name in ids}
         return ids
 
     def get(self, path, page):
         if path == "/studies/":
             return {
-                "results": [{name: study[name] for name in ("id", "internal_name")} for study in self.studies.values()]
+                "results": [{key: study[key] for key in ("id", "internal_name")} for study in self.studies.values()]
             }
         if match := re.fullmatch(r"/studies/(\w+)/", path):
             study = self.studies.get(match[1])
             return {**study, **self.lies} if study else None
-        if match := re.fullmatch(r"/studies/(\w+)/submissions/", path):
-            every = [one for one in self.submissions.values() if one["study"] == match[1]]
-            more = {"next": {"href": f"{self.url}{path}?page={page + 1}"}} if len(every) > PAGE * page else {}
-            return {"results": every[PAGE * (page - 1) : PAGE * page], "_links": more}
-        return None
+        study = re.fullmatch(r"/studies/(\w+)/submissions/", path)[1]
+        every = [one for one in self.submissions.values() if one["study"] == study]
+        more = {"next": {"href": f"{self.url}{path}?page={page + 1}"}} if len(every) > PAGE * page else {}
+        return {"results": every[PAGE * (page - 1) : PAGE * page], "_links": more}
 
     def post(self, path, body):
+        if path == "/study-cost-calculator/":
+            return {"total_cost": round(body["reward"] * body["total_available_places"] * (1 + FEE))}
         if path == "/studies/":
             name = f"{len(self.studies) + 0xABC:024x}"
             self.studies[name] = {**body, "id": name, "status": "UNPUBLISHED"}
             return {**self.studies[name], **self.lies}
-        if match := re.fullmatch(r"/studies/(\w+)/transition/", path):
-            self.studies[match[1]]["status"] = "ACTIVE"
-            return self.studies[match[1]]
-        if match := re.fullmatch(r"/submissions/(\w+)/transition/", path):
-            one = self.submissions[match[1]]
-            if one["status"] == "AWAITING REVIEW":
-                one["status"] = {"APPROVE": "APPROVED", "REJECT": "REJECTED"}[body["action"]]
-            return {
-                "id": one["id"],
-                "status": self.lies.get("status", one["status"]),
-                "participant": one["participant_id"],
-            }
         if path == "/submissions/bonus-payments/":
             rows = [line.split(",") for line in body["csv_bonuses"].split()]
             amount = round(100 * sum(float(text) for _, text in rows))
@@ -76,66 +59,44 @@ class ProlificServer:
             self.bulks[name] = rows
             fees = round(amount * FEE)
             return {"id": name, "amount": amount, "fees": fees, "vat": 0, "total_amount": amount + fees, **self.lies}
-        if match := re.fullmatch(r"/bulk-bonus-payments/([\w-]+)/pay/", path):
-            self.paid += self.bulks[match[1]]  # again for a second request, as the documentation warns
-            return f"Bulk bonus payment with ID {match[1]} is being processed asynchronously."
-        return None
+        kind, name, action = path.strip("/").split("/")
+        if action == "pay":
+            self.paid += self.bulks[name]  # again for a second request, as the documentation warns
+            return f"Bulk bonus payment with ID {name} is being processed asynchronously."
+        if kind == "studies":
+            self.studies[name]["status"] = "ACTIVE"
+            return self.studies[name]
+        submission = self.submissions[name]
+        if submission["status"] == "AWAITING REVIEW":
+            submission["status"] = {"APPROVE": "APPROVED", "REJECT": "REJECTED"}[body["action"]]
+        status = self.lies.get("status", submission["status"])
+        return {"id": name, "status": status, "participant": submission["participant_id"]}
 
-
-@contextmanager
-def prolific_server(faults=(), **lies) -> Iterator[ProlificServer]:
-    """Serves for as long as it is open; ``url`` is the API's."""
-    owner = ProlificServer(faults, **lies)
-    http = LocalServer(owner, _Handler)
-    owner.url = f"http://127.0.0.1:{http.server_address[1]}/api/v1"
-    threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        yield owner
-    finally:
-        http.shutdown()
-        http.server_close()
-
-
-class _Handler(LocalHandler):
-    def do_GET(self):
-        path, _, query = self.path.removeprefix("/api/v1").partition("?")
-        self._answer(lambda owner: owner.get(path, int(query.partition("page=")[2] or 1)))
-
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        path = self.path.removeprefix("/api/v1")
-        if path == "/study-cost-calculator/":
-            total = round(body["reward"] * body["total_available_places"] * (1 + FEE))
-            self._answer(lambda _: {"total_cost": total})
-            return
-        owner = self.server.owner
-        with owner.lock:
-            owner.posts.append((path, body))
-            fault = owner.faults.pop(0) if owner.faults else ""
-        if fault == "busy":
-            self._send(429, {"detail": "Request was throttled."}, {"Retry-After": "0.01"})
-        elif fault == "down":
-            self._send(503, {"detail": "try later"})
-        elif fault == "refused":
-            self._send(400, {"error": {"detail": f"wrong: beef{1:020x} {self.headers['Authorization']}"}})
-        else:
-            self._answer(lambda owner: owner.post(path, body), fault)
-
-    def _answer(self, act, fault=""):
-        if self.headers.get("Authorization") != f"Token {TOKEN}":
-            self._send(401, {"error": {"detail": f"Invalid token {self.headers.get('Authorization')}"}})
-            return
-        with self.server.owner.lock:
-            answer = act(self.server.owner)
+    def answer(self, request):
+        path, fault = request.path.removeprefix("/api/v1"), ""
+        token = request.headers["Authorization"]
+        with self.lock:
+            if request.method == "POST" and path != "/study-cost-calculator/":
+                self.posts.append((path, request.json))
+                fault = self.fault()
+            if fault == "busy":
+                return Answer({"detail": "Request was throttled."}, 429, {"Retry-After": "0.01"})
+            if fault == "down":
+                return Answer({"detail": "try later"}, 503)
+            if fault == "refused":
+                return Answer({"error": {"detail": f"wrong: beef{1:020x} {token}"}}, 400)
+            if token != f"Token {TOKEN}":
+                return Answer({"error": {"detail": f"Invalid token {token}"}}, 401)
+            if request.method == "GET":
+                answer = self.get(path, int(request.query.get("page", 1)))
+            else:
+                answer = self.post(path, request.json)
         if fault == "cut":
-            self.close_connection = True
-        elif fault == "broken":
-            self._send(500, {"detail": "oops"})
-        elif fault == "html":
-            self._send(200, "<html>hello</html>")
-        elif answer is None:
-            self._send(404, {"error": {"detail": "Not found."}})
-        elif isinstance(answer, str):
-            self._send(202, json.dumps(answer))
-        else:
-            self._send(200, answer)
+            return self.break_off(stall=False)
+        if fault == "broken":
+            return Answer({"detail": "oops"}, 500)
+        if fault == "html":
+            return Answer("<html>hello</html>")
+        if answer is None:
+            return Answer({"error": {"detail": "Not found."}}, 404)
+        return Answer(json.dumps(answer).encode(), 202 if isinstance(answer, str) else 200)

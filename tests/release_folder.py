@@ -67,40 +67,33 @@ def write_release(output, corpora=None, tables=None, name="little", version="1.0
     corpora = sample_corpora() if corpora is None else corpora
     tables = sample_tables() if tables is None else tables
     root = Path(output) / name / version
-    configs = {}
-
-    def add(config, kind, record, key, columns, split, rows):
-        put_shards(root, config, split, key, columns, rows, shards)
-        made = Config(kind, record, key, [Column(field.name, str(field.type)) for field in columns], {})
-        configs.setdefault(config, made).splits[split] = SplitInfo(0, [], "")
-
-    splits = list(dict.fromkeys(split for corpus in corpora.values() for split in corpus))
-    counts = {}
-    for split in splits:
-        services = []
-        for corpus in corpora:
-            for file, content in corpora[corpus].get(split, {}).items():
-                data = schema_bytes(content) if file == "schema.json" else dialogue_bytes(content)
-                write(root / "sgd" / corpus / split / file, data)
-                if file == "schema.json":
-                    services += service_rows(content, corpus, data)
-                    count(counts, "services", corpus, split, len(content))
-                    count(counts, "intents", corpus, split, sum(len(one["intents"]) for one in content))
-                    count(counts, "slots", corpus, split, sum(len(one["slots"]) for one in content))
-        add("schemas", "schemas", "service", ["variant", "service_name"], SERVICES, split, services)
-    for corpus, of_split in corpora.items():
-        for split, files in of_split.items():
-            rows = []
-            for file, content in files.items():
-                if file != "schema.json":
-                    rows += dialogue_rows(content, file, dialogue_bytes(content))
-                    count(counts, "dialogues", corpus, split, len(content))
-                    count(counts, "turns", corpus, split, sum(len(one["turns"]) for one in content))
-            if rows:
-                add(corpus, f"{corpus} dialogues", "dialogue", ["dialogue_id"], DIALOGUES, split, rows)
+    counts, services, parts = {}, {}, []
+    for corpus, split, files in [(corpus, *item) for corpus, splits in corpora.items() for item in splits.items()]:
+        schema, rows = files.get("schema.json", []), []
+        for file, content in files.items():
+            data = schema_bytes(content) if file == "schema.json" else dialogue_bytes(content)
+            write(root / "sgd" / corpus / split / file, data)
+            if file == "schema.json":
+                services.setdefault(split, []).extend(service_rows(content, corpus, data))
+            else:
+                rows += dialogue_rows(content, file, data)
+        if rows:
+            parts.append((corpus, f"{corpus} dialogues", "dialogue", ["dialogue_id"], DIALOGUES, split, rows))
+        turns = [len(one["turns"]) for file, content in files.items() if file != "schema.json" for one in content]
+        numbers = {"services": len(schema), "dialogues": len(turns), "turns": sum(turns)}
+        numbers |= {what: sum(len(service[what]) for service in schema) for what in ("intents", "slots")}
+        for what, n in numbers.items():
+            counts.setdefault(what, {}).setdefault(corpus, {})[split] = n
+    key = ["variant", "service_name"]
+    parts = [("schemas", "schemas", "service", key, SERVICES, *item) for item in services.items()] + parts
     for config, (record, key, columns, rows) in tables.items():
         kind = "paraphrases of crowdworkers" if record == "paraphrase" else record
-        add(config, kind, record, key, columns, "full", rows)
+        parts.append((config, kind, record, key, columns, "full", rows))
+    configs = {}
+    for config, kind, record, key, columns, split, rows in parts:
+        put_shards(root, config, split, key, columns, rows, shards)
+        described = [Column(field.name, str(field.type)) for field in columns]
+        configs.setdefault(config, Config(kind, record, key, described, {})).splits[split] = SplitInfo(0, [], "")
     answers = tables.get("paraphrases", (0, 0, 0, []))[3]
     dispositions = [row["disposition"] for row in answers]
     fields = {
@@ -119,11 +112,6 @@ def write_release(output, corpora=None, tables=None, name="little", version="1.0
     mend(root)
     write(root.parent / "latest.json", json.dumps({"name": name, "version": version}).encode())
     return root
-
-
-def count(counts, what, corpus, split, n):
-    of_corpus = counts.setdefault(what, {}).setdefault(corpus, {})
-    of_corpus[split] = of_corpus.get(split, 0) + n
 
 
 def put_shards(root, config, split, key, columns, rows, shards):

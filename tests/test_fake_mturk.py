@@ -75,14 +75,14 @@ def money(mturk):
 
 @cases(
     "operation params told",
-    ("GetHIT", {}, "Value null at 'hITId'"),
-    ("GetHIT", {"HITId": 3}, "be a string"),
-    ("GetHIT", {"HITId": "3", "Extra": 1}, "at 'extra'"),
-    ("SendBonus", {"WorkerId": "a", "BonusAmount": "1", "AssignmentId": "3A", "Reason": "r"}, "at 'workerId'"),
-    ("CreateHITType", {**TYPE, "Reward": "1,00"}, "at 'reward'"),
-    ("CreateHITType", {**TYPE, "AssignmentDurationInSeconds": True}, "be a whole number"),
-    ("ListHITs", {"MaxResults": 101}, "at 'maxResults'"),
-    ("GetHIT", [], "not a JSON object"),
+    ("GetHIT", {}, 'Missing required parameter in input: "HITId"'),
+    ("GetHIT", {"HITId": 3}, "Invalid type for parameter HITId"),
+    ("GetHIT", {"HITId": "3", "Extra": 1}, 'Unknown parameter in input: "Extra"'),
+    ("SendBonus", {"WorkerId": "a", "BonusAmount": "1", "AssignmentId": "3A", "Reason": "r"}, "at 'WorkerId'"),
+    ("CreateHITType", {**TYPE, "Reward": "1,00"}, "at 'Reward'"),
+    ("CreateHITType", {**TYPE, "AssignmentDurationInSeconds": True}, "at 'AssignmentDurationInSeconds'"),
+    ("ListHITs", {"MaxResults": 101}, "at 'MaxResults'"),
+    ("GetHIT", [], "Invalid type for parameter input"),
 )
 def test_what_the_model_forbids(operation, params, told):
     assert told in str(raised(MTurkError, check, operation, params))
@@ -119,7 +119,7 @@ def test_a_token_makes_one_hit_and_pays_one_bonus_within_a_day(client, mturk):
     assert (refused(client.send_bonus, **bonus), money(mturk)[2]) == ("DuplicateRequest", "0.36")
     mturk.advance(25 * 3_600)
     client.send_bonus(**bonus)
-    assert len(client.list_bonus_payments(HITId=hit_id)["BonusPayments"]) == 2
+    assert len(client.list_bonus_payments(AssignmentId=done)["BonusPayments"]) == 2
 
 
 def test_money_is_held_paid_and_given_back(client, mturk):
@@ -175,14 +175,9 @@ def test_who_may_work(client, mturk):
 def test_lists_come_in_pages(client, mturk):
     hit_id = make(client, MaxAssignments=5)
     done = [work(mturk, hit_id, f"A{n}") for n in range(5)]
-    pages, token = [], {}
-    while True:
-        answer = client.list_assignments_for_hit(HITId=hit_id, MaxResults=2, **token)
-        pages += [[one["AssignmentId"] for one in answer["Assignments"]]]
-        if "NextToken" not in answer:
-            break
-        token = {"NextToken": answer["NextToken"]}
-    assert pages == [done[:2], done[2:4], done[4:]]
+    pages = client.get_paginator("list_assignments_for_hit").paginate(HITId=hit_id, PaginationConfig={"PageSize": 2})
+    ids = [[one["AssignmentId"] for one in page["Assignments"]] for page in pages]
+    assert ids == [done[:2], done[2:4], done[4:]]
 
 
 def test_boto3_stands_faults_and_a_lost_answer_has_had_its_effect(mturk, monkeypatch):

@@ -6,43 +6,17 @@ same bytes; what a perturbation needs to be listed, run, shown and released is a
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
+from commands import RELEASE
 from kit import json_of, lacking, rows_of, run, write
-from plugin_packages import bring
 
 import parapet
 from parapet.schemas.layout import sample_root
 
-# A whole plug-in package: what its setup names as an entry point, and this module.
-SHOUT = '''
-import parapet
-
-
-class Shout(parapet.Perturbation):
-    """User turns that end with exclamation marks.
-
-    Args:
-      share: how many of the user turns.
-    """
-
-    name = "shout"
-
-    def __init__(self, *, seed=0, share=1.0):
-        super().__init__(seed=seed)
-        self.share = share
-
-    def perturb(self, dialogue, set_name, state):
-        turns, rows = [], []
-        for i, turn in enumerate(dialogue["turns"]):
-            if turn["speaker"] == "USER" and self.random(dialogue["dialogue_id"], i).random() < self.share:
-                shouted = {**turn, "utterance": turn["utterance"] + "!!"}
-                rows.append(parapet.changed_turn(dialogue, i, shouted))
-                turn = shouted
-            turns.append(turn)
-        return parapet.Perturbed({**dialogue, "turns": turns}, rows)
-'''
+PLUGIN = "dropped_articles"  # of docs/plugin_example
 
 # Each perturbation with the options that it needs on a corpus of eight dialogues.
 OPTIONS = {
@@ -54,19 +28,18 @@ OPTIONS = {
     "ood": ["--rates", "0.1,0.2"],
     # Short turns: what is heard is for test_speech_errors.
     "speech_errors": ["--wer", "0.8", "--snr=-12,30", "--longest", "45"],
-    "shout": ["--share", "0.5"],
+    PLUGIN: ["--rate", "0.8"],
 }
 
 
 @pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory):
-    """Installs the plug-in."""
-    site = tmp_path_factory.mktemp("site")
-    bring(site, "shouting", "parapet.perturbations", "shout", "shouting:Shout", SHOUT)
+def plugin(installed_example):
+    """Makes the plug-in available to this process and to its children."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(site)
-        patch.setenv("PYTHONPATH", str(site))  # of processes that are started
+        patch.syspath_prepend(installed_example)
+        patch.setenv("PYTHONPATH", str(installed_example))
         yield
+    sys.modules.pop("parapet_example", None)
 
 
 @pytest.fixture(scope="module")
@@ -129,20 +102,21 @@ def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
 
 
 def test_too_many_bad_records_publish_nothing(corpus, tmp_path):
-    shout = ["perturb", "shout", *OPTIONS["shout"]]
-    message = run(*shout, sgd=corpus, max_bad="1%", output=tmp_path / "out", status=1).errors
+    message = run(
+        "perturb", PLUGIN, *OPTIONS[PLUGIN], sgd=corpus, max_bad="1%", output=tmp_path / "out", status=1
+    ).errors
     text = "1 of 3 files and 1 of 9 dialogues could not be perturbed, more than --max_bad 1%"
     assert not lacking(message, text, "test/dialogues_003.json")
     assert not (tmp_path / "out" / "run.json").exists()
 
 
 MISTAKES = [
-    (["shuot"], 2, "there is no perturbation 'shuot': did you mean 'shout'?"),
-    (["shout", "--shrae", "1", "--output", "out"], 2, "unknown flag --shrae: did you mean --share?"),
-    (["shout", "--share", "half", "--output", "out"], 2, "argument --share: invalid float value: 'half'"),
+    (["droped_articles"], 2, "there is no perturbation 'droped_articles': did you mean 'dropped_articles'?"),
+    ([PLUGIN, "--raet", "1", "--output", "out"], 2, "unknown flag --raet: did you mean --rate?"),
+    ([PLUGIN, "--rate", "half", "--output", "out"], 2, "argument --rate: invalid float value: 'half'"),
     (["ood", "--rates", "2", "--output", "out"], 2, "--rates"),
-    (["shout"], 2, "the following arguments are required: --output"),
-    ([], 2, "shout               plug-in of shouting 0.3"),
+    ([PLUGIN], 2, "the following arguments are required: --output"),
+    ([], 2, "dropped_articles    plug-in of parapet-example 1.2.0"),
 ]
 
 
@@ -156,47 +130,33 @@ def test_mistakes(argv, status, message, tmp_path, monkeypatch):
 
 
 def test_the_help_of_one_has_its_options():
-    told = run("perturb", "shout", "--help").output
-    assert "--share X how many of the user turns (default: 1.0)" in " ".join(told.split())
+    told = run("perturb", PLUGIN, "--help").output
+    described = "--rate X the probability that an article is left out. Those inside slot values stay (default: 0.5)"
+    assert described in " ".join(told.split())
 
 
-RELEASE = """
-name = "shouted"
-title = "Shouted dialogues"
-version = "1.0.0"
-description = "Dialogues of people who shout."
-licence = "CC0-1.0"
-changes = "First release."
-
-[[authors]]
-name = "Somebody"
-
+DROPPED = """
 [[corpora]]
-path = {sample}
-name = "original"
-kind = "original"
-
-[[corpora]]
-path = "shout"
-name = "shout"
-kind = "shouted"
-
+path = "dropped_articles"
+name = "dropped_articles"
+kind = "without articles"
 [[tables]]
-path = "shout/turns/test"
-name = "shouted_turns"
+path = "dropped_articles/turns/test"
+name = "dropped_articles_turns"
 kind = "rows"
 key = ["dialogue_id", "turn"]
 """
 
 
 def test_a_plugin_has_its_place_in_a_release(outputs, tmp_path):
-    (folder,) = sets_of("shout", outputs["shout"]).values()
-    shutil.copytree(folder, tmp_path / "shout")
-    config = write(tmp_path / "release.toml", RELEASE.format(sample=json.dumps(str(sample_root()))))
+    (folder,) = sets_of(PLUGIN, outputs[PLUGIN]).values()
+    shutil.copytree(folder, tmp_path / PLUGIN)
+    (tmp_path / "sgd").symlink_to(sample_root())
+    config = write(tmp_path / "release.toml", RELEASE + DROPPED)
     run("release", "build", "--config", config, "--output", tmp_path / "out", "--quiet")
     (release,) = (path.parent for path in (tmp_path / "out").rglob("MANIFEST.json"))
     run("release", "verify", release, "--quiet")
-    assert "shouted_turns" in (release / "README.md").read_text()
+    assert "dropped_articles_turns" in (release / "README.md").read_text()
 
 
 def test_every_installed_perturbation_is_tested_here():

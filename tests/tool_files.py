@@ -145,69 +145,23 @@ def write_tasks(place: Path, tasks: Any = TASKS, answers: Any = ANSWERS) -> Path
     return place / "tasks.jsonl"
 
 
-# By name: five other names and five other descriptions, as annotators would give them.
-PARAPHRASES: dict[str, tuple[str, str]] = {
-    "book_trip": (
-        "reserve journey|arrange travel|schedule tour|plan itinerary|organise voyage",
-        "Books travel to a series of destinations|Makes a reservation for a tour with several stops|Arranges a journey "
-        "through many places|Plans travel across several towns|Sets up a trip that visits more than one place",
-    ),
-    "send_parcel": (
-        "ship package|mail box|dispatch parcel|post item|deliver packet",
-        "Sends a package to a person|Posts a box to someone|Has a parcel delivered to somebody|Dispatches a packet to "
-        "a recipient|Mails an item to another person",
-    ),
-    "now": (
-        "current time|get clock|what time|tell hour|read clock",
-        "Says what time it is|Gives the current time|Shows the time of day|Reports the hour|Returns the present time",
-    ),
-    "user_id": (
-        "traveller id|client number|booker code|customer key|account holder",
-        "The person who books the journey|Identifies the traveller|Who makes the booking of the trip|The client that "
-        "books|Customer for whom the trip is booked",
-    ),
-    "stops": (
-        "destinations|places visited|route points|legs|waypoints",
-        "The destinations of the trip|Places that the journey visits|Where the traveller goes on the trip|Points along "
-        "the route of the trip|All locations to which the trip leads",
-    ),
-    "city": (
-        "place name|town title|municipality|locality name|stop town",
-        "What the town is called|The name of the city|Town in which to stop|Which city it is|Title of the municipality",
-    ),
-    "nights": (
-        "stay length|duration|overnights|days there|number sleeps",
-        "The length of the stay|Number of nights to stay|For how many nights one stays|Duration of the visit there|How "
-        "many days to stay in the place",
-    ),
-    "cabin": (
-        "seat class|comfort level|travel class|fare category|seating tier",
-        "Which class of seat|The comfort of the seat|Category of the seating|Level of the seat|Fare class for the seat",
-    ),
-    "payment": (
-        "pay method|billing way|charge details|settlement|means of paying",
-        "The way of paying|How to pay for it|Means by which it is paid|Method to pay|Details of how the sender pays",
-    ),
-    "card": (
-        "credit number|card digits|plastic number|debit code|bank card",
-        "The digits on the card|Which card number to charge|Number printed on the card|Code of the bank card|Digits of "
-        "the credit card",
-    ),
-    "iban": (
-        "account number|bank account|giro code|account digits|bank identifier",
-        "The number of the bank account|Which account it comes from|Digits of the account|Code that names the "
-        "account|Identifier of the account",
-    ),
-    "street": (
-        "road|avenue|lane|house line|address line",
-        "The street with the house number|Road and house number|Name of the street and number of the building|Which "
-        "road and which house|The lane and number where the house stands",
-    ),
-    "town": (
-        "settlement name|village|borough|house place|locality",
-        "Place in which the house stands|The town of the house|Where the house is located|Village or city of the "
-        "house|Locality where the house is found",
-    ),
+# Another word for each name, from which come five other names and five other descriptions, as annotators would give.
+_WORDS = {
+    **{"book_trip": "journey", "send_parcel": "package", "now": "clock", "user_id": "traveller", "stops": "waypoints"},
+    **{"city": "municipality", "nights": "duration", "cabin": "comfort", "payment": "settlement", "card": "plastic"},
+    **{"iban": "account", "street": "avenue", "town": "village"},
+}
+_NAMES = ("wanted {}", "{} chosen", "proper {}", "{} kept", "main {}")
+_DESCRIPTIONS = (
+    "Says what the {} shall be",
+    "The {} that people asked for",
+    "Whatever belongs to this {}",
+    "Tells more about some {}",
+    "Here is the {} of them all",
+)
+PARAPHRASES = {
+    name: tuple([form.format(word) for form in forms] for forms in (_NAMES, _DESCRIPTIONS))
+    for name, word in _WORDS.items()
 }
 
 
@@ -225,9 +179,7 @@ def write_answers(place: Path, schemas: Path) -> None:
         for service in layout.read_root(schemas)[0].services:
             for n in range(5):
                 answers = {
-                    f"Answer.{element.field}": PARAPHRASES[element.name.rpartition(".")[2]][
-                        task == "descriptions"
-                    ].split("|")[n]
+                    f"Answer.{element.field}": PARAPHRASES[element.name.rpartition(".")[2]][task == "descriptions"][n]
                     for element in elements_of(service, task)
                 }
                 ids = [f"{service.service_name}{task}{n}:{field.partition('.')[2]}" for field in answers]

@@ -26,7 +26,7 @@ import pytest
 from fake_mturk import FakeMTurk, invented, play, scripts_from_jsonl
 from kit import BUNDLED, as_nobody, rows_of
 from markdown_it import MarkdownIt
-from tiny_nli import save_roberta
+from tiny_checkpoints import save_roberta
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
 from parapet.pipelines.flags import beam_flags

@@ -147,7 +147,7 @@ def page(request, window):
 
 
 def url(server, task, query="?assignmentId=3XYZ&hitId=1&workerId=A1"):
-    return f"{server.address}/pages/Parcels_1.{task}.html{query}"
+    return f"{server.url}/pages/Parcels_1.{task}.html{query}"
 
 
 def answers(task):
@@ -314,7 +314,7 @@ def test_the_requester_template_works_inside_the_sites_form(page, server, task):
         f"id='assignmentId'/>{filled}<p><input type='submit' id='submitButton' value='Submit' /></p></form>"
         "</body></html>"
     )
-    page.goto(f"{server.address}/site.html?assignmentId=3ABC")
+    page.goto(f"{server.url}/site.html?assignmentId=3ABC")
     assert not page.locator("#submitButton").is_visible()
     page.click("#hit button")
     assert page.locator("#hit-wrong").is_visible()
@@ -324,7 +324,7 @@ def test_the_requester_template_works_inside_the_sites_form(page, server, task):
 
 
 def test_the_index_links_to_the_pages(page, server):
-    page.goto(f"{server.address}/index.html")
+    page.goto(f"{server.url}/index.html")
     assert fits(page)
     page.get_by_role("link", name="Parcels_1").first.click()
     assert page.get_by_text("This is a preview").is_visible()
@@ -332,7 +332,7 @@ def test_the_index_links_to_the_pages(page, server):
 
 
 def rewrite_url(dialogues, query="?assignmentId=3XYZ", page="%2E.%2F%3Ci%3E1.31"):
-    return f"{dialogues.address}/pages/{quote(page)}.rewrites.html{query}"
+    return f"{dialogues.url}/pages/{quote(page)}.rewrites.html{query}"
 
 
 def test_a_rewrites_page_shows_the_dialogue_and_the_sentence(page, dialogues):
@@ -407,7 +407,7 @@ def test_a_sentence_of_a_word_can_be_rewritten(page, dialogues):
 
 
 def test_the_index_of_rewrites_links_to_the_pages(page, dialogues):
-    page.goto(f"{dialogues.address}/index.html")
+    page.goto(f"{dialogues.url}/index.html")
     assert fits(page)
     page.get_by_role("link", name="../<i>1").last.click()
     assert page.locator("#hit-said").inner_text() == SAID
@@ -420,7 +420,7 @@ def test_ratings_are_posted_once_all_are_chosen(page, ratings, place):
         "<!DOCTYPE html><meta charset=utf-8><form method=post action='https://www.mturk.com/mturk/externalSubmit'>"
         f"<input type=hidden name=assignmentId>{filled}<input type=submit id=submitButton></form>"
     )
-    page.goto(f"{ratings.address}/{place}?assignmentId=3XYZ")
+    page.goto(f"{ratings.url}/{place}?assignmentId=3XYZ")
     assert page.locator("#hit-left").inner_text() == "6 of 6 left"
     page.click("#hit button")
     assert page.locator("#hit-wrong").inner_text() == "6 questions need an answer."
@@ -438,7 +438,7 @@ def test_ratings_are_posted_once_all_are_chosen(page, ratings, place):
 
 
 def test_a_preview_of_ratings_is_disabled_and_texts_are_shown_as_they_are(page, ratings):
-    page.goto(f"{ratings.address}/pages/page.html")
+    page.goto(f"{ratings.url}/pages/page.html")
     assert page.get_by_text("This is a preview").is_visible()
     assert all(control.is_disabled() for control in page.locator("button, .q input").all())
     assert page.locator(".said").all_inner_texts() == ["Which city?", HOSTILE, "(no reply)"]
@@ -447,13 +447,13 @@ def test_a_preview_of_ratings_is_disabled_and_texts_are_shown_as_they_are(page, 
         assert choice.evaluate("e => e.labels.length === 1 && e.labels[0].innerText.trim() !== ''")
         assert choice.evaluate("e => e.closest('fieldset').querySelector('legend').innerText.trim().endsWith('?')")
     assert fits(page)
-    page.goto(f"{ratings.address}/index.html")
+    page.goto(f"{ratings.url}/index.html")
     assert fits(page)
     page.get_by_role("link", name=":ratings").click()
 
 
 def test_pairs_are_shown_as_they_are_and_posted(page, pairs):
-    page.goto(f"{pairs.address}/pages/page.html?assignmentId=3XYZ")
+    page.goto(f"{pairs.url}/pages/page.html?assignmentId=3XYZ")
     assert page.locator(".said").all_inner_texts() == ["In San Jose.", "In San Jose!", HOSTILE, "(says nothing)"]
     assert page.locator(".said b").all_inner_texts() == ["San Jose"]
     assert page.get_by_text("Assistant: Where?").is_visible()
@@ -462,6 +462,6 @@ def test_pairs_are_shown_as_they_are_and_posted(page, pairs):
     for name, value in ANSWERS.items():
         page.check(f"[name={name}][value='{value}']")
     assert sent(page, pairs, "#hit button") == [("assignmentId", "3XYZ"), *ANSWERS.items()]
-    page.goto(f"{pairs.address}/index.html")
+    page.goto(f"{pairs.url}/index.html")
     assert fits(page)
     assert page.get_by_role("link", name=":validity").get_attribute("href").endswith(".validity.html")

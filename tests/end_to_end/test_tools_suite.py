@@ -5,7 +5,7 @@ import json
 import datasets
 import mlcroissant
 import pytest
-from chat_server import chat_server
+from chat_server import ChatServer
 from kit import BUNDLED, SAMPLE, json_of, refused, rows_of, run, write
 
 from parapet.evaluation.tools.agent import function_of
@@ -46,7 +46,7 @@ def oracle(out):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("tools") / "out"
-    with pytest.MonkeyPatch.context() as patch, chat_server(oracle(out)) as server:
+    with pytest.MonkeyPatch.context() as patch, ChatServer(oracle(out)) as server:
         patch.setitem(SAMPLE, "root", BUNDLED)
         model = {"endpoint": server.url, "model": "oracle", "style": "tools"}
         line = [part for key, value in model.items() for part in ("--set", f"systems.model.{key}={value}")]

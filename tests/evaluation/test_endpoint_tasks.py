@@ -4,7 +4,7 @@ import json
 
 import pytest
 from babi_toy import CANDIDATES, dialogues
-from chat_server import chat_server
+from chat_server import ChatServer
 from kit import cases, json_of, raised, refused, rows_of, run, sample_dialogues, write
 
 from parapet.evaluation.endpoint.asking import Unreadable, object_in
@@ -67,7 +67,7 @@ def test_turns_out_of_domain(tmp_path, foreign):
         text = user_of(body).removeprefix("The user says: ")
         return "Hm." if text in speechless else json.dumps({"out_of_domain": labels[text], "confidence": 80})
 
-    with chat_server(answer) as server:
+    with ChatServer(answer) as server:
         flags = {"endpoint": server.url, "model": "m", "reference": foreign, "output": tmp_path / "said"}
         assert f"{len(labels)} calls" in run("predict", "llm_ood", "--dry_run", **flags).output
         made = run("predict", "llm_ood", **flags)
@@ -91,7 +91,7 @@ def test_lines_of_turns_need_domains(tmp_path, sample):
     lines = write(tmp_path / "turns.jsonl", '{"id": "1", "utterance": "Is there a gym?", "label": "in_domain"}\n')
     flags = {"reference": lines, "model": "m", "output": tmp_path / "said"}
     assert "--domains" in refused("predict", "llm_ood", endpoint="http://127.0.0.1:9/v1", **flags)
-    with chat_server(lambda body: '{"out_of_domain": false, "confidence": 99}') as server:
+    with ChatServer(lambda body: '{"out_of_domain": false, "confidence": 99}') as server:
         run("predict", "llm_ood", endpoint=server.url, domains=sample, **flags)
     assert rows_of(tmp_path / "said/predictions/ood.jsonl")[0]["predicted"] == "in_domain"
 
@@ -107,7 +107,7 @@ def test_utterances_and_a_judge(tmp_path):
         premise, _, sentence = user_of(body).removeprefix("Text: ").partition("\nSentence: ")
         return json.dumps({"label": "entailment" if sentence.rstrip(".") in premise else "neutral"})
 
-    with chat_server(answer) as server:
+    with ChatServer(answer) as server:
         flags = {"endpoint": server.url, "model": "m"}
         made = run("predict", "llm_utterances", **flags, output=tmp_path / "said")
         assert "0 answers that could not be read" in made.output
@@ -131,7 +131,7 @@ def test_a_judge_beside_another_says_how_often_they_agree():
     from parapet.transforms.running.chat import Chat, Endpoint
 
     pairs = [("It is in Oslo.", "City is Oslo"), ("It is in Rome.", "City is Oslo"), ("Bye.", "City is Oslo")]
-    with chat_server(lambda body: '{"label": "neutral"}' if "Bye" not in user_of(body) else "?") as server:
+    with ChatServer(lambda body: '{"label": "neutral"}' if "Bye" not in user_of(body) else "?") as server:
         chat = Chat(Endpoint(server.url, "m"))
         chat.open()
         judge = Judge(chat, Lexical())
@@ -160,7 +160,7 @@ def test_babi_dialogues(tmp_path):
     def answer(body):
         return "" if user_of(body) == silent else f"Bot: {gold[user_of(body)].upper()}\nUser: more"
 
-    with chat_server(answer) as server:
+    with ChatServer(answer) as server:
         flags = {"reference": reference, "examples": reference, "shots": 2, "candidates": candidates, "top": 2}
         run("predict", "llm_babi", endpoint=server.url, model="m", output=tmp_path / "said", **flags)
         assert server.requests[0]["messages"][0]["content"].count("A conversation:") == 2
@@ -181,7 +181,7 @@ def test_babi_dialogues(tmp_path):
 
 def test_a_prompt_of_ones_own(tmp_path):
     mine = write(tmp_path / "mine.jinja", "{% block user %}Say {{ acts }}{% endblock %}")
-    with chat_server(lambda body: user_of(body)) as server:
+    with ChatServer(lambda body: user_of(body)) as server:
         run("predict", "llm_utterances", endpoint=server.url, model="m", prompt=mine, output=tmp_path / "said")
         assert {len(body["messages"]) for body in server.requests} == {1}
     assert json_of(tmp_path / "said/run.json")["prompt"]["template"].startswith("{% block user %}Say")

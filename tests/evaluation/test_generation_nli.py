@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="the extra 'local' is not installed")
 pytest.importorskip("transformers")
 
 from kit import cases, json_of, raised
-from tiny_nli import save_roberta
+from tiny_checkpoints import save_roberta
 
 from parapet.evaluation.generation.scoring import Nli
 from parapet.schemas.errors import InputError

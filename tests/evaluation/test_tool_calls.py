@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from chat_server import chat_server
+from chat_server import ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import BUNDLED, cases, holding, raised, refused, rows_of, run, write
@@ -297,7 +297,7 @@ def oracle(tasks):
 def test_who_knows_the_calls_is_right(tmp_path, style):
     root = tasks_at(tmp_path / "tasks")
     tasks = {key: one for path in root.glob("*.json") for key, one in read_tasks(str(path)).items()}
-    with chat_server(oracle(tasks)) as server:
+    with ChatServer(oracle(tasks)) as server:
         flags = {"endpoint": server.url, "model": "m", "style": style, "output": tmp_path / "said"}
         run("predict", "llm_tools", "--reference", str(root), **flags)
         body = server.requests[0]
@@ -318,7 +318,7 @@ def test_who_knows_the_calls_is_right(tmp_path, style):
 )
 def test_answers_without_sense_are_wrong(tmp_path, message):
     root = tasks_at(tmp_path / "tasks")
-    with chat_server(lambda body: message) as server:
+    with ChatServer(lambda body: message) as server:
         style = "json" if isinstance(message, str) else "tools"
         flags = {"endpoint": server.url, "model": "m", "style": style, "output": tmp_path / "said"}
         run("predict", "llm_tools", "--reference", str(root / "simple.json"), **flags)

@@ -1,24 +1,22 @@
 """The server: API calls with their faults and hooks over HTTP on 127.0.0.1, and what tests may look at and change."""
 
-import contextlib
 import hashlib
 import json
 import pickle
 import re
-import socket
-import threading
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from xml.sax.saxutils import escape
 
+from local_http import Answer, LocalService, Request
+
 from . import operations
-from .state import REVIEWED, Assignment, MTurkError, Refusal, State, no_assignment
+from .state import REVIEWED, Assignment, MTurkError, Refusal, State
 
 WORKER_ID = re.compile(r"A[A-Z0-9]{1,63}")
 
@@ -27,30 +25,20 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _CREDENTIAL = re.compile(r"AWS4-HMAC-SHA256 Credential=([^/,\s]+)/")
 
 
-@dataclass(frozen=True)
-class Faults:
-    """Shares of the API's requests that go wrong, together at most 1.
+class Faults(dict[str, float]):
+    """Shares of the API's requests that go wrong, together at most 1, by what goes wrong.
 
-    Attributes:
+    Args:
       throttle: answered with ``ThrottlingException: Rate exceeded``, not handled.
       error: answered with HTTP 500 ``ServiceFault``, not handled.
       drop_before: the connection closes, not handled.
       drop_after: handled with success, then the connection closes without an answer.
     """
 
-    throttle: float = 0
-    error: float = 0
-    drop_before: float = 0
-    drop_after: float = 0
-
     def draw(self, seed: int, index: int) -> str:
         """The name of a request's fault, "" for none."""
         place = int.from_bytes(hashlib.sha256(f"{seed}:{index}".encode()).digest()[:7]) / (1 << 56)
-        for name in ("throttle", "error", "drop_before", "drop_after"):
-            place -= float(getattr(self, name))
-            if place < 0:
-                return name
-        return ""
+        return next((name for name, limit in zip(self, accumulate(self.values()), strict=True) if place < limit), "")
 
 
 @dataclass
@@ -58,7 +46,6 @@ class Call:
     """An API request as hooks see it.
 
     Attributes:
-      params: None where the request was not JSON.
       outcome: "" before it is handled; then ``ok``, a TurkErrorCode without its prefix, an error code, or a fault.
       answer: what is about to be sent.
     """
@@ -78,7 +65,7 @@ class Drop(Exception):
 Hook = Callable[[Call], None]
 
 
-class FakeMTurk:
+class FakeMTurk(LocalService):
     """MTurk on this machine, for one requester; a context manager.
 
     Args:
@@ -97,31 +84,16 @@ class FakeMTurk:
     def __init__(
         self, path: Path, port: int = 0, faults: Faults | None = None, seed: int = 0, balance: Decimal = Decimal(10_000)
     ) -> None:
+        super().__init__(port=port)
         self.path, self.faults, self.seed, self.refused_keys = Path(path), faults or Faults(), seed, set[str]()
         self.state: State = pickle.loads(self.path.read_bytes()) if self.path.exists() else State(seed, balance)
         self.request_hooks: list[Hook] = []
         self.response_hooks: list[Hook] = []
-        self.lock = threading.RLock()
-        self._http = _Server(("127.0.0.1", port), _Handler)
-        self._http.mturk = self
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
-        self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def stop(self) -> None:
         """Closes all connections and writes the state. Once more does nothing."""
-        if self._thread:
-            self._http.shutdown()
-            self._thread.join()
-            self._thread = None
-            self._http.server_close()
+        if not self.stopping.is_set():
+            super().stop()
             with self.lock:
                 self.path.write_bytes(pickle.dumps(self.state))
 
@@ -144,10 +116,10 @@ class FakeMTurk:
     @property
     def calls(self) -> dict[str, Counter[str]]:
         """How often each operation was called, by outcome."""
-        found: dict[str, Counter[str]] = {}
+        calls: dict[str, Counter[str]] = {}
         for (operation, outcome), n in sorted(self.state.calls.items()):
-            found.setdefault(operation, Counter())[outcome] = n
-        return found
+            calls.setdefault(operation, Counter())[outcome] = n
+        return calls
 
     def count(self, operation: str) -> int:
         """How often an operation was called, with any outcome."""
@@ -196,9 +168,7 @@ class FakeMTurk:
           answer: their QuestionFormAnswers; None leaves the answer as it is.
         """
         with self.lock:
-            one = self.state.assignments.get(assignment_id)
-            if one is None:
-                raise no_assignment(assignment_id)
+            one = self.state.assignments[assignment_id]
             one.worker_id, one.answer = new_worker, one.answer if answer is None else answer
 
     # What workers do.
@@ -226,7 +196,7 @@ class FakeMTurk:
                 raise Refusal("not_qualified")
             duration = int(state.properties(hit)["AssignmentDurationInSeconds"])
             begun = now - max(0, min(seconds, duration - 1))
-            one = Assignment(len(state.assignments) + 1, state.new_id(), hit_id, worker_id, begun, begun + duration)
+            one = Assignment(state.new_id(), hit_id, worker_id, begun, begun + duration)
             state.assignments[one.id] = one
             hit.work.append(one)
             state.settle(hit)
@@ -263,35 +233,37 @@ class FakeMTurk:
 
     # The API.
 
-    def handle(self, call: Call, credential: str) -> bool:
-        """Does a request; gives whether its answer is to be sent."""
-        fault, lost = self.faults.draw(self.seed, call.index), False
+    def answer(self, request: Request) -> Answer | None:
+        with self.lock:
+            index = self.state.calls.total() + 1
+        operation = request.headers["X-Amz-Target"].removeprefix(operations.TARGET)
+        call = Call(index, operation, request.json)
+        fault = self.faults.draw(self.seed, index)
         try:
             for hook in self.request_hooks:
                 hook(call)
-            self._fail(fault, credential)
-            if call.params is None:
-                raise MTurkError("The request is not JSON.", code="SerializationException")
+            self._fail(fault, request.headers["Authorization"])
             with self.lock:
                 answer = operations.perform(self.state, call.operation, call.params)
             call.status, call.outcome, call.answer = 200, "ok", json.dumps(answer).encode()
         except Drop:
-            call.outcome, lost = "dropped_before", True
+            call.outcome = "dropped_before"
         except MTurkError as error:
-            body = error.body(self.state.milliseconds())
             call.status, call.outcome = error.status, error.turk_code or error.code
-            call.answer = json.dumps(body).encode()
+            call.answer = json.dumps(error.body(self.state.milliseconds())).encode()
         try:
             for hook in self.response_hooks:
                 hook(call)
-            lost |= call.outcome == "ok" and fault == "drop_after"
+            if call.outcome == "ok" and fault == "drop_after":
+                raise Drop
+            return None if call.outcome == "dropped_before" else Answer(call.answer, call.status)
         except Drop:
-            lost = True
-        if lost and call.outcome == "ok":
-            call.outcome = "dropped_after"
-        with self.lock:
-            self.state.calls[call.operation, call.outcome] += 1
-        return not lost
+            if call.outcome == "ok":
+                call.outcome = "dropped_after"
+            return None
+        finally:
+            with self.lock:
+                self.state.calls[call.operation, call.outcome] += 1
 
     def _fail(self, fault: str, credential: str) -> None:
         if fault == "drop_before":
@@ -301,9 +273,7 @@ class FakeMTurk:
         if fault == "error":
             raise MTurkError("Service fault. Please try again.", code="ServiceFault", status=500)
         match = _CREDENTIAL.match(credential)
-        if match is None:
-            raise MTurkError("Request is missing Authentication Token", code="MissingAuthenticationTokenException")
-        if match[1] in self.refused_keys:
+        if match is None or match[1] in self.refused_keys:
             message = "The security token included in the request is invalid."
             raise MTurkError(message, code="UnrecognizedClientException")
 
@@ -314,76 +284,9 @@ def answer_xml(answers: dict[str, str]) -> str:
     Line ends stay as they were posted: a bare carriage return would be lost to any XML parser. Characters that XML
     cannot have become U+FFFD.
     """
-    escaped = {
-        escape(_FORBIDDEN.sub("\ufffd", name)): escape(_FORBIDDEN.sub("\ufffd", text), {"\r": "&#13;"})
-        for name, text in answers.items()
-    }
-    parts = [
-        f"<Answer><QuestionIdentifier>{name}</QuestionIdentifier><FreeText>{text}</FreeText></Answer>"
-        for name, text in escaped.items()
-    ]
+    parts = []
+    for pair in answers.items():
+        name, text = (escape(_FORBIDDEN.sub("\ufffd", part), {"\r": "&#13;"}) for part in pair)
+        parts.append(f"<Answer><QuestionIdentifier>{name}</QuestionIdentifier><FreeText>{text}</FreeText></Answer>")
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<QuestionFormAnswers xmlns="{_ANSWERS}">'
     return f"{head}{''.join(parts)}</QuestionFormAnswers>"
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-    mturk: FakeMTurk
-
-    def __init__(self, *given: Any) -> None:
-        self.open: set[socket.socket] = set()
-        super().__init__(*given)
-
-    def server_bind(self) -> None:
-        """Without asking name servers who we are."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Remembers the connection: a client keeps it alive, and a server that stops closes it."""
-        self.open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self.open.discard(request)
-        super().shutdown_request(request)
-
-    def server_close(self) -> None:
-        super().server_close()
-        for connection in list(self.open):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has gone away is no error."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_POST(self) -> None:
-        mturk = self.server.mturk
-        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        try:
-            params = json.loads(body)
-        except ValueError:
-            params = None
-        with mturk.lock:
-            index = mturk.state.calls.total() + 1
-        call = Call(index, self.headers.get("X-Amz-Target", "").removeprefix(operations.TARGET), params)
-        if not mturk.handle(call, self.headers.get("Authorization", "")):
-            self.close_connection = True
-            with contextlib.suppress(OSError):
-                self.connection.shutdown(socket.SHUT_RDWR)
-            return
-        head = [f"HTTP/1.1 {call.status} -", "Content-Type: application/x-amz-json-1.1"]
-        head += [f"Content-Length: {len(call.answer)}", f"x-amzn-RequestId: {uuid.UUID(int=call.index)}"]
-        with contextlib.suppress(OSError):  # the client may have gone
-            self.wfile.write("\r\n".join([*head, "", ""]).encode() + call.answer)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing."""

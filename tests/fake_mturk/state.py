@@ -54,19 +54,13 @@ def invalid_value(parameter: str, value: object, why: str = "") -> MTurkError:
     return MTurkError(message, "InvalidParameterValue", "ParameterValidationError")
 
 
-def missing(kind: str, name: str, code: str) -> MTurkError:
+def missing(kind: str, name: str) -> MTurkError:
     """There is no such thing."""
-    return MTurkError(f"{kind} {name} does not exist.", f"{code}DoesNotExist")
-
-
-def no_assignment(assignment_id: str) -> MTurkError:
-    """There is no such assignment, or nobody has submitted it yet."""
-    return missing("Assignment", assignment_id, "Assignment")
+    return MTurkError(f"{kind} {name} does not exist.", f"{kind}DoesNotExist")
 
 
 @dataclass
 class Assignment:
-    n: int
     id: str
     hit_id: str
     worker_id: str
@@ -83,10 +77,8 @@ class Assignment:
 
 @dataclass
 class Hit:
-    n: int
     id: str
     type_id: str
-    created: int
     expiration: int
     annotation: str | None
     assignments: int
@@ -148,15 +140,15 @@ class State:
 
     def hit(self, hit_id: str) -> Hit:
         if hit_id not in self.hits:
-            raise missing("Hit", hit_id, "HIT")
+            raise missing("HIT", hit_id)
         return self.hits[hit_id]
 
     def reviewed(self, assignment_id: str) -> Assignment:
         """An assignment that was submitted: in a worker's hands it does not exist (Mephisto issue 1081)."""
-        found = self.assignments.get(assignment_id)
-        if found is None or found.status not in REVIEWED:
-            raise no_assignment(assignment_id)
-        return found
+        assignment = self.assignments.get(assignment_id)
+        if assignment is None or assignment.status not in REVIEWED:
+            raise missing("Assignment", assignment_id)
+        return assignment
 
     def properties(self, hit: Hit) -> dict[str, Any]:
         return self.hit_types[hit.type_id]

@@ -65,51 +65,39 @@ def invented(server: FakeMTurk, seed: int, workers: int) -> Iterator[Script]:
 
 
 def play(server: FakeMTurk, scripts: Iterable[Script]) -> int:
-    """Plays scripts one after the other; gives the number of assignments that they make."""
-    board = _Board(server)
-    return sum(board.play(script) for script in scripts)
+    """Plays scripts one after the other, on the HITs on offer; returns the number of assignments that they make."""
+    hits = {hit.id: hit for hit in server.state.hits.values() if hit.remaining and not hit.expired}
+    forms = {hit_id: form_of(hit.question) for hit_id, hit in hits.items()}
+    by_annotation: dict[str, dict[str, Form]] = {}
+    for hit_id, form in forms.items():
+        by_annotation.setdefault(hits[hit_id].annotation or "", {})[hit_id] = form
+    played = 0
+    for script in scripts:
+        own = {script.hit_id: forms[script.hit_id]} if script.hit_id in forms else {}
+        played += _play(server, script, own if script.hit_id else by_annotation.get(script.annotation, {}))
+    return played
 
 
-class _Board:
-    """The HITs that were on offer at the start."""
-
-    def __init__(self, server: FakeMTurk) -> None:
-        self.server = server
-        self.forms: dict[str, Form] = {}
-        self.by_annotation: dict[str, list[str]] = {}
-        for hit in server.state.hits.values():
-            if hit.remaining and not hit.expired:
-                self.by_annotation.setdefault(hit.annotation or "", []).append(hit.id)
-
-    def names(self, hit_id: str) -> set[str]:
-        form = self.form(hit_id)
-        return {*form.fields, *form.choices}
-
-    def form(self, hit_id: str) -> Form:
-        if hit_id not in self.forms:
-            self.forms[hit_id] = form_of(self.server.state.hits[hit_id].question)
-        return self.forms[hit_id]
-
-    def play(self, script: Script) -> int:
-        """The number of assignments that a script makes: its fields may be on several pages."""
-        left, made = dict(script.answers), 0
-        ids = [script.hit_id] if script.hit_id else self.by_annotation.get(script.annotation, [])
-        # Those that ask for most of it come first: a split task has a part of it on each page, a top-up only a few.
-        for hit_id in sorted(ids, key=lambda hit_id: -len(script.answers.keys() & self.names(hit_id))):
-            if not left or (script.answers and not left.keys() & self.names(hit_id)):
-                continue
-            form = self.form(hit_id)
-            try:
-                assignment_id = self.server.accept(hit_id, script.worker_id, script.seconds)
-            except Refusal:
-                continue
-            fields = {name: left.get(name, value) for name, value in form.fields.items()}
-            fields |= {name: left[name] for name in form.choices if name in left}
-            # As browsers send line ends.
-            self.server.submit(assignment_id, [(name, _LINE_END.sub("\r\n", text)) for name, text in fields.items()])
-            made += 1
-            left = {name: text for name, text in left.items() if name not in self.names(hit_id)}
-        return made
+def _play(server: FakeMTurk, script: Script, forms: dict[str, Form]) -> int:
+    """Returns the number of assignments that a script makes: its fields may be on several pages."""
+    left, made = dict(script.answers), 0
+    names = {hit_id: {*form.fields, *form.choices} for hit_id, form in forms.items()}
+    # Those that ask for most of it come first: a split task has a part of it on each page, a top-up only a few.
+    for hit_id in sorted(forms, key=lambda hit_id: -len(script.answers.keys() & names[hit_id])):
+        if not left.keys() & names[hit_id]:
+            continue
+        try:
+            assignment_id = server.accept(hit_id, script.worker_id, script.seconds)
+        except Refusal:
+            continue
+        form = forms[hit_id]
+        fields = {name: left.get(name, value) for name, value in form.fields.items()}
+        fields |= {name: left[name] for name in form.choices if name in left}
+        # As browsers send line ends.
+        server.submit(assignment_id, [(name, _LINE_END.sub("\r\n", text)) for name, text in fields.items()])
+        made += 1
+        left = {name: text for name, text in left.items() if name not in names[hit_id]}
+    return made
 
 
 def _number(text: str) -> int:

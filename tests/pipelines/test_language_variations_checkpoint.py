@@ -6,7 +6,7 @@ from kit import cases, lacking, refused, refused_at_once, write
 pytest.importorskip("torch", reason="requires the extra models")
 
 from test_language_variations_others import check_set, originals, rows_of, vary
-from tiny_t5 import save_t5
+from tiny_checkpoints import save_t5
 
 # Turns of the sample to what the model is to say: a paraphrase, a value lost, a denial, a copy.
 LEARNED = {

@@ -122,7 +122,7 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch):
         fault[0] = ""
         vary(tmp_path / "out", **flags, max_bad="100%")
         asked = Counter((one.source, one.target, text) for one in server.requests for text in one.texts)
-        back = {one.number for one in server.requests if one.source != "en"}
+        back = {one.texts for one in server.requests if one.source != "en"}
     assert max(n for (source, _, _), n in asked.items() if source == "en") == 1
     assert back
     turns = {(said.dialogue_id, said.position): said for one in dialogues() for said in user_turns(one)}

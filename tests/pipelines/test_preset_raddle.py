@@ -3,7 +3,7 @@
 import pytest
 import torch
 from inn_toy import texts, write_corpus
-from tiny_gpt2 import save_gpt2
+from tiny_checkpoints import save_gpt2
 
 from parapet.evaluation.models.configs import SoloistConfig
 from parapet.evaluation.models.systems.data import read_steps

@@ -6,7 +6,7 @@ import pytest
 import torch
 from generation_toy import texts, write_toy
 from kit import run
-from tiny_t5 import save_t5
+from tiny_checkpoints import save_t5
 
 from parapet.evaluation.generation.corpus import Candidate, read
 from parapet.evaluation.generation.lexical import Lexical

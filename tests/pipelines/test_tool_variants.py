@@ -5,7 +5,7 @@ import re
 from collections import Counter
 
 import pytest
-from chat_server import chat_server
+from chat_server import ChatServer
 from kit import cases, json_of, lacking, refused, rows_of, run, write
 from tool_files import PARAPHRASES, PARCEL, TOOLS, toolset, write_answers, write_tasks
 
@@ -172,10 +172,10 @@ def test_a_language_model_as_annotator(openai, tmp_path):
         asked[tuple(fields.values())] += 1
         names = {field: by_text[text] for field, text in fields.items()}
         shows_names = all(text in names.values() for text in fields.values())  # and asks for descriptions
-        return json.dumps({field: PARAPHRASES[name][shows_names].split("|")[n] for field, name in names.items()})
+        return json.dumps({field: PARAPHRASES[name][shows_names][n] for field, name in names.items()})
 
     run("hits", schemas=openai / "trips.json", output=tmp_path / "hits", assignments=5)
-    with chat_server(said) as server:
+    with ChatServer(said) as server:
         flags = {"hits": tmp_path / "hits", "endpoint": server.url, "model": "m", "parallel_calls": 1}
         run("collect", "llm", **flags, output=tmp_path / "answers")
     answers = tmp_path / "answers/answers.jsonl"

@@ -7,7 +7,7 @@ import pytest
 import stopped
 from intent_toy import foreign, toy
 from kit import TWO_WORKERS, edit, files_of, json_of, refused, rows_of, run, write
-from tiny_bert import save_bert
+from tiny_checkpoints import save_bert
 
 from parapet.evaluation.models.classifier import ClassifierLearner
 from parapet.evaluation.models.turns import Turn

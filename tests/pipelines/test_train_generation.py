@@ -9,7 +9,7 @@ import pytest
 import stopped
 from generation_toy import VARIED, texts, write_split, write_toy
 from kit import TWO_WORKERS, dialogues_of, edit, files_of, json_of, refused, rows_of, run, write
-from tiny_t5 import save_t5
+from tiny_checkpoints import save_t5
 
 from parapet.evaluation.models.generation import net
 from parapet.evaluation.models.saving import MODEL, WEIGHTS

@@ -4,10 +4,8 @@ import pytest
 from inn_toy import texts as inn_texts
 from inn_toy import write_corpus as write_inns
 from kit import cases, json_of, run
-from tiny_bert import save_bert
+from tiny_checkpoints import save_bert, save_gpt2, save_t5
 from tiny_dialogues import texts, write_corpus
-from tiny_gpt2 import save_gpt2
-from tiny_t5 import save_t5
 
 WORST = ("--perturb", "typos,verbose", "--perturb_share", "0.8", "--adversarial", "2")
 SHIFTED = ("--adversarial_weight", "0.5", "--adversarial_epsilon", "0.2")

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import stopped
 from kit import edit, files_of, json_of, refused, rows_of, run, train
-from tiny_bert import save_bert
+from tiny_checkpoints import save_bert
 from tiny_dialogues import texts, write_corpus
 
 from parapet.evaluation.models.dst import sgp_learning as learning

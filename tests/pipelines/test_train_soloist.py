@@ -7,7 +7,7 @@ import pytest
 import stopped
 from inn_toy import texts, write_corpus
 from kit import TWO_WORKERS, files_of, json_of, refused, rows_of, run, write
-from tiny_gpt2 import save_gpt2
+from tiny_checkpoints import save_gpt2
 
 from parapet.evaluation.models.systems.soloist import SoloistLearner
 

@@ -7,8 +7,8 @@ import stopped
 import torch
 import transformers
 from kit import TWO_WORKERS, dialogues_of, edit, files_of, json_of, refused, rows_of, run, write
+from tiny_checkpoints import save_t5
 from tiny_dialogues import FOOD, texts, write_corpus
-from tiny_t5 import save_t5
 
 from parapet.evaluation.models.dst import t5
 from parapet.evaluation.models.dst.data import read_labels

@@ -5,7 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from chat_server import chat_server
+from chat_server import ChatServer
 from kit import cases, opened, raised
 
 from parapet.schemas.errors import InputError
@@ -28,7 +28,7 @@ def echo(body):
 
 def test_an_answer_is_paid_for_once(tmp_path):
     cache = tmp_path / "new" / "answers.sqlite"
-    with chat_server(echo) as server:
+    with ChatServer(echo) as server:
         first, again = asked(server, cache), asked(server, cache)
         other = asked(server, cache, temperature=0.5)
         assert (first.text, first.tokens, first.kept) == ("HELLO", (7, 3), False)
@@ -41,7 +41,7 @@ def test_an_answer_is_paid_for_once(tmp_path):
 
 def test_calls_of_tools_are_kept_too(tmp_path):
     call = {"id": "1", "type": "function", "function": {"name": "find", "arguments": '{"city": "Fresno"}'}}
-    with chat_server(lambda _: {"content": None, "tool_calls": [call]}) as server:
+    with ChatServer(lambda _: {"content": None, "tool_calls": [call]}) as server:
         for _ in range(2):
             assert list(asked(server, tmp_path / "a.sqlite").tool_calls) == [("find", '{"city": "Fresno"}')]
         assert len(server.requests) == 1
@@ -49,7 +49,7 @@ def test_calls_of_tools_are_kept_too(tmp_path):
 
 @cases("fault", "busy", "down", "broken", "cut", "stall")
 def test_what_may_pass_is_tried_again(fault, tmp_path):
-    with chat_server(echo, [fault]) as server:
+    with ChatServer(echo, [fault]) as server:
         assert (asked(server, tmp_path / "a.sqlite", seconds=1).text, len(server.requests)) == ("HELLO", 2)
 
 
@@ -66,7 +66,7 @@ def test_what_may_pass_is_tried_again(fault, tmp_path):
 )
 def test_refusals_name_the_reason_and_no_key(faults, kind, reason, monkeypatch, tmp_path):
     monkeypatch.setenv("MY_KEY", "sk-verysecret123")
-    with chat_server(echo, faults) as server:
+    with ChatServer(echo, faults) as server:
         refusal = raised(kind, asked, server, tmp_path / "a.sqlite", key_variable="MY_KEY", retries=1)
         assert server.keys[0] == "Bearer sk-verysecret123"
         assert refusal.reason.startswith(f"{reason}: ")
@@ -78,7 +78,7 @@ def test_refusals_name_the_reason_and_no_key(faults, kind, reason, monkeypatch, 
 
 def test_no_more_calls_than_allowed(tmp_path):
     with (
-        chat_server(echo) as server,
+        ChatServer(echo) as server,
         opened(Chat(Endpoint(server.url, "m", max_calls=3), tmp_path / "a.sqlite")) as chat,
     ):
 
@@ -103,7 +103,7 @@ def test_calls_of_threads_are_at_the_same_time():
         return "ok"
 
     with (
-        chat_server(together) as server,
+        ChatServer(together) as server,
         ThreadPoolExecutor(4) as pool,
         opened(Chat(Endpoint(server.url, "m"))) as chat,
     ):

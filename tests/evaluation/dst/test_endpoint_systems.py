@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from chat_server import chat_server
+from chat_server import ChatServer
 from kit import (
     SAMPLE,
     THOROUGH,
@@ -160,7 +160,7 @@ def gold(sample):
 
 @pytest.mark.parametrize("style", STYLES)
 def test_who_knows_the_states_is_right_in_every_style(tmp_path, gold, style):
-    with chat_server(gold) as server:
+    with ChatServer(gold) as server:
         flags = {"model": "m", "style": style, "output": tmp_path / "states"}
         made = run("predict", "--endpoint", server.url, **flags)
         sent = len(server.requests)
@@ -191,7 +191,7 @@ def test_turns_with_a_frame_of_every_service(tmp_path, sample):
             more = [service for service in services if service not in there and turn["speaker"] == "USER"]
             turn["frames"] += [{"service": service, "slots": [], "actions": [], "state": idle} for service in more]
     root = corpus(tmp_path / "woz", json_of(sample / "test/schema.json"), test=dialogues)
-    with chat_server(oracle(dialogues)) as server:
+    with ChatServer(oracle(dialogues)) as server:
         run("predict", "--endpoint", server.url, model="m", sgd=root, output=tmp_path / "states")
     flags = {"reference": root, "predictions": tmp_path / "states/predictions", "output": tmp_path / "scores"}
     numbers = run("evaluate", "--task", "dst", **flags).json("metrics.json")["#ALL_SERVICES"]
@@ -200,7 +200,7 @@ def test_turns_with_a_frame_of_every_service(tmp_path, sample):
 
 def test_a_prediction_that_is_killed_goes_on(tmp_path, gold):
     """Whenever it dies: what was answered is asked once, and the end is the same."""
-    with chat_server(slow(gold)) as server:
+    with ChatServer(slow(gold)) as server:
         argv = [sys.executable, "-m", "parapet", "predict", "llm", "--endpoint", server.url, "--model", "m", "--output"]
         argv += [str(tmp_path / "states"), "--reference", str(SAMPLE["root"]), "--parallel_calls", "2"]
         kills = range(5, 46, 4) if THOROUGH else (12,)
@@ -229,7 +229,7 @@ def slow(answer):
 
 def test_faults_are_absorbed_or_wrong_and_counted(tmp_path, gold):
     faults = ["busy", "down", "cut", "not_json", "empty", "long", "bad"] * 2
-    with chat_server(gold, faults) as server:
+    with ChatServer(gold, faults) as server:
         made = run("predict", "llm", endpoint=server.url, model="m", output=tmp_path / "states", parallel_calls=1)
     counts = made.json("run.json")["counts"]
     assert counts["predicted/original"] == 50
@@ -245,7 +245,7 @@ def test_faults_are_absorbed_or_wrong_and_counted(tmp_path, gold):
 
 
 def test_nothing_is_paid_twice(tmp_path, gold):
-    with chat_server(gold) as server:
+    with ChatServer(gold) as server:
         flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "parallel_calls": 1}
         assert "max_calls: 20 calls were made" in run("predict", "llm", **flags, max_calls=20, status=1).errors
         assert not (tmp_path / "states/run.json").exists()
@@ -254,7 +254,7 @@ def test_nothing_is_paid_twice(tmp_path, gold):
 
 
 def test_a_dry_run_says_what_it_would_take(tmp_path, gold):
-    with chat_server(gold) as server:
+    with ChatServer(gold) as server:
         flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "price": "1,2"}
         assert "50 calls to make, 0 more are answered already" in run("predict", "llm", "--dry_run", **flags).output
         assert not (tmp_path / "states").exists()
@@ -271,7 +271,7 @@ def test_a_dry_run_says_what_it_would_take(tmp_path, gold):
 
 def test_no_key_is_kept_or_shown(tmp_path, gold, monkeypatch):
     monkeypatch.setenv("MY_KEY", "sk-secret-of-mine")
-    with chat_server(gold, ["key"]) as server:
+    with ChatServer(gold, ["key"]) as server:
         flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "key_variable": "MY_KEY"}
         told = run("predict", "llm", **flags, status=1)
         assert "key" in told.errors
@@ -318,7 +318,7 @@ def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
     def answer(body):
         return "I would <b>rather</b> not." if next(answers) % 10 == 0 else gold(body)
 
-    with chat_server(answer) as server:
+    with ChatServer(answer) as server:
         asked = 'model = "m"\nprice = { input = 1000, output = 2000 }\nparallel_calls = 1\n'
         run("suite", write(tmp_path / "suite.toml", SYSTEM.format(server.url) + asked), output=tmp_path / "out")
     asked = (tmp_path / "out/index.html").read_text().partition("How the language models were asked")[2]

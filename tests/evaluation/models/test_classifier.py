@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from intent_toy import toy
 from kit import SEED, raised
 from multiwoz_corpus import write_corpus
-from tiny_bert import save_bert
-from tiny_nli import save_roberta
+from tiny_checkpoints import save_bert, save_roberta
 
 from parapet.evaluation.models import classifier
 from parapet.evaluation.models.configs import ClassifierConfig

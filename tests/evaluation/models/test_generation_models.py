@@ -5,7 +5,7 @@ import pytest
 import torch
 from generation_toy import texts, write_toy
 from kit import ONE_EPOCH, SEED
-from tiny_t5 import save_t5
+from tiny_checkpoints import save_t5
 
 from parapet.evaluation.generation.corpus import Act, Candidate, ServiceWords, SystemTurn, Words
 from parapet.evaluation.generation.lexical import Lexical

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from inn_toy import texts as inn_texts
 from inn_toy import write_corpus as write_inns
 from kit import SEED, raised
+from tiny_checkpoints import save_gpt2, save_t5
 from tiny_dialogues import dialogues, texts, write_corpus
-from tiny_gpt2 import save_gpt2
-from tiny_t5 import save_t5
 from torch import nn
 
 from parapet.evaluation.models.batches import laid_out, of_parts

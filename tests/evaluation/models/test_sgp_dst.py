@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import torch
 from kit import SEED
-from tiny_bert import save_bert
+from tiny_checkpoints import save_bert
 from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 
 from parapet.evaluation.dst.frames import State

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, SERVICE, STARS, dialogues, inns, texts
 from kit import ONE_EPOCH, SEED, raised, write
-from tiny_gpt2 import save_gpt2
-from tiny_nli import save_roberta
+from tiny_checkpoints import save_gpt2, save_roberta
 
 from parapet.evaluation.dst.frames import Dialogue as Reference
 from parapet.evaluation.dst.frames import State

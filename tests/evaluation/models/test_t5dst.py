@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import ONE_EPOCH, SEED
+from tiny_checkpoints import save_t5
 from tiny_dialogues import FOOD, TAXI, texts, write_corpus
-from tiny_t5 import save_t5
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.batches import Pairs, Tokens

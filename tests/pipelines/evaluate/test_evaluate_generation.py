@@ -164,7 +164,7 @@ def test_a_corpus_that_cannot_be_scored(sample, tmp_path):
 
 def test_with_a_model(sample, tmp_path):
     pytest.importorskip("torch", reason="the extra 'local' is not installed")
-    from tiny_nli import save_roberta
+    from tiny_checkpoints import save_roberta
 
     folder = save_roberta(tmp_path / "roberta")
     common = ("--reference", sample, "--predictions", "reference", "--scorer", "nli", "--nli_model", folder, "--quiet")

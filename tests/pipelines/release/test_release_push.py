@@ -40,10 +40,9 @@ def account(tmp_path, monkeypatch):
 
 @pytest.fixture
 def hub(monkeypatch):
-    server = HubServer()
-    monkeypatch.setenv("HF_ENDPOINT", server.address)
-    yield server
-    server.stop()
+    with HubServer() as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +56,7 @@ def push(root, *flags, repo="ada/little", status=0):
 
 def pushed(hub, repo="ada/little"):
     """The files of the last commit, without those that every repository begins with."""
-    files = dict(hub.repos[f"datasets/{repo}"].commits[-1].files)
+    files = dict(hub.repos[repo].commits[-1].files)
     assert files.pop(".gitattributes") == ATTRIBUTES
     return files
 
@@ -65,7 +64,7 @@ def pushed(hub, repo="ada/little"):
 def test_a_download_is_a_release_that_can_be_verified(release, hub, tmp_path):
     push(release)
     root = tmp_path / "little" / "1.0.0"
-    snapshot_download("ada/little", repo_type="dataset", revision="1.0.0", local_dir=root, endpoint=hub.address)
+    snapshot_download("ada/little", repo_type="dataset", revision="1.0.0", local_dir=root, endpoint=hub.url)
     assert files_of(root).items() >= files_of(release).items()
     assert run("release", "verify", root).output.splitlines()[-1] == "40 files, 46 rows, 0 findings"
     assert run("release", "show", root).output.startswith("# little 1.0.0\n")
@@ -88,7 +87,7 @@ def test_a_version_is_never_changed(release, hub, tmp_path):
 
 def test_the_next_version_replaces_the_last_and_keeps_what_is_not_of_releases(release, hub, tmp_path):
     push(release, "--private")
-    repo = hub.repos["datasets/ada/little"]
+    repo = hub.repos["ada/little"]
     repo.add({**repo.commits[-1].files, "logo.png": b"mine"}, "a picture")
     second = Path(folder.write_release(tmp_path, folder.sample_corpora(2), version="1.1.0", shards=1))
     said = push(second).output
@@ -110,11 +109,11 @@ def test_the_next_version_replaces_the_last_and_keeps_what_is_not_of_releases(re
 
 
 def test_private_stays_private(release, hub):
-    hub.repos["datasets/ada/little"] = Repo("ada", False, [])
-    hub.repos["datasets/ada/little"].add({".gitattributes": ATTRIBUTES}, "initial commit")
+    hub.repos["ada/little"] = Repo("ada", False, [])
+    hub.repos["ada/little"].add({".gitattributes": ATTRIBUTES}, "initial commit")
     said = push(release, "--private", status=1).errors
-    assert f"ada/little: is public: make it private at {hub.address}/datasets/ada/little/settings" in said
-    assert not WRITES & set(hub.steps())
+    assert f"ada/little: is public: make it private at {hub.url}/datasets/ada/little/settings" in said
+    assert not WRITES & set(hub.requests)
     push(release)
     assert pushed(hub) == files_of(release)
 
@@ -178,13 +177,11 @@ def test_offline_is_said(release, hub, monkeypatch):
 @pytest.fixture(scope="module")
 def undisturbed(release):
     """What a Hub has after a push without faults."""
-    server = HubServer()
-    with pytest.MonkeyPatch.context() as patch:
+    with HubServer() as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_TOKEN", TOKEN)
         patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         patch.setattr(constants, "HF_HUB_OFFLINE", False)
-        push(release, "--endpoint", server.address)
-    server.stop()
+        push(release, "--endpoint", server.url)
     return server.state("ada/little")
 
 
@@ -208,7 +205,7 @@ def test_what_does_not_arrive_is_not_tagged(release, hub):
         "repository has a .gitignore The version was"
     ) in said
     assert "warning: ada/little: Warnings while validating metadata in README.md: - no \\x1b[31mtags\n" in said
-    assert not hub.repos["datasets/ada/little"].tags
+    assert not hub.repos["ada/little"].tags
 
 
 @cases(
@@ -276,11 +273,11 @@ def test_what_arrives_is_the_release(private, release, hub):
     assert pushed(hub) == files_of(release)
     assert tags == {"1.0.0": commits[-1][0]}
     assert f"repository: new, {'private' if private else 'public'}" in said.output
-    assert said.output.endswith(f"{hub.address}/datasets/ada/little has version 1.0.0\n")
+    assert said.output.endswith(f"{hub.url}/datasets/ada/little has version 1.0.0\n")
     assert TOKEN not in said.output + said.errors
     before = len(hub.requests)
     said = push(release.parent)  # the folder of the dataset: its newest version
-    assert not WRITES & set(hub.steps()[before:])
+    assert not WRITES & set(hub.requests[before:])
     assert f"repository: there, {'private' if private else 'public'}" in said.output
     assert said.output.endswith("ada/little has version 1.0.0 already, with the same content: nothing to upload\n")
     assert hub.state("ada/little") == (is_private, commits, tags)

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import kit
 import pytest
-from chat_server import chat_server
+from chat_server import ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, files_of, lacking, rows_of, run, write
@@ -117,7 +117,7 @@ def test_annotators_differ(sheets):
 
 
 def test_from_hits_to_composed_answers(hits, tmp_path):
-    with chat_server(said) as server:
+    with ChatServer(said) as server:
         assert (
             "24 calls to make (0 more are answered already)"
             in collect(hits, server, tmp_path / "out", dry_run=True, price="1,2").output
@@ -151,7 +151,7 @@ def test_what_the_form_refuses_is_asked_for_again(hits, tmp_path):
         is_first = len(body["messages"]) == 2
         return said(body) if not is_first else json.dumps(dict(_FIELD.findall(body["messages"][1]["content"])))
 
-    with chat_server(lazy) as server:
+    with ChatServer(lazy) as server:
         result = collect(hits, server, tmp_path / "out", annotators=1)
     again = [body["messages"][-1]["content"] for body in server.requests if len(body["messages"]) == 4]
     assert len(again) == 12
@@ -163,7 +163,7 @@ def test_what_cannot_be_read_is_a_dead_letter(hits, tmp_path):
     def answer(body):
         return "I will not." if "Ferries" in body["messages"][1]["content"] else said(body)
 
-    with chat_server(answer) as server:
+    with ChatServer(answer) as server:
         result = collect(hits, server, tmp_path / "out", annotators=1)
         assert "answers are missing: unparsable 1;" in result.errors
         (letter,) = result.dead_letters
@@ -171,7 +171,7 @@ def test_what_cannot_be_read_is_a_dead_letter(hits, tmp_path):
         seeds = [body["seed"] for body in server.requests if "Ferries" in body["messages"][1]["content"]]
         assert len(set(seeds)) == len(seeds) == 3
         assert len(result.rows("answers.jsonl")) == 11
-    with chat_server(lambda _: "no") as server:
+    with ChatServer(lambda _: "no") as server:
         errors = collect(hits, server, tmp_path / "none", annotators=1, status=1).errors
     assert "no form was filled in; the first failed: unparsable: contains no JSON object" in errors
 
@@ -180,7 +180,7 @@ def test_a_server_that_takes_no_schema_is_asked_for_plain_json(hits, tmp_path):
     def fenced(body):
         return f"```json\n{said(body)}\n```"
 
-    with chat_server(fenced, ["bad", ""] * 12) as server:
+    with ChatServer(fenced, ["bad", ""] * 12) as server:
         collect(hits, server, tmp_path / "out", annotators=1)
         assert ["response_format" in body for body in server.requests] == [True, False] * 12
         first = files_of(tmp_path / "out")
@@ -190,7 +190,7 @@ def test_a_server_that_takes_no_schema_is_asked_for_plain_json(hits, tmp_path):
 
 def test_a_wrong_key_stops_at_once(hits, tmp_path, monkeypatch):
     monkeypatch.setenv("MY_KEY", "sk-verysecret123")
-    with chat_server(said, ["key"] * 99) as server:
+    with ChatServer(said, ["key"] * 99) as server:
         errors = collect(hits, server, tmp_path / "out", key_variable="MY_KEY", status=1).errors
         assert len(server.requests) == 1
     assert not lacking(errors, "key: ", "set MY_KEY; 24 forms left")
@@ -214,7 +214,7 @@ def test_mistakes(flags, place, hits, tmp_path):
 
 def test_a_cache_that_is_none_is_refused(hits, tmp_path):
     cache = write(tmp_path / "notes.txt", "no database, but a text that is long enough to be looked at" * 50)
-    with chat_server(said) as server:
+    with ChatServer(said) as server:
         assert "--cache" in collect(hits, server, tmp_path / "out", cache=cache, status=1).errors
         assert not server.requests
 

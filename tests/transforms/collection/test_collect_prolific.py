@@ -5,7 +5,7 @@ import json
 import kit
 import pytest
 from kit import cases, run, write
-from prolific_server import TOKEN, prolific_server
+from prolific_server import TOKEN, ProlificServer
 
 from parapet.schemas.layout import sample_root
 from parapet.transforms.crowd.collection import prolific_api
@@ -61,7 +61,7 @@ class Requester:
 
 @pytest.fixture
 def requester(tmp_path, hits):
-    with prolific_server() as server:
+    with ProlificServer() as server:
         yield Requester(tmp_path, hits, server)
 
 
@@ -104,7 +104,7 @@ def test_from_create_to_bonus(requester, tmp_path):
 
 @cases("fault", "cut", "broken", "html")
 def test_a_study_whose_answer_was_lost_is_found_again(fault, tmp_path, hits):
-    with prolific_server([fault]) as server:
+    with ProlificServer([fault]) as server:
         requester = Requester(tmp_path, hits, server)
         assert "checks first whether the study was created" in requester.run("create", status=1).errors
         assert "found again" in requester.run("create").output
@@ -113,7 +113,7 @@ def test_a_study_whose_answer_was_lost_is_found_again(fault, tmp_path, hits):
 
 @cases("fault posts", ("busy", 2), ("down", 1))
 def test_a_study_that_was_not_made_is_made(fault, posts, tmp_path, hits):
-    with prolific_server([fault]) as server:
+    with ProlificServer([fault]) as server:
         requester = Requester(tmp_path, hits, server)
         requester.run("create", status=None)
         assert len(server.posts) == posts
@@ -186,7 +186,7 @@ def test_bonuses_that_were_refused_are_sent_again(fault, requester, tmp_path):
     ({"id": None}, "names no study"),
 )
 def test_a_study_that_is_not_what_was_asked_for(lies, said, tmp_path, hits):
-    with prolific_server(**lies) as server:
+    with ProlificServer(**lies) as server:
         assert said in Requester(tmp_path, hits, server).run("create", status=1).errors
 
 

@@ -14,19 +14,13 @@ from parapet.transforms.perturbations.entities.replacing import Replaced, Replac
 from parapet.transforms.perturbations.entities.words import Training, grams_in
 
 SERVICE = "Trips_1"
+_CLASSES = ("economy", "business", "first")
+_KINDS = {"other_city": "city", "name": "business", "seats": "number"}
+_KINDS |= {kind: kind for kind in ("city", "title", "cuisine", "date", "time", "price", "phone")}
 KINDS = {
-    (SERVICE, "city"): SlotKind("city"),
-    (SERVICE, "other_city"): SlotKind("city"),
-    (SERVICE, "name"): SlotKind("business"),
-    (SERVICE, "title"): SlotKind("title"),
-    (SERVICE, "cuisine"): SlotKind("cuisine"),
-    (SERVICE, "date"): SlotKind("date"),
-    (SERVICE, "time"): SlotKind("time"),
-    (SERVICE, "price"): SlotKind("price"),
-    (SERVICE, "phone"): SlotKind("phone"),
-    (SERVICE, "seats"): SlotKind("number"),
-    (SERVICE, "class"): SlotKind("choice", ("economy", "business", "first")),
-    (SERVICE, "kept_class"): SlotKind("categorical", ("economy", "business", "first")),
+    **{(SERVICE, slot): SlotKind(kind) for slot, kind in _KINDS.items()},
+    (SERVICE, "class"): SlotKind("choice", _CLASSES),
+    (SERVICE, "kept_class"): SlotKind("categorical", _CLASSES),
 }
 
 

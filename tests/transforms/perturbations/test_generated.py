@@ -3,7 +3,7 @@
 import pickle
 
 import pytest
-from chat_server import chat_server
+from chat_server import ChatServer
 from kit import cases, corpus, dialogue, frame, lacking, raised, refused, rows_of, run, span, state, turn
 from test_rewording import said
 
@@ -70,7 +70,7 @@ def test_no_answer_is_no_fault_of_the_rules():
 def test_a_model_tries_three_times():
     answers = iter(["Sure! Here it is: a bus", "A bus.", "A bus to Fresno on May 2nd."])
     pytest.importorskip("openai", reason="the extra llm is not installed")
-    with chat_server(lambda _: next(answers)) as server:
+    with ChatServer(lambda _: next(answers)) as server:
         writer = pickle.loads(pickle.dumps(Writer(Endpoint(server.url, "m", seed=5))))
         writer.open()
         text = "Please find me a bus to [Fresno] on [May 2nd]"
@@ -106,7 +106,7 @@ def buses(tmp_path):
 def test_the_command(buses, tmp_path):
     pytest.importorskip("openai", reason="the extra llm is not installed")
     flags = {"sgd": buses, "kinds": "verbose,simple", "env": "none", "model": "m", "least_changed": 0}
-    with chat_server(wordy) as server:
+    with ChatServer(wordy) as server:
         flags |= {"endpoint": server.url, "output": tmp_path / "out", "price": "1,2"}
         plan = run("language_variations", **flags, dry_run=True)
         assert plan.output.endswith("4 to 12 calls, $0.00 to $0.00; dry run: nothing was sent or written\n")
@@ -130,7 +130,7 @@ def test_the_command(buses, tmp_path):
 
 def test_a_wrong_key_fails_the_run(buses, tmp_path):
     pytest.importorskip("openai", reason="the extra llm is not installed")
-    with chat_server(wordy, ["key"] * 20) as server:
+    with ChatServer(wordy, ["key"] * 20) as server:
         flags = {"kinds": "simple", "env": "none", "model": "m", "endpoint": server.url, "output": tmp_path / "out"}
         message = run("language_variations", sgd=buses, **flags, status=1).errors
     assert "Traceback" not in message

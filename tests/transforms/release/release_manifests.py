@@ -52,29 +52,23 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _files() -> list[model.File]:
-    """The files; nothing reads them, so their sizes and hashes are invented."""
-    found = [
-        model.File("sgd/original/train/schema.json", 2, _sha256("[]")),
-        model.File("sgd/v1/test/dialogues_001.json", 2, _sha256("[]")),
-    ]
-    for (config, split), shards in _ROWS.items():
-        for i, rows in enumerate(shards):
-            path = f"data/{config}/{split}-{i:05d}-of-{len(shards):05d}.parquet"
-            found.append(model.File(path, 4_000 + 100 * len(path), _sha256(path), rows, _sha256(f"rows of {path}")))
-    return sorted(found, key=lambda file: file.path)
-
-
-def _configs(files: list[model.File]) -> dict[str, model.Config]:
-    found: dict[str, model.Config] = {}
+def _contents() -> tuple[dict[str, model.Config], list[model.File]]:
+    """The configurations and files; nothing reads the files, so their sizes and hashes are invented."""
+    configs: dict[str, model.Config] = {}
+    paths = ("sgd/original/train/schema.json", "sgd/v1/test/dialogues_001.json")
+    files = [model.File(path, 2, _sha256("[]")) for path in paths]
     for (name, split), shards in _ROWS.items():
+        own = []
+        for i, rows in enumerate(shards):
+            path = f"data/{name}/{split}-{i:05d}-of-{len(shards):05d}.parquet"
+            own.append(model.File(path, 4_000 + 100 * len(path), _sha256(path), rows, _sha256(f"rows of {path}")))
         kind, record, key, schema = _KEPT[name]
         described_columns = [model.Column(**column) for column in described(schema)]
-        config = found.setdefault(name, model.Config(kind, record, key, described_columns, {}))
-        of_split = [file for file in files if file.path.startswith(f"data/{name}/{split}-")]
-        logical = split_sha256(file.logical_sha256 for file in of_split)
-        config.splits[split] = model.SplitInfo(sum(shards), [file.path for file in of_split], logical)
-    return found
+        config = configs.setdefault(name, model.Config(kind, record, key, described_columns, {}))
+        logical = split_sha256(file.logical_sha256 for file in own)
+        config.splits[split] = model.SplitInfo(sum(shards), [file.path for file in own], logical)
+        files += own
+    return configs, sorted(files, key=lambda file: file.path)
 
 
 def measures() -> dict[str, Any]:
@@ -128,7 +122,7 @@ def manifest(**more: Any) -> model.Manifest:
 
 @cache
 def _manifest() -> bytes:
-    files = _files()
+    configs, files = _contents()
     inputs = [
         model.Input("original", "original", [model.InputFile("train/schema.json", 2000, "0" * 64)] * 2),
         model.Input("v1", "variants", [model.InputFile("test/dialogues_001.json", 300, "0" * 64)]),
@@ -159,7 +153,7 @@ def _manifest() -> bytes:
         configuration={},
         configuration_sha256="0" * 64,
         inputs=inputs,
-        configs=_configs(files),
+        configs=configs,
         counts={
             "services": {"original": {"train": 2, "test": 1}, "v1": {"train": 2}},
             "dialogues": {"original": {"test": 3, "train": 3}, "v1": {"test": 1}},
