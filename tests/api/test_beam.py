@@ -160,7 +160,6 @@ def test_labels_can_be_read():
     ("ood", {"rates": 0.1}, r"^ood learns from a corpus: give corpus=parapet.load_corpus"),
     ("ood", {"corpus": TEST}, r"^ood makes 3 sets: set_name is required and must be one of ood-10, ood-20, ood-50$"),
     ("ood", {"rates": 0.1, "corpus": "nowhere"}, r"^nowhere: there is no such file or folder$"),
-    ("unseen_entities", {"corpus": TEST, "values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read"),
 )
 def test_mistakes(name, options, message):
     with pytest.raises(parapet.InputError, match=message):

@@ -191,7 +191,6 @@ UNSEEN = (
     ("ood", {"rates": 0.1, "source": "nowhere"}, r"^nowhere: source: there is no such file or folder"),
     ("ood", {"rates": 0.1, "place": "before"}, r"^place: 'before' must be one of append, between$"),
     ("ood", {"rates": 0.1, "max_bad": "1%"}, r"^max_bad: '1%' is not a number between 0 and 1$"),
-    ("speech_errors", {}, r"^speech_errors makes 3 sets: set_name is required and must be one of SR-10, SR-20, SR-30$"),
     ("speech_errors", {"wer": 20}, r"^wer: 20 is not a word error rate"),
     ("speech_errors", {"wer": 0.2, "snr": 5}, r"^snr: must be two or more"),
     ("speech_errors", {"wer": 0.2, "longest": "1"}, r"^longest: 1: must be"),
