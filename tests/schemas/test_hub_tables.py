@@ -14,7 +14,7 @@ from kit import THOROUGH, TWO_WORKERS, cases, files_of, lacking, raised, refused
 import parapet
 from parapet.schemas import hub_tables
 from parapet.schemas.errors import MissingExtra
-from parapet.schemas.hub_tables import dialogue_of, parts_of, service_of
+from parapet.schemas.hub_tables import dialogue_of, parts_of
 
 WHOLE = parapet.load_corpus()
 FEW = {split: list(WHOLE.dialogues(split))[:3] for split in WHOLE.splits}
@@ -44,13 +44,6 @@ def root(request, tmp_path_factory):
         ):
             write_table(list(rows), features, root / places[form].format(config=config, split=name))
     return root
-
-
-def test_rows_come_back_as_they_were():
-    for dialogue in SAMPLE.dialogues():
-        assert dialogue_of(dialogue_row(dialogue)) == dialogue
-    for service in SAMPLE.services():
-        assert service_of(service_row(service)) == service
 
 
 def test_a_corpus_is_the_one_that_it_was_made_of(root, tmp_path):
