@@ -267,7 +267,6 @@ def test_no_key_is_kept_or_shown(tmp_path, gold, monkeypatch):
     (["--endpoint", "ftp://x", "--model", "m"], "is not an address"),
     (["--endpoint", "http://127.0.0.1:9/v1"], "--model"),
     (["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--parallel_calls", "0"], "--parallel_calls"),
-    (["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--style", "xml"], "--style"),
 )
 def test_flags_that_cannot_be(tmp_path, flags, told):
     assert told in refused("predict", "llm", *flags, "--output", str(tmp_path / "out"))
