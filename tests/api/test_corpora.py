@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from itertools import product
 
 import pytest
 from kit import cases, json_of, raised, write
@@ -50,8 +51,6 @@ def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path):
     ({"dev": []}, {"dev": []}, r"services\['dev'\]: the list of services is empty"),
     ({"dev": []}, {"dev": [{"service_name": "A"}]}, r"services\['dev'\]: \[0\]"),
     ({"dev": [{1, 2}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
-    ({"dev": [{1: 2}]}, {"dev": parapet.load_corpus().services("dev")}, "is not JSON: Dict key must be str"),
-    ({"dev": []}, {"dev": [{"service_name": {1}}]}, r"services\['dev'\]"),
     (
         {"dev": []},
         {"dev": [{**parapet.load_corpus().services("dev")[0], "note": {1}}]},
@@ -99,17 +98,17 @@ def test_a_folder_is_a_path(folder):
     raised(parapet.InputError, parapet.load_corpus().save, folder, match=r"expected the path of a folder, not ")
 
 
-@pytest.mark.parametrize("seed", [math.nan, 1.5, None, True, [1], b"x"])
-def test_a_seed_is_a_number_or_a_text(seed):
-    with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
-        parapet.perturb(parapet.load_corpus(), "typos", seed=seed)
-    for perturbation in ("typos", "unseen_entities"):
-        with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
-            parapet.perturbations()[perturbation](seed=seed)
-    with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
-        parapet.score_states(parapet.load_corpus(), Keywords()).interval(seed=seed)
-    with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
-        parapet.compose(parapet.load_corpus(), [], seed=seed)
+def test_a_seed_is_a_number_or_a_text():
+    corpus = parapet.load_corpus()
+    scores = parapet.score_states(corpus, Keywords())
+    takers = [
+        lambda seed: parapet.perturb(corpus, "typos", seed=seed),
+        lambda seed: parapet.perturbations()["unseen_entities"](seed=seed),
+        lambda seed: scores.interval(seed=seed),
+        lambda seed: parapet.compose(corpus, [], seed=seed),
+    ]
+    for taker, seed in product(takers, [math.nan, 1.5, None, True, [1], b"x"]):
+        raised(parapet.InputError, taker, seed, match="must be a whole number or a text")
 
 
 def test_what_json_cannot_hold_is_named_with_its_place(tmp_path):

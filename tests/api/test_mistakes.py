@@ -28,14 +28,7 @@ MISTAKES = [
     (lambda: parapet.perturb(SAMPLE, "typos", set_name="typo"), r"typos makes no set 'typo': must be one of typos"),
     (lambda: parapet.perturb(SAMPLE, "paraphrase", memory="nowhere.csv"), "nowhere.csv"),
     (lambda: parapet.perturb(SAMPLE, "verbose", rewritten="nowhere.jsonl"), "nowhere.jsonl: .*cannot be read"),
-    (
-        lambda: parapet.perturb(SAMPLE, int),
-        "expected the name of a perturbation, a subclass of Perturbation or an object of one, found type",
-    ),
-    (
-        lambda: parapet.perturb(SAMPLE, 7),
-        "expected the name of a perturbation, a subclass of Perturbation or an object of one, found int",
-    ),
+    (lambda: parapet.perturb(SAMPLE, int), "a subclass of Perturbation or an object of one, found type"),
     (lambda: parapet.perturb([], "typos"), "corpus: expected a corpus from parapet.load_corpus .* found list"),
     (lambda: parapet.perturb("nowhere", "typos"), "nowhere: there is no such file or folder"),
     (lambda: parapet.apply_variants(SAMPLE, "nowhere"), "nowhere: variants: there is no such folder"),
@@ -53,21 +46,3 @@ def test_a_mistake(mistake, reason, capsys):
     with pytest.raises(parapet.InputError, match=reason):
         mistake()
     assert capsys.readouterr() == ("", "")
-
-
-def test_a_perturbation_takes_options_only_where_it_is_made():
-    made = parapet.perturbations()["typos"](seed=1)
-    with pytest.raises(parapet.InputError, match="typos is an object already: give its options where it is created"):
-        parapet.perturb(SAMPLE, made, seed=2)
-    assert parapet.perturb(SAMPLE, made).rows == parapet.perturb(SAMPLE, "typos", seed=1).rows
-
-
-def test_rows_of_another_schema():
-    class Odd(parapet.Perturbation):
-        name = "odd"
-
-        def perturb(self, dialogue, set_name, state):
-            return parapet.Perturbed(dialogue, [{"turn": "first"}])
-
-    with pytest.raises(parapet.InputError, match="odd: its rows do not match its row_schema"):
-        _ = parapet.perturb(SAMPLE, Odd).rows

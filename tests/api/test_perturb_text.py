@@ -57,7 +57,6 @@ def test_options_and_a_class_of_ones_own():
     ("a", "typos", {"colour": 1}, "no option 'colour'"),
     ("a", "ood", {"set_name": "ood-10"}, "ood needs a corpus with schemas and states, which plain texts have not: use"),
     ("a", "unseen_entities", {"set_name": "unseen_entities"}, "unseen_entities needs a corpus with schemas"),
-    ("a", "speech_errors", {}, "makes 3 sets: set_name is required"),
 )
 def test_mistakes(text, perturbation, options, reason):
     with pytest.raises(parapet.InputError, match=reason):

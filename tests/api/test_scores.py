@@ -76,15 +76,12 @@ def test_references_in_memory_score_the_same(predictions):
 
 
 @pytest.fixture(scope="module")
-def variants():
+def scores():
+    """Of the original and of two variants."""
     crowd = sample_root() / "crowd"
-    answers = [crowd / "names.csv", crowd / "descriptions.csv"]
-    return parapet.apply_variants(CORPUS, parapet.compose(CORPUS, answers, allow_partial=True).variants)
-
-
-@pytest.fixture(scope="module")
-def scores(variants):
-    return {name: parapet.score_states(corpus, Keywords()) for name, corpus in {"original": CORPUS, **variants}.items()}
+    made = parapet.compose(CORPUS, [crowd / "names.csv", crowd / "descriptions.csv"], allow_partial=True)
+    corpora = {"original": CORPUS, **parapet.apply_variants(CORPUS, made.variants, names=["v1", "v2"])}
+    return {name: parapet.score_states(corpus, Keywords()) for name, corpus in corpora.items()}
 
 
 def test_the_original_is_in_no_sensitivity(scores):
@@ -302,12 +299,10 @@ def test_trackers_that_give_something_else_are_refused():
     assert parapet.score_states(CORPUS, Keywords().predict).metrics == parapet.score_states(CORPUS, Keywords()).metrics
 
 
-@pytest.mark.parametrize("across_turn", [False, True])
-def test_intervals_are_those_of_the_command(tmp_path, across_turn):
-    flags = ["--across_turn"] if across_turn else []
-    by_command(tmp_path, "--model", BASELINE, "--seed", "7", "--replicates", "200", *flags)
+def test_intervals_are_those_of_the_command(tmp_path):
+    by_command(tmp_path, "--model", BASELINE, "--seed", "7", "--replicates", "200")
     expected = json_of(tmp_path / "robustness.json")["sets"]["original"]["intervals"]
-    scores = parapet.score_states(parapet.load_corpus(), Keywords(), across_turn=across_turn)
+    scores = parapet.score_states(parapet.load_corpus(), Keywords())
     assert {key: list(scores.interval(services=key, seed=7, replicates=200)) for key in expected} == expected
     raised(parapet.InputError, scores.interval, "jga", match="metric: 'jga' is unknown: must be one of")
     raised(parapet.InputError, scores.interval, level=95, match="level: 95 is not a number between 0 and 1")

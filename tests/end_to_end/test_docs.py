@@ -1,12 +1,12 @@
 """The README and ``docs/``: their examples run, their links lead somewhere, their tables are complete.
 
-The README and the tutorial run as printed: every block, in an empty folder, by bash and Python. On other pages every
-``parapet`` line of a ``console`` or ``sh`` block runs, in order, in a folder with the sample as ``my_corpus`` and its
-crowd files beside it. A block that begins with ``# NAME`` is saved as that file; ``no-test`` after the language excepts
-a block. A line with ``parapet collect serve`` is done with as if the sample's workers had come and Ctrl-C were pressed
-then. A page with ``parapet mturk`` has a fake MTurk as if it were Amazon's sandbox; its workers work at a comment
-``<!-- workers: 7 -->``, or ``FILE`` for that file's answers. A line on two processes runs on two workers as
-:mod:`two_workers` has them.
+The README and the tutorial run as printed in ``make test-all``: every block, in an empty folder, by bash and Python.
+On the README and all other pages every ``parapet`` line of a ``console`` or ``sh`` block runs, in order, in this
+process, in a folder with the sample as ``my_corpus`` and its crowd files beside it. A block that begins with
+``# NAME`` is saved as that file; ``no-test`` after the language excepts a block. A line with ``parapet collect serve``
+is done with as if the sample's workers had come and Ctrl-C were pressed then. A page with ``parapet mturk`` has a fake
+MTurk as if it were Amazon's sandbox; its workers work at a comment ``<!-- workers: 7 -->``, or ``FILE`` for that
+file's answers.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from typing import get_args
 import msgspec
 import pytest
 from fake_mturk import FakeMTurk, invented, play, scripts_from_jsonl
-from kit import BUNDLED, as_nobody, rows_of
+from kit import BUNDLED, as_nobody, rows_of, write
 from markdown_it import MarkdownIt
 from tiny_checkpoints import save_roberta
 
@@ -53,19 +53,10 @@ PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
     for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")))
 }
-# Pages that run as printed.
-PRINTED = ("README.md", "docs/getting_started.md")
 # Pages whose examples take more than some seconds: `make test-all` runs them.
 LONG = {
-    *("docs/getting_started.md", "docs/your_model.md", "docs/mturk.md", "docs/running.md", "docs/ratings.md"),
-    *(
-        "docs/perturb.md",
-        "docs/models.md",
-        "docs/release.md",
-        "docs/variants.md",
-        "docs/dialogues.md",
-        "docs/collect.md",
-    ),
+    *("docs/your_model.md", "docs/mturk.md", "docs/running.md", "docs/ratings.md", "docs/perturb.md"),
+    *("docs/models.md", "docs/release.md", "docs/variants.md", "docs/dialogues.md", "docs/collect.md"),
 }
 # Flags of programs other than ours and Beam's that the pages mention.
 OTHER_FLAGS = {
@@ -77,7 +68,7 @@ OTHER_FLAGS = {
         "--bundle",
         "--insecure-ignore-tlog",
         "--no-deps",
-    ),  # the last two of cosign and Sigstore's client
+    ),  # the last two are others'
 }
 
 _FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
@@ -104,24 +95,19 @@ class Step(msgspec.Struct):
     status: int = 0
 
 
-def pages(names):
-    """Parameters of a test: the long ones for `make test-all`."""
-    return [pytest.param(name, marks=pytest.mark.thorough if name in LONG else ()) for name in names]
-
-
 def blocks(text):
     """The fenced blocks of a page, without those marked ``no-test``."""
     tokens = MarkdownIt().parse(text)
     return [token for token in tokens if token.type == "fence" and "no-test" not in token.info.split()]
 
 
-def save_files(text, folder):
-    """Writes the files that a page prints."""
-    for block in blocks(text):
-        if name := _FILE_NAME.match(block.content):
-            content = block.content.partition("\n")[2] if ".json" in name[1] else block.content  # JSON has no comments
-            (folder / name[1]).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name[1]).write_text(content, encoding="utf-8")
+def save_file(block, folder):
+    """Writes the file that a block prints; returns whether it is one."""
+    name = _FILE_NAME.match(block.content)
+    if name:
+        content = block.content.partition("\n")[2] if ".json" in name[1] else block.content  # JSON has no comments
+        write(folder / name[1], content)
+    return bool(name)
 
 
 def steps(text):
@@ -167,8 +153,8 @@ def folder(tmp_path, bundled_sample, monkeypatch):
     for path in (bundled_sample / "crowd").iterdir():
         shutil.copy(path, tmp_path)
     sheet = (bundled_sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
-    (tmp_path / "anna.csv").write_text(sheet, encoding="utf-8")
-    (tmp_path / "ben.csv").write_text(sheet.replace(",reject,", ",accept,", 1), encoding="utf-8")
+    write(tmp_path / "anna.csv", sheet)
+    write(tmp_path / "ben.csv", sheet.replace(",reject,", ",accept,", 1))
     example = re.search(r"^```toml\n(.*?)^```$", PAGES["docs/release.md"], re.M | re.S)
     assert example
     (tmp_path / "release.toml").write_text(example[1], encoding="utf-8")
@@ -236,7 +222,8 @@ def write_bonuses(argv):
     path.write_text(f"assignment_id,amount,reason\n{first['assignment_id']},0.50,Careful work\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", pages(PRINTED))
+@pytest.mark.thorough  # a process for each line; the next test runs the lines of the README in this one
+@pytest.mark.parametrize("page", ["README.md", "docs/getting_started.md"])
 def test_a_newcomer_can_run_it_as_printed(page, tmp_path, monkeypatch):
     """Runs every block, from the first to the last, in an empty folder of a user who has never run Parapet."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -252,11 +239,9 @@ def test_a_newcomer_can_run_it_as_printed(page, tmp_path, monkeypatch):
         return result.stdout
 
     for block in blocks(PAGES[page]):
-        if name := _FILE_NAME.match(block.content):
-            content = block.content.partition("\n")[2] if ".json" in name[1] else block.content  # JSON has no comments
-            (folder / name[1]).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name[1]).write_text(content, encoding="utf-8")
-        elif block.info == "python":
+        if save_file(block, folder):
+            continue
+        if block.info == "python":
             output([sys.executable, "-"], block.content)
         else:
             assert block.info == "console", f"{page}: nothing runs a block of {block.info!r}"
@@ -271,15 +256,25 @@ def test_a_newcomer_can_run_it_as_printed(page, tmp_path, monkeypatch):
                 assert not missing, f"{command}\nsays\n{printed}"
 
 
-@pytest.mark.parametrize("page", pages(name for name, text in PAGES.items() if name not in PRINTED and steps(text)))
+EXAMPLES = [
+    pytest.param(name, marks=pytest.mark.thorough if name in LONG else ())
+    for name, text in PAGES.items()
+    if name != "docs/getting_started.md" and steps(text)
+]
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
 def test_examples_run_and_say_what_is_shown(page, folder, mturk, capsys):
     made = []
-    save_files(PAGES[page], folder)
+    for block in blocks(PAGES[page]):
+        save_file(block, folder)
     if page == "docs/your_model.md":
         save_roberta(folder / "my_nli", length=512)  # random and tiny
     for step in steps(PAGES[page]):
         if step.argv[1:3] == ["suite", "sample"]:
             continue  # that is test_sample_suite.py
+        if page == "README.md" and "--variants" in step.argv:
+            continue  # two slow lines: `make test-all` runs them as printed
         if step.argv[0] == "ls":
             there = {path.name for path in (folder / step.argv[1]).iterdir() if not path.name.startswith(".")}
             assert {name for line in step.shown for name in line.split()} == there, step.line

@@ -145,26 +145,18 @@ def metadata(wheel):
 
 
 @pytest.mark.thorough
-def test_the_wheel_installs_parapet_alone(built):
-    tops = {name.partition("/")[0] for name in names_in(built.wheel)}
-    assert tops == {"parapet", f"{DISTRIBUTION.replace('-', '_')}-{version()}.dist-info"}
-
-
-@pytest.mark.thorough
-def test_the_wheel_has_the_files_of_the_folders(built):
-    wanted = in_package()
+def test_wheel_and_sdist_have_the_files_of_the_package_once(built):
+    wanted, names = in_package(), names_in(built.wheel)
     assert {"parapet/py.typed", "parapet/schemas/sample/crowd/names.csv"} <= wanted
     assert {Path(name).suffix for name in wanted} >= {".css", ".csv", ".jinja", ".js", ".json", ".jsonl", ".toml"}
-    assert {name for name in names_in(built.wheel) if name.startswith("parapet/")} == wanted
-
-
-@pytest.mark.thorough
-def test_the_sdist_has_what_the_wheel_is_made_of_and_no_more_folders(built):
+    assert {name for name in names if name.startswith("parapet/")} == wanted
+    distribution = DISTRIBUTION.replace("-", "_")
+    assert {name.partition("/")[0] for name in names} == {"parapet", f"{distribution}-{version()}.dist-info"}
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
-    assert names >= in_package() | tracked("LICENSE", "README.md", "pyproject.toml", "setup.py")
+    assert names >= wanted | tracked("LICENSE", "README.md", "pyproject.toml", "setup.py")
     folders = {name.partition("/")[0] for name in names if "/" in name}
-    assert folders == {"parapet", f"{DISTRIBUTION.replace('-', '_')}.egg-info"}  # and so each file once
+    assert folders == {"parapet", f"{distribution}.egg-info"}  # and so each file once
 
 
 def test_each_folder_of_the_package_is_a_relative_link():
@@ -184,6 +176,8 @@ def test_the_metadata_say_what_it_is(built):
     addresses = [line.partition(", ")[2] for line in fields.get_all("Project-URL", [])]
     assert len(addresses) >= 3
     assert all(address.startswith("https://") for address in addresses)
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert f"Homepage, {citation['repository-code']}" in fields.get_all("Project-URL", [])
 
 
 @pytest.mark.thorough
@@ -208,12 +202,6 @@ def test_citation_and_changes_are_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     changes = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert citation["version"] == changes[0] == version()
-
-
-@pytest.mark.thorough
-def test_one_address_is_that_of_the_repository(built):
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert f"Homepage, {citation['repository-code']}" in metadata(built.wheel).get_all("Project-URL", [])
 
 
 @pytest.mark.thorough

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from kit import THOROUGH, files_of, json_of, rows_of, run
+from kit import THOROUGH, files_of, json_of, rows_of, run, write
 
 from parapet.schemas import layout
 from parapet.schemas.service import elements_of
@@ -75,9 +75,24 @@ def compose(output, *flags):
     return run("compose", *flags, output=output)
 
 
+def part_of(real_data, folder):
+    """The schemas of every fifth service that workers were asked about, and the answers about them."""
+    sgd, batch = folder / "sgd", folder / "mturk"
+    services = sorted({row["service"] for row in rows_of(real_data / "mturk/truth.csv")})[::5]
+    for split in ("train", "dev"):
+        schema = json_of(real_data / "sgd" / split / "schema.json")
+        write(sgd / split / "schema.json", [raw for raw in schema if raw["service_name"] in services])
+    (sgd / "sgd_x").symlink_to(real_data / "sgd/sgd_x")
+    for name, column in (("names", "Input.service_name"), ("descriptions", "Input.service_name"), ("truth", "service")):
+        rows = rows_of(real_data / f"mturk/{name}.csv")
+        write(batch / f"{name}.csv", [row for row in rows if row[column] in services])
+    return sgd, batch
+
+
 def test_the_published_variants_come_back(real_data, tmp_path):
     """With a careful reviewer's decisions the five texts are the published ones; without, vetting holds."""
-    sgd, batch, checks = real_data / "sgd", real_data / "mturk", real_data / "checks"
+    checks = real_data / "checks"
+    sgd, batch = (real_data / "sgd", real_data / "mturk") if THOROUGH else part_of(real_data, tmp_path)
     decisions = subprocess.run([sys.executable, checks / "make_decisions.py", batch], capture_output=True, check=True)
     (tmp_path / "decisions.csv").write_bytes(decisions.stdout)
     csvs = [batch / "names.csv", batch / "descriptions.csv"]
@@ -93,7 +108,7 @@ def test_the_published_variants_come_back(real_data, tmp_path):
             told = subprocess.run([sys.executable, *arguments], capture_output=True, text=True).stdout
             agrees = re.findall(r"agrees with the distances ([0-9.]+ %)", told)[1]
             assert f"| {row} | `--stopwords {stopwords}` | {agrees} |" in text_of("method.md")
-    compose(tmp_path / "vetted", "--schemas", sgd, "--responses", *csvs)
+    run("compose", schemas=sgd, responses=csvs, output=tmp_path / "vetted", status=(0, 1))  # 1 if none is complete
     said = ""
     for arguments in ([tmp_path / "csv", sgd, batch], [tmp_path / "vetted", sgd, batch, "--vetting"]):
         check = subprocess.run(
@@ -102,7 +117,8 @@ def test_the_published_variants_come_back(real_data, tmp_path):
         assert check.returncode == 0, check.stdout
         assert "all holds" in check.stdout
         said += check.stdout
-    check_the_page(said)
+    if THOROUGH:
+        check_the_page(said)
 
 
 def check_the_page(said):

@@ -1,4 +1,7 @@
-"""``parapet suite tools``: the sample's tools in other words, an agent that knows the calls, the release of it all."""
+"""``parapet suite tools``: the sample's tools in other words, an agent that knows the calls, the release of it all.
+
+``make test-all`` builds the whole suite of the sample; ``make test`` one of six tasks, whose tools keep their words.
+"""
 
 import json
 
@@ -15,7 +18,7 @@ from parapet.evaluation.tools.tasks import read_tasks
 SETS = ["original", "v1", "v2", "v3", "v4", "v5", "typos", "verbose", "distractors-5", "missing_tool"]
 
 
-def oracle(out):
+def oracle(tasks, out):
     """Answers with the right calls of the set whose tools and request are sent."""
     known = {}
 
@@ -24,11 +27,7 @@ def oracle(out):
 
     def answer(body):
         if not known:
-            for path in [
-                BUNDLED / "tools/tasks.jsonl",
-                *out.glob("rewrite/*/tasks.jsonl"),
-                *out.glob("sets/*/*/tasks.jsonl"),
-            ]:
+            for path in [tasks, *out.glob("rewrite/*/tasks.jsonl"), *out.glob("sets/*/*/*.jsonl")]:
                 for one in read_tasks(str(path)).values():
                     names = [function_of(tool)["name"] for tool in one.task.function]
                     known[key_of(one.task.request, names)] = [
@@ -43,21 +42,28 @@ def oracle(out):
     return answer
 
 
+def run_suite(out, *flags, **more):
+    """Runs the suite with the oracle as a model behind an endpoint, twice: the second time nobody is asked."""
+    with ChatServer(oracle(more.get("tasks", BUNDLED / "tools/tasks.jsonl"), out)) as server:
+        model = {"endpoint": server.url, "model": "oracle", "style": "tools"}
+        line = [part for key, value in model.items() for part in ("--set", f"systems.model.{key}={value}")]
+        said = run("suite", "tools", *line, *flags, output=out, **more)
+        asked = len(server.requests)
+        again = run("suite", "tools", *line, *flags, output=out, **more)
+        assert len(server.requests) == asked
+        assert "0 steps run" in again.output
+    return said
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("tools") / "out"
-    with pytest.MonkeyPatch.context() as patch, ChatServer(oracle(out)) as server:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SAMPLE, "root", BUNDLED)
-        model = {"endpoint": server.url, "model": "oracle", "style": "tools"}
-        line = [part for key, value in model.items() for part in ("--set", f"systems.model.{key}={value}")]
-        said = run("suite", "tools", *line, output=out)
-        asked = len(server.requests)
-        again = run("suite", "tools", *line, output=out)
-        assert len(server.requests) == asked
-        assert "0 steps run, 11 unchanged" in again.output
-    return said, out
+        return run_suite(out), out
 
 
+@pytest.mark.thorough
 def test_who_knows_the_calls_is_right_whatever_the_words(made):
     said, out = made
     scores = {name: json_of(out / f"scores/{name}/tool_calls/metrics.json") for name in ("model", "keywords")}
@@ -72,6 +78,7 @@ def test_who_knows_the_calls_is_right_whatever_the_words(made):
     assert "distractors-5" in page
 
 
+@pytest.mark.thorough
 def test_every_variant_has_other_names_and_the_same_calls(made):
     _, out = made
     originals = read_tasks(str(BUNDLED / "tools/tasks.jsonl"))
@@ -86,6 +93,7 @@ def test_every_variant_has_other_names_and_the_same_calls(made):
     assert len(set().union(*names.values())) == 12 * 6
 
 
+@pytest.mark.thorough
 def test_the_release_is_whole_and_is_loaded(made, tmp_path):
     root = made[1] / "release/parapet_tools/1.0.0"
     assert "0 findings" in run("release", "verify", root).output
@@ -105,7 +113,7 @@ def test_the_release_is_whole_and_is_loaded(made, tmp_path):
     assert json.loads(data).keys() == {"choice_0", "choice_1", "choice_2"}
 
 
-def test_a_release_of_tasks_that_was_changed_is_found(made, tmp_path):
+def test_a_release_of_tasks_that_was_changed_is_found(tmp_path):
     source = write(tmp_path / "release.toml", f"""
 name = "little"
 version = "1.0.0"
@@ -155,7 +163,10 @@ def test_tasks_of_ones_own_take_the_place_of_the_samples(tmp_path):
     assert "compose" not in steps.output
     told = refused("suite", "tools", "--dry_run", tasks=tmp_path / "none.jsonl", output=tmp_path / "out")
     assert "none.jsonl" in told
-    skip = ["--skip", "predictions/model/*", "back_translate"]
-    made = run("suite", "tools", *skip, tasks=tmp_path / "mine.jsonl", output=tmp_path / "made")
-    scores = made.json("scores/keywords/tool_calls/metrics.json")
-    assert set(scores) == {"#ALL", "#MEAN", "original", "typos", "verbose", "distractors-5", "missing_tool"}
+    out = tmp_path / "made"
+    run_suite(out, "--skip", "back_translate", "sets/verbose", "sets/distractors", tasks=tmp_path / "mine.jsonl")
+    scores = {name: json_of(out / f"scores/{name}/tool_calls/metrics.json") for name in ("model", "keywords")}
+    sets = ["original", "typos", "missing_tool"]
+    assert set(scores["keywords"]) == {"#ALL", "#MEAN", *sets}
+    assert [scores["model"][name]["accuracy"] for name in sets] == [1.0] * 3
+    assert "oracle" in (out / "index.html").read_text().partition("How the language models were asked")[2]

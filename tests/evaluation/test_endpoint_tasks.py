@@ -5,7 +5,7 @@ import json
 import pytest
 from babi_toy import CANDIDATES, dialogues
 from chat_server import ChatServer
-from kit import cases, json_of, raised, refused, rows_of, run, sample_dialogues, write
+from kit import cases, corpus, json_of, raised, refused, rows_of, run, sample_dialogues, write
 
 from parapet.evaluation.endpoint.asking import Unreadable, object_in
 from parapet.evaluation.endpoint.prompting import prompt_of
@@ -107,8 +107,9 @@ def test_utterances_and_a_judge(tmp_path):
         premise, _, sentence = user_of(body).removeprefix("Text: ").partition("\nSentence: ")
         return json.dumps({"label": "entailment" if sentence.rstrip(".") in premise else "neutral"})
 
+    few = sample_dialogues()[:2]
     with ChatServer(answer) as server:
-        flags = {"endpoint": server.url, "model": "m"}
+        flags = {"endpoint": server.url, "model": "m", "reference": corpus(tmp_path / "few", test=few)}
         made = run("predict", "llm_utterances", **flags, output=tmp_path / "said")
         assert "0 answers that could not be read" in made.output
         scores = {"predictions": tmp_path / "said/predictions", "output": tmp_path / "scores"}
@@ -117,7 +118,7 @@ def test_utterances_and_a_judge(tmp_path):
         run("evaluate", "--task", "generation", "--no_validation", scorer="llm", **flags, **scores)
         assert len(server.requests) == asked  # a rerun asks nobody
     assert said
-    turns = sum(turn["speaker"] == "SYSTEM" for one in sample_dialogues() for turn in one["turns"])
+    turns = sum(turn["speaker"] == "SYSTEM" for one in few for turn in one["turns"])
     assert len(rows_of(tmp_path / "said/predictions/original/test/utterances.jsonl")) == turns
     assert "scorer: llm (m, prompt " in judged.output
     assert judged.json("details.json")["scorer"]["unread"] == 0

@@ -118,31 +118,7 @@ TABLE = Says(
 )
 
 
-def test_without_validation_all_instances_count():
-    one = scored(said("cheap in Oslo", "bye", "it is cheap", "hm"), TABLE, validation=False)
-    numbers = metrics.metrics_of({"": one})[ALL]
-    assert numbers["sgsacc"] == numbers["sgsacc_all"] == 2 / 3
-    assert metrics.coverage(one.turns)["turns"]["share_valid"] == 1.0
-
-
-def test_coverage_is_of_turns():
-    found = metrics.coverage(scored(said("", "", "", ""), TABLE).turns)["turns"]
-    names = ("turns", "valid", "slot_error_rate", "free_slot", "categorical")
-    assert [found[name] for name in names] == [3, 2, 1, 1, 2]
-
-
 # The tables.
-
-
-def test_f1_of_table_2_by_hand():
-    """True references and those with tampered values, one of each for an act that has values."""
-    f1 = metrics.tampered_f1(scored(said("", "", "", ""), TABLE).checks[ORIGINAL])
-    assert (f1["acts"], f1["true_entailed"], f1["tampered_entailed"]) == (2, 2, 0)  # the pool has no other city
-    assert (f1["precision"], f1["recall"], f1["f1"]) == (1.0, 1.0, 1.0)
-    liar = Says(*((*pair, share) for pair, share in TABLE.entailed.items()), ("it is cheap", "cheap? No.", 0.9))
-    f1 = metrics.tampered_f1(scored(said("", "", "", ""), liar).checks[ORIGINAL])
-    assert (f1["true_entailed"], f1["tampered_entailed"]) == (2, 1)
-    assert (f1["precision"], f1["recall"], f1["f1"]) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
 
 
 # SGSAcc of validated instances, and of all: on the whole test set, and for domains seen in training and not.

@@ -9,14 +9,16 @@ import huggingface_hub
 import pyarrow.parquet
 import pytest
 from hub_form import DIALOGUES, SERVICES, dialogue_row, service_row, write_table
-from kit import TWO_WORKERS, cases, files_of, lacking, raised, refused, run, write
+from kit import THOROUGH, TWO_WORKERS, cases, files_of, lacking, raised, refused, run, write
 
 import parapet
 from parapet.schemas import hub_tables
 from parapet.schemas.errors import MissingExtra
-from parapet.schemas.hub_tables import dialogue_of, parts_of, service_of
+from parapet.schemas.hub_tables import dialogue_of, parts_of
 
-SAMPLE = parapet.load_corpus()
+WHOLE = parapet.load_corpus()
+FEW = {split: list(WHOLE.dialogues(split))[:3] for split in WHOLE.splits}
+SAMPLE = parapet.corpus_of(FEW, {split: WHOLE.services(split) for split in WHOLE.splits})
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 
 
@@ -44,24 +46,19 @@ def root(request, tmp_path_factory):
     return root
 
 
-def test_rows_come_back_as_they_were():
-    for dialogue in SAMPLE.dialogues():
-        assert dialogue_of(dialogue_row(dialogue)) == dialogue
-    for service in SAMPLE.services():
-        assert service_of(service_row(service)) == service
-
-
-def test_a_corpus_is_the_one_that_it_was_made_of(root):
+def test_a_corpus_is_the_one_that_it_was_made_of(root, tmp_path):
     corpus = parapet.load_corpus(root)
     assert corpus.splits == SAMPLE.splits
     for split in SAMPLE.splits:
         assert list(corpus.dialogues(split)) == [*SAMPLE.dialogues(split)]
         assert corpus.services(split) == SAMPLE.services(split)
+    corpus.save(tmp_path / "saved")
+    assert list(parapet.load_corpus(tmp_path / "saved").dialogues()) == list(SAMPLE.dialogues())
 
 
 @pytest.mark.parametrize("root", ["disk"], indirect=True)
 def test_it_is_perturbed_as_the_original_on_one_or_two_workers(root, tmp_path):
-    flags = {"sgd": root, "split": "test,dev", "seed": 1}
+    flags = {"sgd": root, "split": "test,dev" if THOROUGH else "test", "seed": 1}
     made = run("perturb", "typos", **flags, output=tmp_path / "one")
     assert not made.dead_letters
     run("perturb", "typos", *TWO_WORKERS, **flags, output=tmp_path / "two")
@@ -69,30 +66,19 @@ def test_it_is_perturbed_as_the_original_on_one_or_two_workers(root, tmp_path):
     typos = parapet.perturb(SAMPLE, "typos", seed=1).dialogues("test")
     assert made.dialogues("typos/test") == {dialogue["dialogue_id"]: dialogue for dialogue in typos}
     assert parapet.load_corpus(tmp_path / "one/typos").services("test") == SAMPLE.services("test")
-    parapet.load_corpus(root).save(tmp_path / "saved")
-    assert list(parapet.load_corpus(tmp_path / "saved").dialogues()) == list(SAMPLE.dialogues())
 
 
-@cases(
-    "argv",
-    ["unseen_entities"],
-    ["unseen_services"],
-    ["rewrite", "--variants", "{variants}", "--mapping", "position"],
-    ["statistics", "--variants", "{variants}"],
-)
-def test_other_commands_take_it_too(argv, sample, tmp_path):
-    root = tmp_path / "hub"
-    for split, name in SPLITS.items():
-        write_table([*map(dialogue_row, SAMPLE.dialogues(split))], DIALOGUES, root / f"{name}.parquet")
-        write_table([*map(service_row, SAMPLE.services(split))], SERVICES, root / f"schema/{name}.parquet")
+@cases("argv", ["unseen_services"], ["rewrite", "--variants", "{variants}", "--mapping", "position"])
+@pytest.mark.parametrize("root", ["flat"], indirect=True)
+def test_other_commands_take_it_too(argv, root, sample, tmp_path):
     for split in SPLITS:
-        (tmp_path / "variants/v1" / split).mkdir(parents=True)
-        shutil.copy(sample / split / "schema.json", tmp_path / "variants/v1" / split)
+        write(tmp_path / f"variants/v1/{split}/schema.json", (sample / split / "schema.json").read_bytes())
+    SAMPLE.save(tmp_path / "original")
     line = [part.format(variants=tmp_path / "variants") for part in argv]
     made = run(*line, sgd=root, output=tmp_path / "rows")
-    original = run(*line, sgd=sample, output=tmp_path / "sgd")
-    assert made.manifest["counts"].get("dialogues") == original.manifest["counts"].get("dialogues")
-    assert not list((tmp_path / "rows").glob("dead_letters.jsonl")) or not made.dead_letters
+    original = run(*line, sgd=tmp_path / "original", output=tmp_path / "sgd")
+    assert made.manifest["counts"]["dialogues"] == original.manifest["counts"]["dialogues"] > 0
+    assert not made.dead_letters
 
 
 def test_schema_json_beside_the_rows_serves_all_splits(tmp_path):
@@ -101,7 +87,6 @@ def test_schema_json_beside_the_rows_serves_all_splits(tmp_path):
         write_table([*map(dialogue_row, SAMPLE.dialogues(split))], DIALOGUES, tmp_path / f"data/{name}.parquet")
     corpus = parapet.load_corpus(tmp_path)
     assert (corpus.services(), list(corpus.dialogues("dev"))) == (SAMPLE.services(), list(SAMPLE.dialogues("dev")))
-    run("perturb", "simple", sgd=tmp_path, output=tmp_path / "out")
     alone = tmp_path / "alone"
     write(alone / "schema.json", SAMPLE.services("test"))
     shutil.copy(tmp_path / "data/test.parquet", alone / "some.parquet")
@@ -112,13 +97,13 @@ def test_schema_json_beside_the_rows_serves_all_splits(tmp_path):
 def test_large_files_are_read_in_parts(tmp_path, monkeypatch):
     rows = [{**dialogue_row(dialogue), "dialogue_id": str(i)} for i, dialogue in enumerate(SAMPLE.dialogues())]
     write(tmp_path / "schema.json", SAMPLE.services())
-    datasets.Dataset.from_list(rows, features=DIALOGUES).to_parquet(tmp_path / "train.parquet", batch_size=7)
+    datasets.Dataset.from_list(rows, features=DIALOGUES).to_parquet(tmp_path / "train.parquet", batch_size=4)
     write_table(rows, DIALOGUES, tmp_path / "disk/test")
-    monkeypatch.setattr(hub_tables, "PART", 5)
+    monkeypatch.setattr(hub_tables, "PART", 2)
     assert pyarrow.parquet.ParquetFile(tmp_path / "train.parquet").num_row_groups > 1
-    assert parts_of(tmp_path / "train.parquet")[:2] == [(0, 5), (5, 10)]
+    assert parts_of(tmp_path / "train.parquet")[:2] == [(0, 2), (2, 4)]
     corpus = parapet.load_corpus(tmp_path / "train.parquet")
-    assert len(corpus.files) == -(-len(rows) // 5)
+    assert len(corpus.files) == -(-len(rows) // 2)
     assert [dialogue["dialogue_id"] for dialogue in corpus.dialogues()] == [row["dialogue_id"] for row in rows]
     shutil.copy(tmp_path / "schema.json", tmp_path / "disk")
     on_disk = parapet.load_corpus(tmp_path / "disk")
@@ -146,7 +131,7 @@ def test_bad_rows_are_dead_letters(tmp_path):
     odd = json.dumps({**rows[0], "dialogue_id": "odd", "turns": {"speaker": [0], "utterance": []}})
     write(tmp_path / "test.jsonl", "\n".join([*lines, "not json", odd, "[1]", lines[0], '{"dialogue_id": "x"}']))
     write(tmp_path / "schema.json", SAMPLE.services("test"))
-    made = run("perturb", "simple", sgd=tmp_path, max_bad="60%", output=tmp_path / "out")
+    made = run("perturb", "simple", sgd=tmp_path, max_bad="80%", output=tmp_path / "out")
     reasons = {letter["where"] or letter["dialogue_id"]: letter["reason"] for letter in made.dead_letters}
     assert reasons[f"line {len(rows) + 1}"].startswith("not_json: Expecting value")
     assert reasons[f"line {len(rows) + 3}"] == "not_sgd: no object"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import cases, raised
+from kit import THOROUGH, cases, raised
 from tool_files import ANSWERS, TASKS, TOOLS, toolset, variant_of
 
 from parapet.schemas.arguments import Parameters
@@ -200,7 +200,7 @@ SCHEMAS = objects(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 if THOROUGH else 40)
 @given(SCHEMAS, st.recursive(st.integers(), lambda v: st.lists(v) | st.dictionaries(st.sampled_from("abcde"), v)))
 def test_renamed_there_and_back_a_schema_and_its_arguments_are_the_same(schema, arguments):
     parameters = Parameters(schema)

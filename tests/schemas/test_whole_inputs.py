@@ -145,10 +145,7 @@ def unfinished(tmp_path_factory):
 @cases(
     "flags",
     ("statistics", "--variants", ""),
-    ("rewrite", "--variants", ""),
-    ("augment", "--oracle", ""),
     ("rewrite", "--variants", "v1"),
-    ("statistics", "--sgd", "v1/test"),
     ("perturb", "typos", "--sgd", "v1/test/schema.json"),
     ids=" ".join,
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import json_of, service, slot, state, turn
+from kit import THOROUGH, json_of, service, slot, state, turn
 
 import parapet
 from benchmarks.evaluate_reference import evaluate, frame_metrics, match
@@ -69,7 +69,7 @@ UTTERANCE = "tea at 6 pm, Rue É."
 
 
 @given(STATES, STATES, SPANS, st.none() | SPANS, st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 if THOROUGH else 100)
 def test_equals_the_plain_reference(wanted, given_, spans, predicted, fuzzy):
     other = {"state": given_} | ({} if predicted is None else {"slots": predicted})
     expected = frame_metrics({"state": wanted, "slots": spans}, other, UTTERANCE, SERVICE, fuzzy)
@@ -134,7 +134,7 @@ def plain_interval(dialogues, of_turns, seed, replicates):
 
 
 @given(st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 30), st.sampled_from([0.0, 0.3, 0.9]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 if THOROUGH else 25)
 def test_sensitivity_of_random_predictions_is_the_plain_one(seed, n_variants, n, wrong):
     random = np.random.default_rng(seed)
     # Random dialogues of turns of one to three frames; random scores, of which some are 0 under all variants.

@@ -2,10 +2,9 @@
 
 import json
 import sqlite3
-import subprocess
-import sys
 import time
 
+import killed
 import pytest
 from chat_server import ChatServer
 from kit import (
@@ -32,6 +31,7 @@ from parapet.evaluation.endpoint.prompting import prompt_of
 from parapet.evaluation.endpoint.prompts import STYLES, UNPARSED, json_schema, request, state_of, unreadable_state
 from parapet.evaluation.endpoint.values import as_said, moments
 from parapet.pipelines.suite.graph import make_graph
+from parapet.pipelines.suite.page import _asked
 from parapet.pipelines.suite.steps import lacks, sets_of
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.service import parse_service
@@ -158,6 +158,12 @@ def gold(sample):
     return oracle(sample_dialogues())
 
 
+def scored(folder, **more):
+    """The metrics over all services of the predictions in ``states``, without confidence intervals."""
+    flags = {"predictions": folder / "states/predictions", "output": folder / "scores", "replicates": 0, **more}
+    return run("evaluate", task="dst", **flags).json("metrics.json")["#ALL_SERVICES"]
+
+
 @pytest.mark.parametrize("style", STYLES)
 def test_who_knows_the_states_is_right_in_every_style(tmp_path, gold, style):
     with ChatServer(gold) as server:
@@ -165,12 +171,12 @@ def test_who_knows_the_states_is_right_in_every_style(tmp_path, gold, style):
         made = run("predict", "--endpoint", server.url, **flags)
         sent = len(server.requests)
         assert "50 frames, 0 answers that could not be read" in made.output
-        before = {path: path.read_bytes() for path in made.folder.rglob("*") if path.is_file() and path.name[0] != "."}
-        run("predict", "--endpoint", server.url, **flags)
+        before = {path: data for path, data in made.files.items() if path[0] != "."}
+        if style == "json" or THOROUGH:
+            run("predict", "--endpoint", server.url, **flags)
         assert len(server.requests) == sent == 50  # a rerun asks nobody
-        assert before == {path: path.read_bytes() for path in before}
-    scores = run("evaluate", "--task", "dst", predictions=tmp_path / "states/predictions", output=tmp_path / "scores")
-    numbers = scores.json("metrics.json")["#ALL_SERVICES"]
+        assert made.files.items() >= before.items()
+    numbers = scored(tmp_path)
     assert [numbers[name] for name in ("joint_goal_accuracy", "active_intent_accuracy", "requested_slots_f1")] == [
         1.0
     ] * 3
@@ -193,23 +199,22 @@ def test_turns_with_a_frame_of_every_service(tmp_path, sample):
     root = corpus(tmp_path / "woz", json_of(sample / "test/schema.json"), test=dialogues)
     with ChatServer(oracle(dialogues)) as server:
         run("predict", "--endpoint", server.url, model="m", sgd=root, output=tmp_path / "states")
-    flags = {"reference": root, "predictions": tmp_path / "states/predictions", "output": tmp_path / "scores"}
-    numbers = run("evaluate", "--task", "dst", **flags).json("metrics.json")["#ALL_SERVICES"]
+    numbers = scored(tmp_path, reference=root)
     assert (numbers["joint_goal_accuracy"], numbers["active_intent_accuracy"]) == (1.0, 1.0)
 
 
 def test_a_prediction_that_is_killed_goes_on(tmp_path, gold):
     """Whenever it dies: what was answered is asked once, and the end is the same."""
     with ChatServer(slow(gold)) as server:
-        argv = [sys.executable, "-m", "parapet", "predict", "llm", "--endpoint", server.url, "--model", "m", "--output"]
-        argv += [str(tmp_path / "states"), "--reference", str(SAMPLE["root"]), "--parallel_calls", "2"]
+        argv = ["predict", "llm", "--endpoint", server.url, "--model", "m", "--output", str(tmp_path / "states")]
+        argv += ["--reference", str(SAMPLE["root"]), "--parallel_calls", "2"]
         kills = range(5, 46, 4) if THOROUGH else (12,)
         for at in kills:
-            process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            while len(server.requests) < at and process.poll() is None:
+            process = killed.start(killed.command, argv)
+            while len(server.requests) < at and process.is_alive():
                 time.sleep(0.01)
             process.kill()
-            process.wait()
+            assert killed.ended(process) == -9
         run("predict", "llm", endpoint=server.url, model="m", output=tmp_path / "states")
         assert len(server.requests) <= 50 + 2 * len(kills)  # what was on its way at each kill
         run("predict", "llm", endpoint=server.url, model="m", output=tmp_path / "whole")
@@ -239,31 +244,23 @@ def test_faults_are_absorbed_or_wrong_and_counted(tmp_path, gold):
     assert counts["unread/original"] == len(wrong) == 8  # an HTML page, no choice, a megabyte, a refusal: twice
     assert set(wrong) <= {"wrong_answer", "too_long", "invalid"}
     assert "8 answers that could not be read" in made.output
-    run("evaluate", "--task", "dst", predictions=tmp_path / "states/predictions", output=tmp_path / "scores")
-    numbers = json_of(tmp_path / "scores/metrics.json")["#ALL_SERVICES"]
-    assert numbers["joint_goal_accuracy"] == pytest.approx(1 - 8 / 50, abs=0.01)
+    assert scored(tmp_path)["joint_goal_accuracy"] == pytest.approx(1 - 8 / 50, abs=0.01)
 
 
-def test_nothing_is_paid_twice(tmp_path, gold):
-    with ChatServer(gold) as server:
-        flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "parallel_calls": 1}
-        assert "max_calls: 20 calls were made" in run("predict", "llm", **flags, max_calls=20, status=1).errors
-        assert not (tmp_path / "states/run.json").exists()
-        run("predict", "llm", **flags)
-        assert (len(server.requests), json.dumps(server.requests).count("Conversation:")) == (50, 50)
-
-
-def test_a_dry_run_says_what_it_would_take(tmp_path, gold):
+def test_a_dry_run_says_what_it_would_take_and_nothing_is_paid_twice(tmp_path, gold):
     with ChatServer(gold) as server:
         flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "price": "1,2"}
         assert "50 calls to make, 0 more are answered already" in run("predict", "llm", "--dry_run", **flags).output
         assert not (tmp_path / "states").exists()
         assert server.requests == []
-        run("predict", "llm", **flags, max_calls=30, parallel_calls=1, status=1)
+        stopped = run("predict", "llm", **flags, max_calls=30, parallel_calls=1, status=1)
+        assert "max_calls: 30 calls were made" in stopped.errors
+        assert not (tmp_path / "states/run.json").exists()
         second = run("predict", "llm", "--dry_run", **flags).output
         assert "20 calls to make, 30 more are answered already" in second
         run("predict", "llm", **flags)
         assert "0 calls to make, 50 more are answered already" in run("predict", "llm", "--dry_run", **flags).output
+        assert (len(server.requests), json.dumps(server.requests).count("Conversation:")) == (50, 50)
     sent, answered = (int(word.replace(",", "")) for word in second.split("about ")[1].split() if word[0].isdigit())
     assert sent == pytest.approx(20 * 7, rel=0.1)  # the server counts seven tokens, however long a request is
     assert answered == 20 * 3
@@ -290,7 +287,6 @@ def test_no_key_is_kept_or_shown(tmp_path, gold, monkeypatch):
     (["--endpoint", "ftp://x", "--model", "m"], "is not an address"),
     (["--endpoint", "http://127.0.0.1:9/v1"], "--model"),
     (["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--parallel_calls", "0"], "--parallel_calls"),
-    (["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--style", "xml"], "--style"),
 )
 def test_flags_that_cannot_be(tmp_path, flags, told):
     assert told in refused("predict", "llm", *flags, "--output", str(tmp_path / "out"))
@@ -318,12 +314,22 @@ def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
     def answer(body):
         return "I would <b>rather</b> not." if next(answers) % 10 == 0 else gold(body)
 
+    name = "predictions/mine/dst"
     with ChatServer(answer) as server:
-        asked = 'model = "m"\nprice = { input = 1000, output = 2000 }\nparallel_calls = 1\n'
-        run("suite", write(tmp_path / "suite.toml", SYSTEM.format(server.url) + asked), output=tmp_path / "out")
-    asked = (tmp_path / "out/index.html").read_text().partition("How the language models were asked")[2]
-    for part in ("mine, dst", server.url, "style json", "10.0%", "5 not_json", "350 + 150", "$0.65"):
-        assert part in asked
-    assert not lacking(asked, "You keep track of what the user of an assistant", "{% block user %}")
-    failures = (tmp_path / "out/scores/mine/dst/failures/original.html").read_text()
+        flags = {"endpoint": server.url, "model": "m", "price": "1000,2000", "parallel_calls": 1}
+        run("predict", "llm", **flags, output=tmp_path / name)
+    suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + 'model = "m"\n')
+    graph = make_graph(read_suite(str(suite), ()), sets_of, lacks)
+    table, prompt = _asked(graph, {name: graph.steps[name]}, tmp_path)
+    (row,) = table.rows
+    assert (row[0], row[1], row[3:]) == (
+        "mine, dst",
+        f"m\n{server.url}",
+        ["50", "10.0%\n5 not_json", "350 + 150", "$0.65"],
+    )
+    assert row[2].endswith("style json")
+    template = "\n".join(line for (line,) in prompt.rows)
+    assert not lacking(template, "You keep track of what the user of an assistant", "{% block user %}")
+    scored(tmp_path, predictions=tmp_path / name / "predictions")
+    failures = (tmp_path / "scores/failures/original.html").read_text()
     assert "I would &lt;b&gt;rather&lt;/b&gt; not. [not readable: not_json]" in failures

@@ -9,7 +9,7 @@ import torch
 from babi_toy import CANDIDATES, CUISINES, FACTS, dialogue, dialogues, unseen
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import ONE_EPOCH, SEED
+from kit import ONE_EPOCH, SEED, THOROUGH, cases
 
 from parapet.evaluation.models.babi import nets
 from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Frequencies, Nearest, TfIdf
@@ -111,8 +111,7 @@ def plain_scores(model, known, memory, said):
     return found
 
 
-@pytest.mark.parametrize("match", [True, False])
-@pytest.mark.parametrize(("hops", "time"), [(1, "back"), (3, "back"), (2, "index")])
+@cases("match hops time", (True, 1, "back"), (False, 3, "back"), (True, 2, "index"))
 def test_memn2n_computes_what_the_paper_says(match, hops, time):
     model, known = net(match=match, hops=hops, time=time)
     some = [*dialogues()[:3], *ODD, *unseen()[:1]]
@@ -165,7 +164,7 @@ def test_learns_in_half_precision_as_on_a_gpu(model, negatives):
 WORDS = st.sampled_from([*CUISINES[:3], "rome", "thai_phone", "table", "hello", "\u00e9", "zzz"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40 if THOROUGH else 20)
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=4).map(" ".join), min_size=1, max_size=5))
 def test_match_types_are_those_of_the_definition(said):
     matches = Matches(CANDIDATES, KNOWLEDGE)
@@ -240,10 +239,9 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("match", [True, False])
-@pytest.mark.parametrize(("model", "shape"), SHAPES)
-def test_chosen_candidates_have_the_scores_that_they_have_among_all(model, shape, match):
-    made, known = net(model, match, **shape)
+@cases("model shape", *SHAPES)
+def test_chosen_candidates_have_the_scores_that_they_have_among_all(model, shape):
+    made, known = net(model, **shape)
     numbers = numbers_of(CANDIDATES)
     turns = turns_of(encode([*dialogues()[:4], *ODD], numbers), numbers_of(known.words), made.matches.entities, CPU)
     ids = torch.arange(len(turns.now))
@@ -252,7 +250,7 @@ def test_chosen_candidates_have_the_scores_that_they_have_among_all(model, shape
         assert torch.allclose(made(turns, ids, chosen), made(turns, ids).gather(1, chosen), atol=1e-12)
 
 
-@pytest.mark.parametrize(("model", "shape"), SHAPES)
+@cases("model shape", *(SHAPES if THOROUGH else SHAPES[1:5:3]))
 def test_sparse_gradients_move_parameters_as_dense_ones_do(model, shape):
     corpus = Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")
     share = {"share": "on" if shape.get("share") else "off"}
@@ -375,8 +373,7 @@ def test_bigrams_are_words_within_a_line():
     assert [turns.words.take(turns.line[[i]])[0].tolist() for i in range(4)] == [[0, 1, 3], [2], [1, 0, 4], [2]]
 
 
-@pytest.mark.parametrize("history", [True, False])
-@pytest.mark.parametrize("match", [True, False])
+@cases("history match", (True, True), (False, True), (True, False))
 def test_tfidf_is_that_of_the_definition(history, match):
     some = [*dialogues()[::5], *ODD, *unseen()[:2]]
     found = TfIdf(CANDIDATES, KNOWLEDGE if match else {}, FREQUENCIES, history).answers(some)

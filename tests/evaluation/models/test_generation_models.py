@@ -4,13 +4,12 @@ import msgspec
 import pytest
 import torch
 from generation_toy import texts, write_toy
-from kit import ONE_EPOCH, SEED
+from kit import ONE_EPOCH, SEED, THOROUGH
 from tiny_checkpoints import save_t5
 
 from parapet.evaluation.generation.corpus import Act, Candidate, ServiceWords, SystemTurn, Words
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.models.configs import GenerationConfig
-from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.generation import net
 from parapet.evaluation.models.generation.data import read_examples
 from parapet.evaluation.models.generation.inference import Search, chosen, merged
@@ -35,6 +34,7 @@ def toy(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def checkpoint(toy, tmp_path_factory):
+    torch.set_num_threads(1)  # of nets as small as these several threads are slower
     # The seed is one whose utterances are long and many.
     return save_t5(tmp_path_factory.mktemp("models") / "t5", texts(toy), size=16, layers=2, vocabulary=200)
 
@@ -143,15 +143,6 @@ def test_what_is_too_long_loses_its_beginning(checkpoint, caplog, toy):
     assert set(ends) == {tokenizer.eos_token_id}
 
 
-def test_held_out_dialogues_are_whole(toy):
-    rows = read_examples(str(toy), "train").rows
-    opened = [type(one)(one.text, one.said, f"hello {i // 5}") for i, one in enumerate(rows)]
-    train, dev = held_out(opened, 0.3, "1", lambda one: one.opening)
-    assert {one.opening for one in train}.isdisjoint({one.opening for one in dev})
-    assert len(train) + len(dev) == 60
-    assert dev
-
-
 def test_an_ensemble_by_hand():
     """SGSAcc, section 3: a point for each act that an utterance entails, the likelihood in case of a tie."""
     said, other = "The city is Oslo.", "It is the city of Oslo."
@@ -189,18 +180,18 @@ def test_no_batch_and_no_order_changes_what_is_said(checkpoint, toy, prefixed):
     tokenizer, t5, model = loaded(checkpoint)
     if prefixed:
         net.attach(t5).of = drawn(t5, 3)
-    asked = sorted({one.text for one in read_examples(str(toy), "test").rows})[::2]
+    asked = sorted({one.text for one in read_examples(str(toy), "test").rows})[:: 2 if THOROUGH else 3]
     wide = net.Generator(model, Search(64, 4, 3)).generate(asked * 2)
     narrow = net.Generator(model, Search(1, 4, 3)).generate(asked[::-1])[::-1]
     assert wide == narrow * 2
-    assert len({one.candidates for one in wide}) > 3
+    assert len({one.candidates for one in wide}) > 2
     for one in narrow:
         scores = [candidate.score for candidate in one.candidates]
         assert scores == sorted(scores, reverse=True)
         assert len({candidate.utterance for candidate in one.candidates}) == len(scores)
     # The most likely token, one after another, by the whole model each time: no cache.
-    greedy = net.Generator(model, Search(5, 1, 1)).generate(asked[:4])
-    for text, one in zip(asked[:4], greedy, strict=True):
+    greedy = net.Generator(model, Search(5, 1, 1)).generate(asked[:3])
+    for text, one in zip(asked[:3], greedy, strict=True):
         tokens, score = slow_greedy(t5, tokenizer, text, 12)
         assert " ".join(tokenizer.decode(tokens, skip_special_tokens=True).split()) == one.candidates[0].utterance
         assert one.candidates[0].score == pytest.approx(score, abs=1e-6)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, SERVICE, STARS, dialogues, inns, texts
-from kit import ONE_EPOCH, SEED, raised, write
+from kit import ONE_EPOCH, SEED, THOROUGH, raised, write
 from tiny_checkpoints import save_gpt2, save_roberta
 
 from parapet.evaluation.dst.frames import Dialogue as Reference
@@ -23,9 +23,7 @@ from parapet.evaluation.models.systems import soloist
 from parapet.evaluation.models.systems.data import (
     ASKED,
     END,
-    INTENT,
     MARKS,
-    SLOT,
     VALUE,
     Database,
     Reply,
@@ -196,6 +194,8 @@ def test_folders_and_checkpoints_that_do_not_fit(gpt2, model, tmp_path):
 def test_what_real_annotation_tells(real_data):
     """True belief states come back as they were, and with delexicalised responses nearly all goals are met."""
     source = read_source(str(real_data / "sgd"), "dev")
+    if not THOROUGH:
+        source = msgspec.structs.replace(source, dialogues=source.dialogues[::4])
     said = {}
     for dialogue in source.dialogues:
         for step in steps_of(dialogue, source.database):
@@ -231,12 +231,6 @@ def test_texts_come_back_from_token_ids(learner):
     hostile = (("<|user|>", f"say {END} \ud800 <|belief|>"),)
     tokens.learn(text for _, text in hostile)
     assert sum(one in tokens.marks.values() for one in tokens.ids(hostile)) == 1
-
-
-def test_what_makes_no_sense_is_passed_over():
-    written = [(SLOT, "x"), (VALUE, "y"), (OF, "A"), (VALUE, "z"), (SLOT, "s"), (ASKED, "q"), (VALUE, "v"), (OF, ""),
-             (INTENT, "lost")]  # fmt: skip
-    assert belief_of(written) == {"A": State("NONE", ["q"], {"s": ["v"]})}
 
 
 def test_placeholders():
