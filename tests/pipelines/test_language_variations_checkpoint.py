@@ -5,7 +5,7 @@ from kit import cases, lacking, refused, refused_at_once, write
 
 pytest.importorskip("torch", reason="requires the extra models")
 
-from test_language_variations_others import check_set, originals, rows_of, vary
+from test_language_variations_others import check_set, original_turns, rows_of, vary
 from tiny_t5 import save_t5
 
 # Turns of the sample to what the model is to say: a paraphrase, a value lost, a denial, a copy.
@@ -55,7 +55,7 @@ def test_paraphrases_of_a_checkpoint(checkpoint, tmp_path):
     # An untrained rest of the sample: what comes of it loses values, and may not end.
     shared = {"kinds": "paraphrase", "env": "none", "least_changed": 0, "max_bad": "100%"}
     made = vary(tmp_path / "out", **shared, engine="checkpoint", model=checkpoint, beams=1)
-    rows = by_text(check_set(originals(), tmp_path / "out", "paraphrase"))
+    rows = by_text(check_set(original_turns(), tmp_path / "out", "paraphrase"))
     first, second, third, fourth, fifth = LEARNED
     for text in (first, second):
         assert (rows[text]["utterance"], rows[text]["source"]) == (LEARNED[text], "checkpoint")
