@@ -175,7 +175,6 @@ def test_what_cannot_be_mended(tmp_path):
     "flags told",
     (["--kinds", "typo"], "--kinds: 'typo' is not a kind of variation: must be one of typos, verbose, simple"),
     (["--kinds", "typos,typos"], "--kinds: each kind must appear once"),
-    (["--env", "0.5,0.1"], "--env: must be rates in rising order (example: 0.1,0.5,0.8), or none"),
     (["--env", "10"], "--env: 10 is not a number above 0"),
     (["--rates", "omision=3"], "--rates: there is no rate 'omision': did you mean omission?"),
     (["--at_least", "-1"], "--at_least: -1: must be 0 or more"),

@@ -1,7 +1,7 @@
 """``parapet language_variations --engine checkpoint``: paraphrases by a T5 that the test trains on a few turns."""
 
 import pytest
-from kit import cases, lacking, refused, refused_at_once, write
+from kit import cases, lacking, refused_at_once, write
 
 pytest.importorskip("torch", reason="requires the extra models")
 
@@ -96,8 +96,3 @@ def test_mistakes(flags, reason, tmp_path):
     write(tmp_path / "GPT" / "config.json", '{"model_type": "gpt2"}')
     flags = [tmp_path / flag if flag == "GPT" else flag for flag in flags]
     assert reason in refused_at_once("language_variations", *flags, engine="checkpoint", output=tmp_path / "out")
-
-
-def test_a_prefix_is_for_checkpoints(tmp_path):
-    said = refused("language_variations", engine="memory", prefix="x", output=tmp_path / "out")
-    assert "--prefix: is for --engine checkpoint, but this is --engine memory" in said

@@ -150,6 +150,7 @@ FOR_ENGINES = "is for an engine that translates, but the engine is rules"
     (["--engine", "memory", "--beams", "2"], "--beams: is for --engine local, but this is --engine memory"),
     (["--engine", "memory", "--pivots", "fr"], "add a --memory that contains the user turns, or choose another"),
     (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is not a language code"),
+    (["--engine", "memory", "--prefix", "x"], "--prefix: is for --engine checkpoint, but this is --engine memory"),
     (["--engine", "libretranslate"], "--libretranslate_url: is required: give the address of the server"),
     (["--rewritten", "EMPTY"], "--rewritten: contains no line that can be used"),
     (["--rewritten", "ONE", "--kinds", "typos"], "typos: --rewritten contains no line of this kind, only verbose"),
