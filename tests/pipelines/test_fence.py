@@ -37,38 +37,19 @@ class Some(parapet.Perturbation):
         turns = [{**turn, "utterance": turn["utterance"] + "!"} for turn in dialogue["turns"]]
         return parapet.Perturbed({**dialogue, "turns": turns})
 
-    def _first(self, dialogue, **changes):
-        turns = [{**dialogue["turns"][0], **changes}, *dialogue["turns"][1:]]
-        return parapet.Perturbed({**dialogue, "turns": turns})
-
-    def _frame(self, dialogue, **changes):
-        return self._first(dialogue, frames=[{**dialogue["turns"][0]["frames"][0], **changes}])
-
     def _failed(self, dialogue):
         FAIL
 '''
 FAILURES = {
-    "raises": ('return {}["a key"]', "plugin_error: KeyError: 'a key' (broken_some.py:24, in _failed)"),
-    "deep": ("return self._failed(dialogue)", "plugin_error: RecursionError: maximum recursion depth exceeded"),
-    "services": (
-        'return parapet.Perturbed({**dialogue, "services": ["Nowhere_1"]})',
-        "plugin_error: was changed from ['Libraries_2'] to ['Nowhere_1'] (Some.perturb)",
+    "raises": ('return {}["a key"]', "plugin_error: KeyError: 'a key' (broken_some.py:17, in _failed)"),
+    "id": (
+        'return parapet.Perturbed({**dialogue, "dialogue_id": "same"})',
+        "plugin_error: dialogue_id was changed to 'same' (Some.perturb)",
     ),
+    "deep": ("return self._failed(dialogue)", "plugin_error: RecursionError: maximum recursion depth exceeded"),
     "in place": (
         'dialogue["turns"][0]["utterance"] = "overwritten"\n        return parapet.Perturbed(dialogue)',
         "plugin_error: the dialogue was modified in place: build new dicts and lists (Some.perturb)",
-    ),
-    "slot": (
-        'return self._frame(dialogue, slots=[{"slot": "nosuch", "start": 0, "exclusive_end": 1}])',
-        "plugin_error: the service has no slot 'nosuch' (Some.perturb)",
-    ),
-    "span": (
-        'return self._frame(dialogue, slots=[{"slot": "city", "start": -5, "exclusive_end": 10**9}])',
-        "plugin_error: span -5-1000000000 is not inside the utterance (Some.perturb)",
-    ),
-    "not JSON": (
-        'return parapet.Perturbed({**dialogue, "note": {1, 2}})',
-        "plugin_error: it is not JSON: Object of type set is not JSON serializable (Some.perturb)",
     ),
     "row": (
         'return parapet.Perturbed(dialogue, [{"dialogue_id": "1", "turn": "x", "original": "a", "utterance": "b"}])',
@@ -76,14 +57,6 @@ FAILURES = {
     ),
 }
 
-CHANGED = {
-    "empty": ("parapet.Perturbed({})", "dialogue_id was changed to None"),
-    "id": ('parapet.Perturbed({**dialogue, "dialogue_id": "same"})', "dialogue_id was changed to 'same'"),
-    "turns": ('parapet.Perturbed({**dialogue, "turns": []})', "the number of turns was changed from 12 to 0"),
-    "speakers": ('self._first(dialogue, speaker="SYSTEM")', "the speaker was changed"),
-    "service": ('self._frame(dialogue, service="Nowhere_1")', "the services of the frames were changed"),
-}
-FAILURES |= {name: (f"return {of}", f"plugin_error: {said} (Some.perturb)") for name, (of, said) in CHANGED.items()}
 ERRORS = [KeyError("port alder"), RecursionError("deep"), UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates")]
 
 
@@ -175,7 +148,7 @@ def test_a_plugin_that_raises_on_one_dialogue(failure, corpora, site, tmp_path, 
     (letter,) = ran.dead_letters
     assert (letter["dialogue_id"], letter["file"]) == (VICTIM, "dialogues_001.json")
     assert letter["reason"].startswith(reason)
-    errors = [line for line in ran.errors.splitlines() if "fault" in line]
+    errors = [line for line in ran.errors.splitlines() if "lost to a bug" in line]
     if failure != "row":
         (line,) = errors
         assert line.startswith("error: 1 record was lost to a bug in the plug-in 'some' (broken_some 0.3): ")
@@ -188,7 +161,7 @@ def test_a_plugin_that_raises_on_one_dialogue(failure, corpora, site, tmp_path, 
         assert message.endswith("""\
   File "broken_some.py", line 12, in perturb
     return self._failed(dialogue)
-  File "broken_some.py", line 24, in _failed
+  File "broken_some.py", line 17, in _failed
     return {}["a key"]
 KeyError: 'a key'
 """)

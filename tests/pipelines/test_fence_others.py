@@ -34,7 +34,7 @@ def gyms(sample, tmp_path_factory):
     return folder
 
 
-ASSIGNMENTS = ("services._entry", "composing.worker_columns", "merge._merge", "ingest.take")
+ASSIGNMENTS = ("services._entry", "merge._merge", "ingest.take")
 
 
 @pytest.mark.parametrize("target", some(ASSIGNMENTS, "services._entry"))

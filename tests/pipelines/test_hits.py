@@ -68,7 +68,6 @@ def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path):
     (["--hourly_wage", "nan"], "--hourly_wage"),
     (["--task", "rewrite"], "rewrites"),
     (["--task", "rewrites", "--schemas", "."], "--schemas: is for --task schemas"),
-    (["--task", "rewrites", "--name_seconds", "20"], "--name_seconds: is for --task schemas"),
     (["--turns", "5"], "--turns: is for --task rewrites"),
     (["--task", "rewrites", "--split", "tset"], "--split"),
     (["--task", "rewrites", "--turns", "0"], "--turns"),

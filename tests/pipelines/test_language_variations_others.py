@@ -142,12 +142,9 @@ FOR_ENGINES = "is for an engine that translates, but the engine is rules"
 @cases(
     "flags told",
     (["--kinds", "typos", "--engine", "memory"], f"--engine: {NOT_NAMED}"),
-    (["--kinds", "typos", "--dry_run"], f"--dry_run: {NOT_NAMED}"),
     (["--engine", "rules", "--dry_run"], f"--dry_run: {FOR_ENGINES}"),
-    (["--engine", "rules", "--pivots", "de"], f"--pivots: {FOR_ENGINES}"),
     (["--beams", "2"], "--beams: is for --engine local, but this is --engine embedded"),
     (["--kinds", "typos", "--memory", "EMPTY"], f"--memory: {NOT_NAMED}"),
-    (["--engine", "memory", "--beams", "2"], "--beams: is for --engine local, but this is --engine memory"),
     (["--engine", "memory", "--pivots", "fr"], "add a --memory that contains the user turns, or choose another"),
     (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is not a language code"),
     (["--engine", "memory", "--prefix", "x"], "--prefix: is for --engine checkpoint, but this is --engine memory"),

@@ -172,7 +172,6 @@ def test_only_what_changed_is_scored_again(place):
     (["--template"], "give exactly one of the two"),
     (["--timeout", "0"], "--timeout: must be 1 or more"),
     (["--output", "submissions/board"], "lies inside the folder of submissions"),
-    (["--average", "f2"], "no task of the leaderboard has 'f2'"),
     (["--average", "far/combined"], "no task of the leaderboard has 'far/combined'"),
 )
 def test_flags_that_cannot_work(place, flags, reason, monkeypatch):
