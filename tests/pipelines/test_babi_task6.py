@@ -2,7 +2,7 @@
 
 import pytest
 from dstc2_calls import WELCOME, asian_oriental, cheap_chinese, write_lists
-from kit import TWO_WORKERS, act, dialogues_of, edit, run, write
+from kit import act, dialogues_of, edit, run, write
 
 from parapet.schemas.dialogue import parse_dialogues, problems_of
 from parapet.schemas.layout import read_root, services_by_name
@@ -108,19 +108,6 @@ def test_the_sgd_layout(output):
     }
 
 
-def test_the_same_in_any_order_on_two_workers(root, output, tmp_path):
-    other = tmp_path / "logs"
-    (other / "data").mkdir(parents=True)
-    for path in (root / "data").iterdir():
-        (other / "data" / path.name).symlink_to(path)
-    write_lists(other, train=["Mar13_S2A0/voip-4", "Mar13_S0A0/voip-2", "Mar13_S0A0/voip-1"], dev=["Mar13_S1A0/voip-3"])
-    convert(other, tmp_path / "out", *TWO_WORKERS)
-    assert babi(tmp_path / "out", "trn") == CHEAP + ASIAN + CHEAP
-    assert babi(tmp_path / "out", "candidates") == babi(output, "candidates")
-    assert babi(tmp_path / "out", "kb") == babi(output, "kb")
-    assert dialogues_of(tmp_path / "out" / "sgd" / "train").items() <= dialogues_of(output / "sgd").items()
-
-
 def test_broken_calls(root, tmp_path):
     """Each is a dead letter with its reason, and the others are written; without --max_bad nothing is."""
     folder, good = tmp_path / "logs", "Mar13_S0A0/voip-good"
@@ -180,4 +167,3 @@ def test_what_cannot_work(root, tmp_path):
     assert "contains no ontology" in message(tmp_path / "none")
     kb = write(tmp_path / "kb.txt", "1 ask R_cuisine italian\n1 ask R_cuisine\n")
     assert "line 2: is not a fact" in message(root, "--kb", kb)
-    assert "the same folder as --logs" in convert(root, root, status=2).errors

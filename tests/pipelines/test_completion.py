@@ -48,30 +48,19 @@ def asked(*lines, folder=None):
 def test_bash_completes_commands_flags_values_and_files(tmp_path):
     (tmp_path / "my_corpus").mkdir()
     (tmp_path / "my_corpus" / "schema.json").touch()
-    assert asked(
-        "parapet lang",
-        "parapet mturk s",
-        "parapet mturk publish --min",
-        "parapet release ",
-        "parapet evaluate --task ",
-        "parapet evaluate --task ood --p",
-        "parapet evaluate --task ood --split ",
-        "parapet back_translate --engine=l",
-        "parapet hits --schemas my_corpus/s",
-        "parapet nosuch --x",
-        folder=tmp_path,
-    ) == [
-        ["language_variations"],
-        ["status", "stop", "site-csv"],
-        ["--min_approval", "--min_approved"],
-        ["--help", *RELEASE_ACTIONS],
-        list(TASKS),
-        ["--predictions", "--positive"],
-        ["train", "dev", "test"],
-        ["libretranslate", "local"],
-        ["my_corpus/schema.json"],
-        [],
-    ]
+    offered = {
+        "parapet lang": ["language_variations"],
+        "parapet mturk s": ["status", "stop", "site-csv"],
+        "parapet mturk publish --min": ["--min_approval", "--min_approved"],
+        "parapet release ": ["--help", *RELEASE_ACTIONS],
+        "parapet evaluate --task ": list(TASKS),
+        "parapet evaluate --task ood --p": ["--predictions", "--positive"],
+        "parapet evaluate --task ood --split ": ["train", "dev", "test"],
+        "parapet back_translate --engine=l": ["libretranslate", "local"],
+        "parapet hits --schemas my_corpus/s": ["my_corpus/schema.json"],
+        "parapet nosuch --x": [],
+    }
+    assert asked(*offered, folder=tmp_path) == list(offered.values())
 
 
 def leaf(words):

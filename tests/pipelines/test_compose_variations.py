@@ -7,7 +7,6 @@ from xml.sax.saxutils import escape
 import pytest
 from kit import TWO_WORKERS, cases, corpus, files_of, refused, rows_of, run, sample_dialogues, write
 
-from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import sample_root
 from parapet.transforms.crowd.mturk.publish import read_lacks
 
@@ -131,36 +130,10 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(t
     (["--sgd", str(sample_root())], "is required: give the files with the answers"),
     (["--split", "all"], "there are no dialogues in 'all'"),
     (["--hits", str(sample_root())], "manifest.jsonl: --hits: not the output of 'parapet hits'"),
-    (["--reviewers", "a.csv", "a.csv"], "two different files"),
-    (["--encoding", "klingon"], "'klingon' is not a text encoding"),
     (["--decisions", str(CROWD / "rewrites.csv")], "missing columns: response_id, decision"),
 )
 def test_flags_that_cannot_work(flags, told, tmp_path):
     assert told in refused("compose_variations", *flags, output=tmp_path / "out")
-
-
-def test_sgd(real_data, tmp_path):
-    """Made answers to every turn of a file of SGD: the good ones pass, and of the spoiled ones none."""
-    rows, spoiled = [], set()
-    dialogues = read_dialogues(min((real_data / "sgd" / "dev").glob("dialogues_*.json")))
-    sentences = [(one, i) for one in dialogues for i, turn in enumerate(one.turns) if turn.speaker == "USER"]
-    for number, (dialogue, turn) in enumerate(sentences[:400]):
-        said = dialogue.turns[turn].utterance
-        value = next((said[span.start : span.exclusive_end] for span in dialogue.turns[turn].frames[0].slots), "")
-        bad = number % 3 == 0
-        if bad:
-            spoiled.add(f"A{number:03}:paraphrase")
-        text = said.replace(value, value[:-1]) if bad and value else said if bad else f"What I mean is this: {said}"
-        place = f"{dialogue.dialogue_id}:{turn}:rewrites"
-        rows.append([f"A{number:03}", f"AWORKER{number % 7:05}", place, text, "", ""])
-    batch = write_batch(tmp_path / "batch.csv", *rows)
-    composed = compose(tmp_path / "out", sgd=real_data / "sgd", split="dev", responses=batch)
-    asked = {row["response_id"]: row for row in composed.rows("responses.parquet") if row["text"]}
-    assert len(asked) + len(composed.dead_letters) == len(rows)  # some say nothing but values
-    assert not {key for key, row in asked.items() if row["disposition"] == "used"} & spoiled
-    rejected = {key: row["reason"] for key, row in asked.items() if row["disposition"] == "rejected"}
-    assert rejected.keys() <= spoiled
-    assert set(rejected.values()) == {"copy", "lost_value"}
 
 
 def test_answers_to_another_split(real_data, tmp_path):

@@ -37,43 +37,19 @@ class Some(parapet.Perturbation):
         turns = [{**turn, "utterance": turn["utterance"] + "!"} for turn in dialogue["turns"]]
         return parapet.Perturbed({**dialogue, "turns": turns})
 
-    def _first(self, dialogue, **changes):
-        turns = [{**dialogue["turns"][0], **changes}, *dialogue["turns"][1:]]
-        return parapet.Perturbed({**dialogue, "turns": turns})
-
-    def _frame(self, dialogue, **changes):
-        return self._first(dialogue, frames=[{**dialogue["turns"][0]["frames"][0], **changes}])
-
     def _failed(self, dialogue):
         FAIL
 '''
 FAILURES = {
-    "raises": ('return {}["a key"]', "plugin_error: KeyError: 'a key' (broken_some.py:24, in _failed)"),
-    "parapet": (
-        "return parapet.changed_turn(dialogue, 999, {})",
-        "plugin_error: IndexError: list index out of range (broken_some.py:24, in _failed)",
+    "raises": ('return {}["a key"]', "plugin_error: KeyError: 'a key' (broken_some.py:17, in _failed)"),
+    "id": (
+        'return parapet.Perturbed({**dialogue, "dialogue_id": "same"})',
+        "plugin_error: dialogue_id was changed to 'same' (Some.perturb)",
     ),
     "deep": ("return self._failed(dialogue)", "plugin_error: RecursionError: maximum recursion depth exceeded"),
-    "none": ("pass", "plugin_error: Some.perturb returned None: expected parapet.Perturbed(dialogue, rows)"),
-    "services": (
-        'return parapet.Perturbed({**dialogue, "services": ["Nowhere_1"]})',
-        "plugin_error: was changed from ['Libraries_2'] to ['Nowhere_1'] (Some.perturb)",
-    ),
     "in place": (
         'dialogue["turns"][0]["utterance"] = "overwritten"\n        return parapet.Perturbed(dialogue)',
         "plugin_error: the dialogue was modified in place: build new dicts and lists (Some.perturb)",
-    ),
-    "slot": (
-        'return self._frame(dialogue, slots=[{"slot": "nosuch", "start": 0, "exclusive_end": 1}])',
-        "plugin_error: the service has no slot 'nosuch' (Some.perturb)",
-    ),
-    "span": (
-        'return self._frame(dialogue, slots=[{"slot": "city", "start": -5, "exclusive_end": 10**9}])',
-        "plugin_error: span -5-1000000000 is not inside the utterance (Some.perturb)",
-    ),
-    "not JSON": (
-        'return parapet.Perturbed({**dialogue, "note": {1, 2}})',
-        "plugin_error: it is not JSON: Object of type set is not JSON serializable (Some.perturb)",
     ),
     "row": (
         'return parapet.Perturbed(dialogue, [{"dialogue_id": "1", "turn": "x", "original": "a", "utterance": "b"}])',
@@ -81,14 +57,6 @@ FAILURES = {
     ),
 }
 
-CHANGED = {
-    "empty": ("parapet.Perturbed({})", "dialogue_id was changed to None"),
-    "id": ('parapet.Perturbed({**dialogue, "dialogue_id": "same"})', "dialogue_id was changed to 'same'"),
-    "turns": ('parapet.Perturbed({**dialogue, "turns": []})', "the number of turns was changed from 12 to 0"),
-    "speakers": ('self._first(dialogue, speaker="SYSTEM")', "the speaker was changed"),
-    "service": ('self._frame(dialogue, service="Nowhere_1")', "the services of the frames were changed"),
-}
-FAILURES |= {name: (f"return {of}", f"plugin_error: {said} (Some.perturb)") for name, (of, said) in CHANGED.items()}
 ERRORS = [KeyError("port alder"), RecursionError("deep"), UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates")]
 
 
@@ -167,9 +135,7 @@ def fenced(argv, corpus, output, max_bad="50%", quiet=True, status=0):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "failure", some(FAILURES, "raises", "row", "id", "turns", "in place", "slot", "span", "not JSON")
-)
+@pytest.mark.parametrize("failure", FAILURES)
 def test_a_plugin_that_raises_on_one_dialogue(failure, corpora, site, tmp_path, monkeypatch):
     code, reason = FAILURES[failure]
     code = SOME.replace("VICTIM", VICTIM).replace("FAIL", code)
@@ -182,7 +148,7 @@ def test_a_plugin_that_raises_on_one_dialogue(failure, corpora, site, tmp_path, 
     (letter,) = ran.dead_letters
     assert (letter["dialogue_id"], letter["file"]) == (VICTIM, "dialogues_001.json")
     assert letter["reason"].startswith(reason)
-    errors = [line for line in ran.errors.splitlines() if "fault" in line]
+    errors = [line for line in ran.errors.splitlines() if "lost to a bug" in line]
     if failure != "row":
         (line,) = errors
         assert line.startswith("error: 1 record was lost to a bug in the plug-in 'some' (broken_some 0.3): ")
@@ -190,19 +156,19 @@ def test_a_plugin_that_raises_on_one_dialogue(failure, corpora, site, tmp_path, 
     assert contents(output) == contents(fenced(argv, corpora / VICTIM, tmp_path / "without").folder)
     message = fenced([*argv, *workers], corpora / "whole", tmp_path / "none", "0%", status=1).errors
     assert "1 of 8 dialogues could not be perturbed, but --max_bad allows none" in message
-    assert message.count("Traceback") == (failure in ("raises", "parapet", "deep"))
+    assert message.count("Traceback") == (failure in ("raises", "deep"))
     if failure == "raises":
         assert message.endswith("""\
   File "broken_some.py", line 12, in perturb
     return self._failed(dialogue)
-  File "broken_some.py", line 24, in _failed
+  File "broken_some.py", line 17, in _failed
     return {}["a key"]
 KeyError: 'a key'
 """)
     assert not (tmp_path / "none/run.json").exists()
 
 
-@cases("sets named", ("'nowhere'", "nowhere"), ("", "no set"), ("'some', 'some'", "some, some"))
+@cases("sets named", ("", "no set"), ("'some', 'some'", "some, some"))
 def test_a_plugin_that_returns_other_sets(sets, named, corpora, site, tmp_path):
     code = f"""\
 import parapet
@@ -240,7 +206,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", some(FAULTS, "typos", "unseen_entities", "rewrite", "few_shot", "augment"))
+@pytest.mark.parametrize("name", some(FAULTS, "typos", "few_shot"))
 @cases("error", ERRORS[0], *(pytest.param(error, marks=pytest.mark.thorough) for error in ERRORS[1:]))
 def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monkeypatch):
     line, target = FAULTS[name]
@@ -293,14 +259,6 @@ def test_a_dialogue_that_was_planned_and_then_lost(corpora, tmp_path, monkeypatc
         assert rows == [row for row in clean_rows if row["dialogue_id"] != VICTIM]
 
 
-# Each: a command line, and what does not balance where a dialogue is lost on the way to its file.
-LOSSES = {
-    "typos": (["perturb", "typos", "--sgd", "{corpus}"], "dialogues of typos"),
-    "rewrite": (["rewrite", "--sgd", "{corpus}", "--variants", "{corpus}/../variants"], "dialogues of v1"),
-    "augment": (["augment", "--sets", "none", "--sgd", "{corpus}"], "dialogues of none"),
-}
-
-
 def doubled(patch, target):
     """Makes a function do what it did the first time when it is called the second time; gives its calls."""
     owner, name = found(target)
@@ -315,9 +273,7 @@ def doubled(patch, target):
     return calls
 
 
-@pytest.mark.parametrize("name", some(LOSSES, "typos"))
-def test_one_lost(name, corpora, tmp_path, monkeypatch):
-    argv, place = LOSSES[name]
+def test_one_lost(corpora, tmp_path, monkeypatch):
     original, calls = files.SetFiles.add, list[Any]()
 
     def add(*given):
@@ -326,9 +282,9 @@ def test_one_lost(name, corpora, tmp_path, monkeypatch):
             original(*given)
 
     monkeypatch.setattr(files.SetFiles, "add", add)
-    message = fenced(argv, corpora / "whole", tmp_path / "out", status=1).errors
+    message = fenced(["perturb", "typos", "--sgd", "{corpus}"], corpora / "whole", tmp_path / "out", status=1).errors
     assert len(calls) > 2
-    assert f"counts do not balance for {place}" in message
+    assert "counts do not balance for dialogues of typos" in message
     assert not (tmp_path / "out/run.json").exists()
 
 

@@ -1,8 +1,10 @@
 """The fence around records that are no dialogues of a corpus: answers, assignments, services, chats, calls, turns."""
 
+import shutil
+
 import pytest
 from dstc2_calls import asian_oriental, cheap_chinese, write_lists
-from kit import refused, rows_of, run
+from kit import json_of, refused, rows_of, run, write
 from test_fence import doubled, poison, some
 
 from parapet.schemas.errors import ISSUES
@@ -11,25 +13,36 @@ ERROR = KeyError("A2RB7XC0WJHN5S")  # which may be a worker's id
 REPORTED = f"please report it at {ISSUES}\n"
 
 
-def compose(sample, output, status=0):
-    crowd = sample / "crowd"
+def compose(schemas, crowd, output, status=0):
     responses = {"responses": [crowd / "names.csv", crowd / "descriptions.csv"], "decisions": crowd / "decisions.csv"}
-    return run("compose", "--quiet", schemas=sample, **responses, output=output, status=status)
+    return run("compose", "--quiet", schemas=schemas, **responses, output=output, status=status)
 
 
 @pytest.fixture(scope="module")
-def composed(sample, tmp_path_factory):
-    return compose(sample, tmp_path_factory.mktemp("composed")).folder
+def gyms(sample, tmp_path_factory):
+    """One service of the sample with its answers."""
+    folder = tmp_path_factory.mktemp("gyms")
+    services = json_of(sample / "test/schema.json")
+    write(folder / "schema.json", [one for one in services if one["service_name"] == "Gyms_1"])
+    ids = set()
+    for name in ("names", "descriptions"):
+        rows = [row for row in rows_of(sample / f"crowd/{name}.csv") if row["Input.task_id"].startswith("Gyms_1")]
+        write(folder / f"{name}.csv", rows)
+        ids |= {row["AssignmentId"] for row in rows}
+    decisions = rows_of(sample / "crowd/decisions.csv")
+    write(folder / "decisions.csv", [row for row in decisions if row["response_id"].partition(":")[0] in ids])
+    return folder
 
 
-ASSIGNMENTS = ("services._entry", "composing.worker_columns", "merge._merge", "ingest.take")
+ASSIGNMENTS = ("services._entry", "merge._merge", "ingest.take")
 
 
 @pytest.mark.parametrize("target", some(ASSIGNMENTS, "services._entry"))
-def test_one_assignment_costs_itself(target, composed, sample, tmp_path, monkeypatch):
-    victim = rows_of(sample / "crowd/names.csv")[0]["AssignmentId"]
+def test_one_assignment_costs_itself(target, gyms, tmp_path, monkeypatch):
+    victim = rows_of(gyms / "names.csv")[0]["AssignmentId"]
+    composed = compose(gyms / "schema.json", gyms, tmp_path / "composed").folder
     assert poison(monkeypatch, f"parapet.transforms.crowd.{target}", ERROR, victim) == []
-    made = compose(sample, tmp_path / "out")
+    made = compose(gyms / "schema.json", gyms, tmp_path / "out")
     message = made.errors
     assert message.startswith("error: ")
     assert "lost to a bug in Parapet: KeyError (transforms/crowd/" in message
@@ -47,9 +60,9 @@ def test_one_assignment_costs_itself(target, composed, sample, tmp_path, monkeyp
         assert {one["key"] for one in letters} == {name for name, text in lost.items() if text.strip()}
 
 
-def test_an_answer_lost_and_another_twice(sample, tmp_path, monkeypatch):
+def test_an_answer_lost_and_another_twice(gyms, tmp_path, monkeypatch):
     doubled(monkeypatch, "parapet.transforms.crowd.composing.Entry.row")
-    message = compose(sample, tmp_path / "out", status=1).errors
+    message = compose(gyms / "schema.json", gyms, tmp_path / "out", status=1).errors
     assert "the counts do not balance for answers_given (as many, but not the same)" in message
     assert not (tmp_path / "out/run.json").exists()
 
@@ -57,7 +70,7 @@ def test_an_answer_lost_and_another_twice(sample, tmp_path, monkeypatch):
 @pytest.mark.thorough
 def test_a_service_that_raises_whatever_was_answered(sample, tmp_path, monkeypatch):
     poison(monkeypatch, "parapet.transforms.crowd.services.parse_service", ERROR, "'Gyms_1'")
-    made = compose(sample, tmp_path / "out")
+    made = compose(sample, sample / "crowd", tmp_path / "out")
     assert "lost to a bug in Parapet: KeyError (transforms/crowd/services.py:" in made.errors
     names = [service["service_name"] for service in made.json("v1/train/schema.json")]
     assert ("Gyms_11" in names, "Ferries_11" in names) == (False, True)
@@ -129,16 +142,18 @@ def test_a_turn_without_a_page(target, sample, tmp_path, monkeypatch):
 NEEDED = {
     "reminders": ("--dialogues 3,0,2", "simulators.reminders.corpus.check_dialogue", "dialogue 0"),
     "restaurants": ("--tasks 1 --sizes 2", "simulators.restaurants.corpus.lines_of", "dialogue 0"),
-    "statistics": ("--sgd {sample} --variants {composed}", "variants.table1.descriptions_of", "service: Gyms_1"),
+    "statistics": ("--sgd {sample} --variants {variants}", "variants.table1.descriptions_of", "service: Gyms_1"),
     "back_translate": ("--schemas {sample}", "variants.back_translation.back_translated", "pt variant: Gyms_1"),
 }
 
 
 @pytest.mark.parametrize("name", some(NEEDED, "statistics"))
-def test_a_record_that_a_run_cannot_do_without_is_named(name, sample, composed, tmp_path, monkeypatch):
+def test_a_record_that_a_run_cannot_do_without_is_named(name, sample, tmp_path, monkeypatch):
     flags, target, place = NEEDED[name]
+    variants = tmp_path / "variants"
+    shutil.copytree(sample, variants / "v1", ignore=shutil.ignore_patterns("dialogues*", "crowd"))
     poison(monkeypatch, f"parapet.transforms.{target}", ERROR, "Gyms_1" if "Gyms_1" in place else "")
-    given = [flag.format(sample=sample, composed=composed) for flag in flags.split()]
+    given = [flag.format(sample=sample, variants=variants) for flag in flags.split()]
     message = refused(name, *given, output=tmp_path / "out", status=1)
     assert f"{place}: a bug in Parapet: KeyError: 'A2RB7XC0WJHN5S' (transforms/" in message
     assert message.endswith(REPORTED)

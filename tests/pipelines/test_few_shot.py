@@ -56,10 +56,8 @@ def test_what_cannot_be_read(sample, tmp_path):
 @cases(
     "flags told",
     (["--sizes", "0"], "--sizes: must be numbers of dialogues (example: 5,10,25,50)"),
-    (["--sizes", ","], "--sizes: must be numbers of dialogues"),
     (["--test", "0"], "--test: 0: must be 1 or more"),
     (["--domains", "Hotels"], "--domains: there is no domain 'Hotels': must be one of Ferries, Gyms,"),
-    (["--domains", ","], "--domains: must be one or more of Ferries"),
     (["--test_split", "train"], "--test_split: must differ from --train_split"),
     (["--test_split", "x"], "--test_split: there are no dialogues in 'x'; these splits have some: train, dev, test"),
 )
@@ -67,6 +65,7 @@ def test_mistakes(flags, told, tmp_path):
     assert told in refused_at_once("few_shot", *flags, output=tmp_path / "out")
 
 
+@pytest.mark.thorough
 def test_real_dialogues(real_data, tmp_path):
     made = few_shot(tmp_path / "out", sgd=real_data / "sgd", test_split="dev", domains="Restaurants")
     of = made.json("statistics.json")["domains"]["Restaurants"]

@@ -1,21 +1,6 @@
-import subprocess
-import sys
-import time
+from kit import cases, corpus, holding, json_of, refused, run, sample_dialogues, write
 
-import pytest
-from kit import cases, json_of, refused, run, write
-
-from parapet.schemas.layout import SPLITS, sample_root
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return run("hits", output=tmp_path_factory.mktemp("hits") / "out").folder
-
-
-@pytest.fixture(scope="module")
-def rewritten(tmp_path_factory):
-    return run("hits", task="rewrites", split="test", output=tmp_path_factory.mktemp("rewrites") / "out").folder
+from parapet.schemas.layout import sample_root
 
 
 def schema_file(tmp_path, *services):
@@ -39,6 +24,7 @@ def test_flags_reach_manifest_and_plan(tmp_path):
     assert "workersandbox" in out.text(records[0]["page"])
     plan = out.json("plan.json")
     assert (plan["fee_rate"], plan["total"]["reward"], plan["total"]["fees"]) == ("0.40", "30.00", "12.00")
+    assert not holding(out.text("plan.json") + out.text("run.json") + out.text("manifest.jsonl"), "rewrite", "dialogue")
 
 
 def test_cues_come_from_a_file_and_are_in_the_options(tmp_path):
@@ -50,10 +36,6 @@ def test_cues_come_from_a_file_and_are_in_the_options(tmp_path):
     assert "a service like UPS &amp; &lt;DHL&gt;" in out.text(records[0]["page"])
     assert "a service like UPS &amp; &lt;DHL&gt;" in out.text("requester/names.csv")
     assert out.manifest["options"]["cues"] == {"Parcels_1": "a service like UPS & <DHL>"}
-    write(cues, "service_name,cue\nParcels_1,a service for every part 1\n")
-    told = refused("hits", schemas=schemas, output=tmp_path / "bad", cues=cues)
-    assert "cues.csv: row 2: the cue of Parcels_1 contains 'part_1'" in told
-    assert not (tmp_path / "bad").exists()
 
 
 def test_a_description_that_says_a_name_is_warned_of(tmp_path):
@@ -66,7 +48,7 @@ def test_a_description_that_says_a_name_is_warned_of(tmp_path):
 
 def test_a_large_service_is_split_and_a_smaller_rerun_removes_the_parts(tmp_path):
     out = tmp_path / "out"
-    run("hits", schemas=schema_file(tmp_path, service(slots=300)), output=out)
+    run("hits", schemas=schema_file(tmp_path, service(slots=230)), output=out)
     assert (out / "pages/Parcels_1.names.2.html").exists()
     assert all(path.stat().st_size <= 65_535 for path in (out / "pages").iterdir())
     run("hits", schemas=schema_file(tmp_path, service()), output=out)
@@ -80,43 +62,12 @@ def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path):
     assert "Parcels_1/intent/SendParcel" in out.text("index.html")
 
 
-def test_a_draw_asks_so_many_turns_and_the_rest_is_counted(rewritten, tmp_path):
-    flags = {"task": "rewrites", "split": "test", "turns": 7, "seed": 3}
-    drawn = run("hits", **flags, output=tmp_path / "out")
-    options = drawn.manifest["options"]
-    assert (drawn.manifest["counts"]["pages"], options["turns"], options["seed"]) == (7, 7, 3)
-    assert set(drawn.text("manifest.jsonl").splitlines()) < set((rewritten / "manifest.jsonl").read_text().splitlines())
-    cost = float(drawn.json("plan.json")["total"]["cost"])
-    assert f"{cost:,.2f}" in run("hits", "--dry_run", **flags, output=tmp_path / "none").output
-    assert not (tmp_path / "none").exists()
-
-
-def test_splits_that_share_ids_are_told(tmp_path):
-    out = run("hits", task="rewrites", dialogues=[sample_root() / split for split in SPLITS], output=tmp_path / "out")
-    counts = out.manifest["counts"]
-    assert counts["user_turns"] == counts["pages"] + counts["not_asked"]
-    duplicates = [each for each in out.json("plan.json")["not_asked"] if "duplicate" in each["reason"]]
-    assert len(duplicates) == 98
-    assert "--split" in duplicates[0]["reason"]
-
-
-def test_schema_pages_know_nothing_of_rewrites(made):
-    assert "rewrite" not in (made / "plan.json").read_text() + (made / "run.json").read_text()
-    assert "dialogue_id" not in (made / "manifest.jsonl").read_text()
-    assert not [page for page in (made / "pages").iterdir() if b"hit-said" in page.read_bytes()]
-
-
 @cases(
     "flags message",
     (["--ambiguous", "nowhere.txt"], "nowhere.txt"),
-    (["--reward", "1.234"], "--reward"),
     (["--hourly_wage", "nan"], "--hourly_wage"),
-    (["--fee", "20"], "--fee"),
-    (["--assignments", "0"], "--assignments"),
-    (["--hourly_wag", "15"], "--hourly_wage"),
     (["--task", "rewrite"], "rewrites"),
     (["--task", "rewrites", "--schemas", "."], "--schemas: is for --task schemas"),
-    (["--task", "rewrites", "--name_seconds", "20"], "--name_seconds: is for --task schemas"),
     (["--turns", "5"], "--turns: is for --task rewrites"),
     (["--task", "rewrites", "--split", "tset"], "--split"),
     (["--task", "rewrites", "--turns", "0"], "--turns"),
@@ -130,18 +81,25 @@ def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, monkeypatch, flag
     assert not out.exists()
 
 
-def test_help_imports_no_beam_and_is_quick():
-    code = "import sys; from parapet.pipelines.main import main; main(['hits', '--help']); "
-    code += "sys.exit('apache_beam' in sys.modules)"
-    started = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert "example:" in done.stdout
-    assert time.monotonic() - started < 2  # 0.1 s on an idle machine
+def test_a_draw_asks_so_many_turns_and_the_rest_is_counted(tmp_path):
+    root = corpus(tmp_path / "sgd", test=sample_dialogues()[:2])
+    whole = run("hits", task="rewrites", dialogues=root, output=tmp_path / "whole")
+    flags = {"task": "rewrites", "dialogues": root, "turns": 7, "seed": 3}
+    drawn = run("hits", **flags, output=tmp_path / "out")
+    options = drawn.manifest["options"]
+    assert (drawn.manifest["counts"]["pages"], options["turns"], options["seed"]) == (7, 7, 3)
+    assert set(drawn.text("manifest.jsonl").splitlines()) < set(whole.text("manifest.jsonl").splitlines())
+    cost = float(drawn.json("plan.json")["total"]["cost"])
+    assert f"{cost:,.2f}" in run("hits", "--dry_run", **flags, output=tmp_path / "none").output
+    assert not (tmp_path / "none").exists()
 
 
-def test_dry_run_prints_the_plan_and_writes_nothing(made, tmp_path):
-    planned = run("hits", "--dry_run", output=tmp_path / "none")
-    assert not planned.folder.exists()
-    total = json_of(made / "plan.json")["total"]
-    assert f"{float(total['cost']):,.2f}" in planned.output
+def test_splits_that_share_ids_are_told(tmp_path):
+    dialogues = sample_dialogues()[:1]
+    root = corpus(tmp_path / "sgd", json_of(sample_root() / "test" / "schema.json"), train=dialogues, test=dialogues)
+    out = run("hits", task="rewrites", dialogues=[root / "train", root / "test"], output=tmp_path / "out")
+    counts = out.manifest["counts"]
+    assert counts["user_turns"] == counts["pages"] + counts["not_asked"]
+    duplicates = [each for each in out.json("plan.json")["not_asked"] if "duplicate" in each["reason"]]
+    assert len(duplicates) == counts["user_turns"] / 2
+    assert "--split" in duplicates[0]["reason"]

@@ -5,7 +5,7 @@ import shutil
 from argparse import Namespace
 
 import pytest
-from kit import argv_of, cases, edit, json_of, lacking, refused, run, write
+from kit import argv_of, cases, corpus, json_of, lacking, refused, run, sample_dialogues, write
 
 from parapet.pipelines import compose
 from parapet.pipelines.command import check_there, run_checked
@@ -48,25 +48,6 @@ def test_a_folder_is_refused_where_a_file_is_read(tmp_path):
 @pytest.fixture(scope="module")
 def typos(tmp_path_factory):
     return run("perturb", "typos", output=tmp_path_factory.mktemp("typos") / "out", workers="1").folder
-
-
-EVALUATED = ("dst --model keywords", "response --predictions reference")
-
-
-@pytest.mark.parametrize("below", ["", "typos"])
-@cases("command", "rewrite", "augment --sets oracle", *(f"evaluate --task {one}" for one in EVALUATED))
-def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, command, below):
-    """They have the schemas of the corpus itself: distances were 0, dialogues were rewritten to the same names."""
-    flag = "--oracle" if "oracle" in command else "--variants"
-    error = refused(*command.split(), flag, typos / below, output=tmp_path / "out")
-    assert f"{typos / below}: contains the output of 'parapet perturb typos'" in error
-    assert f"{flag} takes variants of the schemas" in error
-
-
-def test_statistics_are_of_schema_variants(typos, tmp_path):
-    assert "contains the output of 'parapet perturb typos'" in refused(
-        "statistics", variants=typos, output=tmp_path / "out"
-    )
 
 
 def test_compose_takes_the_folder_of_a_batch(tmp_path, sample):
@@ -118,24 +99,52 @@ def test_pages_are_no_texts_and_no_variants(tmp_path, sample):
     assert str(page) in refused("evaluate", *out, task="response", **given)
 
 
+@cases(
+    "command below",
+    *(
+        ("rewrite", ""),
+        ("rewrite", "typos"),
+        ("augment --sets oracle", ""),
+        ("evaluate --task dst --model keywords", ""),
+    ),
+    *(("evaluate --task response --predictions reference", ""), ("statistics", "")),
+)
+def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, command, below):
+    """They have the schemas of the corpus itself: distances were 0, dialogues were rewritten to the same names."""
+    flag = "--oracle" if "oracle" in command else "--variants"
+    error = refused(*command.split(), flag, typos / below, output=tmp_path / "out")
+    assert f"{typos / below}: contains the output of 'parapet perturb typos'" in error
+    assert f"{flag} takes variants of the schemas" in error
+
+
 READERS = [
-    *("perturb typos --sgd X", "language_variations --sgd X", "unseen_entities --sgd X", "ood --sgd X"),
-    *("augment --sgd X", "few_shot --sgd X", "unseen_services --sgd X", "hits --task rewrites --dialogues X"),
+    *("perturb typos --sgd X", "augment --sgd X", "few_shot --sgd X", "hits --task rewrites --dialogues X"),
     *("evaluate --task dst --reference X --model keywords", "evaluate --task dst --reference X --predictions X"),
     *("evaluate --task generation --reference X --predictions reference", "evaluate --task validity --sets a=X"),
-    *("evaluate --task intent --reference X --predictions X", "evaluate --task ood --reference X --predictions X"),
-    *("evaluate --task response --reference X --predictions X", "train tiny_dst --train X"),
+    *("evaluate --task intent --reference X --predictions X", "train tiny_dst --train X"),
+]
+# They read their corpora in the same way as one of the above.
+LIKE_THEM = [
+    *("language_variations --sgd X", "unseen_entities --sgd X", "ood --rates 0.1 --sgd X", "unseen_services --sgd X"),
+    *("evaluate --task ood --reference X --predictions X", "evaluate --task response --reference X --predictions X"),
     "train classifier --train X",
 ]
 
 
-@pytest.mark.parametrize("command", READERS)
-def test_two_dialogues_of_a_file_with_one_id_are_refused(command, tmp_path, sample):
-    corpus = tmp_path / "corpus"
-    shutil.copytree(sample, corpus)
-    for path in corpus.glob("*/dialogues_*.json"):
-        edit(path, lambda dialogues: dialogues[3].update(dialogue_id=dialogues[1]["dialogue_id"]))
-    line = [part.replace("X", str(corpus)) for part in command.split()]
+@pytest.fixture(scope="module")
+def one_id(tmp_path_factory):
+    """Four dialogues a split, of which two have one id."""
+    splits = {split: sample_dialogues(split)[:4] for split in ("train", "dev", "test")}
+    for dialogues in splits.values():
+        dialogues[3]["dialogue_id"] = dialogues[1]["dialogue_id"]
+    return corpus(tmp_path_factory.mktemp("twice") / "corpus", **splits)
+
+
+@pytest.mark.parametrize(
+    "command", [*READERS, *(pytest.param(command, marks=pytest.mark.thorough) for command in LIKE_THEM)]
+)
+def test_two_dialogues_of_a_file_with_one_id_are_refused(command, one_id, tmp_path):
+    line = [part.replace("X", str(one_id)) for part in command.split()]
     place = r"(test|train|dev)/dialogues_00\d\.json: (dialogue )?\[3\]"
     twice = r"duplicate_id: dialogue '\d_0000\d' appears twice, first at \[1\]: give each its own id"
     assert re.search(f"{place}: {twice}", refused(*line, output=tmp_path / "out", status=(1, 2)))

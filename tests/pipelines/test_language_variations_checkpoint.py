@@ -1,11 +1,11 @@
 """``parapet language_variations --engine checkpoint``: paraphrases by a T5 that the test trains on a few turns."""
 
 import pytest
-from kit import cases, lacking, refused, refused_at_once, write
+from kit import cases, lacking, refused_at_once, write
 
 pytest.importorskip("torch", reason="requires the extra models")
 
-from test_language_variations_others import check_set, originals, rows_of, vary
+from test_language_variations_others import check_set, original_turns, rows_of, vary
 from tiny_checkpoints import save_t5
 
 # Turns of the sample to what the model is to say: a paraphrase, a value lost, a denial, a copy.
@@ -55,7 +55,7 @@ def test_paraphrases_of_a_checkpoint(checkpoint, tmp_path):
     # An untrained rest of the sample: what comes of it loses values, and may not end.
     shared = {"kinds": "paraphrase", "env": "none", "least_changed": 0, "max_bad": "100%"}
     made = vary(tmp_path / "out", **shared, engine="checkpoint", model=checkpoint, beams=1)
-    rows = by_text(check_set(originals(), tmp_path / "out", "paraphrase"))
+    rows = by_text(check_set(original_turns(), tmp_path / "out", "paraphrase"))
     first, second, third, fourth, fifth = LEARNED
     for text in (first, second):
         assert (rows[text]["utterance"], rows[text]["source"]) == (LEARNED[text], "checkpoint")
@@ -82,7 +82,6 @@ def test_of_several_results_the_first_that_is_no_copy(checkpoint):
 
 @cases(
     "flags reason",
-    ([], "--model: must name exactly one folder, that of the checkpoint"),
     (["--model", "a", "b"], "--model: must name exactly one folder, that of the checkpoint"),
     (["--model", "nowhere"], "nowhere: --model: there is no such folder"),
     (["--model", "GPT"], "contains a model of type 'gpt2'"),
@@ -96,8 +95,3 @@ def test_mistakes(flags, reason, tmp_path):
     write(tmp_path / "GPT" / "config.json", '{"model_type": "gpt2"}')
     flags = [tmp_path / flag if flag == "GPT" else flag for flag in flags]
     assert reason in refused_at_once("language_variations", *flags, engine="checkpoint", output=tmp_path / "out")
-
-
-def test_a_prefix_is_for_checkpoints(tmp_path):
-    said = refused("language_variations", engine="memory", prefix="x", output=tmp_path / "out")
-    assert "--prefix: is for --engine checkpoint, but this is --engine memory" in said

@@ -1,68 +1,51 @@
 """``parapet language_variations`` with the words of others: rewritten turns of files, and turns translated and back."""
 
-import json
 from collections import Counter
 
 import kit
-import pyarrow.parquet as pq
-from kit import TWO_WORKERS, cases, refused, refused_at_once, run, write
+import pytest
+from kit import THOROUGH, TWO_WORKERS, cases, dialogues_of, refused, refused_at_once, sample_dialogues, write
 from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
+from test_language_variations import check_turn, rows_of, some_of_sgd, user_turns, vary
 
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import sample_root
-from parapet.schemas.rows import PERTURBED_TURNS
-from parapet.transforms.perturbation.user_turns import Edit, edited, user_turns
+from parapet.transforms.perturbation.user_turns import user_turns as list_user_turns
 from parapet.transforms.perturbations.paraphrase import hidden as hidden_form
 from parapet.transforms.perturbations.variations import Paraphrase, Verbose
 
 
-def vary(out, *flags, **more):
-    return run("language_variations", *flags, output=out, **more)
-
-
-def rows_of(out, kind):
-    paths = sorted((out / kind / "turns").rglob("*.parquet"))
-    assert all(pq.read_schema(path).equals(PERTURBED_TURNS) for path in paths)
-    return {(row["dialogue_id"], row["turn"]): row for path in paths for row in kit.rows_of(path)}
-
-
-def turns_of(files):
-    """The user's, as the files have them."""
-    dialogues = [dialogue for path in files for dialogue in json.loads(path.read_bytes())]
-    turns = [(one["dialogue_id"], i, turn) for one in dialogues for i, turn in enumerate(one["turns"])]
-    return {(name, i): turn for name, i, turn in turns if turn["speaker"] == "USER"}
-
-
-def dialogues():
-    """The sample's test dialogues."""
-    return read_dialogues(sample_root() / "test" / "dialogues_001.json")
-
-
-def originals():
-    return turns_of([sample_root() / "test" / "dialogues_001.json"])
+def original_turns():
+    """The user turns of the sample's test dialogues."""
+    return user_turns(dialogues_of(sample_root() / "test"))
 
 
 def check_set(before, out, kind):
-    """Every turn against its row: edits lead from one text to the other, and every span has the text that it had."""
-    after, rows = turns_of(sorted((out / kind).glob("*/dialogues_*.json"))), rows_of(out, kind)
+    """Every user turn against its row: edits lead from one text to the other, and every span has the text it had."""
+    after, rows = user_turns(dialogues_of(out / kind)), rows_of(out, kind)
     assert list(after) == list(before) == list(rows)
     for place, old in before.items():
-        new, row = after[place], rows[place]
-        edits = [Edit(one["start"], one["end"], one["after"]) for one in row["operations"]]
-        assert edited(old["utterance"], edits) == new["utterance"] == row["utterance"]
-        assert (row["status"] == "varied") == (row["reason"] == "") == (row["source"] != "")
-        for frame, moved in zip(old["frames"], new["frames"], strict=True):
-            for span, found in zip(frame["slots"], moved["slots"], strict=True):
-                value = old["utterance"][span["start"] : span["exclusive_end"]]
-                assert new["utterance"][found["start"] : found["exclusive_end"]] == value
-            assert {**frame, "slots": 0} == {**moved, "slots": 0}
+        check_turn(old, after[place], rows[place], False)
+        assert (rows[place]["reason"] == "") == (rows[place]["source"] != "")
     return rows
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """The first dialogues of the sample's test split."""
+    return kit.corpus(tmp_path_factory.mktemp("few") / "sgd", test=sample_dialogues()[: 8 if THOROUGH else 3])
+
+
+def read_turns(root):
+    """The user turns of a corpus as the perturbations see them."""
+    return [turn for one in read_dialogues(root / "test" / "dialogues_001.json") for turn in list_user_turns(one)]
 
 
 def lines_of():
     """The sample's turns made verbose by our rules, as somebody else would send them."""
-    turns = [list(user_turns(one)) for one in dialogues()]
+    dialogues = read_dialogues(sample_root() / "test" / "dialogues_001.json")
+    turns = [list(list_user_turns(one)) for one in dialogues]
     pairs = [pair for of in turns for pair in zip(of, Verbose().vary_all(of), strict=True) if pair[1].operations]
     places = [(said.dialogue_id, said.position, variation.utterance) for said, variation in pairs]
     return [{"dialogue_id": id_, "turn": i, "kind": "verbose", "utterance": text} for id_, i, text in places]
@@ -90,7 +73,7 @@ def test_rewritten_turns(tmp_path):
     letters = [f"{one['where']}: {one['reason'].partition(':')[0]}" for one in made.dead_letters]
     bad = ["line 4: duplicate", "line 5: unknown_kind", "line 6: not_json"]
     assert letters == [*bad, "line 2: no_user_turn", "line 3: no_user_turn"]
-    rows = check_set(originals(), tmp_path / "out", "verbose")
+    rows = check_set(original_turns(), tmp_path / "out", "verbose")
     kept = {(one["dialogue_id"], one["turn"]): one["utterance"] for one in lines if one is not cut}
     lost, never = (cut["dialogue_id"], cut["turn"]), (last["dialogue_id"], last["turn"])
     assert {place: row["utterance"] for place, row in rows.items() if row["status"] == "varied"} == kept
@@ -103,7 +86,7 @@ def test_rewritten_turns(tmp_path):
     assert str(tmp_path) not in made.text("run.json")
 
 
-def test_an_engine_is_asked_once(tmp_path, monkeypatch):
+def test_an_engine_is_asked_once(few, tmp_path, monkeypatch):
     """Cut off, run again, and replayed from its memory: no text is asked for twice, and the sets are the same."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     fault = ["banned"]
@@ -112,7 +95,7 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch):
         return fault[0] if request.source != "en" else ""
 
     with LibreTranslateServer(cut) as server:
-        engine = {"engine": "libretranslate", "libretranslate_url": server.url, "env": "none"}
+        engine = {"sgd": few, "engine": "libretranslate", "libretranslate_url": server.url, "env": "none"}
         flags = {"kinds": "paraphrase", "pivots": "ko,ja", **engine}
         plan = vary(tmp_path / "out", "--dry_run", **flags, max_bad="100%").output
         assert server.requests == []
@@ -125,7 +108,7 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch):
         back = {one.texts for one in server.requests if one.source != "en"}
     assert max(n for (source, _, _), n in asked.items() if source == "en") == 1
     assert back
-    turns = {(said.dialogue_id, said.position): said for one in dialogues() for said in user_turns(one)}
+    turns = {(said.dialogue_id, said.position): said for said in read_turns(few)}
     texts = {said.utterance for said in turns.values()}
     plain = {(target, text) for source, target, text in asked if source == "en" and text in texts}
     hidden = {text for source, _, text in asked if source == "en" and text not in texts}
@@ -134,7 +117,7 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch):
     assert all("X1" in text for text in hidden)
     least, most = (int(part.replace(",", "")) for part in plan.splitlines()[-1].split(" characters")[0].split(" to "))
     assert least <= sum(len(text) for _, _, text in asked) <= most
-    for place, row in check_set(originals(), tmp_path / "out", "paraphrase").items():
+    for place, row in check_set(user_turns(dialogues_of(few)), tmp_path / "out", "paraphrase").items():
         if row["status"] == "varied":
             pivot = row["source"].removeprefix("back_translation:")
             if pivot == "rules":  # whose version was farther
@@ -146,7 +129,7 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch):
     memory = kit.rows_of(tmp_path / "out" / "memory.parquet")
     assert not (tmp_path / "out" / ".paid").exists()
     before = rows_of(tmp_path / "out", "paraphrase")
-    vary(tmp_path / "out", kinds="typos,paraphrase", engine="memory", pivots="ko,ja", env="none")
+    vary(tmp_path / "out", sgd=few, kinds="typos,paraphrase", engine="memory", pivots="ko,ja", env="none")
     assert rows_of(tmp_path / "out", "paraphrase") == before
     after = kit.rows_of(tmp_path / "out" / "memory.parquet")
     assert [row for row in after if row["provider"] == "libretranslate"] == memory
@@ -159,14 +142,12 @@ FOR_ENGINES = "is for an engine that translates, but the engine is rules"
 @cases(
     "flags told",
     (["--kinds", "typos", "--engine", "memory"], f"--engine: {NOT_NAMED}"),
-    (["--kinds", "typos", "--dry_run"], f"--dry_run: {NOT_NAMED}"),
     (["--engine", "rules", "--dry_run"], f"--dry_run: {FOR_ENGINES}"),
-    (["--engine", "rules", "--pivots", "de"], f"--pivots: {FOR_ENGINES}"),
     (["--beams", "2"], "--beams: is for --engine local, but this is --engine embedded"),
     (["--kinds", "typos", "--memory", "EMPTY"], f"--memory: {NOT_NAMED}"),
-    (["--engine", "memory", "--beams", "2"], "--beams: is for --engine local, but this is --engine memory"),
     (["--engine", "memory", "--pivots", "fr"], "add a --memory that contains the user turns, or choose another"),
     (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is not a language code"),
+    (["--engine", "memory", "--prefix", "x"], "--prefix: is for --engine checkpoint, but this is --engine memory"),
     (["--engine", "libretranslate"], "--libretranslate_url: is required: give the address of the server"),
     (["--rewritten", "EMPTY"], "--rewritten: contains no line that can be used"),
     (["--rewritten", "ONE", "--kinds", "typos"], "typos: --rewritten contains no line of this kind, only verbose"),
@@ -180,27 +161,26 @@ def test_mistakes(flags, told, tmp_path):
     assert told in refused_at_once("language_variations", *flags, output=tmp_path / "out")
 
 
-def test_sgd(real_dialogues, tmp_path, monkeypatch):
-    """Turns of SGD through a translator that changes a third of the words: every span holds."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with LibreTranslateServer() as server:
-        engine = {"engine": "libretranslate", "libretranslate_url": server.url, "pivots": "ko"}
-        flags = {"sgd": real_dialogues, "split": "train", "env": "none", "kinds": "paraphrase"}
-        vary(tmp_path / "out", **flags, **engine)
-    rows = check_set(turns_of([real_dialogues / "train" / "dialogues_001.json"]), tmp_path / "out", "paraphrase")
-    assert {row["source"] for row in rows.values()} == {"", "rules", "back_translation:ko"}
-
-
-def test_translated_without_a_network_and_replayed(tmp_path):
+def test_translated_without_a_network_and_replayed(few, tmp_path):
     """What the embedded engine makes with two workers, its memory repeats, and the class makes turn by turn."""
-    made = vary(tmp_path / "out", *TWO_WORKERS, kinds="paraphrase", env="none")
-    rows = check_set(originals(), tmp_path / "out", "paraphrase")
+    made = vary(tmp_path / "out", *TWO_WORKERS, sgd=few, kinds="paraphrase", env="none")
+    rows = check_set(user_turns(dialogues_of(few)), tmp_path / "out", "paraphrase")
     numbers = made.json("statistics.json")["kinds"]["paraphrase"]
     assert numbers["sources"].keys() == {"rules", "back_translation:pt"}
     assert sum(numbers["refused"].values()) > numbers["turns"] / 4
     memory = made.files["memory.parquet"]
-    made = vary(tmp_path / "out", kinds="typos,paraphrase", env="none", engine="memory")
+    made = vary(tmp_path / "out", sgd=few, kinds="typos,paraphrase", env="none", engine="memory")
     assert (rows_of(tmp_path / "out", "paraphrase"), made.files["memory.parquet"]) == (rows, memory)
-    for one in dialogues():
-        for turn in user_turns(one):
-            assert Paraphrase().vary(turn).utterance == rows[turn.dialogue_id, turn.position]["utterance"]
+    for turn in read_turns(few):
+        assert Paraphrase().vary(turn).utterance == rows[turn.dialogue_id, turn.position]["utterance"]
+
+
+def test_sgd(real_data, tmp_path, monkeypatch):
+    """Turns of SGD through a translator that changes a third of the words: every span holds."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    root = some_of_sgd(real_data, tmp_path / "sgd")
+    with LibreTranslateServer() as server:
+        engine = {"engine": "libretranslate", "libretranslate_url": server.url, "pivots": "ko"}
+        vary(tmp_path / "out", sgd=root, split="train", env="none", kinds="paraphrase", **engine)
+    rows = check_set(user_turns(dialogues_of(root)), tmp_path / "out", "paraphrase")
+    assert {row["source"] for row in rows.values()} == {"", "rules", "back_translation:ko"}

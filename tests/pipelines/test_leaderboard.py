@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from functools import cached_property, partial
 from html.parser import HTMLParser
 
 import pytest
@@ -51,10 +52,18 @@ class Place:
         self.release = write_release(root / "releases", self.corpora, {})
         self.submissions = root / "submissions"
 
-    def submit(self, name, wrong=0, **change):
-        folder = self.submissions / name
+    @cached_property
+    def right(self):
+        """A submission without mistakes, from the template."""
+        folder = self.root / "right"
         run("leaderboard", "--template", release=self.release, output=folder)
-        predicted(folder, self.corpora, wrong)
+        predicted(folder, self.corpora)
+        return folder
+
+    def submit(self, name, wrong=0, **change):
+        folder = shutil.copytree(self.right, self.submissions / name)
+        if wrong:
+            predicted(folder, self.corpora, wrong)
         described(folder, **change)
         return folder
 
@@ -153,14 +162,6 @@ def test_only_what_changed_is_scored_again(place):
     assert now == then
 
 
-def test_none_is_accepted(tmp_path):
-    place = Place(tmp_path)
-    (place.submissions / "none").mkdir(parents=True)
-    assert "none was refused: there is no submission.toml" in place.board(status=1).errors
-    assert published(place)["submissions"] == []
-    assert "there is no submission.toml" in (tmp_path / "board" / "index.html").read_text()
-
-
 @cases(
     "flags reason",
     (["--tasks", "ranking"], "'ranking': must be one of dst, response, intent, ood, and appear once"),
@@ -171,7 +172,6 @@ def test_none_is_accepted(tmp_path):
     (["--template"], "give exactly one of the two"),
     (["--timeout", "0"], "--timeout: must be 1 or more"),
     (["--output", "submissions/board"], "lies inside the folder of submissions"),
-    (["--average", "f2"], "no task of the leaderboard has 'f2'"),
     (["--average", "far/combined"], "no task of the leaderboard has 'far/combined'"),
 )
 def test_flags_that_cannot_work(place, flags, reason, monkeypatch):
@@ -180,19 +180,18 @@ def test_flags_that_cannot_work(place, flags, reason, monkeypatch):
     assert reason in refused("leaderboard", *given)
 
 
-def test_a_release_that_was_changed(tmp_path):
-    place = Place(tmp_path)
-    (place.submissions / "any").mkdir(parents=True)
-    path = place.release / "sgd" / "noisy" / "test" / "dialogues_001.json"
+def test_a_release_that_was_changed(place, tmp_path):
+    release = shutil.copytree(place.release, tmp_path / "release")
+    path = release / "sgd" / "noisy" / "test" / "dialogues_001.json"
     path.write_bytes(path.read_bytes() + b" ")
-    assert "differs from the file that MANIFEST.json lists" in place.board(status=2).errors
+    told = refused("leaderboard", release=release, submissions=place.submissions, output=tmp_path / "board")
+    assert "differs from the file that MANIFEST.json lists" in told
 
 
-def test_a_template_is_never_replaced(tmp_path):
-    place = Place(tmp_path)
-    folder = place.submit("mine", system='"Mine"')
+def test_a_template_is_never_replaced(place):
+    folder = place.submissions / "weak"
     assert "exists already" in refused("leaderboard", "--template", release=place.release, output=folder, status=1)
-    assert 'system = "Mine"' in (folder / "submission.toml").read_text()
+    assert 'system = "Weak"' in (folder / "submission.toml").read_text()
 
 
 @pytest.mark.thorough
@@ -241,25 +240,22 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("bad", BAD)
-def test_submissions_that_are_not_read(place, bad, tmp_path):
+def test_submissions_that_are_not_read(place, tmp_path):
     from parapet.evaluation.board.submission import open_released, read_submission
     from parapet.schemas.errors import InputError
 
-    run("leaderboard", "--template", release=place.release, output=tmp_path / "one")
-    predicted(tmp_path / "one", place.corpora)
-    release = open_released(str(place.release), None, "test").of
+    folder = shutil.copytree(place.right, tmp_path / "one")
+    read = partial(read_submission, folder, open_released(str(place.release), None, "test").of, ["dst", "response"])
     foreign = ("Syst\u00e8me n\u00b0 2", "\u5bf9\u8bdd BERT", "\u0421\u043e\u0432\u0430")
     for name in ("T5-DST (large, 3 beams)", *foreign, "My system"):
-        described(tmp_path / "one", system=f'"{name}"')
-        assert read_submission(tmp_path / "one", release, ["dst", "response"]).submission.system == name
+        described(folder, system=f'"{name}"')
+        assert read().submission.system == name
     for limits in ({"most_files": 3}, {"megabytes": 0}):
-        with pytest.raises(InputError, match="has more than"):
-            read_submission(tmp_path / "one", release, ["dst", "response"], **limits)
-    change, reason = BAD[bad]
-    path = tmp_path / "one" / "submission.toml"
-    write(path, change(path.read_text()))
-    raised(InputError, read_submission, tmp_path / "one", release, ["dst", "response"], match=reason)
+        raised(InputError, read, match="has more than", **limits)
+    good = (folder / "submission.toml").read_text()
+    for change, reason in BAD.values():
+        write(folder / "submission.toml", change(good))
+        raised(InputError, read, match=reason)
 
 
 def test_where_none_is_accepted_the_reason_is_an_error(place, tmp_path):
@@ -271,17 +267,18 @@ def test_where_none_is_accepted_the_reason_is_an_error(place, tmp_path):
     (tmp_path / "submissions" / "train").mkdir()
     error = "error: --submissions: no submission was accepted; the first: train: there is no submission.toml\n"
     assert refused("leaderboard", "--quiet", **given, status=1) == error
+    assert json_of(tmp_path / "board" / "leaderboard.json")["submissions"] == []
+    assert "there is no submission.toml" in (tmp_path / "board" / "index.html").read_text()
     shutil.copytree(place.submissions / "weak", tmp_path / "submissions" / "train", dirs_exist_ok=True)
     described(tmp_path / "submissions" / "train", system='"We\u200bak"')
     told = refused("leaderboard", "--quiet", **given, status=1)
     assert "train: submission.toml: system: contains invisible characters" in told
 
 
-def test_without_what_the_average_counts_there_is_no_rank(place, tmp_path):
+def test_states_alone_have_a_rank_where_only_states_are_scored(place, tmp_path):
     shutil.copytree(place.submissions / "a-states", tmp_path / "some" / "a-states")
+    shutil.copytree(place.root / "board", tmp_path / "out")  # its scores serve again
     given = {"release": place.release, "submissions": tmp_path / "some", "output": tmp_path / "out"}
-    (only,) = run("leaderboard", **given, tasks=["dst", "response=original"]).json("leaderboard.json")["submissions"]
-    assert (only["rank"], only["average"]["value"]) == (None, None)
     board = run("leaderboard", **given, tasks="dst").json("leaderboard.json")
     assert [(one["rank"], one["average"]["value"]) for one in board["submissions"]] == [(1, 100.0)]
     assert board["selection"]["average"] == ["dst/original/joint_goal_accuracy", "dst/noisy/joint_goal_accuracy"]
@@ -291,7 +288,10 @@ def test_the_ranking(place):
     board = published(place)
     found = [(one["rank"], one["system"], one["folder"]) for one in board["submissions"]]
     assert found == [(1, f"=1+1 {EVIL}", "good"), (2, "Weak", "weak"), (None, "States alone", "a-states")]
-    best, weak, _ = board["submissions"]
+    best, weak, states = board["submissions"]
+    assert states["average"]["value"] is None
+    refused_folders = {"incomplete", "old", "other", "linked", "outside", "empty", "twin", "damaged"}
+    assert {one["folder"] for one in board["refused"]} == {*refused_folders, "<img src=x onerror=alert(2)>"}
     assert best["average"]["value"] == pytest.approx((100 + 100 + 200 + 200 + 100) / 5)
     values = {(one["set"], one["metric"]): one for one in weak["values"] if one["group"] == "all"}
     assert values["original", JGA]["value"] == 1.0

@@ -1,6 +1,7 @@
 """``parapet evaluate --task dst`` as a person runs it: numbers against the plain reference, layouts, mistakes."""
 
 import hashlib
+import itertools
 import json
 import math
 import pickle
@@ -16,9 +17,8 @@ from kit import TWO_WORKERS, argv_of, dialogues_of, files_of, json_of, raised, r
 from state_predictions import lines_of
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
+from benchmarks.rewrite_reference import names_of, rename
 from parapet.evaluation import bootstrap
-from parapet.evaluation.compare.leaderboard import read_systems
-from parapet.evaluation.compare.results import SENSITIVITY
 from parapet.evaluation.dst.frames import FilePart, predictions_in, read_parts, read_predictions
 from parapet.evaluation.dst.model import Config, make_plan
 from parapet.evaluation.dst.scoring import ScoreFile, with_parts
@@ -26,6 +26,7 @@ from parapet.evaluation.sets import Sources
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.schemas.service import Service
+from parapet.transforms.variants.matching import compose_variant
 
 VARIANTS = ("v1", "v2", "v3")
 JGA = "joint_goal_accuracy"
@@ -36,27 +37,11 @@ def run(out, *flags, status=0):
     return kit.run("evaluate", *flags, task="dst", output=out, status=status)
 
 
-def renamed(value, number):
-    """A schema or dialogues under the names of a variant: services and slots have its number behind."""
-    if isinstance(value, list):
-        return [renamed(one, number) for one in value]
-    if not isinstance(value, dict):
-        return value
-    made = {key: renamed(one, number) for key, one in value.items()}
-    for key in ("service_name", "service", "slot"):
-        if isinstance(made.get(key), str) and made[key] not in ("", "intent", "count"):
-            made[key] += number
-    if isinstance(made.get("services"), list):
-        made["services"] = [name + number for name in made["services"]]
-    for key in ("slot_values", "optional_slots"):
-        if key in made:
-            made[key] = {name + number: one for name, one in made[key].items()}
-    for key in ("requested_slots", "required_slots", "result_slots"):
-        if key in made:
-            made[key] = [name + number for name in made[key]]
-    if "possible_values" in made:
-        made["name"] += number
-    return made
+def variant_of(service, number):
+    """The service under new names: its slots and intents have the variant's number behind."""
+    names = {f"slot_{i}": slot["name"] + number for i, slot in enumerate(service["slots"])}
+    names |= {f"intent_{i}": intent["name"] + number for i, intent in enumerate(service["intents"])}
+    return compose_variant(service, number, names, dict.fromkeys((*names, "service"), "what it is"))
 
 
 def guessed(dialogues, name):
@@ -80,10 +65,15 @@ def place(tmp_path_factory):
     """The sample in three variants, and predictions for all of it."""
     root = tmp_path_factory.mktemp("dst")
     sample = sample_root()
-    for name in VARIANTS:
-        for path in sorted(sample.glob("*/*.json")):
-            if path.parent.name != "dev":
-                write(root / "variants" / name / path.relative_to(sample), renamed(json_of(path), name[1:]))
+    for name, split in itertools.product(VARIANTS, ("train", "test")):
+        schema = json_of(sample / split / "schema.json")
+        variant = [variant_of(service, name[1:]) for service in schema]
+        write(root / "variants" / name / split / "schema.json", variant)
+        for path in (sample / "test").glob("dialogues_*.json") if split == "test" else ():
+            dialogues = json_of(path)
+            for dialogue in dialogues:
+                rename(dialogue, names_of({split: schema}, {split: variant}))
+            write(root / "variants" / name / split / path.name, dialogues)
     for name, split in (("original", sample / "test"), *((one, root / "variants" / one / "test") for one in VARIANTS)):
         for path in sorted(split.glob("dialogues_*.json")):
             write(root / "predictions" / name / path.name, guessed(json_of(path), name))
@@ -99,7 +89,6 @@ def scores(place):
 
 def test_numbers_of_every_set_are_those_of_the_plain_reference(place, scores):
     numbers = json_of(scores / "robustness.json")
-    expected = of_folders(sample_root(), "test", place / "predictions" / "original")
     assert json_of(scores / "metrics.json") == numbers["sets"]["original"]["metrics"]
     for name, root in ({"original": sample_root()} | {name: place / "variants" / name for name in VARIANTS}).items():
         expected = of_folders(root, "test", place / "predictions" / name)
@@ -325,33 +314,12 @@ def test_predictions_that_cannot_be_scored(name, place, tmp_path):
     raised(InputError, score, folder, tmp_path / "out", match=re.escape(said))
 
 
-LINES = {
-    "no line of JSON": ("{", "line 1"),
-    "a field is missing": ('{"dialogue_id": "1", "turn": 0, "service": "X"}', "line 1"),
-    "an unknown dialogue": (
-        '{"dialogue_id": "x", "turn": 0, "service": "X", '
-        '"state": {"active_intent": "", "requested_slots": [], "slot_values": {}}}',
-        "'x' is not in the reference of original",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", LINES)
-def test_lines_that_cannot_be_read(name, tmp_path):
-    line, said = LINES[name]
-    (tmp_path / "p.jsonl").write_text(line + "\n")
-    raised(InputError, score, tmp_path / "p.jsonl", tmp_path / "out", match=re.escape(said))
-
-
 def test_flags_that_cannot_work(place, tmp_path):
     predictions, variants = ("--predictions", place / "predictions"), ("--variants", place / "variants")
     for flags, said in (
         ([], "give exactly one of the two"),
         ([*predictions, "--model", "x:Y"], "give exactly one of the two"),
-        (["--model", "nowhere:Model"], "cannot be loaded"),
         (["--model", "json:JSONDecoder"], "no method predict"),
-        ([*predictions, "--sets", "typos"], "is not of the form NAME=ROOT"),
-        ([*predictions, "--sets", "original=."], "another set is called"),
         ([*predictions, "--split", "tets"], "tets"),
         ([*predictions, *variants, "--variant", "v9"], "no variant 'v9'"),
         (["--predictions", place / "predictions" / "v1", *variants], "contains no predictions for"),
@@ -387,35 +355,29 @@ def test_workers_exchange_places_of_predictions(name, tmp_path):
     assert max(len(pickle.dumps(part)) for part in parts) < 1_000
 
 
-def test_lines_need_none_for_a_dialogue_without_frames(place, tmp_path):
-    corpus, lines = tmp_path / "corpus", tmp_path / "lines.jsonl"
-    shutil.copytree(sample_root(), corpus)
-    edit(lambda of: [turn.update(frames=[]) for turn in of[0]["turns"]])(corpus / "test")
-    write(lines, lines_of(dialogues_of(corpus / "test").values(), "state"))
-    run(tmp_path / "out", "--reference", corpus, "--predictions", lines)
+def test_lines_need_none_for_a_dialogue_without_frames(tmp_path):
+    dialogues = sample_dialogues()[:2]
+    for turn in dialogues[0]["turns"]:
+        turn["frames"] = []
+    lines = write(tmp_path / "lines.jsonl", lines_of(dialogues, "state"))
+    run(tmp_path / "out", "--reference", kit.corpus(tmp_path / "corpus", test=dialogues), "--predictions", lines)
     assert json_of(tmp_path / "out" / "metrics.json")["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
 
 
 def test_a_set_without_a_frame_to_score_is_refused(tmp_path):
-    def no_frames(dialogues):
-        for turn in (turn for dialogue in dialogues for turn in dialogue["turns"] if turn["speaker"] == "USER"):
-            turn["frames"] = []
-
-    corpus = tmp_path / "corpus"
-    shutil.copytree(sample_root(), corpus)
-    edit(no_frames)(corpus / "test")
-    (tmp_path / "none.jsonl").touch()
-    said = "no user turn has a frame, so there is nothing to score"
-    for flags, place in (
-        (["--reference", corpus, "--model", "keywords"], f"{corpus}: set 'original', split 'test'"),
-        (["--reference", corpus, "--predictions", corpus / "test"], f"{corpus}: set 'original', split 'test'"),
-        (["--reference", corpus, "--predictions", tmp_path / "none.jsonl"], f"{corpus}: set 'original', split 'test'"),
-        (["--sets", f"bare={corpus}", "--model", "keywords"], f"{corpus}: set 'bare', split 'test'"),
+    whole, bare = (sample_dialogues()[:1] for _ in range(2))
+    for turn in bare[0]["turns"]:
+        turn["frames"] = []
+    corpus, other = kit.corpus(tmp_path / "corpus", test=bare), kit.corpus(tmp_path / "other", test=whole)
+    for flags, name in (
+        (["--reference", corpus, "--predictions", corpus / "test"], "original"),
+        (["--reference", other, "--sets", f"bare={corpus}", "--model", "keywords"], "bare"),
     ):
-        assert f"{place}: {said}" in run(tmp_path / "out", *flags, status=1).errors
+        said = f"{corpus}: set '{name}', split 'test': no user turn has a frame, so there is nothing to score"
+        assert said in run(tmp_path / "out", *flags, status=1).errors
         assert not (tmp_path / "out" / "run.json").exists()
     (tmp_path / FILE).write_text("[]")
-    told = run(tmp_path / "out", "--predictions", tmp_path / FILE, "--official", status=1).errors
+    told = run(tmp_path / "out", "--reference", other, "--predictions", tmp_path / FILE, "--official", status=1).errors
     assert "no dialogue has a prediction, so there is nothing to score" in told
 
 
@@ -449,6 +411,9 @@ UNCLEAR = {
     "a service that is not there": (FILE, an_extra_frame("Zoos_1"), f"{FILE}: {NOT_THERE}"),
     "a service twice": (FILE, an_extra_frame(None), f"{FILE}: 1_00000 turns[0] Repairs_1: this service appears twice"),
     "a strange service in a line": ("a.jsonl", lambda _: f"{one_state()}\n{one_state(service='Zoos_1')}", NOT_THERE),
+    "no line of JSON": ("a.jsonl", lambda _: "{", "a.jsonl: line 1"),
+    "a field is missing": ("a.jsonl", lambda _: '{"dialogue_id": "1", "turn": 0, "service": "X"}', "a.jsonl: line 1"),
+    "an unknown dialogue": ("a.jsonl", lambda _: one_state(dialogue_id="x"), "'x' is not in the reference of original"),
     "a set that is not there": (
         *("a.jsonl", lambda _: f"{one_state(set='original')}\n{one_state(set='v7')}"),
         "a.jsonl: line 2: belongs to set 'v7', but is among the predictions for 'original'",
@@ -461,8 +426,7 @@ def test_predictions_that_could_be_read_in_two_ways_or_belong_nowhere_are_refuse
     file, changed, said = UNCLEAR[name]
     folder = tmp_path / "predictions"
     write(folder / file, changed((sample_root() / "test" / FILE).read_text()))
-    assert said in run(tmp_path / "out", "--predictions", folder, status=1).errors
-    assert not (tmp_path / "out" / "run.json").exists()
+    raised(InputError, score, folder, tmp_path / "out", match=re.escape(said))
 
 
 # The peak of this process alone: ru_maxrss is that of the parent, too.
@@ -493,12 +457,3 @@ def test_memory_for_long_values_is_at_most_twice_the_file(tmp_path):
     rows = rows_of(tmp_path / "long_out" / "rows" / "original" / "dialogues_001.parquet")
     predicted = [wrong["predicted"] for row in rows for wrong in row["wrong"]]
     assert (max(map(len, predicted)), {text[-1] for text in predicted if len(text) == 1_000}) == (1_000, {"\u2026"})
-
-
-def test_compare_gets_all_numbers_back_from_the_rows(scores):
-    systems = read_systems({"tracker": [str(scores)]})
-    wanted = {column for column in systems.outcomes["tracker"][0].values if column.metric in (JGA, SENSITIVITY)}
-    assert {column.group for column in wanted} >= {"all", "unseen"}
-    assert {column.set for column in wanted} == {"original", *VARIANTS, "#VARIANTS"}
-    assert set(systems.parts["tracker"]) == wanted
-    assert systems.outcomes["tracker"][0].examples[0].drop > 0

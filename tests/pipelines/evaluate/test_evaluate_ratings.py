@@ -236,75 +236,35 @@ def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials)
     (("--scores", "scores", "--faithful", "-1"), "--faithful: must be 0 or more"),
     (("--scores", "scores", "--items", "0"), "--items: must be 1 or more"),
     (("--scores", "scores", "--split", "test"), "--split: is for --task rewrites"),
-    (("--scores", "scores", "--name_seconds", "2"), "--name_seconds: is for --task schemas"),
     (("--scores", "scores", "--dialogues", "corpus", *NONE), "no turn can be drawn"),
     (("--scores", "scores", "--dialogues", "corpus", "corpus"), "takes one corpus for ratings"),
     (("--scores", "scores"), "is not the corpus that was scored"),  # but the sample
     (("--scores", "unvalidated", "--dialogues", "corpus"), "--no_validation"),
     (("--task", "rewrites", "--scores", "scores"), "--scores: is for --task ratings"),
-    (("--scores", "no_options", "--dialogues", "corpus"), "no_options/run.json: has no options"),
-    (("--scores", "odd_rows", "--dialogues", "corpus"), "odd_rows/rows.parquet: cannot be read: "),
-    (
-        ("--scores", "other_rows", "--dialogues", "corpus"),
-        "rows.parquet: --scores: has been changed since 'parapet evaluate gen",
-    ),
 )
 def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(world)
-    options = json_of(world / "scores" / "run.json")["options"]
-    for name, other in {"unvalidated": {**options, "validation": False}, "no_options": [1]}.items():
-        shutil.copytree(world / "scores", world / name, dirs_exist_ok=True)
-        edit(world / name / "run.json", lambda manifest, other=other: manifest.update(options=other))
-    shutil.copytree(world / "scores", world / "odd_rows", dirs_exist_ok=True)
-    rows = pq.read_table(world / "scores" / "rows.parquet")
-    odd = rows.set_column(rows.column_names.index("turn"), "turn", pa.array(["first"] * len(rows)))
-    pq.write_table(odd, world / "odd_rows" / "rows.parquet")
-    recorded(world / "odd_rows")
-    shutil.copytree(world / "scores", world / "other_rows", dirs_exist_ok=True)
-    pq.write_table(rows[:-1], world / "other_rows" / "rows.parquet")
+    if "unvalidated" in flags:
+        shutil.copytree(world / "scores", world / "unvalidated")
+        edit(world / "unvalidated" / "run.json", lambda manifest: manifest["options"].update(validation=False))
     assert message in refused("hits", "--task", "ratings", *flags, output=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-@cases(
-    "task flags flag",
-    ("ratings", ("--scores", "scores", "--dialogues", "OUT"), "dialogues"),
-    ("ratings", ("--scores", "OUT", "--dialogues", "corpus"), "scores"),
-    ("rewrites", ("--dialogues", "corpus", "OUT"), "dialogues"),
-    ("schemas", ("--schemas", "OUT"), "schemas"),
-)
-def test_pages_are_not_written_into_what_they_are_of(world, tmp_path, monkeypatch, task, flags, flag):
-    monkeypatch.chdir(world)
-    out = shutil.copytree(world / "corpus", tmp_path / "out")
-    before = files_of(out)
-    flags = [str(out) if one == "OUT" else one for one in flags]
-    assert f"the same folder as --{flag}" in refused("hits", *flags, task=task, output=out)
-    assert files_of(out) == before
-
-
-def refused_hits(folder):
-    batch = write(folder / "batch.csv", "AssignmentId,WorkerId,Answer.faithful_0\n")
-    return refused("evaluate", task="ratings", hits=folder / "hits", responses=batch, output=folder / "out")
-
-
-@pytest.mark.parametrize("fields", [[], ["faithful_0"], ["faithful_0"] * 5, ["natural_0"] * 4])
-def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path, fields):
-    record = manifest(world / "hits")[0]
-    write(tmp_path / "hits" / "manifest.jsonl", [{**record, "items": record["items"][:2], "fields": fields}])
-    assert "manifest.jsonl: row 1: not a manifest of 'parapet hits': fields and items" in refused_hits(tmp_path)
-
-
-@cases(
-    "files message",
-    ({"manifest.jsonl": "{"}, "not a manifest of 'parapet hits'"),
-    ({"manifest.jsonl": ""}, "contains no utterances to rate"),
-    ({}, "not the output of 'parapet hits'"),
-)
-def test_hits_that_are_none_end_with_status_2(tmp_path, files, message):
+def test_hits_that_are_none_end_with_status_2(world, tmp_path):
+    batch = write(tmp_path / "batch.csv", "AssignmentId,WorkerId,Answer.faithful_0\n")
+    flags = {"hits": tmp_path / "hits", "responses": batch, "output": tmp_path / "out"}
     (tmp_path / "hits").mkdir()
-    for name, content in files.items():
-        write(tmp_path / "hits" / name, content)
-    assert message in refused_hits(tmp_path)
+    assert "not the output of 'parapet hits'" in refused("evaluate", task="ratings", **flags)
+    row = {**manifest(world / "hits")[0], "fields": ["natural_0"] * 4}
+    for content, message in (
+        ("{", "not a manifest of 'parapet hits'"),
+        ("", "contains no utterances to rate"),
+        ([{**row, "items": row["items"][:2]}], "row 1: not a manifest of 'parapet hits': fields and items"),
+        ([{**row, "fields": []}], "row 1: not a manifest of 'parapet hits': fields and items"),
+    ):
+        write(tmp_path / "hits" / "manifest.jsonl", content)
+        assert message in refused("evaluate", task="ratings", **flags)
 
 
 def test_every_kind_of_turn_is_drawn_and_its_page_shows_what_is_to_be_said(world):
@@ -342,7 +302,7 @@ def test_a_larger_sample_contains_the_smaller_and_the_seed_draws_another(world, 
         assert not any(field.startswith("natural") for record in records for field in record["fields"])
         return {(item["dialogue_id"], item["turn"]) for record in records for item in record["items"]}
 
-    few, more, others = places("few", faithful=4), places("more", faithful=9), places("others", faithful=4, seed=1)
-    assert (len(few), len(more), len(others)) == (4, 9, 4)
+    few, more = places("few", faithful=4), places("more", faithful=9)
+    assert (len(few), len(more)) == (4, 9)
     assert few < more
-    assert few != others
+    assert few != places("others", faithful=4, seed=1)

@@ -6,37 +6,20 @@ import json
 import kit
 import pytest
 from fake_mturk import FakeMTurk, Script, play
-from kit import (
-    act,
-    as_nobody,
-    dialogue,
-    files_of,
-    frame,
-    intent,
-    json_of,
-    refused,
-    refused_at_once,
-    rows_of,
-    run,
-    service,
-    slot,
-    span,
-    state,
-    turn,
-)
+from kit import act, as_nobody, files_of, json_of, refused, refused_at_once, rows_of, run, slot, turn
 
 from parapet.evaluation.models.classifier import load
 from parapet.evaluation.models.turns import ACTS, read_turns
 
 HOSTILE = "</textarea><script>alert(1)</script> =HYPERLINK(1) | `x` \u202e\U0001f600"
 SLOTS = [slot("city", "city"), slot("time", "time"), slot("party", "party", "2", "3")]
-SCHEMA = [service("Food_1", SLOTS, [intent("FindFood", "find food")], "places to eat")]
+SCHEMA = [kit.service("Food_1", SLOTS, [kit.intent("FindFood", "find food")], "places to eat")]
 
 
 def user(text, *acts, **values):
     """A user turn; slots but ``party`` have spans."""
-    slots = [span(one["slot"], text, *one["values"]) for one in acts if one["slot"] in ("city", "time")]
-    return turn("USER", text, frame("Food_1", *acts, slots=slots, state=state("FindFood", **values)))
+    slots = [kit.span(one["slot"], text, *one["values"]) for one in acts if one["slot"] in ("city", "time")]
+    return turn("USER", text, kit.frame("Food_1", *acts, slots=slots, state=kit.state("FindFood", **values)))
 
 
 def dialogues():
@@ -50,7 +33,7 @@ def dialogues():
         user("Thanks a lot.", act("THANK_YOU"), **all_three),
     ]
     other = user("Food in Oslo, please.", act("INFORM", "city", "Oslo"), city=["Oslo"])
-    return [dialogue("1_00000", *one), dialogue("1_00001", other)]
+    return [kit.dialogue("1_00000", *one), kit.dialogue("1_00001", other)]
 
 
 def write(root, found):
@@ -243,6 +226,8 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch):
     assert "Turns of lossy that people do not find valid" in page
     assert "<script>alert" not in page
     assert not any(b"AWORKER" in data for data in files_of(tmp_path / "judged").values())
+    compared = run("compare", systems=f"a={tmp_path / 'judged'}", output=tmp_path / "compared")
+    assert "100.0" in compared.text("table.md")
 
     def fails(*flags):
         return refused("evaluate", *flags, task="validity", output=tmp_path / "no")
@@ -263,25 +248,3 @@ def test_pages_that_cannot_be_made(corpus, tmp_path):
     assert "cannot be called 'check'" in fails("--sets", f"check={corpus / 'heard'}")
     assert "--pairs: must be 1 or more" in fails("--sets", f"a={corpus / 'heard'}", "--pairs", 0)
     assert "is for --task ratings" in fails("--sets", f"a={corpus / 'heard'}", "--scores", tmp_path)
-
-
-def test_kappa_of_workers_who_differ(corpus, tmp_path):
-    """Of five turns all three say yes of three, and one of three of the others: kappa by hand."""
-    named = [f"{name}={corpus / name}" for name in NAMES]
-    run("hits", task="validity", dialogues=corpus / "original", sets=named, output=tmp_path / "pairs")
-    records = rows_of(tmp_path / "pairs" / "manifest.jsonl")
-    fields = sorted({field for record in records for field in record["fields"]})
-    lines = [",".join(["AssignmentId", "WorkerId", "WorkTimeInSeconds", "Input.task_id", "Input.fields"])]
-    lines[0] += "".join(f",Answer.{field}" for field in fields)
-    for i, script in enumerate(scripts(records)):
-        own = next(record["fields"] for record in records if record["task_id"] == script.annotation)
-        cells = [f"3A{i:06}", script.worker_id, "300", script.annotation, " ".join(own)]
-        lines.append(",".join([*cells, *(script.answers.get(field, "") for field in fields)]))
-    (tmp_path / "batch.csv").write_text("\n".join(lines) + "\n")
-    asked = ["--hits", tmp_path / "pairs", "--responses", tmp_path / "batch.csv"]
-    metrics = evaluate(tmp_path / "out", *sets(corpus, *NAMES), *asked)["#ALL"]
-    observed, yes = (3 + 2 / 3) / 5, (3 * 3 + 2) / 15
-    expected = yes**2 + (1 - yes) ** 2
-    assert metrics["fleiss_kappa"] == pytest.approx((observed - expected) / (1 - expected))
-    assert (metrics["human_valid"], metrics["observed_agreement"]) == (pytest.approx(3 / 5), pytest.approx(observed))
-    assert "100.0" in run("compare", systems=f"a={tmp_path / 'out'}", output=tmp_path / "compared").text("table.md")

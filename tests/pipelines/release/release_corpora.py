@@ -80,13 +80,15 @@ AUDIT = [
 def make(folder: Path, sample: Path) -> Path:
     """Everything below ``folder``; gives the TOML."""
     shutil.copytree(sample, folder / "sgd", ignore=shutil.ignore_patterns("crowd"))
+    for path in (folder / "sgd").glob("*/dialogues_*.json"):
+        path.write_bytes(layout.dialogue_bytes(json.loads(path.read_bytes())[:6]))
     for split in layout.read_root(sample):
         for k in (1, 2):
             place = folder / "variants" / f"v{k}" / split.split
             place.mkdir(parents=True)
             (place / "schema.json").write_bytes(layout.schema_bytes([variant(raw, k) for raw in split.raw]))
             if k == 1:
-                for path in layout.dialogue_files(sample, split.split):
+                for path in layout.dialogue_files(folder / "sgd", split.split):
                     (place / path.name).write_bytes(path.read_bytes())
     # v1 has the dialogues of the original: under its own names its schemas are not asked here.
     for split in layout.SPLITS:

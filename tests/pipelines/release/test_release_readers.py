@@ -5,9 +5,8 @@ import subprocess
 import sys
 
 import pandas
-import pyarrow.dataset
 import pytest
-from kit import json_of
+from kit import json_of, rows_of
 from release_corpora import MEMORY
 
 from parapet.schemas import layout
@@ -35,22 +34,10 @@ def run(program, cache, *arguments):
     return json.loads(told.stdout)
 
 
-@pytest.fixture(scope="module")
-def loaded(suite_release, tmp_path_factory):
-    """All that ``datasets`` loads of a suite's release: "configuration split how", where "none" names none."""
-    return run(WITH_DATASETS, tmp_path_factory.mktemp("cache"), str(suite_release.root))
-
-
-def dialogues(built, split):
-    """Those that went in, in the order of the release."""
-    dialogues = [
-        dialogue for path in layout.dialogue_files(built.toml.parent / "sgd", split) for dialogue in json_of(path)
-    ]
-    return sorted(dialogues, key=lambda dialogue: str(dialogue["dialogue_id"]))
-
-
 @pytest.mark.thorough
-def test_datasets_loads_every_configuration(suite_release, loaded):
+def test_datasets_loads_every_configuration(suite_release, tmp_path):
+    """What it loads is named "configuration split how", where "none" names none."""
+    loaded = run(WITH_DATASETS, tmp_path, str(suite_release.root))
     configs = json_of(suite_release.root / "MANIFEST.json")["configs"]
     assert configs.keys() == {"schemas", "original", "v1", "typos", "paraphrases", "memory", "typos_turns"}
     rows = {f"{name} {split}": info["rows"] for name, one in configs.items() for split, info in one["splits"].items()}
@@ -58,26 +45,14 @@ def test_datasets_loads_every_configuration(suite_release, loaded):
     expected = {f"{place} {how}": n for place, n in rows.items() for how in ("whole", "streaming")}
     assert {place: len(found) for place, found in loaded.items()} == expected
     assert all(loaded[f"{place} whole"] == loaded[f"{place} streaming"] for place in rows)
-
-
-@pytest.mark.thorough
-def test_datasets_tables(loaded):
     assert loaded["memory full whole"] == sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
     assert {row["variant"] for row in loaded["schemas dev whole"]} == {"original", "v1", "v2"}
 
 
 def test_pandas(built):
-    frame = pandas.read_parquet(built.root / "data" / "original" / "train-00000-of-00001.parquet")
-    expected = dialogues(built, "train")
+    path = built.root / "data" / "original" / "train-00000-of-00001.parquet"
+    frame, expected = pandas.read_parquet(path), rows_of(path)
     assert frame["dialogue_id"].tolist() == [dialogue["dialogue_id"] for dialogue in expected]
     assert [turn["utterance"] for turn in frame["turns"][0]] == [turn["utterance"] for turn in expected[0]["turns"]]
     memory = pandas.read_parquet(built.root / "data" / "memory")
     assert memory["text"].tolist() == [row["text"] for row in sorted(MEMORY, key=lambda r: (r["source"], r["pivot"]))]
-
-
-def test_pyarrow_datasets(built):
-    table = pyarrow.dataset.dataset(built.root / "data" / "v1", format="parquet").to_table()
-    expected = [dialogue for split in layout.SPLITS for dialogue in dialogues(built, split)]
-    found = {(row["file"], row["dialogue_id"], len(row["turns"])) for row in table.to_pylist()}
-    assert {name for _, name, _ in found} == {dialogue["dialogue_id"] for dialogue in expected}
-    assert table.num_rows == len(expected)
