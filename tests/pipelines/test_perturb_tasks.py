@@ -123,8 +123,6 @@ def test_corrupted_tools_and_their_calls(tmp_path):
             assert [[*of.values()] for call in task.calls for of in call.values()] == [
                 [*of.values()] for call in originals[key].calls for of in call.values()
             ] or "receiver" in str(originals[key].calls)  # whose keys have other names
-    again = run("perturb", "corrupted", tasks=path, output=tmp_path / "again", seed="7")
-    assert {**made.files, "run.json": b""} == {**again.files, "run.json": b""}
 
 
 def test_tasks_without_tools_get_no_distractors(tmp_path):

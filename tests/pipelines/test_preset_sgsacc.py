@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from generation_toy import texts, write_toy
-from kit import run
+from kit import THOROUGH, edit, run
 from tiny_checkpoints import save_t5
 
 from parapet.evaluation.generation.corpus import Candidate, read
@@ -49,6 +49,8 @@ def folder(tmp_path_factory):
     """A corpus, a T5, and both models by the preset."""
     made = tmp_path_factory.mktemp("sgsacc")
     save_t5(made / "t5", texts(write_toy(made / "toy")), vocabulary=250, dropout=0.1)
+    for split in ("dev", "test"):
+        edit(made / f"toy/{split}/dialogues_001.json", lambda dialogues: dialogues[: 12 if THOROUGH else 3])
     for model in MODELS:
         given = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5"), "--output", str(made / model)]
         run("train", model, "--preset", "sgsacc", "--max_output", "20", *given, "--quiet")

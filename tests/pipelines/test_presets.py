@@ -1,11 +1,17 @@
 """``--preset``, ``--steps`` and what goes with them: which flag wins, and what is refused."""
 
 import pytest
+import torch
+from inn_toy import texts, write_corpus
+from tiny_checkpoints import save_gpt2
 
 from parapet.evaluation.models.configs import SoloistConfig, T5DstConfig
+from parapet.evaluation.models.systems.data import read_steps
+from parapet.evaluation.models.systems.soloist import SoloistLearner
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import MODELS, family_of
 from parapet.pipelines.models.presets import TrainingParser
+from parapet.transforms.storage.checkpoints import inspect
 
 
 def parsed(*argv, model="t5dst"):
@@ -57,12 +63,14 @@ def test_what_contradicts_itself_is_refused(capsys):
 EPOCHS, BATCH_SIZE, RATE = 20, 1, 5e-5  # section 5
 
 
-def flags(*argv):
-    return family_of("soloist").train_parser().parse(["--checkpoint", "gpt2", "--output", "out", *argv])[0]
-
-
 def config(*argv):
-    return read_config(SoloistConfig, flags(*argv), device="cpu")
+    return read_config(SoloistConfig, parsed(*argv, model="soloist"), device="cpu")
+
+
+def test_pre_training_is_as_in_the_authors_script():
+    of = config("--preset", "soloist")
+    assert (of.epochs, of.steps, of.batch_size, of.learning_rate) == (None, 500_000, 20, RATE)
+    assert (of.weight_decay, of.keep, of.consistency, of.schedule, of.warmup) == (0.0, "last", 0.33, "linear", 0.0)
 
 
 def test_raddles_baselines_are_trained_as_the_paper_says():
@@ -72,6 +80,17 @@ def test_raddles_baselines_are_trained_as_the_paper_says():
     assert (of.weight_decay, of.keep, of.consistency, of.clip) == (0.0, "last", 0.33, 1.0)
     assert [of.rate(step, 1000) for step in (0, 250, 500, 999)] == [1.0, 0.75, 0.5, 0.001]
     assert config("--preset", "raddle", "--consistency", "0").consistency == 0.0
+
+
+def test_the_optimiser_is_adam(tmp_path):
+    write_corpus(tmp_path / "corpus")
+    save_gpt2(tmp_path / "gpt2", texts())
+    steps = read_steps(str(tmp_path / "corpus"), "train").rows[:4]
+    raddle = config("--preset", "raddle", "--max_length", "100")
+    learner = SoloistLearner(raddle, inspect(str(tmp_path / "gpt2"), ("gpt2",)), steps, steps)
+    (group,) = learner.optimiser.param_groups
+    assert (group["weight_decay"], group["betas"], group["eps"], group["lr"]) == (0.0, (0.9, 0.999), 1e-8, RATE)
+    assert [len(batch) for batch in list(learner.batches(torch.Generator()))] == [1] * 4
 
 
 def test_epochs_take_the_place_of_a_presets_steps():

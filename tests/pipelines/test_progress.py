@@ -95,18 +95,15 @@ def rewrite(sample, out, *flags):
     return main(["rewrite", "--sgd", str(sample), "--variants", str(sample), "--output", str(out), *flags])
 
 
-def test_a_run_counts_its_dialogues(sample, tmp_path, monkeypatch):
+def test_events_and_heartbeats_of_a_run(sample, tmp_path, monkeypatch, capfd):
     events = []
-    monkeypatch.setattr(progress, "sink", events.append)
-    assert rewrite(sample, tmp_path / "out", "--quiet") == 0
+    monkeypatch.setattr(progress, "HEARTBEAT", 0.001)
+    with monkeypatch.context() as patched:
+        patched.setattr(progress, "sink", events.append)
+        assert (rewrite(sample, tmp_path / "out", "--quiet"), capfd.readouterr()) == (0, ("", ""))
     counted = json_of(tmp_path / "out" / "statistics.json")["dialogues"]
     assert events[0] == Event("", 0, None, "")
     assert [event for event in events if event.unit][-1] == Event("", counted, counted, "dialogues")
-
-
-def test_heartbeats_of_a_run(sample, tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(progress, "HEARTBEAT", 0.001)
-    assert (rewrite(sample, tmp_path / "out", "--quiet"), capfd.readouterr()) == (0, ("", ""))
     assert rewrite(sample, tmp_path / "out", "--log_format=json") == 0
     rows = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     beats = [row for row in rows if "step" in row]

@@ -1,13 +1,12 @@
 """``parapet rewrite`` as a person runs it."""
 
-import copy
 import json
 import shutil
 import subprocess
 import sys
 
 import pytest
-from kit import cases, edit, files_of, json_of, run, write
+from kit import THOROUGH, cases, edit, files_of, run, write
 
 from benchmarks.rewrite_reference import rewrite as reference
 from parapet.schemas import layout
@@ -43,7 +42,13 @@ def rewrite(corpus, *flags, status=0):
 
 
 def test_the_same_as_a_plain_reference_and_what_is_said(corpus):
+    def rename(dialogues):
+        dialogues[0]["turns"][0]["frames"][0]["state"]["active_intent"] = "find_taxi"
+
+    # MultiWOZ 2.2 has find_taxi, which its schema lacks; the published generator leaves such a name as it is.
+    edit(corpus / "sgd/dev/dialogues_001.json", rename)
     told = rewrite(corpus)
+    assert "left unchanged: 1 intent that no schema has" in told.errors
     reference(corpus / "sgd", corpus / "variants", corpus / "reference")
     found, expected = told.files, files_of(corpus / "reference")
     assert {name: data for name, data in found.items() if "/" in name} == expected
@@ -59,18 +64,6 @@ def test_the_same_as_a_plain_reference_and_what_is_said(corpus):
     assert (names["service"], list(names["slots"])[1:]) == ("Gyms_11", list(names["slots"].values())[:-1])
 
 
-def test_many_bad_dialogues_are_counted_and_the_first_told(corpus):
-    def strip(dialogues):
-        for dialogue in dialogues[:5]:
-            del dialogue["turns"]
-
-    edit(corpus / "sgd/dev/dialogues_001.json", strip)
-    told = rewrite(corpus, status=1).errors
-    assert "5 of 40 dialogues of v1 and 5 of 40 dialogues of v2 could not be rewritten" in told
-    assert "; and 2 more" in told
-    assert told.count("Object missing required field `turns`") == 3
-
-
 def test_no_name_leads_out_of_the_output(corpus, tmp_path):
     for split in ("train", "dev", "test"):
         schema = corpus / "variants/v1" / split / "schema.json"
@@ -83,29 +76,14 @@ def test_no_name_leads_out_of_the_output(corpus, tmp_path):
     assert not list((corpus / "out").rglob("*%2F*"))
 
 
-def test_intents_that_no_schema_has_are_told(corpus):
-    """MultiWOZ 2.2 has find_taxi, which its schema lacks; the published generator leaves such a name as it is."""
-
-    def rename(dialogues):
-        dialogues[0]["turns"][0]["frames"][0]["state"]["active_intent"] = "find_taxi"
-
-    edit(corpus / "sgd/dev/dialogues_001.json", rename)
-    assert "left unchanged: 1 intent that no schema has" in rewrite(corpus).errors
-    found = json_of(corpus / "out/v1/dev/dialogues_001.json")
-    assert found[0]["turns"][0]["frames"][0]["state"]["active_intent"] == "find_taxi"
-
-
 @cases(
     "flags said",
     (["--variant", "v1,v7"], "there is no variant 'v7' (found: v1, v2)"),
     (["--mapping", "none.json"], "none.json: --mapping: there is no such file"),
-    (["--varant", "v1"], "unknown flag --varant: did you mean --variant?"),
-    (["--output", "{corpus}/variants"], "the same folder as --variants"),
 )
 def test_mistakes_on_the_command_line(flags, said, corpus):
-    before = copy.deepcopy(files_of(corpus))
-    assert said in rewrite(corpus, *(flag.format(corpus=corpus) for flag in flags), status=2).errors
-    assert files_of(corpus) == before
+    assert said in rewrite(corpus, *flags, status=2).errors
+    assert not (corpus / "out").exists()
 
 
 def test_a_chain_of_names_as_today_s_published_generator_has_it(real_data, tmp_path):
@@ -121,16 +99,19 @@ def test_a_chain_of_names_as_today_s_published_generator_has_it(real_data, tmp_p
 
 
 def test_the_published_dialogues(real_data, tmp_path):
-    sgd = real_data / "sgd"
-    run("rewrite", sgd=sgd, variants=sgd / "sgd_x/data", output=tmp_path / "out")
+    """Compares two files with the published generator's, and the first dialogues of all with a plain reference."""
+    sgd, root = real_data / "sgd", tmp_path / "sgd"
+    for split in ("train", "dev"):
+        shutil.copytree(sgd / split, root / split)
+    for name in ("train/dialogues_001.json", "dev/dialogues_005.json"):  # the published output has the other two
+        edit(root / name, lambda dialogues: dialogues[:12])
+    variants = sgd / "sgd_x/data"
+    run("rewrite", sgd=root, variants=variants, variant="v1,v5", output=tmp_path / "out")
     check = [sys.executable, str(real_data / "checks/check_rewrite.py"), str(tmp_path / "out"), str(sgd / "expected")]
     told = subprocess.run(check, capture_output=True, text=True)
     assert (told.returncode, told.stdout) == (0, "2 of 2 files equal\n")
-    # A loop without deep copies, a file at a time, or this would take minutes.
-    for split in ("train", "dev"):
-        shutil.copytree(sgd / split, tmp_path / "sgd" / split)
-    for path in (tmp_path / "sgd").glob("*/dialogues_*.json"):
-        edit(path, lambda dialogues: dialogues[:12])
-    reference(tmp_path / "sgd", sgd / "sgd_x/data", tmp_path / "reference")
-    found = run("rewrite", sgd=tmp_path / "sgd", variants=sgd / "sgd_x/data", output=tmp_path / "short").files
-    assert {name: data for name, data in found.items() if "/" in name} == files_of(tmp_path / "reference")
+    for path in root.glob("*/dialogues_*.json"):
+        edit(path, lambda dialogues: dialogues[: 12 if THOROUGH else 4])
+    reference(root, variants, tmp_path / "reference")
+    rewritten = run("rewrite", sgd=root, variants=variants, output=tmp_path / "short").files
+    assert {name: data for name, data in rewritten.items() if "/" in name} == files_of(tmp_path / "reference")

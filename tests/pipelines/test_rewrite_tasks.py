@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from kit import cases, json_of, lacking, refused, rows_of, run, write
+from kit import THOROUGH, cases, json_of, lacking, refused, rows_of, run, write
 from tool_files import ANSWERS, TASKS, toolset, write_tasks, write_variants
 
 from parapet.schemas.tools import ToolFile, ToolVariant
@@ -84,11 +84,15 @@ def test_names_json_leads_back_to_the_original(place):
 @pytest.mark.skipif(not BFCL.is_dir(), reason="PARAPET_DATA has no agents")
 @pytest.mark.parametrize("name", ["simple_python", "multiple", "parallel", "live_simple"])
 def test_real_tasks_are_rewritten_and_come_back(name, tmp_path):
-    tasks = BFCL / f"BFCL_v4_{name}.json"
+    name = f"BFCL_v4_{name}.json"
+    for path in (name, f"possible_answer/{name}"):
+        lines = (BFCL / path).read_text().split("\n")
+        write(tmp_path / "given" / path, "\n".join(lines if THOROUGH else lines[:20]))
+    tasks = tmp_path / "given" / name
     write_variants(tmp_path / "variants", tasks.read_bytes(), tasks.name, ("a",))
     made = run("rewrite", tasks=tasks, variants=tmp_path / "variants", output=tmp_path / "out", max_bad="0%")
     assert not made.dead_letters
-    check_round_trip(tmp_path, tasks, BFCL / "possible_answer" / tasks.name)
+    check_round_trip(tmp_path, tasks, tmp_path / "given/possible_answer" / name)
 
 
 def test_tasks_take_the_names_of_a_toolset_that_has_their_tools(tmp_path):
@@ -107,40 +111,39 @@ def test_tasks_without_answers_are_rewritten_alone(tmp_path):
 
 
 OTHER = {"name": "other", "parameters": {"type": "dict", "properties": {}}}
-TRUTHS, TRUTH = "possible_answer/tasks.jsonl", "/ground_truth"
-
-
-@cases(
-    "file position record reason where",
-    ("tasks", 0, {"id": "x"}, "not_a_task: it defines no functions", "line 1"),
-    ("tasks", 0, 7, "not_a_task: expected an object with an id", "line 1"),
-    ("tasks", 1, TASKS[0], "duplicate_id", "line 2"),
-    ("tasks", 1, {**TASKS[1], "function": [OTHER]}, "unknown_tool: variant v1 has no 'other'", "line 2"),
-    ("tasks", 1, {**TASKS[1], "function": [3]}, "is not a tool", "line 2: /function/0"),
+TRUTHS = "possible_answer/tasks.jsonl"
+# Lines after those of TASKS, the answers to their tasks, and the reason and place of the dead letter of each.
+BAD = [
+    ({"id": "x"}, "not_a_task: it defines no functions", ""),
+    (7, "not_a_task: expected an object with an id", ""),
+    (TASKS[0], "duplicate_id", ""),
+    ({**TASKS[1], "id": "a", "function": [OTHER]}, "unknown_tool: variant v1 has no 'other'", ""),
+    ({**TASKS[1], "id": "b", "function": [3]}, "is not a tool", ": /function/0"),
     (
-        "tasks",
-        1,
-        {**TASKS[1], "function": [{**OTHER, "name": "send_parcel"}]},
+        {**TASKS[1], "id": "c", "function": [{**OTHER, "name": "send_parcel"}]},
         "unknown_tool: variant v1 has not a version of tool 'send_parcel' with these parameters",
-        "line 2",
+        "",
     ),
-    ("answers", 1, {"id": "new", "ground_truth": []}, f"no_answer: {TRUTHS} has no answer to this task", "line 2"),
-    ("answers", 1, {"id": "trips_1", "ground_truth": ["f()"]}, "bad_answer: expected a list of calls", TRUTH),
-    ("answers", 1, {"id": "trips_1", "ground_truth": [{"f": {}}]}, "unknown_tool: the answer calls 'f'", TRUTH),
-)
-def test_what_cannot_be_renamed_is_a_dead_letter_of_each_variant(file, position, record, reason, where, place):
-    given = place / "given" / ("tasks.jsonl" if file == "tasks" else "possible_answer/tasks.jsonl")
-    rows = given.read_text().splitlines()
-    rows[position] = json.dumps(record)
-    given.write_text("\n".join(rows))
+    ({**TASKS[1], "id": "d"}, f"no_answer: {TRUTHS} has no answer to this task", ""),
+    ({**TASKS[1], "id": "e"}, "bad_answer: expected a list of calls", ": /ground_truth"),
+    ({**TASKS[1], "id": "f"}, "unknown_tool: the answer calls 'f'", ": /ground_truth"),
+]
+BAD_ANSWERS = {"x": [], "a": [], "b": [], "c": [], "e": ["f()"], "f": [{"f": {}}]}
+
+
+def test_what_cannot_be_renamed_is_a_dead_letter_of_each_variant(place):
+    write(place / "given/tasks.jsonl", [*TASKS, *(record for record, _, _ in BAD)])
+    more = [{"id": name, "ground_truth": calls} for name, calls in BAD_ANSWERS.items()]
+    write(place / "given" / TRUTHS, [*ANSWERS, *more])
     assert not lacking(rewrite(place, "--max_bad", "0%", status=1).errors, "--max_bad", "tasks of v1")
-    letters = [letter for letter in rewrite(place, "--max_bad", "100%").dead_letters if not letter["split"]]
-    assert [letter["variant"] for letter in letters][:2] == ["v1", "v2"]
-    assert reason in letters[0]["reason"]
-    assert where in letters[0]["where"]
+    letters = rewrite(place, "--max_bad", "100%").dead_letters
     for k in (1, 2):
+        of_variant = [letter for letter in letters if letter["variant"] == f"v{k}"]
+        for number, (letter, (_, reason, where)) in enumerate(zip(of_variant, BAD, strict=True), 3):
+            assert letter["where"] == f"line {number}{where}"
+            assert letter["reason"].startswith(reason.replace("v1", f"v{k}"))
         tasks, answers = (rows_of(place / f"out/v{k}" / path) for path in ("tasks.jsonl", TRUTHS))
-        assert [row["id"] for row in tasks] == [row["id"] for row in answers]
+        assert [row["id"] for row in tasks] == [row["id"] for row in answers] == ["trips_0", "trips_1"]
 
 
 def test_names_that_collide_in_a_task_are_not_used(place):

@@ -36,21 +36,15 @@ def options_of(*flags):
     return PipelineOptions(rest).get_all_options()
 
 
-@pytest.mark.parametrize("flag", FLAGS)
-def test_the_flags_of_runners_reach_them(flag):
-    value = FLAGS[flag]
-    assert (options_of(f"{flag}={value}")[flag[2:]], options_of(flag, str(value))[flag[2:]]) == (value, value)
-
-
-@pytest.mark.parametrize("flag", LISTS)
-def test_the_flags_that_may_be_repeated(flag):
-    assert options_of(f"{flag}={LISTS[flag]}")[flag[2:]] == [LISTS[flag]]
-
-
-@pytest.mark.parametrize("flag", SWITCHES)
-def test_the_switches(flag):
-    assert options_of(flag)[flag[2:]] is True
-    assert options_of()[flag[2:]] is False
+def test_the_flags_of_runners_reach_them():
+    with_equals = [f"{flag}={value}" for flag, value in (FLAGS | LISTS).items()]
+    without = [part for flag, value in (FLAGS | LISTS).items() for part in (flag, str(value))]
+    expected = {flag[2:]: [value] if flag in LISTS else value for flag, value in (FLAGS | LISTS).items()}
+    for flags in (with_equals, without):
+        options = options_of(*flags, *SWITCHES)
+        assert {name: options[name] for name in expected} == expected
+        assert all(options[flag[2:]] is True for flag in SWITCHES)
+    assert not any(options_of()[flag[2:]] for flag in SWITCHES)
 
 
 def test_a_mistyped_flag_of_a_runner(capsys):

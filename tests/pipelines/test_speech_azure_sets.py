@@ -74,11 +74,10 @@ def test_a_service_that_fails(some, tmp_path):
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
 
 
-@pytest.mark.parametrize(("faults", "told"), [(["401"] * 50, "credentials: "), (["503"] * 200, "unavailable: ")])
-def test_a_service_that_is_of_no_use(faults, told, some, tmp_path):
-    with AzureSpeechServer(faults=faults) as server:
+def test_a_service_that_refuses_the_key(some, tmp_path):
+    with AzureSpeechServer(faults=["401"] * 50) as server:
         stopped = run(tmp_path / "out", server, sgd=some[0], status=1)
-    assert f"nothing was published: {told}" in stopped.errors
+    assert "nothing was published: credentials: " in stopped.errors
     assert KEY not in stopped.errors
 
 
@@ -122,11 +121,12 @@ def test_turns_that_nobody_can_say(some, tmp_path):
 
 
 def test_broken_dialogues_and_files(some, tmp_path):
-    far = json.loads(json.dumps(some[1][0]).replace(some[1][0]["dialogue_id"], "far"))
+    short = [{**dialogue, "turns": dialogue["turns"][:2]} for dialogue in some[1]]
+    far = json.loads(json.dumps(short[0]).replace(short[0]["dialogue_id"], "far"))
     far["turns"][0]["frames"][0]["slots"] = [{"slot": "city", "start": 2**63, "exclusive_end": 2**63 + 1}]
-    half = {**some[1][1], "dialogue_id": "half\ud800"}
+    half = {**short[1], "dialogue_id": "half\ud800"}
     bad = {"dialogue_id": "bad", "turns": 7}
-    root = write_corpus(tmp_path / "sgd", some[2], [some[1][0], bad, far, half, *some[1][1:]])
+    root = write_corpus(tmp_path / "sgd", some[2], [short[0], bad, far, half, *short[1:]])
     kit.write(root / "test" / "dialogues_002.json", '[{"dialogue_id"')
     with AzureSpeechServer(mishears=mishears) as server:
         made = run(tmp_path / "out", server, sgd=root, max_bad="100%")

@@ -35,44 +35,25 @@ BAD = {
     "not UTF-8": ("title = '\udcff'\n", ("bad.toml", "not UTF-8 at byte 9")),
     "a key twice": ('title = "a"\ntitle = "b"\n', ("not TOML", "line 2")),
     "empty": ("", ("bad.toml", "empty", "[[sets]]")),
-    "a title alone": ('title = "A suite"\n', ("empty",)),
     # keys
     "unknown table": ("[corpora]\nsgd = 'x'\n", ("unknown key 'corpora'", "did you mean 'corpus'")),
     "unknown key of the corpus": ("[corpus]\nsgdd = 'x'\n", ("corpus", "unknown key 'sgdd'", "did you mean 'sgd'")),
-    "unknown key of a table": (table().replace("columns", "column"), unknown("tables", "column", "columns", "key")),
-    "unknown key of a row": (row("publish = [1]"), ("tables", *unknown("rows", "publish", "published", "key"))),
     "unknown option of a set": (TYPOS + "envv=[0.1]\n", unknown("sets[0]", "envv", "env")),
-    "unknown option of a step": (STEP + "size=[2]\n", unknown("steps[0]", "size", "sizes")),
-    "unknown option of a system": (SYSTEM + "batch=3\n", unknown("systems[0]", "batch", "batch_size")),
     "option of a training": (NAMED + "train={ model='tiny_dst', epoch=3 }\n", unknown(TRAIN, "epoch", "epochs")),
     "option of a task": (
         NAMED + "response={ predictions='p.jsonl', token='13a' }\n",
         unknown("systems[0].response", "token", "tokenizer"),
     ),
-    "option of the variants": (
-        "[variants]\nresponses=['names.csv']\ndecision='x.csv'\n",
-        unknown("variants", "decision", "decisions"),
-    ),
-    "option of the rewriting": (VARIANTS + "rewrite={ maxbad='5%' }\n", unknown("variants", "maxbad", "max_bad")),
     "the output of a step": (STEP + "output='x'\n", ("steps[0]", "unknown option 'output'")),
     # types
     "the corpus is a text": ("corpus = 'x'\n", ("corpus", "object", "str")),
-    "the corpus is a number": ("[corpus]\nsgd = 3\n", ("corpus.sgd", "str", "int")),
     "the splits are a text": ("[corpus]\nsplits = 'test'\n", ("corpus.splits", "array", "str")),
-    "the sets are a table": ("[sets]\nperturbation='typos'\n", ("sets", "array", "object")),
-    "a set is a text": ("sets = ['typos']\n", ("sets[0]", "object", "str")),
-    "the steps are a text": ("steps = 'few_shot'\n", ("steps", "array", "str")),
-    "the tables are a table": ("[tables]\ntitle='T'\n", ("tables", "array", "object")),
     "a perturbation is a number": ("[[sets]]\nperturbation=3\n", ("sets[0].perturbation", "text", "3")),
-    "a pipeline is a number": ("[[steps]]\npipeline=3\n", ("steps[0].pipeline",)),
-    "a name is a number": (TYPOS + "name=3\n", ("sets[0].name", "3")),
     "needs is a switch": (TYPOS + "needs=true\n", ("sets[0].needs", "text")),
     "a training is a text": (NAMED + "train='tiny_dst'\n", ("systems[0].train", "table", "model")),
     "a training without a model": (NAMED + "train={ epochs=3 }\n", ("systems[0].train", "model")),
     "published numbers are texts": (row("published = ['1']"), (f"{ROW}.published[0]", "float", "str")),
-    "a table without a source": ("[[tables]]\ntitle='T'\ncolumns=['a']\nrows=[]\n" + SYSTEM, ("tables[0]", "source")),
     "a switch with a number": (TYPOS + "perturb_values=1\n", ("sets[0]", "perturb_values", "true or false")),
-    "a value that is a switch": (TYPOS + "at_least=true\n", ("sets[0]", "at_least")),
     # values
     "unknown split": ("[corpus]\nsplits = ['tests']\n", ("corpus.splits", "'tests'", "train, dev, test")),
     "no split": ("[corpus]\nsplits = []\n", ("corpus.splits", "at least one split")),
@@ -81,47 +62,31 @@ BAD = {
     "unknown perturbation": ("[[sets]]\nperturbation='typoes'\n", ("sets[0]", "'typoes'", "did you mean 'typos'")),
     "unknown pipeline": ("[[steps]]\npipeline='few_shots'\n", ("steps[0]", "'few_shots'", "did you mean 'few_shot'")),
     "unknown model of train": ("[[steps]]\npipeline='train tiny'\n", ("steps[0]", "'tiny'", "'tiny_dst'")),
-    "unknown task of evaluate": ("[[steps]]\npipeline='evaluate rank'\n", ("steps[0]", "'rank'", "'ranking'")),
-    "train without a model": ("[[steps]]\npipeline='train'\n", ("steps[0]", "'train' requires a model")),
     "a pipeline without actions": ("[[steps]]\npipeline='few_shot all'\n", ("steps[0]", "'few_shot'", "'all'")),
     "a suite in a suite": ("[[steps]]\npipeline='suite sample'\n", ("steps[0]", "'suite'")),
-    "unknown model of a system": (
-        NAMED + "train={ model='tiny_dts' }\n",
-        ("systems[0].train", "'tiny_dts'", "did you mean 'tiny_dst'"),
-    ),
-    "a number that is none": (TYPOS + "at_least='few'\n", ("sets[0]", "at_least", "'few'")),
     "a rate above 1": (TYPOS + "env=[1.5]\n", ("sets[0]", "1.5")),
-    "a choice that there is not": (SYSTEM + "unit='turns'\n", ("systems[0]", "unit", "'turns'", "frame")),
     "a required option is missing": ("[[steps]]\npipeline='train t5dst'\n", ("steps[0]", "--checkpoint")),
     "a name with a slash": (TYPOS + "name='../typos'\n", ("sets[0].name", "'../typos'")),
     "columns and numbers": (row("published = [1]", "['a','b']"), (f"{ROW}.published", "1 number", "2 columns")),
-    "columns and places": (
-        table("{ name = 'r', published = [1, 2], ours = ['@scores/a/metrics.json#/x'] }", "['a','b']"),
-        ("tables[0].rows[0].ours", "1 value", "2 columns"),
-    ),
     "no columns": (table(columns="[]"), ("tables[0].columns", "at least one column")),
     "a place that is no pointer": (row("published = [1], ours = 'scores/a/metrics.json'"), (OURS, "JSON pointer")),
-    "a base that is no pointer": (row("relative_to = 'scores/a/metrics.json'"), (f"{ROW}.relative_to", "JSON pointer")),
+    "a gate without a condition": ("[gates]\njoint_goal_accuracy='high'\n" + SYSTEM, ("gates", "expected a condition")),
     "a release without a name": ("[release]\nversion='1.0.0'\n" + TYPOS, ("release.name", "name")),
-    "a release without a version": ("[release]\nname='a'\n" + TYPOS, ("release.version", "version")),
     # what excludes or needs each other
-    "a system without a name": ("[[systems]]\nmodel='keywords'\n", ("systems[0].name", "name")),
     "a system without a source": (NAMED, ("systems[0]", "model, predictions, train or endpoint")),
     "two sources of a system": (
         SYSTEM + "predictions='states'\n",
         ("systems[0]", "exactly one of model, predictions, train", "model and predictions"),
     ),
     "a set without a source": ("[[sets]]\nname='a'\n", ("sets[0]", SET_SOURCES)),
-    "two sources of a set": (TYPOS + "path='x'\n", ("sets[0]", SET_SOURCES, "perturbation and path")),
     "two sources of the variants": (VARIANTS + "pivots=['zh']\n", ("variants", VARIANT_SOURCES, "path and pivots")),
     "variants from nowhere": ("[variants]\nstopwords='none'\n", ("variants", VARIANT_SOURCES)),
     "a step without a pipeline": ("[[steps]]\nname='a'\n", ("steps[0].pipeline", "must be the command of a pipeline")),
+    "a seed without a name": ("[[steps]]\npipeline='perturb typos'\nseed='{seed}'\n", ("give it a name with {seed}",)),
     "an empty option without needs": (NAMED + "model=''\n", ("systems[0].model", "empty", "--set")),
     # two of a name
     "two sets of one name": (TYPOS + TYPOS + "seed='1'\n", ("sets[1].name", "another step is called", "another name")),
     "a set has the name of a variant": (TYPOS + "name='v1'\n", ("sets[0].name", "'v1'", "variant")),
-    "two systems of one name": (SYSTEM + SYSTEM, ("systems[1].name", "'a'", "another system is called")),
-    "two steps of one name": (STEP + STEP, ("steps[1].name", "'few_shot'", "another step is called")),
     # references
     "a step that there is not": (
         "[[steps]]\npipeline='statistics'\nvariants='@back_translates'\n[[steps]]\npipeline='back_translate'\n",
@@ -131,7 +96,6 @@ BAD = {
         "[[steps]]\nname='one'\npipeline='few_shot'\nsgd='@two'\n[[steps]]\nname='two'\npipeline='few_shot'\nsgd='@one'\n",
         ("steps[", "circle", "one", "two"),
     ),
-    "a step that needs itself": (STEP + "sgd='@few_shot'\n", ("steps[0]", "few_shot")),
     "a number of no step": (row("published = [1], ours = '@scores/b/metrics.json#/x'"), (OURS, "@scores/b")),
     "too many places for the columns": (
         row(FILL, "['a']\nours=['@b/x.json#/x', '@b/x.json#/y']", TYPOS),
@@ -141,10 +105,8 @@ BAD = {
     # what is not there
     "no such corpus": ("[corpus]\nsgd='nowhere'\n" + TYPOS, ("nowhere", "there is no such")),
     "no such variants": ("[variants]\npath='nowhere'\n", ("variants", "nowhere", "there is no such")),
-    "no such answers": ("[variants]\nresponses=['nowhere.csv']\n", ("variants", "nowhere.csv", "there is no such")),
     "no such predictions": (NAMED + "predictions='nowhere'\n", ("systems[0]", "nowhere", "there is no such")),
     "no such model file": (NAMED + "model='nowhere.py:Tracker'\n", ("systems[0]", "nowhere.py")),
-    "no such set": ("[[sets]]\npath='nowhere'\n" + SYSTEM, ("nowhere", "there is no such")),
     # abbreviations
     "an input is a number": ("[inputs]\nbabi=3\n" + TYPOS, ("inputs", "str", "int")),
     "an empty input": ("[inputs]\nbabi=''\n" + NEAREST.format("task1"), ("steps[0]", "train", "empty", "--set")),
@@ -157,8 +119,6 @@ BAD = {
     "each is no list": (STEP + "each={ a = 1 }\n", ("steps[0].each", "list of tables")),
     "each lacks a key": (STEP + "name='f-{size}'\neach=[{ sizes = 1 }]\n", ("steps[0]", "{size}")),
 }
-
-NEEDS_EXTRA = "[[sets]]\nperturbation='speech_errors'\n"
 
 
 def run(folder, *argv):
@@ -185,12 +145,8 @@ def test_a_bad_file_ends_in_one_line_before_anything_is_made(name, tmp_path, cap
     assert run(tmp_path, str(path)) == 2
     line = message(capsys)
     assert str(path) in line
-    assert not [word for word in words if word not in line]
+    assert not lacking(line, *words)
     assert not (tmp_path / "out").exists()
-
-
-def test_there_are_sixty_and_more_of_them():
-    assert len(BAD) >= 60
 
 
 def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
@@ -198,7 +154,7 @@ def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(options, "_is_installed", lambda extra: False)
     path = tmp_path / "bad.toml"
-    path.write_text(NEEDS_EXTRA)
+    path.write_text(TYPOS.replace("typos", "speech_errors"))
     assert run(tmp_path, str(path)) == 2
     assert not lacking(message(capsys), "sets[0]", "requires the extra speech", "pip install")
     assert not (tmp_path / "out").exists()
@@ -221,7 +177,5 @@ def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
 def test_bad_flags(argv, words, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(tmp_path, *argv) == 2
-    line = message(capsys)
-    for word in words:
-        assert word in line, line
+    assert not lacking(message(capsys), *words)
     assert not (tmp_path / "out").exists()

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import cases, json_of, raised, run, sample_dialogues
+from kit import THOROUGH, cases, json_of, raised, run, sample_dialogues
 
 from parapet.schemas.dialogue import dialogue_text, read_each, typed
 from parapet.schemas.errors import InputError, surrogate_in
@@ -69,7 +69,7 @@ SAME = Variant("same", {name: by_position(service, service) for name, service in
 POSITIONS = [(dialogue, way, is_key) for dialogue in sample_dialogues("test")[:3] for way, is_key in strings(dialogue)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 if THOROUGH else 100)
 @given(st.sampled_from(POSITIONS))
 def test_wherever_it_stands_a_dialogue_is_written_or_left_out(position):
     dialogue = spoiled(*position)

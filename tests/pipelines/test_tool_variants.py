@@ -2,12 +2,10 @@
 
 import json
 import re
-from collections import Counter
 
 import pytest
-from chat_server import ChatServer
 from kit import cases, json_of, lacking, refused, rows_of, run, write
-from tool_files import PARAPHRASES, PARCEL, TOOLS, toolset, write_answers, write_tasks
+from tool_files import PARCEL, TOOLS, toolset, write_answers, write_tasks
 
 from parapet.schemas import layout
 from parapet.schemas.service import elements_of
@@ -107,7 +105,7 @@ def plain(schema):
     return [*map(plain, schema)] if isinstance(schema, list) else schema
 
 
-@cases("dialect", "responses", "anthropic", "mcp", "bfcl")
+@cases("dialect", "anthropic", "mcp")  # test_tools.py has the others
 def test_every_dialect_gives_the_same_names(dialect, composed, openai, tmp_path):
     made = compose(write(tmp_path / "trips.json", toolset(dialect)), openai, tmp_path / "out")
     for k in range(1, 6):
@@ -158,35 +156,3 @@ def test_bad_tools_are_refused_by_their_place(tmp_path):
         flags = {"responses": [place]} if command == "compose" else {}
         said = refused(command, schemas=place, output=tmp_path / "out", **flags)
         assert "tools.json: item 2: /input_schema/properties/note: expected a JSON Schema, found a list" in said
-
-
-def test_a_language_model_as_annotator(openai, tmp_path):
-    """It sees the blind forms, and its answers are composed as people's are; they count as a model's."""
-    (service,) = layout.read_root(openai / "trips.json")[0].services
-    by_text = {text: one.name for one in [*service.slots, *service.intents] for text in (one.description, one.name)}
-    asked = Counter()
-
-    def said(body):
-        fields = dict(re.findall(r"^((?:intent|slot)_\d+): (.+)$", body["messages"][1]["content"], re.M))
-        n = asked[tuple(fields.values())] % 5
-        asked[tuple(fields.values())] += 1
-        names = {field: by_text[text] for field, text in fields.items()}
-        shows_names = all(text in names.values() for text in fields.values())  # and asks for descriptions
-        return json.dumps({field: PARAPHRASES[name][shows_names][n] for field, name in names.items()})
-
-    run("hits", schemas=openai / "trips.json", output=tmp_path / "hits", assignments=5)
-    with ChatServer(said) as server:
-        flags = {"hits": tmp_path / "hits", "endpoint": server.url, "model": "m", "parallel_calls": 1}
-        run("collect", "llm", **flags, output=tmp_path / "answers")
-    answers = tmp_path / "answers/answers.jsonl"
-    assert {row["Source"] for row in rows_of(answers)} == {"llm"}
-    flags = {"schemas": openai / "trips.json", "responses": answers, "output": tmp_path / "composed"}
-    composed = run("compose", **flags, status=(0, 1))
-    held = [row for row in composed.rows("responses.parquet") if row["disposition"] == "review"]
-    decisions = [{"response_id": row["response_id"], "decision": "accept", "text": "", "reason": ""} for row in held]
-    composed = run("compose", **flags, decisions=write(tmp_path / "decisions.csv", decisions))
-    assert {row["source"] for row in composed.rows("responses.parquet")} == {"llm"}
-    for k in range(1, 6):
-        made = composed.json(f"v{k}/tools.json")
-        assert [tool["type"] for tool in made] == ["function", "function"]
-        assert not {tool["function"]["name"] for tool in made} & {"book_trip", "send_parcel"}

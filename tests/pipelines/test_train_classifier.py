@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import stopped
 from intent_toy import foreign, toy
-from kit import TWO_WORKERS, edit, files_of, json_of, refused, rows_of, run, write
+from kit import edit, files_of, json_of, refused, rows_of, run, write
 from tiny_checkpoints import save_bert
 
 from parapet.evaluation.models.classifier import ClassifierLearner
@@ -83,7 +83,7 @@ def scored(model, data, folder, *more):
 
 @pytest.mark.thorough
 def test_a_corpus_its_variants_and_sets(sample, tmp_path):
-    """Trained on two corpora at once; predictions are the same on two workers, and of an utterance in all sets."""
+    """Trained on two corpora at once; predictions of an utterance are the same in all sets."""
     variant, other = tmp_path / "variants" / "v1", tmp_path / "reversed"
     renamed = lambda data: data.replace(b"BookRepair", b"ReserveMending")  # noqa: E731
     for relative, data in files_of(sample).items():
@@ -95,8 +95,6 @@ def test_a_corpus_its_variants_and_sets(sample, tmp_path):
     flags = ["classifier", "--quiet", "--model", str(tmp_path / "model"), "--variants", str(variant.parent)]
     flags += ["--sets", f"reversed={other}"]
     run("predict", *flags, "--output", tmp_path / "one")
-    run("predict", *flags, "--batch_size", "5", "--output", tmp_path / "two", *TWO_WORKERS)
-    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
     by_set = {
         name: {
             (row["dialogue_id"], row["turn"]): (row["predicted"], row["label"])
@@ -159,19 +157,13 @@ def test_bad_input_is_told(model, data, tmp_path):
             [*good, "--foreign", str(data / "foreign")],
             "contains no turns of split 'dev'; these splits have some: test, train",
         ),
-        ([*good, "--learning_rate", "0"], "--learning_rate: 0.0: must be a number above 0"),
-        ([*good, "--checkpoint", "bert-base-uncased"], "there is no such folder; Parapet does not download models"),
         ([*good, "--checkpoint", str(tmp_path / "t5")], "contains a model of type 't5': expected bert, "),
-        ([*good, "--output", str(data / "train.jsonl")], "choose another folder"),
     ):
-        assert reason in refused("train", "classifier", *flags, *out) if "--output" not in flags else True
+        assert reason in refused("train", "classifier", *flags, *out)
     plain = ["--model", str(model)]
     for flags, reason in (
-        (["--model", str(tmp_path)], "contains no model: expected model.json"),
         ([*plain, "--reference", str(data / "foreign")], "has labels for --task ood"),
         ([*plain, "--reference", str(data / "test.jsonl"), "--sets", "a=."], "require a corpus"),
-        ([*plain, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
-        ([*plain, "--batch_size", "0"], "--batch_size: 0: must be 1 or more"),
     ):
         assert reason in refused("predict", "classifier", *flags, *out)
 

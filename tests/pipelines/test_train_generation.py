@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import stopped
 from generation_toy import VARIED, texts, write_split, write_toy
-from kit import TWO_WORKERS, dialogues_of, edit, files_of, json_of, refused, rows_of, run, write
+from kit import dialogues_of, edit, files_of, json_of, refused, rows_of, run, write
 from tiny_checkpoints import save_t5
 
 from parapet.evaluation.models.generation import net
@@ -88,15 +88,6 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path)
     assert metrics["named"]["sgsacc"] > LEARNED
     assert metrics["v1"]["slot_error_rate"] == metrics["named"]["slot_error_rate"]
     assert scores(said, made / "toy", tmp_path / "alone")["#ALL"] == metrics["original"]
-    # Other batches, dialogues in another order, two workers.
-    turned = tmp_path / "turned"
-    shutil.copytree(made / "toy", turned)
-    edit(turned / "test" / "dialogues_001.json", lambda dialogues: dialogues[::-1])
-    again = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(turned), "--batch_size", "3", *TWO_WORKERS]
-    run("predict", *again, "--output", tmp_path / "two")
-    rows = rows_of(tmp_path / "two" / "predictions" / "original" / FILE)
-    assert [row["dialogue_id"] for row in rows[:5]] == ["05"] * 5
-    assert sorted(rows, key=lambda row: (row["dialogue_id"], row["turn"])) == rows_of(said / "original" / FILE)
 
 
 @pytest.mark.thorough
@@ -111,11 +102,6 @@ def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_pat
     assert "--checkpoint: is not the T5 that the prefixes were trained with, which has the digest" in told.replace(
         str(made), ""
     )
-    cut = tmp_path / "cut"
-    shutil.copytree(prefixed, cut, ignore=shutil.ignore_patterns("run.json"))
-    (cut / WEIGHTS).write_bytes((prefixed / WEIGHTS).read_bytes()[:-9])
-    given = {"model": cut, "reference": made / "other", "checkpoint": tuned / "checkpoint"}
-    assert "is truncated or damaged" in refused("predict", "pt_t5", **given, output=tmp_path / "no", status=1)
 
 
 @pytest.mark.thorough
@@ -148,19 +134,6 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     counts = json_of(tmp_path / "ranked" / "run.json")["counts"]
     differ = sum(one["utterance"] != other["utterance"] for one, other in zip(*rows.values(), strict=True))
     assert counts["reranked/original"] == differ > 0
-    # On a page, with intervals and tests: of one set there is no mean over sets.
-    systems = [f"{name}={tmp_path / f's-{name}'}" for name in found]
-    board = run("compare", systems=systems, replicates=100, output=tmp_path / "board")
-    leaderboard = board.json("leaderboard.json")
-    tested = [(one["first"], one["second"], one["column"]) for one in leaderboard["tests"]]
-    assert tested == [("ranked", "plain", "generation/#ALL/sgsacc")]
-    for one in leaderboard["values"]:
-        name, metric, value = one["system"], one["metric"], one["value"]
-        assert value == found[name]["#ALL"][metric]
-        assert (one["low"], one["high"]) == (None, None) if metric == "bleu" else one["low"] < value < one["high"]
-    lines = [line.split(" | ")[0] for line in board.text("table.md").splitlines() if line.startswith("| ")]
-    whole = ["| system", "| ---", "| **SGSAcc, %**", "| ranked", "| plain", "| **BLEU, of 100**", "| ranked", "| plain"]
-    assert lines == [*whole, "| system", "| ---", "| ranked", "| plain"]  # the latter by seen and unseen services
     # Two models, the best of each: what either of them says well is said.
     both = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(made / "toy"), "--rerank", "lexical"]
     run("predict", *both, "--also", tmp_path / "plain", "--output", tmp_path / "both")
@@ -169,7 +142,7 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
         "--rerank: has nothing to choose from: give --candidates 2 or more, or --also": ["--rerank", "lexical"],
         "--also: requires --rerank: add it": ["--also", str(tmp_path / "plain")],
         "--nli_model: is required: give a folder with a model": ["--rerank", "nli", "--candidates", "2"],
-        "--beams: 5 candidates need at least as many beams, but there are 2 ": ["--beams", "2", "--candidates", "5"],
+        "--beams: 5 candidates need at least as many beams, but there are 2": ["--beams", "2", "--candidates", "5"],
         "--also: has no predictions for original": ["--rerank", "lexical", "--also", str(made)],
     }.items():
         assert reason in refused("predict", *both[:6], *more, output=tmp_path / "no").replace(f"{made}: ", ""), reason
@@ -225,8 +198,6 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     told = refused("train", *given, templates=folder, **no)
     assert "Cafes_1.tsv: line 2: the key has 1 @, but the sentence has 0" in told
     assert "contains no templates: expected a folder" in refused("predict", *asked, templates=tmp_path, **no)
-    told = refused("train", *given, templates=folder, output=folder)
-    assert "the same folder as --templates" in told
 
 
 def test_bad_training_input_is_told(made, tmp_path):
@@ -258,9 +229,5 @@ def test_bad_training_input_is_told(made, tmp_path):
     assert "no system turn has an action" in told(corpus=mute)
     assert "--prefix_length: 0: must be 1 or more" in told("--prefix_length", "0", model="pt_t5")
     assert "unknown flag --prefix_length" in told("--prefix_length", "3")
-    assert "--held_out: 1.5: must be above 0 and below 1" in told("--held_out", "1.5")
     assert "there are too few dialogues, one part would be empty" in told("--held_out", "0.0001")
     assert "there are no dialogues in 'validation'" in told("--dev_split", "validation")
-    card = write(tmp_path / "card" / MODEL, {"model": "ft_t5", "format": 1})
-    said = refused("predict", "pt_t5", model=card.parent, checkpoint=made / "t5", **out)
-    assert "is a model of another kind, 'ft_t5'" in said

@@ -8,13 +8,12 @@ from kit import cases, refused, run, write
 
 from parapet.transforms.simulators.babi_format import CANDIDATES, FACTS, parse_candidates, parse_dialogues
 
-SIZES = ["--sizes", "train=150,dev=1,test=40,oov=40", "--formats", "babi", "--quiet"]
+SIZES = ["--sizes", "train=150,dev=1,test=1,oov=1", "--formats", "babi", "--quiet"]
 
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
-    """All five tasks."""
-    return run("restaurants", *SIZES, output=tmp_path_factory.mktemp("simulated") / "out").folder
+    return run("restaurants", *SIZES, tasks="1,4", output=tmp_path_factory.mktemp("simulated") / "out").folder
 
 
 def scores(flags, tests, candidates, out):
@@ -77,7 +76,7 @@ def published(real_data):
     return folder
 
 
-@pytest.mark.parametrize("tasks", ["1", "4", "14"])
+@pytest.mark.parametrize("tasks", [*(pytest.param(task, marks=pytest.mark.thorough) for task in "14"), "14"])
 def test_rules_solve_the_published_tasks(tasks, real_data, tmp_path):
     """Table 2 of the paper: 100 (100), also out of vocabulary."""
     folder = published(real_data)

@@ -3,7 +3,7 @@
 import pytest
 from inn_toy import texts as inn_texts
 from inn_toy import write_corpus as write_inns
-from kit import cases, json_of, run
+from kit import cases, json_of, refused, run
 from tiny_checkpoints import save_bert, save_gpt2, save_t5
 from tiny_dialogues import texts, write_corpus
 
@@ -63,16 +63,11 @@ def test_copies_of_a_mix_are_trained_on_too(toy, tmp_path):
 
 def test_bad_flags_are_told(toy, tmp_path):
     for more, reason in (
-        (["--perturb", "typo"], "--perturb: there is no perturbation 'typo': did you mean 'typos'?"),
         (["--perturb", "ood"], "--perturb: ood requires the whole corpus and cannot run in the training loop"),
         (["--perturb", "typos", "--perturb_share", "2"], "--perturb_share: 2.0: must be a number from 0 to 1"),
         (["--adversarial", "3"], "--adversarial: requires --perturb"),
         (["--perturb", "typos", "--adversarial", "0"], "--adversarial: 0: must be 1 or more"),
         (["--adversarial_weight", "-1"], "--adversarial_weight: -1.0: must be"),
-        (["--adversarial_epsilon", "0"], "--adversarial_epsilon: 0.0: must be a number above 0"),
     ):
-        told = run("train", *flags(toy, "tiny_dst", tmp_path / "out", *more), status=2).errors
-        assert reason in told
-        assert "Traceback" not in told
-    said = run("train", *flags(toy, "sgp_dst", tmp_path / "out", "--adversarial", "2"), status=2).errors
-    assert "--adversarial" in said
+        assert reason in refused("train", *flags(toy, "tiny_dst", tmp_path / "out", *more))
+    assert "--adversarial" in refused("train", *flags(toy, "sgp_dst", tmp_path / "out", "--adversarial", "2"))

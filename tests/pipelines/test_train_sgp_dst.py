@@ -40,15 +40,6 @@ def model(toy):
 
 
 @pytest.mark.thorough
-def test_predictions_do_not_depend_on_batches(model, toy):
-    asked = [one.asked for one in read_labels(str(toy / "corpus"), "train").rows]
-    together = tracking.load(str(model), "cpu", 64).predict(asked)
-    assert tracking.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
-    alone = tracking.load(str(model), "cpu", 1)
-    assert [alone.predict([one])[0] for one in asked[:8]] == together[:8]
-
-
-@pytest.mark.thorough
 def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path):
     """In each set, whatever it is called: even as a flag is."""
     folder = tmp_path / "short"
@@ -109,7 +100,6 @@ def test_what_cannot_be_trained_or_predict_is_told(model, toy, tmp_path):
     def told(*more, status=2):
         return refused("train", *flags(toy, tmp_path / "out", *more), status=status)
 
-    assert "there is no such folder; Parapet does not download models" in told("--checkpoint", "google-bert/bert-base")
     assert "the checkpoint has 128 positions" in told("--max_length", "256", status=1)
     assert "which leaves too few for the dialogue" in told("--max_length", "20", status=1)
     said = told("--module_epochs", "transfer=1")
@@ -117,11 +107,6 @@ def test_what_cannot_be_trained_or_predict_is_told(model, toy, tmp_path):
     said = told("--module_warmup", "combine=0,copy_slot=2")
     assert "--module_warmup: copy_slot=2: must be a number from 0 to 1" in said
     assert "--module_negatives: 'combine': must be MODULE=N, comma-separated" in told("--module_negatives", "combine")
-    other = tmp_path / "other"
-    shutil.copytree(toy / "bert", other)
-    edit(other / "config.json", lambda config: config.update(model_type="t5"))
-    said = told("--checkpoint", str(other))
-    assert "contains a model of type 't5': expected bert, distilbert, electra or roberta" in said
     folder = tmp_path / "model"
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("run.json"))
     shutil.rmtree(folder / "checkpoint" / "intents")
@@ -131,13 +116,13 @@ def test_what_cannot_be_trained_or_predict_is_told(model, toy, tmp_path):
 
 def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch, capsys):
     few = ["--epochs", "1", "--module_epochs", "combine=3", "--negatives", "0.1", "--dev_frames", "6"]
-    few += ["--batch_size", "4"]
+    few += ["--batch_size", "12"]
     assert train(flags(toy, tmp_path / "whole", *few)) == 0
     whole = files_of(tmp_path / "whole")
     assert len({whole[f"checkpoint/{kind}/model.safetensors"] for kind in KINDS}) == 4
     rows = [json.loads(row) for row in whole["log.jsonl"].splitlines()]
-    assert [row["step"] for row in rows] == [43, 61, 79]  # in the second and the third epoch "combine" alone
-    stopped.at_step(monkeypatch, learning.SgpLearner, 50)
+    assert [row["step"] for row in rows] == [16, 22, 28]  # in the second and the third epoch "combine" alone
+    stopped.at_step(monkeypatch, learning.SgpLearner, 18)
     assert train(flags(toy, tmp_path / "cut", *few)) == 1
     assert "run the same command again" in capsys.readouterr().err
     assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import raised, refused
+from kit import raised
 
-from parapet.pipelines import workers
+from parapet.pipelines import lean_imports, workers
 from parapet.pipelines.flags import Parser
 from parapet.schemas.errors import InputError
 
@@ -40,13 +40,7 @@ def test_other_numbers_are_refused(text, capsys):
     assert f"{text!r} is neither auto nor a number of 1 or more" in capsys.readouterr().err
 
 
-def test_both_kinds_of_flags_are_a_mistake(tmp_path):
-    told = refused("perturb", "typos", "--workers=2", "--direct_num_workers=2", output=tmp_path / "out")
-    assert "give one of the two" in told
-    assert not (tmp_path / "out").exists()
-
-
-DIES = """
+WAITS = """
     import os, signal, sys
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -56,7 +50,7 @@ DIES = """
         if number == 1:
             with open(path, "w") as file:
                 file.write(f"{os.getpid()}\\n")
-            signal.pause() if "wait" in sys.argv else os.kill(os.getpid(), signal.SIGKILL)
+            signal.pause()
 
     options = PipelineOptions([])
     with workers.started(options, 2) as runner:
@@ -66,17 +60,9 @@ DIES = """
 
 
 @pytest.mark.thorough
-def test_a_worker_that_is_killed_ends_the_run(tmp_path):
-    done = program(DIES, tmp_path / "pid")
-    assert done.returncode == 1
-    killed = "a worker process was killed, perhaps because memory ran out: --workers 1 needs less memory\n"
-    assert done.stderr.endswith(killed)
-
-
-@pytest.mark.thorough
 def test_workers_end_with_the_command(tmp_path):
     place = tmp_path / "pid"
-    command = subprocess.Popen([sys.executable, "-c", textwrap.dedent(DIES), str(place), "wait"])
+    command = subprocess.Popen([sys.executable, "-c", textwrap.dedent(WAITS), str(place)])
     until(lambda: place.exists() and place.read_text().endswith("\n"))
     worker = int(place.read_text())
     command.send_signal(signal.SIGKILL)
@@ -115,25 +101,22 @@ def test_spacy_is_imported_without_torch():
         lean_imports.lean([])
         import spacy
         assert "torch" not in sys.modules
-        assert [token.text for token in spacy.blank("en")("a word")] == ["a", "word"]
         import torch
-        print(torch.__name__)
+        print(spacy.blank("en")("a word")[1], torch.__name__)
     """)
-    assert done.stdout == "torch\n", done.stderr
+    assert done.stdout == "word torch\n", done.stderr
 
 
-@pytest.mark.parametrize("argument", ["--output=gs://bucket/out", "--runner=DataflowRunner", "BUCKET.toml"])
-def test_elsewhere_beam_is_imported_whole(argument, tmp_path):
-    (tmp_path / "BUCKET.toml").write_text('corpus = "gs://bucket/corpus"')
-    script = """
-        import sys
-        from parapet.pipelines import lean_imports
-        before = len(sys.meta_path)
-        lean_imports.lean(sys.argv[1:])
-        print(len(sys.meta_path) - before)
-    """
-    assert program(script, argument.replace("BUCKET", str(tmp_path / "BUCKET"))).stdout == "0\n"
-    assert program(script, "--output=out").stdout == "1\n"
+def test_elsewhere_beam_is_imported_whole(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "apache_beam", raising=False)
+    before = [finder for finder in sys.meta_path if finder is not lean_imports._hiding]
+    monkeypatch.setattr(sys, "meta_path", [*before])
+    (tmp_path / "bucket.toml").write_text('corpus = "gs://bucket/corpus"')
+    for argument in ("--output=gs://bucket/out", "--runner=DataflowRunner", str(tmp_path / "bucket.toml")):
+        lean_imports.lean([argument])
+        assert sys.meta_path == before
+    lean_imports.lean(["--output=out"])
+    assert sys.meta_path == [lean_imports._hiding, *before]
 
 
 def test_auto_takes_fewer_where_there_is_little_memory(monkeypatch):
