@@ -18,6 +18,9 @@ from plugin_packages import install_example
 
 from parapet.schemas import layout
 
+# Nets as small as those of tests are slower on several threads, above all where several workers share the cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Expected counts refer to the first eight of the sample's test dialogues, which commands in this process read.
 if "PARAPET_TESTS_SAMPLE" not in os.environ:  # otherwise set by the parent process
     _folder = tempfile.TemporaryDirectory(prefix="parapet-sample-")

@@ -40,18 +40,14 @@ def test_what_is_written_is_read(dialogues):
 
 
 @cases("data told", (b"", "x.txt: the file is empty"),
-        (b"\n\n", "x.txt: the file is empty"),
         (b"1 hi\thello\n2 a tab",
          "x.txt: line 2: has no tab, and is not a fact of three words either; the file ends inside this line"),
         (b"1 hi\thello\n2 hi\t",
          "x.txt: line 2: must be the user's utterance, a tab, and the bot's utterance; the file ends"),
         (b"1 hi\thello\n2", "x.txt: line 2: does not begin with a number and a space"),
         (b"1 hi\thello\n3 ok\tyes\n\n", "x.txt: line 2: is numbered 3, but 2 was expected: lines may be missing"),
-        (b"2 hi\thello\n\n", "x.txt: line 1: is numbered 2, but 1 was expected"),
         (b"hi\thello\n\n", "x.txt: line 1: does not begin with a number and a space"),
-        (b"1  \n\n", "x.txt: line 1: has no tab, and is not a fact of three words either"),
         (b"1 hi there you all\n\n", "x.txt: line 1: has no tab, and is not a fact of three words"),
-        (b"1 hi\t\n\n", "x.txt: line 1: must be the user's utterance, a tab, and the bot's utterance"),
         (b"1 hi\ta\tb\n\n", "x.txt: line 1: must be the user's utterance"),
         (b"1 hi\thello\n2 \xff\tb\n\n", "x.txt: line 2: not UTF-8"))  # fmt: skip
 def test_bad_files(data, told):
@@ -96,11 +92,6 @@ def test_deviations(data, told, caplog):
     assert accepted(caplog) == [f"x.txt: {one}" for one in told]
 
 
-@cases("data", b"1 a R_b c d\n", b"1 a\tb\n", b"1 a R_b\tc\td\n", b"1 a R_b\t\n", b"a R_b\tc\n")
-def test_bad_knowledge_base(data):
-    raised(InputError, list, parse_facts(b"1 a R_b\tc\n" + data, "kb.txt"), match="line 2")
-
-
 def test_the_published_files(real_data, caplog):
     """All of them are read without a deviation, and written again letter for letter."""
     folder = real_data / "babi"
@@ -114,11 +105,3 @@ def test_the_published_files(real_data, caplog):
     assert (len(facts), babi_format.facts_text(facts).encode()) == (8400, data)
     data = (folder / babi_format.CANDIDATES).read_bytes()
     assert (babi_format.candidates_text(parse_candidates(data)).encode(), accepted(caplog)) == (data, [])
-
-
-def test_deviating_facts_and_candidates(caplog):
-    spaced = b"1 a R_b\tc\n1 a R_d \t 7 Milton Road\r\n\n"
-    assert list(parse_facts(spaced, "kb.txt")) == [Fact("a", "R_b", "c"), Fact("a", "R_d", "7 Milton Road")]
-    assert accepted(caplog) == ["kb.txt: accepted 1 line with stray blanks, dropped; line 2"]
-    assert parse_candidates(b"1 yes \n\n1 no\n", "c.txt") == ["yes", "no"]
-    assert accepted(caplog) == ["c.txt: accepted 1 line with stray blanks, dropped; line 1"]

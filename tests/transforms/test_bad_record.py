@@ -7,7 +7,7 @@ import types
 from apache_beam.io.filesystem import BeamIOError
 from kit import cases, raised
 
-from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
+from parapet.schemas.errors import MissingExtra, NoRoomError, UserCodeError
 from parapet.transforms.running.counts import Counts
 from parapet.transforms.running.fence import Fault, Stopped, bad_record, fatal, trace_of
 
@@ -53,13 +53,6 @@ def test_what_is_no_fault_of_a_record_is_passed_on(error):
     assert raised(type(error), bad_record, error) is error
 
 
-def test_an_input_error_is_the_dead_letter_as_it_is():
-    error = InputError("not_sgd: no turns", "a.json", "[3]")
-    assert bad_record(error) is error
-    assert fatal(error) is error
-    assert trace_of(error) == ""
-
-
 def test_a_fault_of_parapet_has_the_innermost_place_in_it():
     fault = bad_record(wrong_count())
     assert isinstance(fault, Fault)
@@ -73,13 +66,6 @@ def test_a_fault_of_parapet_has_the_innermost_place_in_it():
     assert "please report it at https://" in str(fatal(fault))
     again = pickle.loads(pickle.dumps(fault))
     assert (again.reason, again.trace) == (fault.reason, fault.trace)
-
-
-def test_a_fault_of_a_plugin_has_the_innermost_place_in_that():
-    fault = bad_record(wrong_count(), plugin().Perturbation())
-    assert fault.reason.startswith("plugin_error: TypeError: unsupported operand")
-    assert fault.reason.endswith(" (some_plugin/sub.py:3, in perturb)")
-    assert "/home/someone" not in fault.reason + trace_of(fault)
 
 
 def test_what_code_of_the_users_has_reported_itself():

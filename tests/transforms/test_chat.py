@@ -39,14 +39,6 @@ def test_an_answer_is_paid_for_once(tmp_path):
         assert server.requests[0] == {"model": "m", "temperature": 0, "seed": 0, "messages": HELLO}
 
 
-def test_calls_of_tools_are_kept_too(tmp_path):
-    call = {"id": "1", "type": "function", "function": {"name": "find", "arguments": '{"city": "Fresno"}'}}
-    with ChatServer(lambda _: {"content": None, "tool_calls": [call]}) as server:
-        for _ in range(2):
-            assert list(asked(server, tmp_path / "a.sqlite").tool_calls) == [("find", '{"city": "Fresno"}')]
-        assert len(server.requests) == 1
-
-
 @cases("fault", "busy", "down", "broken", "cut", "stall")
 def test_what_may_pass_is_tried_again(fault, tmp_path):
     with ChatServer(echo, [fault]) as server:

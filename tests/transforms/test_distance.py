@@ -4,8 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.schemas.errors import InputError
-from parapet.transforms.variants import distance
 from parapet.transforms.variants import distance as distances
 from parapet.transforms.variants.distance import Method, jaccard, lemma_set, levenshtein, load_stopwords
 
@@ -34,14 +32,6 @@ def test_ratio_counts_a_substitution_as_two(first, second):
     total = len(first) + len(second)
     ratio = 1 - edits(first, second, 2) / total if total else 1
     assert distances.levenshtein_ratio(first, second) == pytest.approx(ratio)
-
-
-@given(SHORT, SHORT)
-def test_rapidfuzz_gives_the_same_values(first, second):
-    import rapidfuzz.distance as rapid
-
-    assert rapid.Levenshtein.distance(first, second) == levenshtein(first, second)
-    assert rapid.Indel.normalized_similarity(first, second) == pytest.approx(distances.levenshtein_ratio(first, second))
 
 
 @given(SETS, SETS)
@@ -78,12 +68,6 @@ def test_load_stopwords(tmp_path):
     path = tmp_path / "stop.txt"
     path.write_text("# ours\nThe\n\n  Of \nzu\n", encoding="utf-8")
     assert load_stopwords(str(path)) == {"the", "of", "zu"}
-
-
-def test_a_model_that_is_not_installed():
-    distance.check_spacy_model("")
-    with pytest.raises(InputError, match=r"^--spacy_model: spaCy model 'en_no_such' is not installed: python -m spacy"):
-        distance.check_spacy_model("en_no_such")
 
 
 def test_names_of_the_release_are_ordered_by_raw_levenshtein(real_data):

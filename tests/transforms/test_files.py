@@ -217,18 +217,6 @@ def test_a_file_that_is_nowhere_cannot_be_moved(tmp_path):
     raised(BeamIOError, files.move_staged, ["report.html"], str(tmp_path))
 
 
-def test_publishing_may_be_repeated_by_a_retried_bundle(tmp_path):
-    run(tmp_path, FIRST)
-    files.publish(str(tmp_path), manifest(FIRST))
-    assert files_of(tmp_path) == finished(tmp_path, FIRST)
-
-
-def test_a_folder_that_cannot_be_made(tmp_path):
-    put(tmp_path, {"file": b""})
-    caught = raised(InputError, files.prepare, str(tmp_path / "file" / "out"), "compose", match="cannot write here")
-    assert caught.path == str(tmp_path / "file" / "out")
-
-
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
     """/dev/full takes nothing, as a full disk."""
     create = FileSystems.create

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
-from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.variants import table1
 
@@ -91,34 +90,7 @@ def test_seen_shares_count_every_occurrence():
     assert table1.names_seen([], [HOTELS]) == {"slot_names_seen": None, "intent_names_seen": None}
 
 
-def test_align_names_the_services_that_the_original_lacks():
-    variants = {f"v{k}": {f"Hotels_1{k}": HOTELS, f"Trains_2{k}": BANKS, f"Buses_1{k}": BANKS} for k in (1, 2)}
-    aligned, unknown = table1.align({"Hotels_1": HOTELS}, variants)
-    assert (list(aligned), unknown) == (["Hotels_1"], ["Buses_1", "Trains_2"])
-
-
-def test_align_refuses_what_does_not_match():
-    originals = {"Hotels_1": HOTELS, "Banks_1": BANKS}
-    both = {"Hotels_11": HOTELS, "Banks_11": BANKS}
-    with pytest.raises(InputError, match="service 'Banks_1' is in variant v1, but missing from variant v2"):
-        table1.align(originals, {"v1": both, "v2": {"Hotels_12": HOTELS}})
-    with pytest.raises(InputError, match="no service of variant v2 corresponds to a service of the original"):
-        table1.align(originals, {"v1": both, "v2": {"Trains_12": BANKS}})
-    short = renamed(BANKS, "1", {})
-    short.slots.clear()
-    with pytest.raises(InputError, match=r"'Banks_11' of variant v1 and its original 'Banks_1' .* slots: 0 and 1"):
-        table1.align(originals, {"v1": {"Hotels_11": HOTELS, "Banks_11": short}})
-    with pytest.raises(InputError, match=r"'Banks_1' of variant v1 and its original 'Hotels_1' .* slots: 1 and 2"):
-        measures([HOTELS], {"v1": [BANKS]})
-
-
 V1 = {"city": "town", "The city of the hotel": "The town of the hotel", "FindHotel": "SearchHotel"}
-
-
-def test_align_leaves_out_what_no_variant_has():
-    originals = {"Hotels_1": HOTELS, "Banks_1": BANKS}
-    aligned, unknown = table1.align(originals, {"v1": {"Hotels_11": renamed(HOTELS, "1", V1)}})
-    assert (list(aligned), unknown) == (["Hotels_1"], [])
 
 
 def test_table_takes_names_from_unseen_services_only():

@@ -46,7 +46,7 @@ from parapet.transforms.storage.checkpoints import inspect
 
 FOODS, TAXIS = msgspec.convert(FOOD, Service), msgspec.convert(TAXI, Service)
 DISH, AREA, PLACE, PHONE = FOODS.slots
-GOAL, SEATS = TAXIS.slots
+GOAL, _ = TAXIS.slots
 
 
 def heard(memory, service, *actions):

@@ -5,9 +5,8 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, intent, raised, service, slot
+from kit import cases, intent, service, slot
 
-from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.reports.text import Convention, Conventions
 from parapet.transforms.splits.augment import plan
@@ -130,16 +129,8 @@ def test_the_domain_of_a_name_is_no_word_of_it():
     assert plan.split_name("nohyphen", Convention.DOMAIN_SLOT) == ((), ("nohyphen",))
 
 
-@cases("rate", -0.1, 1.1, float("nan"))
-def test_a_rate_is_a_share(rate):
-    raised(InputError, plan.Rates(rate, 0.5).check, match=r"--replace_rate: .* is not between 0 and 1")
-    raised(InputError, plan.Rates(0.5, rate).check, match="--order_rate")
-
-
 @cases(
     "words original convention expected",
-    (["code", "zip"], "zip_code", Convention.SNAKE, "code_zip"),
-    (["gym", "find"], "FindGym", Convention.CAMEL, "GymFind"),
     (["area", "price"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-area_price"),
     (["hotel", "area"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-hotel_area"),
     (["HTTP"], "HTTP_", Convention.SNAKE, "HTTP"),

@@ -27,11 +27,9 @@ def huge_span(dialogue):
 @cases(
     "spoil name reason",
     (bad_slot, "1_00001", "unknown_slot: service '"),
-    (lambda dialogue: dialogue["turns"][0].update(utterance=7), "1_00001", "not_sgd: Expected `str`, got `int`"),
     (lambda dialogue: dialogue.pop("dialogue_id"), "[1]", "not_sgd: Object missing required field `dialogue_id`"),
     (lambda dialogue: dialogue.update(services=["None_1"]), "1_00001", "unknown_service: no schema has a service"),
     (lambda of: of.update(mine=2**70), "1_00001", "not_parquet: contains a value that Parquet cannot store: "),
-    (lambda dialogue: dialogue.update(mine=float("nan")), "1_00001", "not_parquet: "),
     (huge_span, "1_00001", "not_parquet: "),
     (lambda dialogue: dialogue["turns"][0].update(utterance="\ud800"), "1_00001", "not_"),
 )
@@ -66,31 +64,13 @@ def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path)
 @cases(
     "text said",
     ("", "names no set: none, backtrans, oracle, corrupted, or a+b"),
-    ("orcale", "'orcale' is not a set: none, backtrans, oracle, corrupted, or a+b"),
     ("oracle+", "'oracle+' is not a set"),
     ("oracle+oracle", "'oracle+oracle' is not a set"),
     ("backtrans+oracle,oracle+backtrans", "'oracle+backtrans' appears twice"),
-    ("none,none", "'none' appears twice"),
     ("none+oracle", "'none+oracle' is not a set"),
 )
 def test_lists_that_name_no_sets(text, said):
     raised(InputError, planning.parse_sets, text, match=re.escape(f"--sets: {said}"))
-
-
-def test_folders_and_sets_belong_together():
-    planning.check_folders(planning.parse_sets("none,oracle"), ["oracle"])
-    with pytest.raises(InputError, match="--sets: the set 'oracle' requires --oracle DIR"):
-        planning.check_folders(planning.parse_sets("none,oracle"), [])
-    with pytest.raises(InputError, match="--backtrans: is not used by any set of --sets \\(none, oracle\\)"):
-        planning.check_folders(planning.parse_sets("none,oracle"), ["oracle", "backtrans"])
-
-
-def test_operations():
-    assert planning.parse_operations("both,replace") == ["replace", "both"]
-    for text in ("swap", " ,"):
-        raised(
-            InputError, planning.parse_operations, text, match=r"--corruptions: .*must be among replace, order, both"
-        )
 
 
 def test_versions_with_the_same_id():

@@ -48,13 +48,6 @@ def test_a_name_that_cannot_be_used_stays(back, reason):
     assert name_of("café à la carte", "x", Convention.SNAKE) == ("cafe_a_la_carte", ""), "accents are no reason"
 
 
-def test_no_text_and_no_translation():
-    variant, rows = back_translated(RAW, "zh", Legs({}, {}), Conventions())
-    assert {row.reason for row in rows} == {"not_translated", "no_text"}
-    assert [slot["name"] for slot in variant["slots"]] == [slot["name"] for slot in RAW["slots"]]
-    assert variant["description"] == "Handles  accounts"
-
-
 NAMES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)
 
 

@@ -87,7 +87,6 @@ def test_answers_are_found_in_what_a_model_says(text, expected):
 
 @cases(
     "answer reason",
-    ("port of leaving", ""),
     ("", "blank"),
     ("12 5", "no_words"),
     ("one two three four five six seven eight nine", "too_long"),
@@ -203,9 +202,7 @@ def test_a_wrong_key_stops_at_once(hits, tmp_path, monkeypatch):
     ({"temperatures": "0.3,warm"}, "--temperatures"),
     ({"temperatures": "3"}, "--temperatures"),
     ({"annotators": 0}, "--annotators"),
-    ({"first_annotator": 0}, "--first_annotator"),
     ({"price": "1"}, "--price"),
-    ({"hits": "nowhere"}, "--hits"),
 )
 def test_mistakes(flags, place, hits, tmp_path):
     usual = {"hits": hits, "endpoint": "http://127.0.0.1:9/v1", "model": "m", "output": tmp_path / "out"}

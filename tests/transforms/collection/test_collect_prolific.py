@@ -218,12 +218,6 @@ def test_nothing_is_sent_without_a_yes(requester, tmp_path, monkeypatch):
     assert {path for path, _ in requester.server.posts} <= {"/submissions/bonus-payments/"}  # which pays nothing
 
 
-def test_a_dry_run_creates_nothing(requester, tmp_path):
-    assert "cost: 45.00" in requester.run("create", dry_run=True).output
-    assert not (tmp_path / "study").exists()
-    assert requester.server.posts == []
-
-
 def test_a_wrong_token(requester, monkeypatch, hits):
     monkeypatch.setenv("PROLIFIC_TOKEN", "another-token")
     errors = requester.run("create", status=1).errors

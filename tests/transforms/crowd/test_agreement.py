@@ -64,12 +64,6 @@ def test_both_follow_their_definitions_and_nothing_is_lost(pairs):
         assert (agreement.krippendorff_alpha, agreement.undefined) == (pytest.approx(alpha(both)), "")
 
 
-def test_no_chance_to_disagree_is_undefined():
-    assert "always said 'accept'" in merged(["accept"] * 3, ["accept"] * 3).agreement.undefined
-    assert "no answer" in merged(["accept", ""], ["", "reject"]).agreement.undefined
-    assert "no answer" in merge_reviewers([], []).agreement.undefined
-
-
 def test_the_first_of_a_reviewers_two_decisions_counts():
     result = merge_reviewers([Decision("a:b", "accept"), Decision("a:b", "reject")], [Decision("a:b", "accept")])
     assert [d.decision for d in result.agreed] == ["accept"]

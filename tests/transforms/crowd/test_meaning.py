@@ -57,14 +57,6 @@ def test_another_elements_meaning_is_held_with_its_name():
     assert [item.doubt for item in outcome.reviews] == sorted(item.doubt for item in outcome.reviews)
 
 
-def test_two_who_wrote_the_same_words_are_right():
-    same = ("price of ticket", "Price of ticket")
-    fate, _ = settled(*((worker, "names", "slot_1", text) for worker, text in zip("ab", same, strict=True)))
-    assert {row["disposition"] for row in fate.values()} == {"surplus", "duplicate"}
-    fate, _ = settled(*(("a", "names", "slot_1", text) for text in same))  # one person, twice
-    assert {row["disposition"] for row in fate.values()} == {"review"}
-
-
 def test_who_saw_the_other_task_is_held_unless_that_is_allowed():
     both = ("a", "names", "slot_1", "journey day"), ("a", "descriptions", "slot_1", "The day on which one travels")
     held, outcome = settled(*both)
@@ -85,10 +77,8 @@ def test_the_report_says_how_meaning_is_checked(tmp_path):
 
 @cases(
     "text held",
-    ("Departure city: where the trip starts", True),
     ("departure_city: where the trip starts", True),
     ("Time: the hour at which it leaves", False),
-    ("where the trip starts", False),
     ("Departure city:", False),
 )
 def test_the_question_before_the_answer(text, held):
@@ -105,9 +95,7 @@ def test_the_question_before_the_answer(text, held):
     ("smoking yes no", "smoking allowed", ""),
     ("place of drop off", "pickup location where the car is picked up", "opposite"),
     ("arrival station", "from station where the bus departs", "opposite"),
-    ("departure city", "origin city where the trip starts", ""),
     ("one way flight without a return", "one way flight", ""),
-    ("flight without a return leg", "one way flight", ""),
     ("phone no", "phone number", ""),
     ("address none if it is not known", "address of the place or none", ""),
     ("hour of arrival", "start time when the group meets", ""),
@@ -126,7 +114,6 @@ def test_denied_or_turned_round(text, own, found):
     ("1. the day 2. the date", True, False),
     ("Surely the date of the trip", False, False),
     ("a string value", False, True),
-    ("True or false", False, True),
     ("number of tickets", False, False),
 )
 def test_what_no_person_writes(text, boilerplate, kind):

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import cases, intent, service, slot
+from kit import intent, service, slot
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
@@ -160,26 +160,6 @@ def test_blank_cells_that_may_be_no_fields_do_not_make_a_worker_too_fast():
         assert fates(settle_service(SERVICE, [top_up], {}, Options()))["3T:slot_1"][0] == expected
 
 
-def test_a_worker_of_both_tasks_is_held_where_he_had_seen_the_answer():
-    both = assignments()
-    both[0].worker_hash = both[5].worker_hash = "same"
-    both[0].submit_time, both[5].submit_time = 100, 200
-    fate = fates(settle_service(SERVICE, both, {}, Options()))
-    assert fate["descriptions0:slot_0"][:2] == ("review", "not_blind")
-    assert fate["names0:slot_0"][0] != "review"
-
-
-@cases(
-    "answers seconds reason",
-    ({"intent_0": "Good thing", "slot_0": "good thing", "slot_1": "good thing"}, 300, "same_answer"),
-    ({"intent_0": "SearchParks", "slot_0": "park_label", "slot_1": "hometown"}, 4, "too_fast"),
-)
-def test_a_worker_who_cannot_have_meant_it_is_rejected_whole(answers, seconds, reason):
-    careless = Assignment("3X", "Parks_1", "names", "careless", answers, True, 0, seconds, seconds)
-    fate = fates(settle_service(SERVICE, [*assignments(), careless], {}, Options()))
-    assert {fate[f"3X:{field}"][:2] for field in answers} == {("rejected", reason)}
-
-
 @given(st.lists(st.tuples(st.sampled_from(["intent_0", "slot_0", "slot_1"]), st.text(max_size=30)), max_size=12))
 def test_whatever_is_typed_every_answer_has_one_fate_and_variants_stay_valid(typed):
     odd = [Assignment(f"3X{i}", "Parks_1", "names", f"w{i}", {f: t}, True) for i, (f, t) in enumerate(typed)]
@@ -194,13 +174,3 @@ def test_whatever_is_typed_every_answer_has_one_fate_and_variants_stay_valid(typ
     assert len(outcome.variants) == 5
     for names in by_variant.values():
         assert len(names) == 3 == len(set(names))
-
-
-def test_an_answer_for_a_position_that_does_not_exist_is_a_dead_letter():
-    odd = Assignment("3X", "Parks_1", "names", "w", {"slot_9": "something", "service": "", "slot_1": "hamlet"}, False)
-    outcome = settle_service(SERVICE, [*assignments(), odd], {}, Options())
-    (letter,) = outcome.dead
-    told = (letter.key, letter.reason.partition(":")[0], letter.payload)
-    assert told == ("3X:slot_9", "unknown_position", "something")
-    assert "3X:service" not in fates(outcome)
-    assert fates(outcome)["3X:slot_1"][0] in ("used", "surplus")

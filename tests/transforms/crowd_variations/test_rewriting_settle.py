@@ -48,20 +48,6 @@ def test_one_is_drawn_and_a_later_answer_changes_places_with_it_only():
     assert sorted(fates(settle(*texts)).values()) == [("surplus", "not_drawn")] * 2 + [("used", "")]
 
 
-def test_reviewers_win():
-    held = settle("Not a boat to Port Alder.", "A boat to Port Alder.")
-    assert fates(held) == {"A": ("review", "meaning"), "B": ("used", "")}
-    [item] = held.reviews
-    assert (item.element_id, item.task, item.original) == ("Ferries_1/turn/1_00001:0", "simple", SENTENCE)
-    assert item.neighbours == [("A boat to Port Alder.", "used")]
-    accepted = settle("Not a boat to Port Alder.", "A boat to Port Alder.", A=("accept", ""))
-    assert fates(accepted) == {"A": ("used", ""), "B": ("surplus", "not_drawn")}
-    rejected = settle("A boat to Port Alder.", "a boat to Port Alder", A=("reject", ""))
-    assert fates(rejected) == dict.fromkeys("AB", ("rejected", "reviewer: odd"))
-    fixed = settle("Bot to Port Alder.", A=("fix", "Boat to Port\u200b Alder."))
-    assert (used(fixed), fixed.audit[0]["text"]) == ([("A:simplified", "Boat to Port Alder.")], "Bot to Port Alder.")
-
-
 def test_a_decision_that_loses_a_value_is_a_dead_letter():
     outcome = settle("A boat to Port.", "Boat to Port Alder.", A=("accept", ""), B=("fix", "Boat there"))
     assert fates(outcome) == {"A": ("rejected", "lost_value"), "B": ("used", "")}
@@ -69,25 +55,3 @@ def test_a_decision_that_loses_a_value_is_a_dead_letter():
     assert [letter.reason for letter in outcome.dead] == [
         "bad_decision: the text must contain 'Port Alder' unchanged: use 'fix' with a text that keeps it"
     ] * 2
-
-
-def test_repeats_are_held_and_a_rejection_comes_first():
-    outcome = settle("A boat to Port Alder.", "By boat.", repeats=True)
-    assert fates(outcome) == {"A": ("review", "repeated_answer"), "B": ("rejected", "lost_value")}
-
-
-def test_where_the_values_stand():
-    [row] = settle("Port Alder by boat.").audit
-    assert row["values"] == [
-        {
-            "service": "Ferries_1",
-            "slot": "to",
-            "value": "Port Alder",
-            "start": 17,
-            "exclusive_end": 27,
-            "new_start": 0,
-            "new_exclusive_end": 10,
-        }
-    ]
-    [lost] = settle("By boat.").audit
-    assert (lost["values"][0]["new_start"], lost["values"][0]["new_exclusive_end"]) == (None, None)

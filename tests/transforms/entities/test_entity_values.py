@@ -3,7 +3,6 @@
 import pickle
 import re
 from datetime import date
-from fractions import Fraction
 from itertools import islice
 
 import pytest
@@ -14,7 +13,7 @@ from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities import kinds
-from parapet.transforms.perturbations.entities.choosing import check_enough, held_out, pools_of, read_gazetteer
+from parapet.transforms.perturbations.entities.choosing import held_out, pools_of, read_gazetteer
 from parapet.transforms.perturbations.entities.kinds import NAMES, kind_of, kind_of_value
 from parapet.transforms.perturbations.entities.names import country_of, made_up_name, short_form, subject
 from parapet.transforms.perturbations.entities.replacing import article_of
@@ -38,8 +37,6 @@ def test_leaks_against_a_plain_search(texts, value):
 
 @cases(
     "name description values kind",
-    ("fare", "Fare for each passenger", ["83", "$20"], "price"),
-    ("party_size", "", ["2", "dontcare"], "number"),
     ("free_entry", "", ["True", "dontcare"], "boolean"),
     ("contact", "phone to ring", ["4089718523"], "number"),
     ("destination_airport_name", "", ["PDX International Airport"], "airport"),
@@ -47,12 +44,9 @@ def test_leaks_against_a_plain_search(texts, value):
     ("genre", "Genre of the movie", ["Drama"], "genre"),
     ("genre", "Genre of the song", ["Rock"], "music"),
     ("mood", "how one feels", ["blue"], "other"),
-    ("city_of_event", "City where event is happening", ["Atlanta"], "city"),
-    ("address_of_location", "Street address of event location", ["1 Blue Jays Way"], "address"),
     ("event_location", "Name of event location", ["Chase Field Stadium"], "place"),
     ("place", "", ["Alder Park Gardens"], "place"),
     ("where_to", "Location of the house", ["Paris", "New York"], "city"),
-    ("restaurant_ref", "", ["AB12CD34"], "code"),
     ("ticket", "What to show at the entrance", ["X7-99213", "K2-10442"], "code"),
     ("mail", "How to reach the hotel", ["desk@inn.example"], "other"),
     ("wait", "How long until the car of the company comes", ["5 minutes"], "other"),
@@ -224,14 +218,11 @@ def test_gazetteer(tmp_path):
 @cases(
     "text told",
     ("", "the header must be slot_or_kind,value"),
-    ("value\nx\n", "the header must be"),
     ("slot_or_kind,value\n", "contains no values"),
     ("slot_or_kind,value\ncity,a,b\nnowhere,x\ncity,\n", "row 2: the row has 3 columns"),
     ("slot_or_kind,value\nnowhere,x\n", "row 2: 'nowhere' is neither an open slot of the corpus nor a kind"),
-    ("slot_or_kind,value\ncity,\n", "row 2: '' is not a usable value"),
     ("slot_or_kind,value\ncity,dontcare\n", "row 2: 'dontcare' is not a usable value"),
     ("slot_or_kind,value\ndate,July 9th\n", "row 2: 'July 9th' is not a date"),
-    ("slot_or_kind,value\ntime,25:00\n", "row 2: '25:00' is not a time"),
 )
 def test_gazetteers_that_are_none(text, told, tmp_path):
     path = write(tmp_path / "values.csv", text)
@@ -240,14 +231,6 @@ def test_gazetteers_that_are_none(text, told, tmp_path):
     for data, said in ((b"\xff\xfe", "not UTF-8"), (None, "cannot be read")):
         path.unlink() if data is None else path.write_bytes(data)
         raised(InputError, read_gazetteer, str(path), match=said)
-
-
-def test_too_few_values():
-    assert check_enough({"city": ["a", "b"]}, {"city": 2}, "x.csv", Fraction(0)) == ""
-    missing = r"car: 1 missing \(a dialogue needs 1, but there are 0\); city: 3 missing"
-    with pytest.raises(InputError, match=missing):
-        check_enough({"city": ["a", "b"]}, {"city": 5, "car": 1}, "x.csv", Fraction(9, 10))
-    assert re.search(missing, check_enough({"city": ["a", "b"]}, {"city": 5, "car": 1}, "x.csv", Fraction(1)))
 
 
 def test_held_out_half():

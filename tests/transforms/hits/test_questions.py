@@ -3,7 +3,6 @@
 import re
 from decimal import Decimal
 
-import msgspec
 from hits_corpora import big_service
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,14 +93,6 @@ def test_plan_adds_up_by_hand():
 #
 
 
-def test_sandbox_changes_where_the_form_goes_and_nothing_else():
-    service = big_service(3)
-    live = render_service(0, service, Settings()).pages[0].html.decode()
-    sandbox = render_service(0, service, Settings(sandbox=True)).pages[0].html.decode()
-    assert 'action="https://www.mturk.com/mturk/externalSubmit"' in live
-    assert sandbox == live.replace("//www.mturk.com/", "//workersandbox.mturk.com/")
-
-
 @cases("task", *TASKS)
 def test_requester_template_has_its_variable_and_no_other(task):
     template = requester_html(task)
@@ -112,12 +103,6 @@ def test_requester_template_has_its_variable_and_no_other(task):
 
 def test_parts_are_about_equal():
     assert ([len(run) for run in split([10] * 11, 100)], [len(run) for run in split([10] * 10, 100)]) == ([6, 5], [10])
-
-
-def test_json_has_decimals_as_strings():
-    text = msgspec.json.encode(plan_of([render_service(0, big_service(2), Settings())], Settings()).to_json())
-    assert isinstance(msgspec.json.decode(text)["total"]["cost"], str)
-    assert b"e-" not in text
 
 
 def test_a_fixed_reward_is_written_with_cents():
@@ -139,11 +124,7 @@ def test_workers_have_an_hour_or_four_times_the_estimate():
     "name value",
     ("hourly_wage", Decimal(0)),
     ("reward", Decimal("0")),
-    ("reward", Decimal("1.234")),
-    ("reward", Decimal("-1")),
-    ("fee", Decimal("20")),
     ("extra_fee", Decimal("-0.1")),
-    ("assignments", 0),
     ("auto_approval_hours", 721),
     ("lifetime_days", 0),
     ("assignment_minutes", 0),

@@ -9,7 +9,7 @@ import pytest
 from hits_dialogues import dialogue, hostile_dialogue, system, user
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, holding, lacking, raised, write
+from kit import cases, lacking, raised, write
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.errors import InputError
@@ -71,22 +71,6 @@ def test_the_body_of_a_page():
         '<p class="keep" id="hit-keep">Keep in every answer, letter for letter: '
         '<q dir="auto">Palo Alto</q>, <q dir="auto">cheap</q></p>'
     )
-
-
-def test_the_first_turn_has_nothing_before_it_and_without_values_nothing_is_to_keep():
-    body = page_of(SAMPLE[0]).body
-    assert "How the user begins" in body
-    assert not holding(body, "hit-past", "hit-keep")
-
-
-def test_the_record_has_what_vetting_needs():
-    record = page_of(*SAMPLE).record
-    assert (record.task_id, record.dialogue_id, record.turn) == ("1_00000:2:rewrites", "1_00000", 2)
-    assert record.utterance == "In Palo Alto, cheap."
-    assert [(one.slot, one.service, one.value) for one in record.values] == [
-        ("city", "Hotels_1", "Palo Alto"), ("price", "Hotels_1", "cheap")
-    ]  # fmt: skip
-    assert (record.estimated_seconds, record.reward) == (115, "0.48")
 
 
 def test_fields_are_the_contract_and_the_page_asks_nothing_of_the_network():
@@ -168,9 +152,6 @@ def corpus(tmp_path):
 
 @cases(
     "place split reason",
-    ("nowhere", None, "no such file"),
-    ("dev", None, "contains no dialogues"),
-    ("", "dev", "there are no dialogues in 'dev'; these splits have some: train, test"),
     ("test/dialogues_001.json", "test", "--split requires the folder of a corpus"),
 )
 def test_what_is_not_there_is_told(corpus, place, split, reason):
@@ -192,15 +173,6 @@ def drawn(files, turns, seed=0):
         for turn in user_turns(each)
         if (i, k) not in choice.elsewhere and turn < 4 and choice.draws(seed, turn_task_id(each.dialogue_id, turn))
     }
-
-
-def test_a_larger_draw_has_the_smaller_in_it_and_a_seed_changes_it():
-    assert drawn([talks(20)], 5) < drawn([talks(20)], 9)
-    assert drawn([talks(20)], 5) != drawn([talks(20)], 5, seed=1)
-
-
-def test_turns_that_cannot_be_asked_are_not_drawn():
-    assert not choose([scan(0, "f/0", [dialogue(user(""))], 3, 0)], 3).draws(0, "1_00000:0:rewrites")
 
 
 @cases("turns", 0, 1, 3, 50)

@@ -21,11 +21,6 @@ def listed(bench):
     return bench.server.count(LIST)
 
 
-def test_nothing_is_collected_before_anything_came_in(out):
-    assert "0 new assignments, 0 with another status, 0 in all" in out.ok("collect")
-    assert (out.batch / "assignments.jsonl").read_bytes() == b""
-
-
 def test_a_full_last_page_is_no_end(bench, hits, tmp_path):
     bench.hits = cut(hits, tmp_path / "many", [NAMES], assignments=100)
     bench.ok("publish", "--allow_extra_fee")
@@ -33,17 +28,6 @@ def test_a_full_last_page_is_no_end(bench, hits, tmp_path):
     bench.ok("collect")
     assert listed(bench) == 2  # the server gives a token with the full page, and an empty one after it
     assert len(bench.lines()) == 100
-
-
-def test_what_came_in_later_is_added(out):
-    out.work(NAMES, [1])
-    out.ok("collect")
-    first = out.lines()
-    out.work(NAMES, [2])
-    out.work(DESCRIPTIONS, [3])
-    assert "2 new assignments" in out.ok("collect")
-    assert all(line in out.lines() for line in first)
-    assert len(out.lines()) == 3
 
 
 def test_a_deleted_hit_is_told_once_and_the_rest_goes_on(out):

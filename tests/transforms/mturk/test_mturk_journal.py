@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import HealthCheck, given, settings
@@ -90,19 +88,6 @@ sys.stdin.read()
 """
 
 
-def test_a_second_process_is_refused_and_let_in_afterwards(tmp_path):
-    begin(tmp_path, "http://127.0.0.1:1", {})
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdin=-1, stdout=-1, text=True)
-    try:
-        assert holder.stdout.readline() == "held\n"
-        raised(InputError, Journal, tmp_path, match="another 'parapet mturk' is using this batch")
-        assert read(tmp_path).batch  # a look is free
-    finally:
-        holder.kill()  # as kill -9 does: the lock goes with the process
-        holder.wait()
-    Journal(tmp_path).close()
-
-
 def test_threads_may_write_at_once(tmp_path):
     with Journal(tmp_path) as journal, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: journal.write([("done", f"pay:{n}", "op", {"n": n})]), range(50)))
@@ -146,13 +131,6 @@ def test_settings_survive_the_journal(tmp_path_factory, countries, approval, app
     begin(folder, "http://127.0.0.1:1", given_)
     with Batch(folder, writable=False) as batch:
         assert batch.settings == Settings(**given_)
-
-
-def test_there_is_no_batch_where_none_was_begun(tmp_path):
-    raised(InputError, Batch, tmp_path / "missing", match="contains no batch")
-    assert not (tmp_path / "missing").exists()
-    (tmp_path / FILE).write_bytes(b"")
-    raised(InputError, Batch, tmp_path, writable=False, match="never started")
 
 
 def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):

@@ -125,11 +125,9 @@ def test_tasks_that_the_batch_has_not_are_told(full):
 
 @cases(
     "text told",
-    ("", "row 1: the header lacks"),
     ("a,b\n1,2\n", "row 1: the header lacks service_name, task, field, have, need"),
     (HEAD, "no answers are missing"),
     (HEAD + "Gyms_1,x,names,slot_0,few,5,0,a\n", "row 2: 'have' and 'need' must be numbers"),
-    (HEAD + "Gyms_1,x,names,slot_0,1\n", "row 2: the row has more or fewer cells"),
 )
 def test_a_bad_shortfall_is_usage(full, text, told):
     assert told in full.err_of(2, full.do("topup", "--shortfall", full.file("s.csv", text)))

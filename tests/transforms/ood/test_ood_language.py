@@ -71,7 +71,6 @@ OTHERS = {*SLOTS} - {"Hotels"}
     ("Do they take dogs?", [], OTHERS),
     ("Do they take dogs?", ["address"], {"Songs", "Flights"}),  # the others have the slot
     ("Do they take dogs?", ["pets_allowed"], OTHERS),
-    ("Find me a hotel", [], OTHERS),
     ("What hotels play there?", [], OTHERS),
 )
 def test_what_is_foreign(text, slots, domains):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from parapet.transforms.perturbations.ood.language import Vocabulary, WordCounts, key_of
 from parapet.transforms.perturbations.ood.plan import Matching
-from parapet.transforms.perturbations.ood.pool import Compared, judged, merged, near_duplicates, tokens_of, utterance_of
+from parapet.transforms.perturbations.ood.pool import Compared, judged, merged, near_duplicates, utterance_of
 
 domains = st.sampled_from([("Bars",), ("Cars",), ("Bars", "Cars"), ("Dogs",)])
 # Few words, so that sets are near; short sets, and long ones with a few words less or more.
@@ -64,20 +64,6 @@ def test_near_duplicates_are_those_of_a_loop(turns, asked):
     assert found == wanted
 
 
-def is_near(turn, text):
-    ranks = vocabulary_of([(turn, ())]).ranks
-    first = Compared(tokens_of(turn.split(), ranks), ((),), ())
-    return list(near_duplicates([first, Compared(tokens_of(text.split(), ranks), (), ((7, ()),))])) == [7]
-
-
-def test_four_words_in_five_are_near():
-    """Also where a word is one that no turn has."""
-    assert is_near("one two three four", "four five one three two")
-    assert not is_near("one two three four", "five six one three two")
-    assert not is_near("one two three four", "")
-    assert is_near("one", "one one")
-
-
 def test_what_an_utterance_is_about():
     """A word that four in five of ten turns or more have in one domain is of that domain, whoever says it."""
     turns = [(f"yoga number {n}", ("Gyms",)) for n in range(8)]
@@ -126,16 +112,6 @@ def test_as_many_as_can_be(places, utterances):
         for order in set(permutations(padded, len(places)))
     )
     assert len(used) == best
-
-
-def test_first_in_order_first():
-    assert match(["a", "b", "a"], ["b", "c", "a", "d"], apart) == [0, 1, 3]
-
-
-def test_those_who_came_first_make_room():
-    """The first place takes what only the last could have; there is another for it."""
-    assert match(["a", "b", "ab"], ["c", "a", "b"], apart) == [2, 1, 0]
-    assert match(["a", "a"], ["b"], apart) == [0, None]
 
 
 def test_the_same_words_are_one_utterance():

@@ -100,7 +100,6 @@ def test_sgd(sample):
 
 @cases(
     "name content told",
-    ("a.txt", b"", "the file is empty"),
     ("a.bin", b"\x00\x01", "is not text"),
     ("a.json", b'{"a": 1}', 'line 1: has neither "text" nor "utterance"'),
     ("a.json", b'[{"a": 1}]', "is JSON of an unknown kind"),
@@ -110,8 +109,3 @@ def test_sgd(sample):
 def test_files_of_no_kind(name, content, told, tmp_path):
     (tmp_path / name).write_bytes(content)
     assert told in str(raised(InputError, sources.list_sources, str(tmp_path / name)))
-
-
-def test_places_without_utterances(tmp_path):
-    raised(InputError, sources.list_sources, str(tmp_path / "nowhere"), match="no such file")
-    raised(InputError, sources.list_sources, str(tmp_path), match="contains no utterances")

@@ -7,7 +7,7 @@ from chat_server import ChatServer
 from kit import cases, corpus, dialogue, frame, lacking, raised, refused, rows_of, run, span, state, turn
 from test_rewording import said
 
-from parapet.transforms.perturbations.generated import Writer, marked, refusal, unmarked, written
+from parapet.transforms.perturbations.generated import Writer, marked, refusal, written
 from parapet.transforms.perturbations.rewording import Made
 from parapet.transforms.running.chat import Endpoint
 from parapet.transforms.running.fence import Refused
@@ -20,30 +20,13 @@ NO_RULE = Made(reason="no_rule")
 
 
 @cases(
-    "text values sent",
-    (BUS, ("Fresno", "May 2nd"), "I need a bus to [Fresno] on [May 2nd]"),
-    ("Is it [sic] Fresno?", ("Fresno",), "Is it [sic] Fresno?"),
-    ("Yes please.", (), ""),
-    ("Fresno, May 2nd.", ("Fresno", "May 2nd"), ""),
-)
-def test_values_are_marked(text, values, sent):
-    assert marked(said(text, *values)) == sent
-    if sent and "sic" not in sent:
-        assert unmarked(sent) == (text, list(values))
-
-
-@cases(
     "kind before after reason",
     ("paraphrase", BUS, "Could you find me a bus to Fresno on May 2nd?", ""),
     ("verbose", BUS, "I was hoping you could find me a bus that goes to Fresno on May 2nd.", ""),
     ("simple", "Could you find me a bus to Fresno on May 2nd please?", "Find a bus to Fresno on May 2nd.", ""),
     ("paraphrase", BUS, "Could you find me a bus to Oakland on May 2nd?", "value_lost"),
     ("paraphrase", BUS, "Could you find me a bus to Fresno from May 2nd?", "roles"),
-    ("paraphrase", BUS, "I need a bus to Fresno on May 2nd!", "copy"),
     ("paraphrase", BUS, "Sure! Here is a bus to Fresno on May 2nd.", "boilerplate"),
-    ("paraphrase", BUS, "What time would you like the bus to Fresno on May 2nd?", "boilerplate"),
-    ("paraphrase", BUS, "I don't need any bus to Fresno on May 2nd.", "polarity"),
-    ("paraphrase", BUS, "Two of us need a bus to Fresno on May 2nd.", "facts"),
     ("paraphrase", BUS, STORY, "meaning"),
     ("verbose", BUS, "I need the bus to Fresno on May 2nd", "length"),
     ("simple", BUS, "I really need a bus to Fresno on May 2nd", "length"),
@@ -140,12 +123,10 @@ def test_a_wrong_key_fails_the_run(buses, tmp_path):
     "flags reason",
     ({"engine": "llm", "model": "m"}, "--endpoint: is required: give the address of the model's API"),
     ({"endpoint": "http://a/v1"}, "--model: is required: give the name of the model at the endpoint"),
-    ({"endpoint": "a", "model": "m"}, "--endpoint: a: is not an address"),
     ({**LLM, "price": "1"}, "--price: '1' is not a price: give US dollars for a million"),
     ({**LLM, "pivots": "de"}, "--pivots: is for an engine that translates, but"),
     ({**LLM, "kinds": "typos"}, "is for verbose, simple, paraphrase, which --kinds"),
     ({"engine": "rules", "endpoint": "http://a/v1"}, "--endpoint: is for --engine llm, but the engine is rules"),
-    ({"engine": "memory", "price": "1,2"}, "--price: is for --engine llm, but the engine is memory"),
 )
 def test_mistakes(flags, reason, tmp_path):
     assert reason in refused("language_variations", **flags, output=tmp_path / "out")

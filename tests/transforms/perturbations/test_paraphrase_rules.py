@@ -3,7 +3,6 @@
 import re
 import tomllib
 from importlib import resources
-from itertools import permutations
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,15 +38,6 @@ def drawn(text, *values):
 @cases(
     "text values expected",
     (
-        "I'm looking for a bus to Fresno.",
-        ("Fresno",),
-        {
-            "Could you find me a bus to Fresno?",
-            "Can you help me find a bus to Fresno?",
-            *(f"I{rest} to find a bus to Fresno." for rest in ("'d like", "'m trying", "'m hoping", " want")),
-        },
-    ),
-    (
         "Yes, when does the show start?",
         (),
         {
@@ -74,7 +64,6 @@ def drawn(text, *values):
     ("Okay. 2 pm.", ("2 pm",), {"All right. 2 pm.", "Alright then. 2 pm."}),
     ("No, thanks.", (), {"No, thank you.", "Nope, but thank you."}),
     ("That won't work.", (), {"That won't work."}),
-    ("Do it now.", (), {"Do it now."}),
     ("Fresno.", ("Fresno",), {"Fresno."}),
     ('"Can you help me?"', (), {'"Can you help me?"'}),
 )
@@ -181,10 +170,3 @@ def test_sentences_and_clauses_are_the_whole_text(words):
 def test_a_second_verb_keeps_its_subject():
     for new in drawn("I want to book a house and would like to check in on Friday.", "Friday"):
         assert re.match(r"I(?:'m| was| need) ", new), new
-
-
-def test_clauses():
-    told = [clause.text for clause in language.clauses("No, that's all and what is it, please tell me or him")]
-    assert told == ["No", "that's all", "what is it", "please tell me or him"]
-    for first, second in permutations(["Yes", "I want a bus", "is it far"], 2):
-        assert [clause.text for clause in language.clauses(f"{first}, {second}")] == [first, second]

@@ -46,7 +46,6 @@ def said(text, *values, at=(), **acts):
 
 @cases(
     "before values after found",
-    ("A bus to Fresno at 2 pm", ("Fresno", "2 pm"), "At 2 pm, a bus to Fresno", ["Fresno", "2 pm"]),
     ("For 2 at 2 pm", ("2", "2 pm"), "At 2 pm, for 2", ["2", "2 pm"]),
     ("For 2 at 2 pm", ("2", "2 pm"), "At 2 pm, for two", "value_lost: slot0"),
     ("For 2 people", ("2",), "For 12 people", "value_lost: slot0"),
@@ -59,7 +58,6 @@ def said(text, *values, at=(), **acts):
     ("From Rome or Rome", ("Rome",), "Rome it is", ["Rome"]),
     ("Go to Fresno!", ("Fresno",), "go to Fresno", "copy"),
     ("In Port Alder now", ("Port Alder", "Alder"), "Now, Port Alder", ["Port Alder", "Alder"]),
-    ("In Port Alder now", ("Port Alder", "Port Alder"), "Port Alder soon", ["Port Alder", "Port Alder"]),
 )
 def test_values_are_found_again(before, values, after, found):
     made = reworded(said(before, *values), after, "rewritten", "crowd")

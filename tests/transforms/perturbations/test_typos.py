@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from parapet.transforms.perturbation.user_turns import DECISIVE, edited, is_decisive, moved, protected_ranges, sayable
 from parapet.transforms.perturbations.typos import NEIGHBOURS, ROWS, Rates, abbreviations, typo_operations
-from parapet.transforms.running.seeding import draws, key_of
+from parapet.transforms.running.seeding import key_of
 
 MANY = Rates(word=0.6, abbreviation=0.3, at_least=2)
 TEXTS = st.lists(
@@ -131,15 +131,3 @@ def test_abbreviations_are_words_that_decide_nothing():
         assert re.fullmatch(r"[a-z]+(?:'[a-z]+)?", word)
     every = Rates(word=0, abbreviation=1)
     assert edited("Thanks, you’re great", operations_of("Thanks, you’re great", rates=every)) == "Thx, ur gr8"
-
-
-def test_drawn_by_key_alone():
-    text = "Could you find me another nice restaurant somewhere"
-    assert operations_of(text, n=1) == operations_of(text, n=1)
-    assert len({edited(text, operations_of(text, n=n)) for n in range(30)}) > 25
-    numbers = draws(b"key")
-    first = [next(numbers) for _ in range(1000)]
-    again = draws(b"key")
-    assert [next(again) for _ in range(1000)] == first
-    assert len(set(first)) > 950
-    assert typo_operations(text, [(10, 14)], (), MANY, b"k")

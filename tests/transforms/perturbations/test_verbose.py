@@ -43,14 +43,12 @@ def made_of(text, *acts, **slots):
     ("Do they deliver to the door?", "REQUEST", {}, r".*\bthey deliver to the door[.?].*"),
     ("When does it open", "REQUEST", {}, r".*\bwhen it opens.*"),
     # An answer as a whole sentence that answers what was asked.
-    ("Yes.", "AFFIRM", {}, r"Yes, .*\."),
     ("Yes!", "AFFIRM_INTENT", {}, r"Yes, .*!"),
     ("No", "NEGATE_INTENT", {}, r"No, .*"),
     ("No. Make it for two.", "NEGATE INFORM", {}, r"No[., ].*\b[mM]ake it for two\b.*"),
     ("Thank you.", "THANK_YOU", {}, r"(?:Thank|I ).*\."),
     # A piece becomes a sentence.
     ("Fresno, please.", "INFORM", {"city": "Fresno"}, r"(?=.{15}).*\bFresno\b.*\."),
-    ("In Fresno", "INFORM", {"city": "Fresno"}, r"(?=.{15}).*\bin Fresno\b.*"),
     # A word that leads to another clause stays in front of it.
     ("Yes I want a taxi.", "AFFIRM_INTENT INFORM", {}, r"Yes, .*\b[aA] taxi\b.*"),
     ("instead let it be one to seat two", "INFORM", {}, r"instead, (?!let ).*\bone to seat two\b.*"),
@@ -147,11 +145,9 @@ def said(text, acts="", *values, position=0, wrong=()):
 @cases(
     "text acts values simple",
     ("Hi, could you help me find a bus to Fresno?", "INFORM", ("Fresno",), "Find a bus to Fresno."),
-    ("I am looking for a hotel in Paris.", "INFORM", ("Paris",), "I want a hotel in Paris."),
     ("I would prefer to see the show, if possible.", "INFORM", (), "I want to see the show."),
     ("I'm looking for a Thai place?", "INFORM", ("Thai",), "I want a Thai place."),
     ("Could you tell me their rules and fees?", "REQUEST", (), "What are their rules and fees?"),
-    ("May I also have their phone number please?", "REQUEST", (), "What's their phone number?"),
     ("I was wondering if you could find one. Please go ahead and book it.", "INFORM", (), "Find one. Book it."),
     ("Yes please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
     ("Yes, please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
@@ -160,11 +156,9 @@ def said(text, acts="", *values, position=0, wrong=()):
     ("No, that is all.", "NEGATE THANK_YOU", (), "No, thanks."),
     ("That's good. That's all I need for now.", "GOODBYE SELECT", (), "Good, that's all."),
     ("Thanks a lot, I'm all set for today.", "GOODBYE THANK_YOU", (), "Thanks, that's all."),
-    ("Thank you very much.", "GOODBYE THANK_YOU", (), "Thanks."),
     ("Yes, that is right. How much is it?", "AFFIRM REQUEST", (), "Yes. How much is it?"),
     ("Hello there! I want fish.", "INFORM", (), "I want fish."),
     ("sounds good to me", "SELECT", (), "good"),
-    ("yes please do that", "AFFIRM", (), "yes"),
     ("Thanks! Book it at 7 p.m. Can you help me?", "INFORM", ("7 p.m.",), "Book it at 7 p.m."),
     ("Please wait, I will be leaving on Monday.", "INFORM", ("Monday",), "Wait, I'll be leaving on Monday."),
 )
@@ -175,13 +169,9 @@ def test_simple(text, acts, values, simple):
 @cases(
     "text acts values",
     ("Yes, but make it Monday.", "AFFIRM", ()),
-    ("Yes, that is fine if it is free.", "AFFIRM", ()),
-    ("Great, the second one.", "SELECT", ()),
     ("Okay. I will look into it.", "GOODBYE SELECT", ()),
     ("Thank you, and off I go.", "GOODBYE THANK_YOU", ()),
     ("What is the movie about?", "REQUEST", ()),
-    ("What's their phone number?", "REQUEST", ()),
-    ("I need a cab.", "INFORM", ()),
     ("hey there", "INFORM", ()),
     ("I want to get a cab and am fine with sharing.", "INFORM", ()),
     ("I would like to know if it is far.", "REQUEST", ()),
@@ -190,7 +180,6 @@ def test_simple(text, acts, values, simple):
     ("Please Please Me", "INFORM", ("Please Please Me",)),
     ("I want to Believe", "INFORM", ("I want to Believe",)),
     ("?!", "INFORM", ()),
-    ("", "INFORM", ()),
 )
 def test_not_sure(text, acts, values):
     operations, reason = simple_operations(said(text, acts, *values))
@@ -229,8 +218,3 @@ def test_any_turn_keeps_its_spans(words, acts, drawn, kind, perturb_values):
         assert len(new["utterance"].split()) > len(text.split())
     if made.operations and kind == "simple":
         assert len(new["utterance"]) < len(text)
-
-
-def test_a_span_outside_the_utterance():
-    made = Typos().vary(said("something nice", wrong=("city",)))
-    assert (made.utterance, made.reason) == ("something nice", "bad_span: city: not inside the utterance")

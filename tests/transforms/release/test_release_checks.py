@@ -5,12 +5,10 @@ import json
 
 import msgspec
 import pytest
-from kit import raised
 
 from parapet.schemas import layout
 from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.errors import InputError
-from parapet.transforms.release.plan import Fault, check_kinds, dialogue_faults
+from parapet.transforms.release.plan import Fault, dialogue_faults
 
 
 @pytest.fixture
@@ -60,13 +58,3 @@ def test_a_frame_without_values_says_nothing_of_its_spans(dialogue, services):
                 frame.pop(key, None)
     span["start"] -= 1
     assert faults(dialogue, services) == []
-
-
-def test_only_kinds_that_there_are_may_be_allowed():
-    check_kinds(["span", "reference"])
-    raised(
-        InputError,
-        check_kinds,
-        ["spans"],
-        match="there is no kind 'spans': must be one of format, reference, span, span_value",
-    )

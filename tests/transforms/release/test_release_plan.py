@@ -53,7 +53,6 @@ def test_nothing_of_workers_or_times_is_published(place):
 
 @cases(
     "made said",
-    (config({**MANY, "path": "none"}), "none: corpora[0].path: there is no such folder"),
     (config({**ORIGINAL[0], "name": ""}), "original: corpora[0]: is a single corpus: give it a 'name'"),
     (config({**MANY, "name": "x"}), "many: corpora[0]: 'x' cannot be the name of several corpora"),
     (config({**MANY, "path": "memory"}), "memory: corpora[0]: contains neither a corpus nor folders of corpora"),
@@ -81,8 +80,3 @@ def test_what_cannot_be_is_said(made, said, place):
 def test_a_map_is_found_wherever_it_is():
     assert has_map(pa.list_(pa.struct([("x", pa.map_(pa.string(), pa.int8()))])))
     assert not has_map(pa.list_(pa.struct([("x", pa.list_(pa.string()))])))
-
-
-def test_only_the_splits_that_are_named(place):
-    plan = make_plan(config({**ORIGINAL[0], "splits": ["test"]}), place)
-    assert {source.split for source in plan.sources} == {"test"}

@@ -2,9 +2,8 @@
 
 import pytest
 import release_folder as folder
-from kit import cases, lacking, raised
+from kit import cases, lacking
 
-from parapet.schemas.errors import InputError
 from parapet.schemas.release import Changes, Parent
 from parapet.transforms.release.card import dataset_report, release_report
 from parapet.transforms.release.diff import size
@@ -30,14 +29,8 @@ def test_a_release_at_a_glance(dataset):
     assert not lacking(second, "| original | original dialogues | dialogue |", "- SGD. ")
 
 
-def test_a_folder_without_releases_is_said(tmp_path):
-    for place, reason in ((tmp_path, "is not a release"), (tmp_path / "none", "there is no such folder")):
-        raised(InputError, dataset_report, place, match=reason)
-
-
 @cases(
     "n told",
-    (0, "0 bytes"),
     (999, "999 bytes"),
     (1500, "1.5 kB"),
     (2_340_000, "2.3 MB"),

@@ -30,8 +30,6 @@ def test_a_table_is_taken_as_it_is_without_the_metadata_of_programs(tmp_path):
 @cases(
     "record data said",
     ("dialogue", b"[", "a/b: line 1 column 2: not JSON"),
-    ("dialogue", b'[{"dialogue_id": 3}]', "a/b: [0].dialogue_id: Expected `str`, got `int`"),
-    ("dialogue", b'{"dialogue_id": 3}', "a/b: Expected `array`, got `object`"),
     ("row", b"PAR1", "a/b: cannot be read as Parquet"),
 )
 def test_what_cannot_be_read_is_said(record, data, said):
@@ -54,8 +52,6 @@ def test_the_next_version_is_a_step_of_its_level(level, next_one):
 
 @cases(
     "new level said",
-    ("1.2.4", "minor", "1.2.4 is a patch version after 1.2.3, but the data was changed at the minor level"),
-    ("1.3.0", "major", "1.3.0 is a minor version after 1.2.3, but the data was changed at the major level"),
     ("1.2.3", "patch", "version 1.2.3 does not come after 1.2.3"),
     ("2.0.0", "patch", ""),
 )

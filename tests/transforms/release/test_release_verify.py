@@ -9,11 +9,9 @@ import pytest
 import release_folder as folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import THOROUGH, cases, lacking, raised, write
+from kit import THOROUGH, cases, lacking, write
 from release_folder import told
 
-from parapet.schemas.errors import InputError
-from parapet.transforms.release.reading import find_release
 from parapet.transforms.release.verify import MOST, Finding, Findings, examine
 
 TRAIN = "sgd/original/train/dialogues_001.json"
@@ -81,11 +79,6 @@ def test_a_missing_shard_is_found_and_no_row_of_it_is_blamed(root):
     assert told(root) == [f"{name(root, gone)}: is missing"]
 
 
-def test_an_extra_empty_folder_is_found(root):
-    (root / "data" / "v9" / "test").mkdir(parents=True)
-    assert told(root) == ["data/v9/test: is an empty folder, which a release must not contain"]
-
-
 def test_a_file_that_only_the_checksums_have_is_found(root):
     (root / "notes.txt").write_bytes(b"x")
     folder.mend(root)
@@ -107,10 +100,8 @@ def test_links_are_not_followed(root, tmp_path):
     (lambda text: text + f"{'0' * 64}  ../../outside\n", "is not a SHA-256 in lower case"),
     (lambda text: text + f"{'0' * 64}  /etc/hosts\n", "is not a SHA-256 in lower case"),
     (lambda text: text.upper(), "is not a SHA-256 in lower case"),
-    (lambda text: text.replace("  ", " "), "is not a SHA-256 in lower case"),
     (lambda text: text[:-1], "does not end with a newline"),
     (lambda text: text + text.splitlines()[-1] + "\n", "the path of another file"),
-    (lambda text: "", "does not end with a newline"),
 )
 def test_checksums_have_one_form(root, edit, reason):
     sums = root / "SHA256SUMS"
@@ -183,8 +174,6 @@ def test_a_service_that_breaks_a_rule_is_found(tmp_path):
 
 @cases(
     "change line",
-    (lambda manifest: manifest.counts["dialogues"]["original"].update(train=11),
-     "MANIFEST.json: counts.dialogues.original.train: is 11, but should be 10"),
     (lambda manifest: manifest.counts["services"].pop("noisy"),
      "MANIFEST.json: counts.services.noisy.test: is 0, but should be 4"),
     (lambda manifest: manifest.counts["turns"].update(v9={"train": 1}),
@@ -199,13 +188,6 @@ def test_wrong_counts_are_found(root, change, line):
 
 
 # What is damaged beyond.
-
-
-def test_a_folder_that_is_no_release_is_told_from_a_damaged_one(root, tmp_path):
-    (tmp_path / "empty").mkdir()
-    for place, reason in ((tmp_path / "empty", "is not a release"), (tmp_path / "none", "there is no such folder")):
-        raised(InputError, find_release, place, match=reason)
-    assert find_release(root) == find_release(root.parent) == root
 
 
 def test_many_findings_of_a_kind_are_counted():
@@ -256,7 +238,6 @@ FIRST = "data/numbers/full-00000-of-00003.parquet"
     (drop_file("LICENSE"), "LICENSE: is part of every release, but is not in 'files'"),
     (drop_file(FIRST), f"configs.numbers.splits.full: '{FIRST}' {LOST}"),
     (set_split(rows=11), "configs.numbers.splits.full: has 11 rows, but its files have 10"),
-    (set_split(files=["../x"]), f"configs.numbers.splits.full: '../x' {LOST}"),
     (lambda manifest: manifest.configs["numbers"].key.append("y"),
      "configs.numbers: has the key a, b, y, but no such column"),
     (lambda manifest: manifest.configs.pop("numbers"), f"{FIRST}: is in 0 splits, but must be in one"),
@@ -284,16 +265,3 @@ def test_a_truncated_manifest_is_named_and_the_files_are_still_checked(root, kee
     assert any(line.startswith("MANIFEST.json: its SHA-256 is") for line in lines)
     assert any(line.startswith("MANIFEST.json: ") and "SHA-256" not in line for line in lines)
     assert any(line.startswith("LICENSE: its SHA-256 is") for line in lines)
-
-
-def with_span_off(dialogue):
-    for turn in dialogue["turns"]:
-        for span in turn["frames"][0]["slots"]:
-            span["start"] += 1
-            return
-
-
-def test_a_span_that_is_off_by_one_is_found(tmp_path):
-    _, line = told(change_dialogue(tmp_path, with_span_off, "noisy"))
-    assert line.startswith("sgd/noisy/test/dialogues_001.json: dialogue 1_00000: ")
-    assert line.endswith("is not a value of its slot")

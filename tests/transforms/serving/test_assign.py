@@ -97,26 +97,7 @@ NAMES, DESCRIPTIONS = form("n"), form("d", "descriptions")
 
 
 @cases(
-    "state of offered",
-    ("open", NAMES, False),
-    ("submitted", NAMES, False),
-    ("returned", NAMES, False),  # the page was seen
-    ("expired", NAMES, False),
-    ("submitted", form("n", service="S_2"), True),
-)
-def test_who_has_seen_names_gets_no_descriptions(state, of, offered):
-    assert (choose(1, [DESCRIPTIONS], [event(1, of, state)]) is not None) is offered
-
-
-def test_a_top_up_asks_nobody_twice_about_an_element():
-    again = form("n2", elements=NAMES.elements)
-    assert choose(1, [again], [event(1, NAMES, "submitted")]) is None
-    assert choose(2, [again], [event(1, NAMES, "submitted")]) == again
-
-
-@cases(
     "forms limit people",
-    ([("S", "names", 4), ("S", "descriptions", 4)], None, 8),
     ([("S", "names", 4), ("T", "descriptions", 3)], None, 7),
     ([("", "ratings", 3)] * 5, None, 3),
     ([("", "ratings", 3)] * 5, 2, 8),

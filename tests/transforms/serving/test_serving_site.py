@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import kit
 import pytest
-from collect_site import SECRET, WIDE, Person, links, site, token
+from collect_site import SECRET, Person, links, site, token
 from kit import cases, lacking, rows_of
 
 from parapet.schemas.errors import InputError
@@ -91,7 +91,6 @@ def test_answers_keep_what_was_written_and_how(served):
     "text",
     "",
     "[]",
-    "{",
     '{"keystrokes": 3}',
     '{"keystrokes": {"a": -1, "b": true}, "seconds": {"a": 1e300}}',
     "[" * 9_999,
@@ -284,7 +283,3 @@ def test_a_store_is_for_one_server_and_one_format(tmp_path):
         other.execute("CREATE TABLE t (x)")
     other.close()
     kit.raised(InputError, Store, tmp_path / "other", match="not written by 'parapet collect serve'")
-
-
-def test_wide_limits_are_for_tests():
-    assert Limits().requests_per_minute < WIDE.requests_per_minute

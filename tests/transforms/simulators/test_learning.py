@@ -5,9 +5,8 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import cases, raised
+from kit import cases
 
-from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.simulators.restaurants import simulating
 from parapet.transforms.simulators.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
@@ -114,17 +113,6 @@ def test_learned_from_train_alone_the_rules_solve_the_tests(seed, tasks):
         assert not_understood <= 10
 
 
-def test_acts_that_files_lack_are_named():
-    learned = learn(dialogues_of(WORLD, (1,), "train", 150), list(simulating.knowledge_base(WORLD)), "kb")
-    ontology = read_ontology(toml_of(learned.ontology).encode(), "learned")
-    assert simulating.missing_acts(ontology, 1) == []
-    assert simulating.missing_acts(ontology, 2) == [
-        *("user.update", "bot.updated", "user.no_more", "bot.search_again", "user.thank", "bot.farewell")
-    ]
-    assert simulating.missing_acts(ontology, 4)[:2] == ["user.phrase.name", "bot.reserve_by_name"]
-    assert "bot.option" in simulating.missing_acts(ontology, 3)
-
-
 def turned(dialogue, how):
     """A dialogue of task 3 or 5 as others might have it."""
     lines = list(dialogue.lines)
@@ -200,12 +188,6 @@ def test_one_text_for_several_acts():
     learned = learn(dialogues_of(world, (2, 5), "train", 100), list(simulating.knowledge_base(world)), "kb")
     assert learned.ontology["patterns"]["user"]["reject"] == ["okay"]
     assert score(learned, dialogues_of(world, (2, 5), "oov", 60)) == ([], 0)
-
-
-def test_another_knowledge_base():
-    facts = [Fact("a", "R_x", "y"), Fact("b", "R_x", "z")]
-    error = raised(InputError, learn, dialogues_of(WORLD, (1,), "train", 3), facts, "kb")
-    assert "kb: has none of the values in place 1 of api_call, such as " in str(error)
 
 
 def test_what_is_learned_is_what_was_simulated():

@@ -93,12 +93,6 @@ def test_the_structure_of_a_domain():
     simulating.check_world(world, [1, 2, 4, 5], ["train"], "x.toml")
 
 
-def test_a_field_of_one_each_is_not_crossed():
-    ontology = hotels(put("fields", 0, "one_each", True))
-    assert [len(half) for half in simulating.World(ontology, "0", 1).halves] == [15, 15]
-    assert simulating.World(ontology, "0", 1).halves[1][0].request[0] in ("harbour", "hills", "island")
-
-
 def test_too_few_values():
     fields = [{"name": "area", "seen": ["a", "b"], "unseen": ["c", "d"]}]
     small = {"domain": "inn", "entity": "inn", "ratings": 2, "extras": ["phone"], "fields": fields}
@@ -130,13 +124,8 @@ def put(*path):
 @cases(
         "change message",
         (put("fields", 0, "seen", ["north"]), "fields[0].seen: area: has 1 values, but needs at least two"),
-        (put("fields", 0, "seen", None), "fields[0].seen: area: has 0 values, but needs at least two"),
         (put("fields", 0, "seen", ["north", "north"]),
          "fields[0].seen[1]: 'north' appears twice: see fields[0].seen[0]"),
-        (put("fields", 0, "unseen", ["hills", "west"]), ("fields[0].unseen[1]: 'west' appears "
-            "twice: see fields[0].seen")),
-        (put("structure", "given", "task4", [0, 1]),
-         "structure.given.task4: unknown key: must be one of task1, task2, task3"),
         (put("structure", "given", "task1", [0, 4]),
          "structure.given.task1: [0, 4] must be the minimum and the maximum, from 0"),
         (put("structure", "given", "task1", [2, 1]),
@@ -148,19 +137,14 @@ def put(*path):
         (put("structure", "options", "3", 0), "structure.options.3: 0: must be a number of entities, 1 or more"),
         (put("structure", "options", "x", 1), "structure.options.x: 1: must be a number of entities, 1 or more"),
         (put("structure", "accepted", 2), "structure.accepted: 2 is not a number between 0 and 1"),
-        (put("structures", {}), "Object contains unknown field `structures`"),
         (put("fields", 1, "values", ["1", "two"]), "fields[2].values[0]: '1' appears twice: see fields[1].values[0]"),
         (put("fields", 0, "seen", ["north", "far east"]), "fields[0].seen[1]: 'far east' contains a space, a tab or"),
-        (put("fields", 0, "seen", ["north", "e\tast"]), "fields[0].seen[1]: 'e\\tast' contains a space, a tab or"),
         (put("fields", 0, "seen", ["north", "far_east"]), "fields[0].seen[1]: 'far_east' contains _"),
         (put("fields", 0, "seen", ["north", ""]), "fields[0].seen[1]: must not be empty"),
-        (put("fields", 0, "seen", ["north", 2]), "fields[0].seen[1]: Expected `str`, got `int`"),
         (put("fields", 0, "values", ["a", "b"]), "fields[0]: area: must have either values, or seen and unseen"),
-        (put("fields", 1, "name", "area"), "fields[1].name: 'area' appears twice"),
         (put("fields", 1, "name", "rating"), "fields[1].name: 'rating' is reserved"),
         (put("fields", 1, "name", "room type"), "fields[1].name: 'room type': a name must consist of letters"),
         (put("fields", 1, "one_eech", True), "fields[1]: Object contains unknown field `one_eech`"),
-        (put("fields", None), "Object missing required field `fields`"),
         (put("fields", []), "fields: must have at least one entry"),
         (put("extras", []), "extras: must have at least one entry"),
         (put("extras", ["area"]), "extras[0]: 'area' appears twice"),
@@ -169,8 +153,6 @@ def put(*path):
         (put("domain", "guest house"), "domain: 'guest house' must be one word"),
         (put("entity", "guest house"), "entity: 'guest house' contains a space"),
         (put("name", ["area"]), "name: must contain each field without one_each once: area, room_type"),
-        (put("patterns", "users", {}), "patterns.users: unknown key: must be one of user, bot"),
-        (put("patterns", "user", "thanks", []), "patterns.user.thanks: unknown key: must be one of greet,"),
         (put("patterns", "user", "phrase", "are", []), "patterns.user.phrase.are: unknown key: must be one of area,"),
         (put("patterns", "user", "phrase", "area", ["in it"]),
          "patterns.user.phrase.area[0]: 'in it' must have {area}"),
@@ -183,7 +165,6 @@ def put(*path):
         (put("patterns", "user", "question", "phone", ["cheers"]),
          "user.question.phone[0]: is the same text as user.thank[0], in the same"),
         (put("patterns", "user", "thank", "thanks"), "patterns.user.thank: Expected `array`, got `str`"),
-        (put("patterns", "user", "answer", "a"), "patterns.user.answer: expected a table"),
         (put("patterns", "bot", "option", "this one"), "patterns.bot.option: 'this one' must have {name}, once"),
         (put("patterns", "bot", "search", "api_call me"), "patterns.bot.search: 'api_call me': <SILENCE> and api_call"),
 )  # fmt: skip

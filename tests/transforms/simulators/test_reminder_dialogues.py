@@ -81,17 +81,7 @@ def test_more_than_there_are(monkeypatch):
         corpus.choose_attempts("0", [("train", 0, text_digest("always the same") * 2)])
 
 
-def test_shards():
-    shards = corpus.Config("out", {"train": 5, "test": 2}, 2, "0").shards()
-    assert [(shard.split, shard.name, shard.first, shard.end) for shard in shards] == [
-        ("train", "dialogues_001.json", 0, 2),
-        ("train", "dialogues_002.json", 2, 4),
-        ("train", "dialogues_003.json", 4, 5),
-        ("test", "dialogues_001.json", 0, 2),
-    ]
-
-
-@cases("what", "span", "state", "call", "answer", "slot")
+@cases("what", "span", "state", "call", "answer")
 def test_the_check_finds_what_is_wrong(what):
     number = next(n for n in range(99) if any(task.requests for task in simulate("0", "train", n)[1].tasks))
     dialogue, goal = simulate("0", "train", number)

@@ -174,7 +174,6 @@ RULE = f'{HEAD}[[rules]]\nname = "r"\n'
 
 @cases(
     "text message",
-    ("slots = 3", "x.toml: slots: Expected `array`, got `int`"),
     ("slots = ", "x.toml: not TOML"),
     ("rules = []\n" + HEAD.replace('"hi"', '"("'), "x.toml: patterns.hi.match: is not a regular expression: "),
     (RULE, "x.toml: rules[0]: r: must have either respond, or call, or set and clear"),
@@ -219,9 +218,7 @@ def test_from_files_to_scores(tmp_path):
 @cases(
     "flags message",
     (["--rules", "task6"], "--rules: requires --train and --match"),
-    (["--rules", "no.toml", "--train", "t", "--match", "k"], "no.toml: there is no such file"),
     (["--dev", "t"], "--dev: requires --rules"),
-    (["--rules", "task6", "--ontology", "k"], "--ontology: give either --ontology, or"),
     (["--rules", "task6", "--train", "t", "--match", "k"], "task6: no pattern selects a response of --train"),
 )
 def test_bad_flags(flags, message, tmp_path, monkeypatch):

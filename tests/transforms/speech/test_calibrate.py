@@ -38,13 +38,6 @@ def test_shares_are_of_a_triangular_distribution(draw, level):
     assert share(draw, level) == pytest.approx(plain_share(draw, level / LEVELS), abs=1e-6)
 
 
-@given(DRAW, st.integers(0, LEVELS), st.integers(0, LEVELS))
-def test_a_share_rises_with_the_level_from_nothing_to_all(draw, one, other):
-    assert (share(draw, 0), share(draw, LEVELS)) == (0, 1)
-    assert share(draw, min(one, other)) <= share(draw, max(one, other))
-    assert 0 <= share(draw, one) <= 1
-
-
 # What a text was heard as: errors by ratio, of some words; a recogniser may hear better through a louder noise.
 ERRORS = {words: st.lists(st.integers(0, words + 2), min_size=7, max_size=7) for words in range(1, 13)}
 HEARD = st.integers(1, 12).flatmap(lambda words: st.tuples(st.just(words), ERRORS[words]))
@@ -139,12 +132,3 @@ def test_what_a_sample_is_far_from_is_not_tried(target, hint):
 def test_each_hundredth_of_a_percent_has_its_own_name(n):
     assert float(set_name(n / 10000).removeprefix("SR-")) == pytest.approx(n / 100, rel=1e-9)
     assert len(set_name(n / 10000)) <= len("SR-99.99")
-
-
-@cases("target", 0.1, 0.6)
-def test_a_target_that_the_whole_does_not_have(target):
-    bins = [(0, (10_000, 2000)), (400, (0, 1000)), (700, (0, 2000))]
-    said = f"{RATE} 20.0% to 50.0%, but the target is {target:.1%}"
-    raised(InputError, with_levels, Calibration(RATIOS, 11.0, (Setting(target),)), bins, match=re.escape(said))
-    assert with_levels(Calibration(RATIOS, 11.0, (Setting(0.29),)), iter(bins)).settings == (Setting(0.29, 400),)
-    assert with_levels(Calibration(RATIOS, 11.0, (Setting(0.29),)), []).settings == (Setting(0.29, 0),)

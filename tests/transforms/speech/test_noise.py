@@ -57,16 +57,6 @@ def test_quiet_and_loud_speech_are_brought_to_one_level(speech):
     assert decibels(sounds.LEVEL**2 / 32768**2) == pytest.approx(-26)
 
 
-def test_silence_around_it(speech):
-    found = through_noise(speech[:RATE], plain("white"), SILENCE, "k")
-    assert len(found) == RATE + 2 * 4800
-    assert not found[:4700].any()
-    assert not found[-4700:].any()
-    empty = through_noise(np.zeros(0, np.int16), plain("pink"), 10, "k")
-    assert len(empty) == 9600
-    assert empty.any()
-
-
 def test_a_room_reverberates_for_so_long_and_in_its_own_way():
     click = np.zeros(RATE, np.int16)
     click[0] = 20000
@@ -123,10 +113,6 @@ def test_babble_is_of_texts_in_any_order():
     assert added(np.zeros(4000, np.int16), babble(["a"]), 0).std() > 0
 
 
-def test_plain_noises_have_plain_names():
-    assert (plain("white"), plain("pink").name) == (sounds.Noise("white", "white", ()), "pink")
-
-
 def test_folders_that_are_of_no_use(tmp_path):
     write(tmp_path / "empty/notes.txt", "none")
     folder_of(tmp_path / "bad", a=hiss(3000))
@@ -143,7 +129,7 @@ def test_folders_that_are_of_no_use(tmp_path):
     assert (make_noise("pink", ["a"]), make_noise("babble", ["b", "a"])) == (plain("pink"), babble(["a", "b"]))
 
 
-@cases("what", "a folder", "a link to nothing")
+@cases("what", "a folder")
 def test_a_recording_that_cannot_be_opened(what, tmp_path):
     if what == "a folder":
         (tmp_path / "a.wav").mkdir()

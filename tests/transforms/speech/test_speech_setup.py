@@ -7,10 +7,9 @@ import pytest
 from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.corpora import read_corpus
 from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, read_calibration
 from parapet.transforms.perturbations.speech.setup import parse_ratios, parse_targets
-from parapet.transforms.perturbations.speech.spoken import Speakers, load_normalisation, occurrences_of, size_of
+from parapet.transforms.perturbations.speech.spoken import Speakers, load_normalisation
 
 SPEAKERS = Speakers(("heart", "fenrir"), "0", load_normalisation(), 1000)
 MADE_WITH = {"synthesiser": "hibari", "noise": "pink", "voices": ["heart"]}
@@ -40,16 +39,6 @@ def calibration(place, *settings):
     return str(write(place / "calibration.json", {**every, "made_with": MADE_WITH}))
 
 
-def test_a_calibration_is_read_back(tmp_path):
-    every = [Setting(0.1, 0), Setting(0.2, 10000), Setting(0.3, 17)]
-    path = calibration(tmp_path, *every)
-    assert read_calibration(path, [0.1, 0.3], MADE_WITH) == (Calibration((12.0, 5.0), 12.0, (every[0], every[2])), [])
-    now = {**MADE_WITH, "noise": "white", "recogniser": "azure"}
-    differs = [("noise 'pink'", "'white'"), ("recogniser None", "'azure'")]
-    warnings = [f"was calibrated with {then}, but this run has {other}" for then, other in differs]
-    assert read_calibration(path, [0.2], now) == (Calibration((12.0, 5.0), 12.0, (every[1],)), warnings)
-
-
 @cases("setting", Setting(0.1, 4), Setting(0.2), Setting(0.2, -1), Setting(0.2, 10001))
 def test_a_calibration_without_what_is_wanted(setting, tmp_path):
     path = calibration(tmp_path, setting)
@@ -70,22 +59,3 @@ def test_what_is_no_calibration(change, tmp_path):
     path = write(tmp_path / "mine.json", {**KEPT, **change})
     with pytest.raises(InputError, match=re.escape(f"{path}: --calibration: is not a calibration.json")):
         read_calibration(str(path), [0.2], {})
-
-
-@cases("text", b"", b"[]", b"{}", b"\xff\xfe{}", None)
-def test_a_calibration_that_cannot_be_read(text, tmp_path):
-    path = write(tmp_path / "mine.json", text) if text is not None else tmp_path
-    with pytest.raises(InputError, match=r"--calibration: (is not a calibration\.json|cannot be read: Is)"):
-        read_calibration(str(path), [0.2], {})
-    assert read_calibration(str(write(tmp_path / "good.json", KEPT)), [0.2], {})[0].start == 9
-
-
-def test_how_much_there_is_to_say(sample):
-    files = read_corpus(sample, ["train", "test"]).files * 2
-    said = [utterance for file in files for utterance, _ in occurrences_of(file, SPEAKERS)]
-    size = size_of(files, SPEAKERS)
-    assert size.turns == len(said) > 100
-    assert size.texts == len(set(said)) < len(said)
-    assert size.characters == sum(len(one.text) for one in set(said))
-    assert size.seconds == pytest.approx(0.3 * sum(len(one.text.split()) for one in set(said)) + 0.8 * size.texts)
-    assert size_of([], SPEAKERS).seconds == 0

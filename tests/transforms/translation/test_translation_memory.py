@@ -10,7 +10,7 @@ from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import MEMORY, Translation
-from parapet.transforms.translation.memory import Batch, Limits, make_batches, memory_bytes, merge, read_memory
+from parapet.transforms.translation.memory import Limits, make_batches, memory_bytes, merge, read_memory
 
 HEADER = "provider,model,source,target,text,translation\n"
 NAME = Translation("google", "general/nmt", "en", "ko", "account name", "계정 이름")
@@ -100,23 +100,6 @@ def test_each_text_is_in_one_batch_within_the_limits(texts, limits):
         assert 1 <= len(batch.texts) <= limits.texts
         assert sum(map(len, batch.texts)) <= limits.codepoints
     assert len(batches) == count_greedily([len(text) for text in sorted(texts - set(too_long))], limits)
-
-
-@given(texts_of_all_kinds, limits_of_all_kinds, st.randoms(use_true_random=False))
-def test_the_order_of_arrival_does_not_matter(texts, limits, order):
-    shuffled = sorted(texts)
-    order.shuffle(shuffled)
-    assert make_batches(shuffled, "en", "ko", limits) == make_batches(sorted(texts), "en", "ko", limits)
-
-
-def test_by_hand():
-    limits = Limits(texts=2, codepoints=5)
-    batches, too_long = make_batches(["bb", "a", "ccc", "dddddd", "eeeee", "f"], "en", "ko", limits)
-    assert batches == [Batch("en", "ko", texts) for texts in (("a", "bb"), ("ccc",), ("eeeee",), ("f",))]
-    assert (too_long, make_batches([], "en", "ko", limits)) == (["dddddd"], ([], []))
-    sheep = ["가나다라마", "🐑🐑🐑🐑🐑"]
-    batches, too_long = make_batches(sheep, "ko", "en", Limits(texts=9, codepoints=5))
-    assert ([batch.texts for batch in batches], too_long) == ([(one,) for one in sheep], []), "not bytes"
 
 
 HUMAN = Translation("human", "", "en", "ko", "account name", "계좌 이름")

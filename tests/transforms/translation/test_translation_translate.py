@@ -96,18 +96,6 @@ def test_one_bad_text_is_found_by_halves_and_asked_again_by_a_rerun(tmp_path):
     assert (translated, dead) == (expected(), [])
 
 
-def test_a_bundle_that_is_tried_again_asks_nothing_twice(tmp_path):
-    batch = Batch("en", "ko", BATCHES[0])
-    with GoogleServer() as server:
-        outcomes = []
-        for _ in range(2):
-            step = _Translate(google(server), str(tmp_path))
-            outcomes += [list(step.process([batch])), list(step.process([batch]))]
-            step.teardown()
-        assert contents(server) == [BATCHES[0]]
-    assert outcomes == [expected(list(batch.texts))] * 4
-
-
 class Dying(Google):
     """Goes on for some requests only."""
 

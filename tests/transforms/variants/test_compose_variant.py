@@ -1,5 +1,3 @@
-import copy
-
 from kit import intent, service, slot
 
 from parapet.schemas.layout import read_schema_file
@@ -29,12 +27,6 @@ DESCRIPTIONS = {
     "intent_1": "Let it wait",
     "service": "Cabs",
 }
-
-
-def test_the_original_is_not_touched():
-    before = copy.deepcopy(RAW)
-    compose_variant(RAW, 1, NAMES, DESCRIPTIONS)
-    assert before == RAW
 
 
 def own_texts(service):

@@ -103,17 +103,6 @@ def test_a_service_that_does_not_match(corpus, change, reason):
     assert any(reason in problem for problem in plan.problems), plan.problems
 
 
-def test_other_suffixes(corpus):
-    def change(raw):
-        for service in raw:
-            service["service_name"] = service["service_name"][:-1] + "_de"
-
-    written_variant(corpus / "back/_de", change)
-    plan = make_plan(corpus / "sgd", find_variants(corpus / "back"), None)
-    assert plan.problems == []
-    assert [names.service for names in plan.mapped["_de"].values()] == ["Taxi_1_de", "Bus_1_de"]
-
-
 def test_a_recorded_mapping_is_found_used_and_checked(corpus):
     variants = corpus / "variants"
     written_variant(variants / "v1", lambda raw: raw[0]["slots"].reverse())
@@ -132,11 +121,6 @@ def test_a_recorded_mapping_is_found_used_and_checked(corpus):
         f"{variants}/v1: train/schema.json: service 'Bus_1': 'Taxi_11' is the counterpart of 'Taxi_1' already"
     ]
     raised(InputError, find_mapping, variants, "none.json", match="there is no such file")
-
-
-def test_a_split_alone(corpus):
-    plan = make_plan(corpus / "sgd/train", {"v1": corpus / "variants/v1/train"}, None)
-    assert ([file.relative for file in plan.files], plan.mapped) == (["dialogues_001.json"], {"v1": NAMES})
 
 
 def test_dialogues_without_schema_and_schemas_without_dialogues(corpus):

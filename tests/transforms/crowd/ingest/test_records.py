@@ -79,11 +79,6 @@ def test_numbers_are_those_of_lines(table, blank):
     assert numbers == [1, *range(2 + blank, 1 + blank + len(table))]
 
 
-@cases("data", b"", b"\n", b"\r\n\r\n  \n", codecs.BOM_UTF8, codecs.BOM_UTF16_LE, b"\n\n\n\n\n")
-def test_nothing_in_it(data):
-    assert records(data) == []
-
-
 # --- one broken row --------------------------------------------------------------------------------------------------
 
 
@@ -153,15 +148,6 @@ def test_a_latin_1_byte_inside_quoted_lines():
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------
-
-
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n")), max_size=6), END)
-def test_lines_come_as_they_are(texts, end):
-    data = "".join(text + end for text in texts)
-    if data[:1] in ("\ufeff", "\ufffe"):
-        return
-    lines = list(read_lines(io.BytesIO(data.encode())))
-    assert [(line.number, line.text) for line in lines] == [(i, text + end) for i, text in enumerate(texts, 1)]
 
 
 @cases("name", "utf-16-le", "UTF-16-LE", "utf_16_le", "UTF-16LE")
