@@ -1,7 +1,6 @@
 """What is done to one record takes time in proportion to its text, whatever the text is.
 
-Here are the functions that search text with patterns, look for words or compare
-ranges of characters: twice the text, twice the time. An answer may have 20,000 characters, a turn has no limit.
+Twice the text, twice the time. An answer may have 20,000 characters, a turn has no limit.
 """
 
 import copy
@@ -10,19 +9,13 @@ import random
 import time
 
 import pytest
+from fuzzing.functions import OF_TEXTS
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, json_of, write
 
 import parapet
-from parapet.schemas.decisions import neutralise
-from parapet.transforms.anonymise import mentions, replacing
-from parapet.transforms.crowd import ingest, lexicon, services, vet, worker_ids
-from parapet.transforms.crowd.rewritten_turns import vet as wording
 from parapet.transforms.perturbation.user_turns import Ranges
-from parapet.transforms.perturbations import language as english
-from parapet.transforms.perturbations.speech import spoken
-from parapet.transforms.reports import markdown, text
 from parapet.transforms.variants import distance
 
 LENGTH = 20_000
@@ -30,9 +23,8 @@ QUICK = 0.03  # seconds of CPU: what takes no longer is not looked at again
 MOST = 2.7  # times as long for twice the text; a quadratic function takes four times as long
 ROUNDS = 4
 
-SOME = ["a", "A1", "@", "a A", "_A", "the ", "é", "1,", "I'm ", "<a", "%41", "not "]
-ALL = [
-    *SOME,
+PIECES = [
+    *("a", "A1", "@", "a A", "_A", "the ", "é", "1,", "I'm ", "<a", "%41", "not "),
     *("A", "1", " ", ".", "'", '"', "中", "&", "-", "a.", "a@", "aA", "a_", "1:", "1.", "Ab ", "one ", "Mr. ", "&#1;"),
     *("\n", "\r\n", "\u200b", "e\u0301", "=", "qwerty ", "twenty ", "$1 ", "12:30 ", "http://a.b ", "a@b.c "),
     *("can you ", "please ", "London ", "👍", "(", "|", "\\", "**", "`", "...", "?! ", "\0"),
@@ -40,57 +32,7 @@ ALL = [
 ]
 
 
-def vetted(task):
-    def run(written):
-        words = text.name_words.__wrapped__(written) if task == "names" else text.words(written)
-        answer = vet.Answer(text.clean(written), words, task, "alarm_name", "Name of the alarm")
-        return vet.vet_answer.__wrapped__(answer), list(vet.flags(answer))
-
-    return run
-
-
-def xml(written):
-    answer = f"<Q><Answer><QuestionIdentifier>a</QuestionIdentifier><FreeText>{written}</FreeText></Answer></Q>"
-    try:
-        return ingest.parse_answer_xml(answer)
-    except ingest.Unusable as reason:
-        return worker_ids.redact(str(reason))
-
-
-def canonical(task):
-    convention = text.Convention.SNAKE
-    return lambda written: services.canonical_form.__wrapped__(written, task, convention, "Name of the alarm")
-
-
-RULES = spoken.load_normalisation()
-
-FUNCTIONS = {
-    "vet names": vetted("names"),
-    "vet descriptions": vetted("descriptions"),
-    "canonical names": canonical("names"),
-    "canonical descriptions": canonical("descriptions"),
-    "redact": lambda written: worker_ids.redact(written, "A2ZX81QWERT3KV"),
-    "redact answers": lambda written: worker_ids.redact(written, "A2ZX81QWERT3KV", is_answer=True),
-    "payload": ingest.payload,
-    "answer XML": xml,
-    "time": ingest.parse_time.__wrapped__,
-    "convention": lambda written: text.find_convention([written]),
-    "spelling": lambda written: lexicon.spelling_rank(written, text.words(written), written),
-    "clean": text.clean,
-    "escape cells": neutralise,
-    "escape markdown": lambda written: (markdown.text(written), markdown.code(written), markdown.prose(written, 2)),
-    "canonical wording": lambda written: wording.canonical_text(written, "I want a table."),
-    "other numbers": lambda written: wording.other_numbers(written, written[::-1]),
-    "turns on": lambda written: wording.turns_on(wording.words_of(written), wording.words_of(written[::-1])),
-    "spoken": lambda written: spoken.spoken_words(written, RULES),
-    "unspeakable": lambda written: spoken.unspeakable(written, RULES, 10**9),
-    "clauses": lambda written: [english.clauses(sentence) for sentence, *_ in english.sentences(written)],
-    "numbers": lambda written: list(mentions.numbers_in(written, ["US"])),
-    "all numbers": lambda written: list(mentions.all_numbers_in(written)),
-    "names of people": lambda written: list(mentions.names_in(written)),
-    "second look": lambda written: list(replacing.suspects_in(0, written, frozenset(), frozenset())),
-    "tokens": lambda written: [token.text for token in distance._tokenizer()(written)],
-}
+FUNCTIONS = {**OF_TEXTS, "tokens": lambda written: [token.text for token in distance._tokenizer()(written)]}
 
 
 def seconds(run, written):
@@ -105,16 +47,15 @@ def grows(run, twice):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("parts", [SOME, ALL], ids=["some", "all"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_take_time_in_proportion_to_the_text(name, parts):
+def test_functions_take_time_in_proportion_to_the_text(name):
     run = FUNCTIONS[name]
     run("warm up, please")
 
     def of(part, length):
         return lambda: seconds(run, (part * (length // len(part) + 1))[:length] + "!")
 
-    for part in parts:
+    for part in PIECES:
         once, twice = of(part, LENGTH), of(part, 2 * LENGTH)
         assert once() < QUICK or not grows(once, twice), part
 
