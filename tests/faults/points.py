@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from faults.operations import COUNT, FAIL, FAIL_ON, KILL_AFTER, KILL_BEFORE, KILL_LATER, KINDS, Ended, Machine
-from faults.world import Command, Reader
+from faults.operations import COUNT, FAIL, FAIL_ON, FILES, KILL_AFTER, KILL_BEFORE, KILL_LATER, Ended, Machine
+from faults.world import Command, Readers
 
 Files = dict[str, bytes]
 
@@ -26,8 +26,8 @@ WRITING = ("create", "write", "fsync", "rename", "mkdir", "link", "truncate")
 ERRORS = {
     "ENOSPC": (errno.ENOSPC, WRITING),
     "EDQUOT": (errno.EDQUOT, WRITING),
-    "EIO": (errno.EIO, KINDS),
-    "EROFS": (errno.EROFS, tuple(kind for kind in KINDS if kind not in ("write", "fsync"))),
+    "EIO": (errno.EIO, FILES),
+    "EROFS": (errno.EROFS, tuple(kind for kind in FILES if kind not in ("write", "fsync"))),
 }
 
 
@@ -44,7 +44,7 @@ class Point(NamedTuple):
     mode: int
     at: int
     error: str = ""
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = FILES
 
 
 class Result(NamedTuple):
@@ -77,9 +77,9 @@ class Trial:
     """
 
     def __init__(
-        self, machine: Machine, command: Command, out: Path, over: bool = False, readers: Sequence[Reader] = ()
+        self, machine: Machine, command: Command, out: Path, over: bool = False, readers: Readers | None = None
     ) -> None:
-        self.machine, self.command, self.out, self.readers = machine, command, out, readers
+        self.machine, self.command, self.out, self.readers = machine, command, out, readers or {}
         self.argv = command.argv(out)
         self.kept = out.with_name(f"{out.name}.before")
         self._read: dict[str, tuple[str, ...]] = {}
@@ -180,13 +180,13 @@ class Trial:
 
     def _read_whole(self) -> None:
         """What the readers make of the whole output that is there."""
-        for reader in self.readers:
-            self._results.setdefault(reader.name, []).append(self._read_by(reader))
+        for name in self.readers:
+            self._results.setdefault(name, []).append(self._read_by(name))
 
-    def _read_by(self, reader: Reader) -> tuple[int, Files]:
+    def _read_by(self, reader: str) -> tuple[int, Files]:
         place = self.out.with_name(f"{self.out.name}.read")
         shutil.rmtree(place, ignore_errors=True)
-        ended = self.machine.run(place, reader.argv(self.out, place))
+        ended = self.machine.run(place, self.readers[reader](self.out, place))
         self._said = ended.log
         files = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
         return ended.status, files if ended.status == 0 else {}
@@ -204,16 +204,16 @@ class Trial:
         return self._read[known]
 
     def _wrong_readings(self, fate: str) -> Iterator[str]:
-        for reader in self.readers:
-            status, files = self._read_by(reader)
-            if status == 0 and (status, files) not in self._results[reader.name]:
-                yield f"{reader.name} takes what is neither the old nor the new"
+        for name in self.readers:
+            status, files = self._read_by(name)
+            if status == 0 and (status, files) not in self._results[name]:
+                yield f"{name} takes what is neither the old nor the new"
             if status not in (0, 1, 2) or "Traceback" in self._said:
-                yield f"{reader.name} ends with {status}: {self._said[-300:]}"
+                yield f"{name} ends with {status}: {self._said[-300:]}"
             if status == 0 and fate == "neither":
-                yield f"{reader.name} takes what is not whole"
+                yield f"{name} takes what is not whole"
             if status and self._said.count("error: ") != 1:
-                yield f"{reader.name} does not say why it refuses: {self._said[-300:]}"
+                yield f"{name} does not say why it refuses: {self._said[-300:]}"
 
 
 def spread(last: int, count: int) -> list[int]:

@@ -37,7 +37,7 @@ def test_commands(machine, world, name):
     known = commands(world)
     if name == "release":
         assert machine.run(world, known["compose"].argv(world / "variants")).status == 0
-    trial = Trial(machine, known[name], world / name, name == "perturb", readers(world)[name] if THOROUGH else ())
+    trial = Trial(machine, known[name], world / name, name == "perturb", readers(world)[name] if THOROUGH else {})
     few = kills(trial, 5)[2::2]  # while files are moved, and at the end
     check(trial, kills(trial, 8) + failures(trial, 2) if THOROUGH else few)
 

@@ -54,26 +54,16 @@ class Command(NamedTuple):
     """A command of the little world.
 
     Attributes:
-      name: its name.
       argv: its arguments, given its output folder.
       other: arguments that make another output in the same place: other bytes, other files.
     """
 
-    name: str
     argv: Callable[[Path], list[str]]
     other: Callable[[Path], list[str]] | None = None
 
 
-class Reader(NamedTuple):
-    """A command that reads an output.
-
-    Attributes:
-      name: its name.
-      argv: its arguments, given that output and a folder of its own.
-    """
-
-    name: str
-    argv: Callable[[Path, Path], list[str]]
+# Commands that read an output, by name: their arguments, given that and a folder of their own.
+Readers = dict[str, Callable[[Path, Path], list[str]]]
 
 
 def make_world(root: Path) -> None:
@@ -114,22 +104,21 @@ def commands(root: Path) -> dict[str, Command]:
         return ["perturb", "typos", "--sgd", str(root / "corpus"), "--output", str(out), *more]
 
     return {
-        "compose": Command("compose", compose, lambda out: compose(out, "--seed", "1")),
+        "compose": Command(compose, lambda out: compose(out, "--seed", "1")),
         # What each pipeline ends with, by itself: the quickest.
         "publish": Command(
-            "publish",
             lambda out: ["publish", str(out), json.dumps(FILES)],
             lambda out: ["publish", str(out), json.dumps(OTHER_FILES)],
         ),
-        "perturb": Command("perturb", perturb, lambda out: perturb(out, "--seed", "1", "--env", "0.1,0.5")),
+        "perturb": Command(perturb, lambda out: perturb(out, "--seed", "1", "--env", "0.1,0.5")),
         "release": Command(
-            "release", lambda out: ["release", "build", "--config", str(root / "release.toml"), "--output", str(out)]
+            lambda out: ["release", "build", "--config", str(root / "release.toml"), "--output", str(out)]
         ),
-        "suite": Command("suite", lambda out: ["suite", str(root / "suite.toml"), "--output", str(out)]),
+        "suite": Command(lambda out: ["suite", str(root / "suite.toml"), "--output", str(out)]),
     }
 
 
-def readers(root: Path) -> dict[str, list[Reader]]:
+def readers(root: Path) -> dict[str, Readers]:
     """What reads the output of each command."""
     sgd = ["--sgd", str(root / "corpus")]
 
@@ -138,33 +127,23 @@ def readers(root: Path) -> dict[str, list[Reader]]:
         config.write_text(RELEASE.replace("variants", out.name))
         return ["release", "build", "--config", str(config), "--output", str(place)]
 
-    def of_variants(command: str) -> Reader:
-        return Reader(command, lambda out, place: [command, *sgd, "--variants", str(out), "--output", str(place)])
+    def of_variants(command: str) -> Callable[[Path, Path], list[str]]:
+        return lambda out, place: [command, *sgd, "--variants", str(out), "--output", str(place)]
 
     def augment(out: Path, place: Path) -> list[str]:
         return ["augment", *sgd, "--split", "test", "--sets", "oracle", "--oracle", str(out), "--output", str(place)]
 
-    def load(out: Path, place: Path) -> list[str]:
-        return ["load_corpus", str(out)]
+    def evaluate(out: Path, place: Path) -> list[str]:
+        return ["evaluate", "--task", "dst", "--reference", str(root / "corpus"), "--sets", f"typos={out / 'typos'}",
+                "--model", "keywords", "--output", str(place)]  # fmt: skip
 
+    of_compose = {name: of_variants(name) for name in ("rewrite", "statistics")}
     return {
-        "compose": [
-            of_variants("rewrite"),
-            of_variants("statistics"),
-            Reader("augment", augment),
-            Reader("release build", release),
-        ],
-        "perturb": [
-            Reader("load_corpus", lambda out, place: load(out / "typos", place)),
-            Reader("evaluate", lambda out, place: [
-                "evaluate", "--task", "dst", "--reference", str(root / "corpus"), "--sets", f"typos={out / 'typos'}",
-                "--model", "keywords", "--output", str(place)
-            ]),
-        ],
-        "release": [
-            Reader("release verify", lambda out, place: ["release", "verify", str(out / "little")]),
-            Reader("load_corpus", load),
-        ],
-        "suite": [],
-        "publish": [],
-    }  # fmt: skip
+        "compose": {**of_compose, "augment": augment, "release build": release},
+        "perturb": {"load_corpus": lambda out, place: ["load_corpus", str(out / "typos")], "evaluate": evaluate},
+        "release": {
+            "release verify": lambda out, place: ["release", "verify", str(out / "little")],
+            "load_corpus": lambda out, place: ["load_corpus", str(out)],
+        },
+        "suite": {},
+    }

@@ -57,7 +57,7 @@ CHANGES: list[Callable[[str], str]] = [
 
 def spliced(whole: Any, pieces: Sequence[Any], rng: Random) -> Any:
     """Replaces a part of a text, of bytes or of a list, which may be empty, by nothing or by one or more of a piece."""
-    i = rng.choice([0, rng.randint(0, len(whole)), len(whole)])
+    i = rng.choice([0, rng.randint(0, len(whole)), rng.randint(0, len(whole)), len(whole)])
     j = rng.choice([i, i + 1, rng.randint(i, len(whole)), len(whole)])
     piece = rng.choice([rng.choice(pieces), rng.choice(pieces), 2 * whole[i:j], whole])
     least = int(i == j)
@@ -79,13 +79,15 @@ def mutated_text(text: str, rng: Random, words: Sequence[str] = ()) -> str:
 def mutated_bytes(data: bytes, rng: Random, others: Sequence[bytes] = ()) -> bytes:
     """The bytes of a file, damaged, for which those of other files may be used."""
     for _ in range(rng.choice([1, 1, 2, 3])):
+        i = rng.randint(0, len(data))
         text = data.decode("utf-8", "replace")
         pieces = [
-            *(rng.randbytes(1), rng.randbytes(1), rng.randbytes(100), bytes(rng.choice([1, 7, 5_000]))),
+            *(rng.randbytes(rng.choice([1, 4, 100])), bytes(rng.choice([1, 7, 5_000]))),
             *(b"[" * rng.choice([10, 300, 100_000]), rng.choice(MARKS), text.encode("utf-16"), *others),
             *(rng.choice(table).encode("utf-8", "surrogatepass") for table in (CHARACTERS, TEXTS)),
         ]
         ways: list[Callable[[bytes], bytes]] = [
+            *[lambda data, i=i: data[:i] + rng.randbytes(1) + data[i + 1 :]] * 2,
             *[lambda data, pieces=pieces: spliced(data, pieces, rng)] * 3,
             lambda data: data.replace(rng.choice(SIGNS), rng.choice(SIGNS)),
             lambda data, text=text: text.encode(rng.choice(ENCODINGS), "replace"),
