@@ -13,10 +13,12 @@ from typing import Any
 
 import google_crc32c
 import pytest
+import requests
 from apache_beam.internal.gcp import auth
 from gcp_storage_emulator.handlers.buckets import create_bucket
 from gcp_storage_emulator.server import RequestHandler
 from gcp_storage_emulator.storage import Storage
+from kit import files_of
 
 from parapet.schemas.layout import sample_root
 
@@ -96,9 +98,8 @@ class Bucket:
 
     def put(self, prefix: str, folder: Path) -> None:
         """Copies a local folder into the bucket."""
-        for path in folder.rglob("*"):
-            if path.is_file():
-                self.write(f"{prefix}/{path.relative_to(folder)}", path.read_bytes())
+        for name, data in files_of(folder).items():
+            self.write(f"{prefix}/{name}", data)
 
     def write(self, name: str, data: bytes) -> None:
         """Writes an object."""
@@ -119,3 +120,27 @@ class Bucket:
         """The objects below a prefix, with their contents."""
         names = [name for name in self.storage.objects.get(self.name, {}) if name.startswith(f"{prefix}/")]
         return {name.removeprefix(f"{prefix}/"): self.storage.get_file(self.name, name) for name in names}
+
+
+class CutOffError(BaseException):
+    """Nothing catches it."""
+
+
+def cut_off(changes: int, call: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that raises CutOffError before the main thread changes a bucket once more than so many times."""
+    real = requests.Session.request
+
+    def request(session: requests.Session, method: str, url: str, *args: Any, **options: Any) -> Any:
+        nonlocal changes
+        if threading.current_thread() is threading.main_thread():  # clients ask about buckets in others
+            changes -= method != "GET"
+            if changes < 0:
+                raise CutOffError
+        return real(session, method, url, *args, **options)
+
+    def called(*args: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(requests.Session, "request", request)
+            return call(*args)
+
+    return called
