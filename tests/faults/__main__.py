@@ -11,7 +11,7 @@ from pathlib import Path
 
 from faults.operations import Machine
 from faults.points import Trial, failures, kills, moments, table
-from faults.world import commands, make_world, readers
+from faults.world import commands_of, make_world, readers
 
 MODULES = (
     "parapet.pipelines.suite.running",
@@ -33,7 +33,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="parapet-faults-") as folder:
         root = Path(folder) / "world"
         make_world(root)
-        known, reading = commands(root), readers(root)
+        known, reading = commands_of(root), readers(root)
         with Machine(Path(folder) / "machine", modules=MODULES) as machine:
             assert machine.run(root, known["compose"].argv(root / "variants")).status == 0
             for name in args.commands:

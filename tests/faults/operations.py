@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import SkipTest
@@ -169,7 +169,16 @@ class Machine:
 
     def trace(self) -> list[Operation]:
         """The operations of the last command that was traced, in order."""
-        return list(_operations(self.trace_file.read_bytes()))
+        data, head, position, operations = self.trace_file.read_bytes(), struct.Struct("=5q"), 0, []
+        while position < len(data):
+            kind, *sizes, at, size = head.unpack_from(data, position)
+            position += head.size
+            texts = []
+            for length in (*sizes, size):
+                texts.append(data[position : position + length])
+                position += length
+            operations.append(Operation(KINDS[kind], texts[0].decode(), texts[1].decode(), at, texts[2]))
+        return operations
 
     def __enter__(self) -> "Machine":
         return self
@@ -178,15 +187,3 @@ class Machine:
         assert self.process.stdin
         self.process.stdin.close()
         self.process.wait(30)
-
-
-def _operations(data: bytes) -> Iterator[Operation]:
-    head, position = struct.Struct("=5q"), 0
-    while position < len(data):
-        kind, path, other, at, size = head.unpack_from(data, position)
-        position += head.size
-        texts = []
-        for length in (path, other, size):
-            texts.append(data[position : position + length])
-            position += length
-        yield Operation(KINDS[kind], texts[0].decode(), texts[1].decode(), at, texts[2])

@@ -218,11 +218,8 @@ class Trial:
 
 def spread(last: int, count: int) -> list[int]:
     """So many numbers from 1 to the last, evenly."""
-    if count < 1:
-        return []
-    if count >= last:
-        return list(range(1, last + 1))
-    return sorted({1 + round(i * (last - 1) / (count - 1)) for i in range(count)}) if count > 1 else [last]
+    count = min(count, last)
+    return sorted({last - round(i * (last - 1) / max(1, count - 1)) for i in range(count)})
 
 
 def kills(trial: Trial, count: int) -> list[Point]:
@@ -237,15 +234,14 @@ def moments(trial: Trial, count: int) -> list[Point]:
     return [Point(KILL_LATER, round(drawn.random() * trial.milliseconds)) for _ in range(count)]
 
 
-def failures(trial: Trial, count: int, errors: Sequence[str] = tuple(ERRORS)) -> list[Point]:
+def failures(trial: Trial, count: int) -> list[Point]:
     """Points at which the disk fails once, and from which on it stays full, for each error."""
-    points = []
-    for error in errors:
-        kinds = ERRORS[error][1]
-        last = sum(trial.operations[kind] for kind in kinds)
-        for mode in (FAIL, FAIL_ON):
-            points += [Point(mode, at, error, kinds) for at in spread(last, count)]
-    return points
+    return [
+        Point(mode, at, error, kinds)
+        for error, (_, kinds) in ERRORS.items()
+        for mode in (FAIL, FAIL_ON)
+        for at in spread(sum(trial.operations[kind] for kind in kinds), count)
+    ]
 
 
 def table(name: str, results: Sequence[Result]) -> Iterator[str]:
@@ -257,8 +253,8 @@ def table(name: str, results: Sequence[Result]) -> Iterator[str]:
         groups.setdefault((result.point.error, ways[result.point.mode], result.kind), []).append(result)
     for (error, way, kind), members in sorted(groups.items()):
         fates = Counter("refused" if result.fate == "neither" else result.fate for result in members)
-        statuses = Counter(result.status for result in members)
         shown = ", ".join(f"{fate} {n}" for fate, n in sorted(fates.items()))
+        statuses = Counter(result.status for result in members)
         ended = ", ".join(f"{status}: {n}" for status, n in sorted(statuses.items()))
         wrong = sum(bool(result.faults) for result in members)
         yield f"| {name} | {error} {way} | {kind} | {len(members)} | {ended} | {shown} | {wrong} |"

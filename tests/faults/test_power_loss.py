@@ -12,7 +12,7 @@ from kit import THOROUGH, json_of, lacking, raised
 from faults import forked
 from faults.operations import Operation
 from faults.power_loss import Disk, after_power_failures, put, read_tree
-from faults.world import FILES, OTHER_FILES, commands, make_world
+from faults.world import FILES, OTHER_FILES, commands_of, make_world
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published
 
@@ -89,7 +89,7 @@ def test_an_output_is_old_or_new_or_refused(machine, tmp_path, before, after):
 def test_an_output_of_a_command_is_old_or_new_or_refused(machine, tmp_path, name):
     root = tmp_path / "root"
     make_world(tmp_path)
-    command = commands(tmp_path)[name]
+    command = commands_of(tmp_path)[name]
     argv = command.argv(root / "out")
     states, new = power_failures(machine, root, command.other(root / "out"), argv, SUBSETS // 5)
     for number, (fate, where, tree) in enumerate(random.Random(1).sample(states, 200 if THOROUGH else 10)):

@@ -1,12 +1,12 @@
 """A corpus of one service, and the commands whose disk fails, with what reads their outputs."""
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from kit import json_of
+import commands
+from kit import corpus, dialogues_of, json_of, rows_of, write
 
 from parapet.schemas.layout import sample_root
 
@@ -15,39 +15,8 @@ SERVICE, ANSWERS = "Libraries_2", 6  # assignments of each task
 FILES = {"v1/train/schema.json": "[1]\n", "report.html": "<p>one</p>", "v5/dev/schema.json": "[5]\n"}
 OTHER_FILES = {"v1/train/schema.json": "[1, 2]\n", "report.html": "<p>one</p>", "v2/dev/schema.json": "new", "a/b": ""}
 
-RELEASE = """
-name = "little"
-version = "1.0.0"
-title = "A little release"
-description = "One service under the names of a crowd."
-licence = "CC0-1.0"
-date = 2026-11-21
-changes = "First release."
-[[authors]]
-name = "Ada Example"
-[[sources]]
-title = "The sample corpus of Parapet"
-url = "https://example.org/parapet"
-licence = "CC0-1.0"
-[[corpora]]
-path = "corpus"
-name = "original"
-kind = "original"
-[[audits]]
-path = "variants"
-"""
-
-SUITE = """
-title = "A little suite"
-[corpus]
-sgd = "corpus"
-splits = ["test"]
-[[sets]]
-perturbation = "typos"
-[[systems]]
-name = "keywords"
-model = "parapet.evaluation.dst.baseline:Keywords"
-"""
+RELEASE = commands.RELEASE.replace("sample", "little").replace("sgd", "corpus") + '[[audits]]\npath = "variants"\n'
+SUITE = commands.SUITE.replace('sgd = "sgd"', 'sgd = "corpus"\nsplits = ["test"]')
 
 
 class Command(NamedTuple):
@@ -68,31 +37,19 @@ Readers = dict[str, Callable[[Path, Path], list[str]]]
 
 def make_world(root: Path) -> None:
     """Writes the corpus, its answers, two sets of variants, a ``release.toml`` and a suite."""
-    corpus = root / "corpus" / "test"
-    corpus.mkdir(parents=True)
-    sample = sample_root() / "test"
-    schemas = [schema for schema in json_of(sample / "schema.json") if schema["service_name"] == SERVICE]
-    dialogues = [
-        dialogue
-        for path in sorted(sample.glob("dialogues_*.json"))
-        for dialogue in json_of(path)
-        if dialogue["services"] == [SERVICE]
-    ]
-    (corpus / "schema.json").write_text(json.dumps(schemas))
-    for number in (1, 2):
-        (corpus / f"dialogues_00{number}.json").write_text(json.dumps(dialogues[number - 1 : number]))
+    sample = sample_root()
+    schemas = [schema for schema in json_of(sample / "test/schema.json") if schema["service_name"] == SERVICE]
+    dialogues = [each for each in dialogues_of(sample / "test").values() if each["services"] == [SERVICE]]
+    corpus(root / "corpus", schemas, test=[dialogues[:1], dialogues[1:2]])
     for name in ("names", "descriptions"):
-        with (sample_root() / "crowd" / f"{name}.csv").open(newline="", encoding="utf-8") as handle:
-            rows = list(csv.reader(handle))
-        column = rows[0].index("RequesterAnnotation")
-        with (root / f"{name}.csv").open("w", newline="", encoding="utf-8") as handle:
-            answers = [row for row in rows[1:] if row[column].startswith(f"{SERVICE}:")]
-            csv.writer(handle).writerows([rows[0], *answers[:ANSWERS]])
+        answers = rows_of(sample / "crowd" / f"{name}.csv")
+        own = [row for row in answers if row["RequesterAnnotation"].startswith(f"{SERVICE}:")]
+        write(root / f"{name}.csv", own[:ANSWERS])
     (root / "release.toml").write_text(RELEASE)
     (root / "suite.toml").write_text(SUITE)
 
 
-def commands(root: Path) -> dict[str, Command]:
+def commands_of(root: Path) -> dict[str, Command]:
     """The commands, by name. ``release`` needs ``variants``, which ``compose`` makes."""
 
     def compose(out: Path, *more: str) -> list[str]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -138,15 +139,8 @@ class Dataflow:
                 yield {"name": {"origin": "user", "name": name, "context": context}, "scalar": n}
 
 
-class Hurried:
-    """``time`` for Beam's waiting, which asks every five seconds."""
-
-    time = staticmethod(time.time)
-
-    @staticmethod
-    def sleep(_: float) -> None:
-        """A little at a time."""
-        time.sleep(0.02)
+# ``time`` for Beam's waiting, which asks every five seconds.
+HURRIED = SimpleNamespace(time=time.time, sleep=lambda _: time.sleep(0.02))
 
 
 def staged(bucket: Bucket, prefix: str, name: str) -> bytes:

@@ -15,7 +15,7 @@ from commands import RELEASE, ended, lines, write_inputs
 from google.cloud.dataflow import JobType
 from kit import THOROUGH, cases, files_of, json_of, refused, run, write
 
-from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
+from dataflow.service import HURRIED, JOB, Dataflow, install, run_staged, staged
 from parapet.pipelines import progress, runners
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
@@ -47,7 +47,7 @@ def flags(bucket, prefix, endpoint):
 @pytest.fixture(autouse=True, scope="module")
 def _hurried():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dataflow_runner, "time", Hurried)
+        patch.setattr(dataflow_runner, "time", HURRIED)
         yield
 
 
@@ -127,7 +127,7 @@ STEPS = {
     "compose": ["Compose"],
     "statistics": ["Measure", "Write/Write file", "Publish/Publish"],
     "rewrite": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
-    "back_translate": ["Translations/Map(decode)", "Make files", "Publish/Publish"],
+    "back_translate": ["Translations/Impulse", "Make files", "Publish/Publish"],
     "augment": ["Sets/Augment/Write file", "Sets/Group by shard", "Sets/Finish/Publish"],
     "compose_variations": ["Compose"],
     "language_variations": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
