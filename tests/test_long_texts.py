@@ -3,8 +3,6 @@
 Twice the text, twice the time. An answer may have 20,000 characters, a turn has no limit.
 """
 
-import copy
-import json
 import random
 import time
 
@@ -12,7 +10,7 @@ import pytest
 from fuzzing.functions import OF_TEXTS
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, json_of, write
+from kit import cases, corpus, sample_dialogues
 
 import parapet
 from parapet.transforms.perturbation.user_turns import Ranges
@@ -66,15 +64,12 @@ TURNS = [
 ]
 
 
-def corpus(folder, sample, parts, length):
+def long_corpus(folder, parts, length):
     """A corpus of dialogues whose first turn of the user begins with so much of each part."""
-    write(folder / "test" / "schema.json", (sample / "test" / "schema.json").read_bytes())
-    dialogue = json_of(min((sample / "test").glob("dialogues_*.json")))[0]
-    made = []
+    dialogues = []
     for n, part in enumerate(parts):
-        one = copy.deepcopy(dialogue)
-        one["dialogue_id"] = f"1_{n:05d}"
-        turn = next(turn for turn in one["turns"] if turn["speaker"] == "USER")
+        dialogue = sample_dialogues()[0] | {"dialogue_id": f"1_{n:05d}"}
+        turn = next(turn for turn in dialogue["turns"] if turn["speaker"] == "USER")
         before = (part * (length // len(part) + 1))[:length].strip() + " "
         turn["utterance"] = before + turn["utterance"]
         for frame in turn["frames"]:
@@ -82,10 +77,9 @@ def corpus(folder, sample, parts, length):
                 span["start"] += len(before)
                 span["exclusive_end"] += len(before)
             # A value that the turn says a thousand times.
-            frame["state"]["slot_values"] |= {frame["service"] and "city": [part.strip() or "x"]} if n % 2 else {}
-        made.append(one)
-    (folder / "test" / "dialogues_001.json").write_text(json.dumps(made))
-    return parapet.load_corpus(str(folder))
+            frame["state"]["slot_values"] |= {"city": [part.strip() or "x"]} if n % 2 else {}
+        dialogues.append(dialogue)
+    return parapet.load_corpus(str(corpus(folder, test=dialogues)))
 
 
 @cases(
@@ -95,8 +89,8 @@ def corpus(folder, sample, parts, length):
     pytest.param("typos", 5_000, marks=pytest.mark.thorough),
     pytest.param("paraphrase", 5_000, marks=pytest.mark.thorough),
 )
-def test_perturbations_take_time_in_proportion_to_the_turn(name, length, sample, tmp_path):
-    once, twice = (corpus(tmp_path / str(n), sample, TURNS, n * length) for n in (1, 2))
+def test_perturbations_take_time_in_proportion_to_the_turn(name, length, tmp_path):
+    once, twice = (long_corpus(tmp_path / str(n), TURNS, n * length) for n in (1, 2))
 
     def of(given_corpus):
         def run():
@@ -106,7 +100,7 @@ def test_perturbations_take_time_in_proportion_to_the_turn(name, length, sample,
 
         return run
 
-    of(corpus(tmp_path / "warm", sample, ["a "], 10))()
+    of(long_corpus(tmp_path / "warm", ["a "], 10))()
     assert not grows(of(once), of(twice))
 
 
