@@ -1,6 +1,5 @@
 """Plug-ins: the example of docs/plugin_example, installed and used by the commands; and those that are broken."""
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -186,27 +185,20 @@ def test_what_a_source_gives_that_is_no_text(site):
 
 
 def test_a_metric(example, tmp_path):
-    out, said = tmp_path / "out", tmp_path / "said.jsonl"
-    turns = [
-        {"dialogue_id": said_in["dialogue_id"], "turn": i, "utterance": f"{spoken['utterance']} indeed"}
-        for said_in in json_of(ROOT / "schemas" / "sample" / "dev" / "dialogues_001.json")
-        for i, spoken in enumerate(said_in["turns"])
-        if spoken["speaker"] == "SYSTEM"
-    ]
-    said.write_text("\n".join(map(json.dumps, turns)), encoding="utf-8")
-    flags = ["--split", "dev", "--predictions", str(said), "--metrics", "word_overlap", "--no_validation"]
-    told = run("evaluate", *flags, task="generation", output=out).output
-    expected = []
-    for row in turns:
-        words = set(row["utterance"].removesuffix(" indeed").lower().split())
-        expected.append(len(words) / len(words | {"indeed"}))
-    value = json_of(out / "metrics.json")["#ALL"]["word_overlap"]
-    assert value == pytest.approx(sum(expected) / len(expected))
-    rows = [row for row in pq.read_table(out / "rows.parquet").to_pylist() if row["kind"] == "turn"]
-    assert sorted(row["word_overlap"] for row in rows) == pytest.approx(sorted(expected))
-    assert f"word_overlap {100 * value:.2f}%" in told
-    assert "word_overlap" in (out / "report.html").read_text()
-    assert record(out) == [(plugins.METRICS, "word_overlap")]
+    texts = ("Hello there!", "North or south of it?")
+    turns = [kit.turn("SYSTEM", text, kit.frame("Inns_1", kit.act("GOODBYE"))) for text in texts]
+    root = kit.corpus(tmp_path / "sgd", [kit.service("Inns_1", [])], dev=[kit.dialogue("1_00000", *turns)])
+    said = [{"dialogue_id": "1_00000", "turn": i, "utterance": f"{text} indeed"} for i, text in enumerate(texts)]
+    predictions = kit.write(tmp_path / "said.jsonl", said)
+    flags = argv_of("--no_validation", split="dev", reference=root, predictions=predictions, metrics="word_overlap")
+    made = run("evaluate", *flags, task="generation", output=tmp_path / "out")
+    expected = [2 / 3, 5 / 6]
+    value = made.json("metrics.json")["#ALL"]["word_overlap"]
+    assert value == pytest.approx(sum(expected) / 2)
+    assert [row["word_overlap"] for row in made.rows() if row["kind"] == "turn"] == pytest.approx(expected)
+    assert f"word_overlap {100 * value:.2f}%" in made.output
+    assert "word_overlap" in made.text("report.html")
+    assert record(made.folder) == [(plugins.METRICS, "word_overlap")]
 
 
 @pytest.mark.thorough

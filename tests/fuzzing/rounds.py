@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import json
+import re
 import shutil
 import time
 from collections import Counter
@@ -14,7 +15,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from commands import ended, inputs_of, lines, path_of, ready, takes
-from kit import files_of, json_of, quoted, rows_of
+from kit import files_of, json_of, quoted, rows_of, write
 
 from fuzzing.mutations import mutated, mutated_bytes, mutated_text, reformatted, spliced
 from fuzzing.watching import Finding, output_findings, run
@@ -190,11 +191,10 @@ def smaller(file: str, data: bytes, wrong: Callable[[bytes], bool], patience: fl
 
 def keep(found: Found) -> Path:
     """Writes a finding as a seed, which the tests try again."""
-    name = "_".join("".join(c if c.isalnum() else " " for c in f"{found.line} {found.finding.kind}").split())[:80]
-    content = {"line": found.line, "position": found.position, "file": found.file, "kind": found.finding.kind}
-    path = SEEDS / f"{name}.json"
-    path.write_text(json.dumps({**content, "data": base64.b64encode(found.data).decode()}, indent=1) + "\n")
-    return path
+    kind, data = found.finding.kind, base64.b64encode(found.data).decode()
+    content = {"line": found.line, "position": found.position, "file": found.file, "kind": kind, "data": data}
+    name = re.sub("[^a-zA-Z0-9]+", "_", f"{found.line} {kind}")[:80]
+    return write(SEEDS / f"{name}.json", json.dumps(content, indent=1) + "\n")
 
 
 def again(place: Path, seed: Path) -> list[Finding]:
