@@ -78,10 +78,7 @@ def _answer_xml(record: str) -> object:
         return worker_ids.redact(str(reason))
 
 
-OF_KINDS = (
-    *(kinds.day_of, kinds.minutes_of, kinds.minutes_said, kinds.amount_of, kinds.is_relative, kinds.digits_of),
-    kinds.code_of,
-)
+KINDS = ("day_of", "minutes_of", "minutes_said", "amount_of", "is_relative", "digits_of", "code_of")
 OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "rank": lambda one: parapet.rank("gym_name", [one, "name of gym"]),
     "rank jaccard": lambda one: parapet.rank("Name of the gym", [one[:5_000], "a b"], by="jaccard"),
@@ -111,7 +108,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "unspeakable": lambda one: unspeakable(one, RULES, 10**9),
     "question_xml": lambda one: markup.question_xml(markup.carriable(markup.shown(one))),
     "markdown": lambda one: (markdown.text(one), markdown.code(one), markdown.prose(one, 2), markdown.link(one, one)),
-    "kinds": lambda one: [of(one) for of in OF_KINDS],
+    "kinds": lambda one: [getattr(kinds, name)(one) for name in KINDS],
     "fuzzy_score": lambda one: fuzzy_score(one[:2_000], "port alder at noon"),
     "lexical": lambda one: (parse_claim(one), Lexical().entailment([(one, "The city is Oslo.")])),
     "knowledge": lambda one: (placeholders(one), is_said(one[:50], one), is_said("oslo", one)),
