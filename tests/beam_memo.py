@@ -19,7 +19,7 @@ from typing import Any
 from apache_beam.internal import cloudpickle_pickler
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.worker import statecache
-from apache_beam.transforms import core, ptransform, userstate, util
+from apache_beam.transforms import core, ptransform, util
 from apache_beam.typehints import decorators
 
 
@@ -27,7 +27,6 @@ from apache_beam.typehints import decorators
 def install() -> None:
     """For this process."""
     _signatures()
-    _specs()
     _options()
     # Most of what is pickled was pickled before, by a run of the same pipeline.
     cloudpickle_pickler.bz2 = types.SimpleNamespace(compress=_small(bz2.compress), decompress=_small(bz2.decompress))
@@ -65,30 +64,6 @@ def _signatures() -> None:
         module.get_signature = get_signature
 
 
-def _specs() -> None:
-    """State and timers of a DoFn, which are those of its class; but for methods of which it asks an object."""
-    real: Callable[[Any], tuple[set[Any], set[Any]]] = userstate.get_dofn_specs
-    of_class: dict[type, tuple[set[Any], set[Any]]] = {}
-
-    @functools.cache
-    def of_objects(asked: type) -> list[str]:
-        inspecting = (name.removeprefix("_inspect_") for name in dir(asked) if name.startswith("_inspect_"))
-        return [name for name in inspecting if hasattr(asked, name)]
-
-    def get_dofn_specs(dofn: Any) -> tuple[set[Any], set[Any]]:
-        asked = type(dofn)
-        defaults = [one for name in of_objects(asked) for one in core.get_function_arguments(dofn, name)[1]]
-        own = [*defaults, *vars(dofn).values()]
-        if any(isinstance(one, (core._DoFnParam, types.MethodType)) for one in own):
-            return real(dofn)
-        if asked not in of_class:
-            of_class[asked] = real(dofn)
-        states, timers = of_class[asked]
-        return set(states), set(timers)
-
-    userstate.get_dofn_specs = get_dofn_specs
-
-
 def _options() -> None:
     """What the flags say of Beam's own options."""
     real = PipelineOptions.__init__
@@ -107,15 +82,3 @@ def _options() -> None:
             self._all_options = dict(vars(self._visible_options))
 
     PipelineOptions.__init__ = init
-
-    every = PipelineOptions.get_all_options
-    known: dict[tuple[Any, ...], dict[str, Any]] = {}
-
-    def get_all_options(self: PipelineOptions, *args: Any, **flags: Any) -> dict[str, Any]:
-        asked = (type(self), tuple(self._flags), args, tuple(sorted(flags.items())), repr(self._all_options))
-        key = (*asked, len(PipelineOptions.__subclasses__()))
-        if key not in known:
-            known[key] = every(self, *args, **flags)
-        return copy.deepcopy(known[key])
-
-    PipelineOptions.get_all_options = get_all_options

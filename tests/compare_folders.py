@@ -1,6 +1,5 @@
 """Folders as ``parapet evaluate`` writes them, small enough to check by hand."""
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,10 +20,8 @@ def intents(
     folder: Path, metrics: Mapping[str, Any], right: Sequence[float | None], keys: Any = KEYS, **options: Any
 ) -> str:
     """What ``evaluate --task intent`` writes."""
-    write(folder / "metrics.json", metrics)
-    (folder / "rows.parquet").write_bytes(rows_bytes(keys, {"accuracy": right}))
-    (folder / "run.json").write_text(json.dumps({"pipeline": "evaluate_intent", "options": options, "files": {}}))
-    return str(folder)
+    write(folder / "rows.parquet", rows_bytes(keys, {"accuracy": right}))
+    return groups(folder, "intent", metrics, **options)
 
 
 def intent_metrics(a: float, b: float, both: float, f1: float | None = 0.5) -> dict[str, Any]:
@@ -36,7 +33,7 @@ def intent_metrics(a: float, b: float, both: float, f1: float | None = 0.5) -> d
 def groups(folder: Path, task: str, metrics: Mapping[str, Any], **options: Any) -> str:
     """What a task without rows writes."""
     write(folder / "metrics.json", metrics)
-    (folder / "run.json").write_text(json.dumps({"pipeline": f"evaluate_{task}", "options": options}))
+    write(folder / "run.json", {"pipeline": f"evaluate_{task}", "options": options, "files": {}})
     return str(folder)
 
 
@@ -65,11 +62,9 @@ def states(folder: Path, sets: Mapping[str, Sequence[float]], examples: Sequence
             average[key] = {JGA: mean([mean(sets[name][at]) for name in variants])}
             table[key] = {"schema_sensitivity": sensitivity([sets[name][at] for name in variants])}
         numbers["variants"] = {"names": variants, "average": average, "table": table}
-    (folder / "metrics.json").write_text(json.dumps(numbers["sets"]["original"]["metrics"]))
-    (folder / "robustness.json").write_text(json.dumps(numbers))
-    (folder / "examples.json").write_text(json.dumps(list(examples)))
-    (folder / "run.json").write_text(json.dumps({"pipeline": "evaluate_dst", "options": options}))
-    return str(folder)
+    write(folder / "robustness.json", numbers)
+    write(folder / "examples.json", list(examples))
+    return groups(folder, "dst", numbers["sets"]["original"]["metrics"], **options)
 
 
 def _groups(suffix: str) -> dict[str, slice]:

@@ -17,14 +17,8 @@ from kit import THOROUGH
 
 def start(call: Callable[..., Any], *given: Any) -> BaseProcess:
     """Calls a function, which another process can import, with the environment that there is now."""
-    if THOROUGH:
-        return _started(multiprocessing.get_context("spawn"), call, given)
-    context = multiprocessing.get_context("forkserver")
+    context: Any = multiprocessing.get_context("spawn" if THOROUGH else "forkserver")
     context.set_forkserver_preload(["apache_beam.runners.portability.fn_api_runner", "pyarrow.parquet"])
-    return _started(context, call, given)
-
-
-def _started(context: Any, call: Callable[..., Any], given: tuple[Any, ...]) -> BaseProcess:
     process: BaseProcess = context.Process(target=_called, args=(dict(os.environ), os.getcwd(), call, given))
     process.start()
     return process
@@ -56,13 +50,11 @@ def at_rename(renames: int, argv: list[str]) -> int | None:
 
 
 def _command_until(renames: int, argv: list[str]) -> None:
-    left = renames
+    left = iter(range(renames))
 
     def or_die(rename: Callable[..., None]) -> Callable[..., None]:
         def renamed(source: str | Path, target: str | Path) -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
+            if next(left, None) is None:
                 os.kill(os.getpid(), signal.SIGKILL)
             rename(source, target)
 

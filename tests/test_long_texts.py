@@ -1,28 +1,19 @@
 """What is done to one record takes time in proportion to its text, whatever the text is.
 
-Here are the functions that search text with patterns, look for words or compare
-ranges of characters: twice the text, twice the time. An answer may have 20,000 characters, a turn has no limit.
+Twice the text, twice the time. An answer may have 20,000 characters, a turn has no limit.
 """
 
-import copy
-import json
 import random
 import time
 
 import pytest
+from fuzzing.functions import OF_TEXTS
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, json_of, write
+from kit import cases, corpus, sample_dialogues
 
 import parapet
-from parapet.schemas.decisions import neutralise
-from parapet.transforms.anonymise import mentions, replacing
-from parapet.transforms.crowd import ingest, lexicon, services, vet, worker_ids
-from parapet.transforms.crowd.rewritten_turns import vet as wording
 from parapet.transforms.perturbation.user_turns import Ranges
-from parapet.transforms.perturbations import language as english
-from parapet.transforms.perturbations.speech import spoken
-from parapet.transforms.reports import markdown, text
 from parapet.transforms.variants import distance
 
 LENGTH = 20_000
@@ -30,9 +21,8 @@ QUICK = 0.03  # seconds of CPU: what takes no longer is not looked at again
 MOST = 2.7  # times as long for twice the text; a quadratic function takes four times as long
 ROUNDS = 4
 
-SOME = ["a", "A1", "@", "a A", "_A", "the ", "é", "1,", "I'm ", "<a", "%41", "not "]
-ALL = [
-    *SOME,
+PIECES = [
+    *("a", "A1", "@", "a A", "_A", "the ", "é", "1,", "I'm ", "<a", "%41", "not "),
     *("A", "1", " ", ".", "'", '"', "中", "&", "-", "a.", "a@", "aA", "a_", "1:", "1.", "Ab ", "one ", "Mr. ", "&#1;"),
     *("\n", "\r\n", "\u200b", "e\u0301", "=", "qwerty ", "twenty ", "$1 ", "12:30 ", "http://a.b ", "a@b.c "),
     *("can you ", "please ", "London ", "👍", "(", "|", "\\", "**", "`", "...", "?! ", "\0"),
@@ -40,57 +30,7 @@ ALL = [
 ]
 
 
-def vetted(task):
-    def run(written):
-        words = text.name_words.__wrapped__(written) if task == "names" else text.words(written)
-        answer = vet.Answer(text.clean(written), words, task, "alarm_name", "Name of the alarm")
-        return vet.vet_answer.__wrapped__(answer), list(vet.flags(answer))
-
-    return run
-
-
-def xml(written):
-    answer = f"<Q><Answer><QuestionIdentifier>a</QuestionIdentifier><FreeText>{written}</FreeText></Answer></Q>"
-    try:
-        return ingest.parse_answer_xml(answer)
-    except ingest.Unusable as reason:
-        return worker_ids.redact(str(reason))
-
-
-def canonical(task):
-    convention = text.Convention.SNAKE
-    return lambda written: services.canonical_form.__wrapped__(written, task, convention, "Name of the alarm")
-
-
-RULES = spoken.load_normalisation()
-
-FUNCTIONS = {
-    "vet names": vetted("names"),
-    "vet descriptions": vetted("descriptions"),
-    "canonical names": canonical("names"),
-    "canonical descriptions": canonical("descriptions"),
-    "redact": lambda written: worker_ids.redact(written, "A2ZX81QWERT3KV"),
-    "redact answers": lambda written: worker_ids.redact(written, "A2ZX81QWERT3KV", is_answer=True),
-    "payload": ingest.payload,
-    "answer XML": xml,
-    "time": ingest.parse_time.__wrapped__,
-    "convention": lambda written: text.find_convention([written]),
-    "spelling": lambda written: lexicon.spelling_rank(written, text.words(written), written),
-    "clean": text.clean,
-    "escape cells": neutralise,
-    "escape markdown": lambda written: (markdown.text(written), markdown.code(written), markdown.prose(written, 2)),
-    "canonical wording": lambda written: wording.canonical_text(written, "I want a table."),
-    "other numbers": lambda written: wording.other_numbers(written, written[::-1]),
-    "turns on": lambda written: wording.turns_on(wording.words_of(written), wording.words_of(written[::-1])),
-    "spoken": lambda written: spoken.spoken_words(written, RULES),
-    "unspeakable": lambda written: spoken.unspeakable(written, RULES, 10**9),
-    "clauses": lambda written: [english.clauses(sentence) for sentence, *_ in english.sentences(written)],
-    "numbers": lambda written: list(mentions.numbers_in(written, ["US"])),
-    "all numbers": lambda written: list(mentions.all_numbers_in(written)),
-    "names of people": lambda written: list(mentions.names_in(written)),
-    "second look": lambda written: list(replacing.suspects_in(0, written, frozenset(), frozenset())),
-    "tokens": lambda written: [token.text for token in distance._tokenizer()(written)],
-}
+FUNCTIONS = {**OF_TEXTS, "tokens": lambda written: [token.text for token in distance._tokenizer()(written)]}
 
 
 def seconds(run, written):
@@ -105,16 +45,15 @@ def grows(run, twice):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("parts", [SOME, ALL], ids=["some", "all"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_take_time_in_proportion_to_the_text(name, parts):
+def test_functions_take_time_in_proportion_to_the_text(name):
     run = FUNCTIONS[name]
     run("warm up, please")
 
     def of(part, length):
         return lambda: seconds(run, (part * (length // len(part) + 1))[:length] + "!")
 
-    for part in parts:
+    for part in PIECES:
         once, twice = of(part, LENGTH), of(part, 2 * LENGTH)
         assert once() < QUICK or not grows(once, twice), part
 
@@ -125,15 +64,12 @@ TURNS = [
 ]
 
 
-def corpus(folder, sample, parts, length):
+def long_corpus(folder, parts, length):
     """A corpus of dialogues whose first turn of the user begins with so much of each part."""
-    write(folder / "test" / "schema.json", (sample / "test" / "schema.json").read_bytes())
-    dialogue = json_of(min((sample / "test").glob("dialogues_*.json")))[0]
-    made = []
+    dialogues = []
     for n, part in enumerate(parts):
-        one = copy.deepcopy(dialogue)
-        one["dialogue_id"] = f"1_{n:05d}"
-        turn = next(turn for turn in one["turns"] if turn["speaker"] == "USER")
+        dialogue = sample_dialogues()[0] | {"dialogue_id": f"1_{n:05d}"}
+        turn = next(turn for turn in dialogue["turns"] if turn["speaker"] == "USER")
         before = (part * (length // len(part) + 1))[:length].strip() + " "
         turn["utterance"] = before + turn["utterance"]
         for frame in turn["frames"]:
@@ -141,10 +77,9 @@ def corpus(folder, sample, parts, length):
                 span["start"] += len(before)
                 span["exclusive_end"] += len(before)
             # A value that the turn says a thousand times.
-            frame["state"]["slot_values"] |= {frame["service"] and "city": [part.strip() or "x"]} if n % 2 else {}
-        made.append(one)
-    (folder / "test" / "dialogues_001.json").write_text(json.dumps(made))
-    return parapet.load_corpus(str(folder))
+            frame["state"]["slot_values"] |= {"city": [part.strip() or "x"]} if n % 2 else {}
+        dialogues.append(dialogue)
+    return parapet.load_corpus(str(corpus(folder, test=dialogues)))
 
 
 @cases(
@@ -154,8 +89,8 @@ def corpus(folder, sample, parts, length):
     pytest.param("typos", 5_000, marks=pytest.mark.thorough),
     pytest.param("paraphrase", 5_000, marks=pytest.mark.thorough),
 )
-def test_perturbations_take_time_in_proportion_to_the_turn(name, length, sample, tmp_path):
-    once, twice = (corpus(tmp_path / str(n), sample, TURNS, n * length) for n in (1, 2))
+def test_perturbations_take_time_in_proportion_to_the_turn(name, length, tmp_path):
+    once, twice = (long_corpus(tmp_path / str(n), TURNS, n * length) for n in (1, 2))
 
     def of(given_corpus):
         def run():
@@ -165,7 +100,7 @@ def test_perturbations_take_time_in_proportion_to_the_turn(name, length, sample,
 
         return run
 
-    of(corpus(tmp_path / "warm", sample, ["a "], 10))()
+    of(long_corpus(tmp_path / "warm", ["a "], 10))()
     assert not grows(of(once), of(twice))
 
 

@@ -1,13 +1,13 @@
 """Plug-ins: the example of docs/plugin_example, installed and used by the commands; and those that are broken."""
 
-import json
 import re
 import sys
 from pathlib import Path
 
+import kit
 import pyarrow.parquet as pq
 import pytest
-from kit import holding, json_of, lacking, raised, refused, run
+from kit import argv_of, cases, holding, json_of, lacking, raised, refused, run
 from plugin_packages import bring, record
 
 import parapet
@@ -19,55 +19,99 @@ from parapet.transforms.running import plugins
 ROOT = Path(__file__).parents[1]
 
 
-def refusal(group, given, wanted=(), part=""):
-    return str(raised(InputError, plugins.make, plugins.choose(group, given, "--flag"), wanted, part))
+def perturbed_by(name, output):
+    """The error of a perturbation that cannot be used; the others are as they were."""
+    assert parapet.perturb(parapet.load_corpus(), "typos").rows.num_rows
+    return str(raised(InputError, parapet.perturb, parapet.load_corpus(), name, match=name))
 
 
-# Each: the code of a module, what is called, what is given, and what is told.
-BROKEN = {
-    "raises": ("raise RuntimeError('no licence')", "made", "", "cannot be imported: RuntimeError: no licence"),
-    "syntax": ("def (", "made", "", "cannot be imported: SyntaxError"),
-    "needs": ("import nosuch_package", "made", "", "cannot be imported: ModuleNotFoundError"),
-    "attribute": ("", "made", "", "cannot be imported: AttributeError"),
-    "number": ("made = 7", "made", "", "is a int, which cannot be called"),
-    "none": ("def made(): pass", "made", "=x", "takes no argument: give it alone"),
-    "one": ("def made(path): pass", "made", "", "requires an argument: give it=ARGUMENT"),
-    "fails": ("def made(): raise OSError('down')", "made", "", "failed: OSError: down"),
-    "lacks": ("def made(): return 7", "made", "", "returned a int without predict"),
-    "told": (
-        "from parapet.schemas.errors import InputError\ndef made(): raise InputError('set PIG_KEY')",
-        *("made", "", "set PIG_KEY"),
-    ),
+def scored_by(name, output):
+    flags = ["--split", "dev", "--predictions", "reference", "--metrics", name, "--no_validation"]
+    return refused("evaluate", *flags, task="generation", output=output, status=(1, 2))
+
+
+# How a plug-in of each kind is asked for: the error.
+USES = {
+    plugins.MODELS: lambda name, output: refused("evaluate", task="dst", model=name, output=output),
+    plugins.METRICS: scored_by,
+    plugins.PERTURBATIONS: perturbed_by,
+    plugins.DISTANCES: lambda name, output: str(raised(InputError, parapet.rank, "a", ["b"], by=name)),
+    plugins.VETTING_RULES: lambda name, output: refused("compose", vetting_rules=name, output=output, status=(1, 2)),
 }
+INPUT_ERROR = "from parapet.schemas.errors import InputError\ndef made(): raise InputError('set PIG_KEY')"
+METRIC = "class made:\n    def score(self, said, references):\n        return {}\n"
+PERTURBATION = "import parapet\nclass made(parapet.Perturbation):\n    perturb = print\n    {}\n"
+DISTANCE = "def made():\n    return lambda first, second: {}\n"
+RULE = "class Rule:\n    {}\n    def applies(self, answer): return {}\nmade = Rule\n"
+WHOLE_RULE = "action = 'reject'; explanation = 'x'"
+OTHER_NAME = "has a different name in its class"
+NO_NUMBER = "expected a number of 0 or more"
+NO_SHARE = "returned a value that is not between 0 and 1 for "
+TAKEN = "the rows have a column of that name"
+NO_ACTION = "has the action 'drop': must be 'reject' or 'review'"
+NO_EXPLANATION = "returned a Rule without explanation: see docs/plugins.md"
+NO_REASON = "has a name that cannot be used as a reason"
 
 
-@pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_plugin_is_told_with_where_it_is_from(kind, site):
-    code, called, argument, said = BROKEN[kind]
-    bring(site, f"broken_{kind}", plugins.MODELS, "it", f"broken_{kind}:{called}", code)
-    assert plugins.names(plugins.MODELS) == ["keywords", "it"]  # nothing of it is imported for that
-    told = refusal(plugins.MODELS, f"it{argument}", ("predict",))
-    assert told.startswith(f"--flag: the plug-in 'it' (broken_{kind} 0.3) ")
-    assert said in told
-    run("evaluate", task="dst", model=f"it{argument}", output=site / "out", status=2)
-    assert not (site / "out").exists()
+@cases(
+    "group given code said",
+    (plugins.MODELS, "it", "raise RuntimeError('no licence')", "cannot be imported: RuntimeError: no licence"),
+    (plugins.MODELS, "it", "def (", "cannot be imported: SyntaxError"),
+    (plugins.MODELS, "it", "import nosuch_package", "cannot be imported: ModuleNotFoundError"),
+    (plugins.MODELS, "it", "", "cannot be imported: AttributeError"),
+    (plugins.MODELS, "it", "made = 7", "is a int, which cannot be called"),
+    (plugins.MODELS, "it=x", "def made(): pass", "takes no argument: give it alone"),
+    (plugins.MODELS, "it", "def made(path): pass", "requires an argument: give it=ARGUMENT"),
+    (plugins.MODELS, "it", "def made(): raise OSError('down')", "failed: OSError: down"),
+    (plugins.MODELS, "it", "def made(): return 7", "returned a int without predict"),
+    (plugins.MODELS, "it", INPUT_ERROR, "set PIG_KEY"),
+    (plugins.METRICS, "odd", METRIC.format("[1.0]"), "returned 1 values for "),
+    (plugins.METRICS, "odd", METRIC.format("[1.5] * len(said)"), NO_SHARE),
+    (plugins.METRICS, "odd", METRIC.format("[float('nan')] * len(said)"), NO_SHARE),
+    (plugins.METRICS, "odd", METRIC.format("['good'] * len(said)"), NO_SHARE),
+    (plugins.METRICS, "bleu", METRIC.format("..."), TAKEN),
+    (plugins.METRICS, "kind", METRIC.format("..."), TAKEN),
+    (plugins.PERTURBATIONS, "odd", "def made(): pass", "is not a subclass of parapet.Perturbation"),
+    (plugins.PERTURBATIONS, "odd", PERTURBATION.format("name = 'other'"), f"{OTHER_NAME}: add the line name"),
+    (plugins.PERTURBATIONS, "odd", PERTURBATION.format("pass"), OTHER_NAME),
+    (plugins.PERTURBATIONS, "odd", "class made(:", "cannot be imported: SyntaxError"),
+    (plugins.PERTURBATIONS, "odd", "{}['key']", "cannot be imported: KeyError: 'key'"),
+    (plugins.DISTANCES, "odd_nan", DISTANCE.format("float('nan')"), f"returned nan for 'a' and 'b': {NO_NUMBER}"),
+    (plugins.DISTANCES, "odd_negative", DISTANCE.format("-1"), "returned -1 for "),
+    (plugins.DISTANCES, "odd_text", DISTANCE.format("'far'"), "returned 'far' for "),
+    (plugins.DISTANCES, "odd_fails", DISTANCE.format("1 / 0"), "failed: ZeroDivisionError: division by zero"),
+    (plugins.VETTING_RULES, "drops", RULE.format("action = 'drop'; explanation = 'x'", False), NO_ACTION),
+    (plugins.VETTING_RULES, "lacks", RULE.format("action = 'reject'", False), NO_EXPLANATION),
+    (plugins.VETTING_RULES, "blank", RULE.format(WHOLE_RULE, False), NO_REASON),
+    (plugins.VETTING_RULES, "Odd", RULE.format(WHOLE_RULE, False), NO_REASON),
+    (plugins.VETTING_RULES, "divides", RULE.format(WHOLE_RULE, "1 / 0"), "failed: ZeroDivisionError: division by zero"),
+)
+def test_a_broken_plugin_is_told_with_where_it_is_from(group, given, code, said, site):
+    name = given.partition("=")[0]
+    bring(site, "broken_it", group, name, "broken_it:made", code)
+    assert not lacking(USES[group](given, site / "out"), f"the plug-in '{name}' (broken_it 0.3) ", said)
+    assert group != plugins.MODELS or not (site / "out").exists()
 
 
 def test_a_plugin_without_the_part_that_a_flag_asks_for(site):
-    code = "class Synthesiser:\n    name = 'mute'\n"
-    bring(site, "broken_speech", plugins.SPEECH_ENGINES, "mute", "broken_speech", code)
-    assert "has no Recogniser" in refusal(plugins.SPEECH_ENGINES, "mute", part="Recogniser")
+    bring(site, "broken_speech", plugins.SPEECH_ENGINES, "mute", "broken_speech", "class Synthesiser: name = 'mute'\n")
+    chosen = plugins.choose(plugins.SPEECH_ENGINES, "mute", "--flag")
+    raised(InputError, plugins.make, chosen, (), "Recogniser", match="has no Recogniser")
     told = refused("speech_errors", speaker="mute", output=site / "out")
     assert "--speaker: the plug-in 'mute' (broken_speech 0.3) returned a Synthesiser without parallel, " in told
     assert "default_voice, check" in told
 
 
-def test_two_plugins_of_one_name_are_told(site):
+@cases(
+    "group find",
+    (plugins.METRICS, lambda: plugins.find(plugins.METRICS, "same", "--metrics")),
+    (plugins.PERTURBATIONS, lambda: parapet.perturb(parapet.load_corpus(), "same")),
+)
+def test_two_plugins_of_one_name_are_told(group, find, site):
     for name in ("broken_a", "broken_b"):
-        bring(site, name, plugins.METRICS, "same", f"{name}:made")
-    assert plugins.names(plugins.METRICS) == ["same"]
-    with pytest.raises(InputError, match=r"'same', from broken_a 0\.3 and broken_b 0\.3: uninstall one"):
-        plugins.find(plugins.METRICS, "same", "--metrics")
+        bring(site, name, group, "same", f"{name}:made")
+    assert "same" in plugins.names(group)
+    raised(InputError, find, match=r"'same', from broken_a 0\.3 and broken_b 0\.3: uninstall one")
 
 
 def test_names_are_those_built_in_and_those_installed(site):
@@ -141,54 +185,20 @@ def test_what_a_source_gives_that_is_no_text(site):
 
 
 def test_a_metric(example, tmp_path):
-    out, said = tmp_path / "out", tmp_path / "said.jsonl"
-    turns = [
-        {"dialogue_id": one["dialogue_id"], "turn": i, "utterance": f"{turn['utterance']} indeed"}
-        for one in json_of(ROOT / "schemas" / "sample" / "dev" / "dialogues_001.json")
-        for i, turn in enumerate(one["turns"])
-        if turn["speaker"] == "SYSTEM"
-    ]
-    said.write_text("\n".join(map(json.dumps, turns)), encoding="utf-8")
-    flags = ["--split", "dev", "--predictions", str(said), "--metrics", "word_overlap", "--no_validation"]
-    told = run("evaluate", *flags, task="generation", output=out).output
-    expected = []
-    for turn in turns:
-        words = set(turn["utterance"].removesuffix(" indeed").lower().split())
-        expected.append(len(words) / len(words | {"indeed"}))
-    value = json_of(out / "metrics.json")["#ALL"]["word_overlap"]
-    assert value == pytest.approx(sum(expected) / len(expected))
-    rows = [row for row in pq.read_table(out / "rows.parquet").to_pylist() if row["kind"] == "turn"]
-    assert sorted(row["word_overlap"] for row in rows) == pytest.approx(sorted(expected))
-    assert f"word_overlap {100 * value:.2f}%" in told
-    assert "word_overlap" in (out / "report.html").read_text()
-    assert record(out) == [(plugins.METRICS, "word_overlap")]
-
-
-WRONG_METRICS = {
-    "few": ("[1.0]", "returned 1 values for "),
-    "high": ("[1.5] * len(said)", "returned a value that is not between 0 and 1 for "),
-    "nan": ("[float('nan')] * len(said)", "returned a value that is not between 0 and 1 for "),
-    "text": ("['good'] * len(said)", "returned a value that is not between 0 and 1 for "),
-}
-
-
-@pytest.mark.parametrize("kind", WRONG_METRICS)
-def test_a_metric_that_gives_no_shares(kind, site, tmp_path):
-    given, told = WRONG_METRICS[kind]
-    code = f"class Made:\n    def score(self, said, references):\n        return {given}\n"
-    bring(site, f"broken_{kind}", plugins.METRICS, "odd", f"broken_{kind}:Made", code)
-    flags = ["--split", "dev", "--predictions", "reference", "--metrics", "odd", "--no_validation"]
-    said = refused("evaluate", *flags, task="generation", output=tmp_path / "out", status=1)
-    assert f"the plug-in 'odd' (broken_{kind} 0.3) {told}" in said
-
-
-def test_a_metric_cannot_have_a_name_that_is_taken(site):
-    for name in ("bleu", "kind"):
-        code = "class Made:\n    def score(self, said, references): ..."
-        bring(site, f"broken_{name}", plugins.METRICS, name, f"broken_{name}:Made", code)
-        flags = ["--predictions", "reference", "--metrics", name]
-        told = refused("evaluate", *flags, task="generation", output=site / "out")
-        assert "the rows have a column of that name" in told
+    texts = ("Hello there!", "North or south of it?")
+    turns = [kit.turn("SYSTEM", text, kit.frame("Inns_1", kit.act("GOODBYE"))) for text in texts]
+    root = kit.corpus(tmp_path / "sgd", [kit.service("Inns_1", [])], dev=[kit.dialogue("1_00000", *turns)])
+    said = [{"dialogue_id": "1_00000", "turn": i, "utterance": f"{text} indeed"} for i, text in enumerate(texts)]
+    predictions = kit.write(tmp_path / "said.jsonl", said)
+    flags = argv_of("--no_validation", split="dev", reference=root, predictions=predictions, metrics="word_overlap")
+    made = run("evaluate", *flags, task="generation", output=tmp_path / "out")
+    expected = [2 / 3, 5 / 6]
+    value = made.json("metrics.json")["#ALL"]["word_overlap"]
+    assert value == pytest.approx(sum(expected) / 2)
+    assert [row["word_overlap"] for row in made.rows() if row["kind"] == "turn"] == pytest.approx(expected)
+    assert f"word_overlap {100 * value:.2f}%" in made.output
+    assert "word_overlap" in made.text("report.html")
+    assert record(made.folder) == [(plugins.METRICS, "word_overlap")]
 
 
 @pytest.mark.thorough
@@ -221,35 +231,6 @@ def test_a_perturbation_in_a_pipeline(example):
         assert_that(outputs.rows, equal_to(expected.rows.to_pylist()), "rows")
 
 
-PERTURBATION = "import parapet\nclass Made(parapet.Perturbation):\n    name = {name!r}\n    perturb = {perturb}\n"
-WRONG_PERTURBATIONS = {
-    "function": ("def Made(): pass", "is not a subclass of parapet.Perturbation"),
-    "name": (
-        PERTURBATION.format(name="other", perturb="print"),
-        "has a different name in its class: add the line name",
-    ),
-    "nameless": ("import parapet\nclass Made(parapet.Perturbation): pass", "has a different name in its class"),
-    "syntax": ("class Made(:", "cannot be imported: SyntaxError"),
-    "lookup": ("{}['key']", "cannot be imported: KeyError: 'key'"),
-}
-
-
-@pytest.mark.parametrize("kind", WRONG_PERTURBATIONS)
-def test_a_perturbation_that_cannot_be_used(kind, site):
-    code, reason = WRONG_PERTURBATIONS[kind]
-    bring(site, f"broken_{kind}", plugins.PERTURBATIONS, "odd", f"broken_{kind}:Made", code)
-    caught = raised(InputError, parapet.perturb, parapet.load_corpus(), "odd", match="odd")
-    assert not lacking(str(caught), f"the plug-in 'odd' (broken_{kind} 0.3) ", reason)
-    assert parapet.perturb(parapet.load_corpus(), "typos").rows.num_rows  # the others are as they were
-
-
-def test_two_perturbations_of_one_name(site):
-    for name in ("broken_a", "broken_b"):
-        bring(site, name, plugins.PERTURBATIONS, "same", f"{name}:Made")
-    with pytest.raises(InputError, match=r"'same', from broken_a 0\.3 and broken_b 0\.3: uninstall one"):
-        parapet.perturb(parapet.load_corpus(), "same")
-
-
 def test_the_page_on_perturbations(example, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
@@ -267,39 +248,23 @@ def test_the_page_on_perturbations(example, tmp_path, monkeypatch, capsys):
     assert sorted(capsys.readouterr().out.splitlines()) == sorted(map(str, rows.to_pylist()))
 
 
-def plainly_mentioned(folder):
-    """The intent of each user frame; and of those with categorical values the share that was mentioned last."""
-    slots = {
-        (service["service_name"], slot["name"]): slot["possible_values"]
-        for service in json_of(folder / "schema.json")
-        for slot in service["slots"]
-        if slot["is_categorical"]
-    }
-    intents, accuracies = [], []
-    for dialogue in json_of(folder / "dialogues_001.json"):
-        said: list[str] = []
-        for turn in dialogue["turns"]:
-            said.append(turn["utterance"].lower())
-            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
-                intents.append(frame["state"]["active_intent"])
-                right = []
-                for slot, wanted in frame["state"]["slot_values"].items():
-                    if (frame["service"], slot) in slots:
-                        values = slots[frame["service"], slot]
-                        heard = [value for text in said for value in values if value.lower() in text]
-                        right.append(heard[-1:] == wanted[:1])
-                accuracies += [sum(right) / len(right)] if right else []
-    return intents, accuracies
-
-
 def test_a_model(example, tmp_path):
-    out = tmp_path / "out"
-    flags = ["--split", "dev", "--model", "mention", "--replicates", "0", "--quiet"]
-    metrics = run("evaluate", "--task", "dst", *flags, "--output", out).json("metrics.json")["#ALL_SERVICES"]
-    intents, accuracies = plainly_mentioned(ROOT / "schemas" / "sample" / "dev")
-    assert metrics["active_intent_accuracy"] == intents.count("NONE") / len(intents)  # it always says NONE
-    assert metrics["average_cat_accuracy"] == pytest.approx(sum(accuracies) / len(accuracies))
-    assert (metrics["average_noncat_accuracy"], record(out)) == (0, [(plugins.MODELS, "mention")])
+    """Of the values that the second user wants the model has heard one as the last of its slot."""
+    slots = [kit.slot("area", "", "north", "south"), kit.slot("price", "", "cheap", "dear"), kit.slot("name")]
+    schema = [kit.service("Inns_1", slots, [kit.intent("FindInn", area="")])]
+    wanted = kit.state("FindInn", area=["south"], price=["dear"], name=["Inn"])
+    turns = [
+        kit.turn("USER", "Hello!", kit.frame("Inns_1", state=kit.state())),
+        kit.turn("SYSTEM", "North or south?", kit.frame("Inns_1")),
+        kit.turn("USER", "A cheap inn in the South, please.", kit.frame("Inns_1", state=wanted)),
+    ]
+    root = kit.corpus(tmp_path / "sgd", schema, train=[], dev=[kit.dialogue("1_00000", *turns)])
+    flags = argv_of(task="dst", split="dev", model="mention", reference=root, replicates=0, quiet=True)
+    made = run("evaluate", *flags, output=tmp_path / "out")
+    metrics = made.json("metrics.json")["#ALL_SERVICES"]
+    assert metrics["active_intent_accuracy"] == 1 / 2  # it always says NONE
+    assert (metrics["average_cat_accuracy"], metrics["average_noncat_accuracy"]) == (1 / 2, 0)
+    assert record(made.folder) == [(plugins.MODELS, "mention")]
 
 
 def test_a_perturbation_that_is_built_in_goes_before_a_plugin_of_its_name(site):

@@ -2,14 +2,10 @@
 
 import pytest
 
-from faults.operations import Machine, library
+from faults.operations import Machine
 
 
 @pytest.fixture(scope="session")
 def machine(tmp_path_factory):
-    place = library()
-    if place is None:
-        pytest.skip("there is no C compiler, or this is not Linux: what fails below a program cannot be shown")
-    environment = {"PARAPET_WORKER_KEY": "a worker key for tests only"}
-    with Machine(place, tmp_path_factory.mktemp("machine"), environment) as running:
+    with Machine(tmp_path_factory.mktemp("faults") / "machine") as running:
         yield running

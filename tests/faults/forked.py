@@ -10,15 +10,14 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 
 
-def publish(output: str, contents: dict[str, str]) -> int:
+def publish(output: str, contents: str) -> int:
     """What a pipeline does in the end, without the pipeline."""
     from parapet.transforms.storage import files
 
     files.prepare(output, "compose")
-    written = [files.write_staged(output, path, text.encode()) for path, text in contents.items()]
+    written = [files.write_staged(output, path, text.encode()) for path, text in json.loads(contents).items()]
     files.publish(output, files.manifest_of({"pipeline": "compose", "version": "1"}, {}, written))
     return 0
 
@@ -31,6 +30,9 @@ def load(path: str) -> int:
     for split in corpus.splits:
         assert list(corpus.dialogues(split))
     return 0
+
+
+CALLS = {"publish": publish, "load_corpus": load}
 
 
 def reported(call: Callable[..., int], *given: object) -> int:
@@ -54,11 +56,9 @@ def child(order: dict) -> int:
     preloaded = ctypes.CDLL(None)
     preloaded.faults_attach(order["state"].encode())
     preloaded.faults_lead()
-    if "contents" in order:
-        return publish(order["output"], order["contents"])
     command, *rest = order["argv"]
-    if command in ("load_corpus", "publish"):
-        return reported(load, *rest) if command == "load_corpus" else reported(publish, rest[0], json.loads(rest[1]))
+    if command in CALLS:
+        return reported(CALLS[command], *rest)
     from parapet.pipelines.main import main
 
     return main(order["argv"])
@@ -93,5 +93,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.remove(str(Path(__file__).parent))
     main()

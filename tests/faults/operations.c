@@ -1,4 +1,4 @@
-/* Preloaded below a program: counts what changes files under one folder, and lets one of these operations fail, kills
+/* Preloaded below a program: counts what changes files under one folder, and what is sent, and lets one of these operations fail, kills
    the program at it, or writes down all of them. Children, forked or started, share the count.
 
    FAULTS names the file of the state below, which is mapped; faults_attach() names it to a running process. */
@@ -19,8 +19,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { COUNT, FAIL, FAIL_ON, KILL_BEFORE, KILL_AFTER };
-enum { CREATE, WRITE, FSYNC, RENAME, UNLINK, MKDIR, RMDIR, LINK, TRUNCATE, KINDS };
+enum { COUNT, FAIL, FAIL_ON, KILL_BEFORE, KILL_AFTER, KILL_HALF };
+enum { CREATE, WRITE, FSYNC, RENAME, UNLINK, MKDIR, RMDIR, LINK, TRUNCATE, SEND, KINDS };
 
 struct state {
   int64_t count;       /* operations so far */
@@ -88,7 +88,7 @@ static int is_watched(const char *path) {
 }
 
 static void trace(int kind, const char *path, const char *other, int64_t at, const void *data, int64_t size) {
-  if (!state->is_traced) return;
+  if (!state->is_traced || kind == SEND) return;
   int64_t head[5] = {kind, (int64_t)strlen(path), (int64_t)strlen(other), at, size};
   struct iovec parts[4] = {
       {head, sizeof head}, {(void *)path, head[1]}, {(void *)other, head[2]}, {(void *)data, (size_t)size}};
@@ -115,7 +115,7 @@ static int before(int kind, const char *path) {
     state->fired_kind = kind;
     snprintf(state->fired_path, sizeof state->fired_path, "%s", path);
   }
-  if (state->mode == KILL_AFTER) return 2;
+  if (state->mode == KILL_AFTER || state->mode == KILL_HALF) return 2;
   if (state->mode == KILL_BEFORE) end();
   errno = state->error;
   return 1;
@@ -163,7 +163,14 @@ ssize_t write(int handle, const void *data, size_t size) {
   char path[PATH_MAX];
   if (SKIP || handle < 3 || !of_handle(handle, path) || path[0] != '/' || !is_watched(path)) return real(handle, data, size);
   int64_t at = fcntl(handle, F_GETFL) & O_APPEND ? lseek(handle, 0, SEEK_END) : lseek(handle, 0, SEEK_CUR);
-  WATCHED(WRITE, path, "", at, data, result, real(handle, data, size));
+  WATCHED(WRITE, path, "", at, data, result, real(handle, data, what && state->mode == KILL_HALF ? size / 2 : size));
+}
+
+/* To whatever a socket leads: it is under no folder, and counts only where it is asked for. */
+ssize_t send(int handle, const void *data, size_t size, int flags) {
+  REAL(send);
+  if (SKIP) return real(handle, data, size, flags);
+  WATCHED(SEND, "", "", 0, "", 0, real(handle, data, size, flags));
 }
 
 ssize_t pwrite64(int handle, const void *data, size_t size, off_t at) {

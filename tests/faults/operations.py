@@ -18,14 +18,18 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import SkipTest
 
-KINDS = ("create", "write", "fsync", "rename", "unlink", "mkdir", "rmdir", "link", "truncate")
-# What is done at an operation; FAIL_ON: and at all after it; KILL_LATER: after so many milliseconds, wherever it is.
-COUNT, FAIL, FAIL_ON, KILL_BEFORE, KILL_AFTER, KILL_LATER = range(6)
+FILES = ("create", "write", "fsync", "rename", "unlink", "mkdir", "rmdir", "link", "truncate")
+KINDS = (*FILES, "send")
+# What is done at an operation; FAIL_ON: and at all after it; KILL_HALF: when half of it is written; KILL_LATER: after
+# so many milliseconds, wherever it is.
+COUNT, FAIL, FAIL_ON, KILL_BEFORE, KILL_AFTER, KILL_HALF, KILL_LATER = range(7)
 SOURCE = Path(__file__).parent / "operations.c"
+ENVIRONMENT = {"PARAPET_WORKER_KEY": "a worker key for tests only"}
 
 
 class _State(ctypes.Structure):
@@ -74,18 +78,17 @@ class Ended(NamedTuple):
     at: tuple[str, str]
 
 
-def library() -> Path | None:
-    """The compiled library; none where there is no compiler, or no Linux."""
+def library() -> Path:
+    """The compiled library; skips a test where there is no compiler, or no Linux."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or sys.platform != "linux":
-        return None
+        raise SkipTest("there is no C compiler, or this is not Linux: what fails below a program cannot be shown")
     name = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
     target = Path(tempfile.gettempdir()) / f"parapet-faults-{os.getuid()}-{name}.so"
     if not target.exists():
         fresh = target.with_suffix(f".{os.getpid()}")
         command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(fresh), str(SOURCE), "-ldl"]
-        if subprocess.run(command, check=False, capture_output=True).returncode:
-            return None
+        subprocess.run(command, check=True)
         os.replace(fresh, target)
     return target
 
@@ -94,46 +97,43 @@ class Machine:
     """A process that forks commands, one at a time.
 
     Args:
-      library: see :func:`library`.
-      place: an empty folder for its own files.
+      place: a new folder for its own files.
       environment: for the commands.
       modules: imported once, before they are forked.
     """
 
-    def __init__(self, library: Path, place: Path, environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
+    def __init__(self, place: Path, environment: Mapping[str, str] = ENVIRONMENT, modules: Sequence[str] = ()) -> None:
+        preloaded = library()
+        place.mkdir()
         self.place, self.environment = place, dict(environment)
         self.state_file, self.log, self.trace_file = (place / name for name in ("state", "log.txt", "trace"))
         self.state_file.write_bytes(bytes(ctypes.sizeof(_State)))
         with self.state_file.open("r+b") as handle:
             self._state = _State.from_buffer(mmap.mmap(handle.fileno(), 0))
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("forked.py")), *modules],
+            [sys.executable, "-m", "tests.faults.forked", *modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **environment, "LD_PRELOAD": str(library)},
+            env={**os.environ, **environment, "LD_PRELOAD": str(preloaded)},
             cwd=Path(__file__).parents[2],
         )
 
     def run(
         self,
         folder: Path,
-        argv: list[str] | None = None,
-        contents: Mapping[str, str] | None = None,
-        out: Path | None = None,
+        argv: list[str],
         mode: int = COUNT,
         at: int = 0,
         error: int = 0,
-        kinds: tuple[str, ...] = KINDS,
+        kinds: tuple[str, ...] = FILES,
         traced: bool = False,
     ) -> Ended:
         """Runs a command.
 
         Args:
           folder: the operations below it count.
-          argv: of ``parapet``; or
-          contents: files that are published as a pipeline does; into
-          out: this folder.
+          argv: of ``parapet``, or a function of ``forked.CALLS`` with its arguments.
           mode: what happens at the operation.
           at: its number, from 1; of KILL_LATER the milliseconds.
           error: the errno that it fails with.
@@ -148,8 +148,7 @@ class Machine:
         state.kinds = sum(1 << KINDS.index(kind) for kind in kinds)
         self.trace_file.write_bytes(b"")
         order = {"state": str(self.state_file), "log": str(self.log), "environment": self.environment,
-                 "folder": str(self.place), "output": str(out or folder)}  # fmt: skip
-        order |= {"argv": argv} if contents is None else {"contents": contents}
+                 "folder": str(self.place), "argv": argv}  # fmt: skip
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(json.dumps(order) + "\n")
@@ -170,27 +169,21 @@ class Machine:
 
     def trace(self) -> list[Operation]:
         """The operations of the last command that was traced, in order."""
-        return list(_operations(self.trace_file.read_bytes()))
-
-    def close(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        self.process.wait(30)
+        data, head, position, operations = self.trace_file.read_bytes(), struct.Struct("=5q"), 0, []
+        while position < len(data):
+            kind, *sizes, at, size = head.unpack_from(data, position)
+            position += head.size
+            texts = []
+            for length in (*sizes, size):
+                texts.append(data[position : position + length])
+                position += length
+            operations.append(Operation(KINDS[kind], texts[0].decode(), texts[1].decode(), at, texts[2]))
+        return operations
 
     def __enter__(self) -> "Machine":
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self.close()
-
-
-def _operations(data: bytes) -> Iterator[Operation]:
-    head, position = struct.Struct("=5q"), 0
-    while position < len(data):
-        kind, path, other, at, size = head.unpack_from(data, position)
-        position += head.size
-        texts = []
-        for length in (path, other, size):
-            texts.append(data[position : position + length])
-            position += length
-        yield Operation(KINDS[kind], texts[0].decode(), texts[1].decode(), at, texts[2])
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait(30)

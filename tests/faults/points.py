@@ -6,7 +6,6 @@ the bytes of an undisturbed run.
 
 import errno
 import fcntl
-import hashlib
 import random
 import re
 import shutil
@@ -16,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from faults.operations import COUNT, FAIL, FAIL_ON, KILL_AFTER, KILL_BEFORE, KILL_LATER, KINDS, Ended, Machine
-from faults.world import Command, Reader
+from faults.operations import COUNT, FAIL, FAIL_ON, FILES, KILL_AFTER, KILL_BEFORE, KILL_LATER, Ended, Machine
+from faults.world import Command, Readers
 
 Files = dict[str, bytes]
 
@@ -26,8 +25,8 @@ WRITING = ("create", "write", "fsync", "rename", "mkdir", "link", "truncate")
 ERRORS = {
     "ENOSPC": (errno.ENOSPC, WRITING),
     "EDQUOT": (errno.EDQUOT, WRITING),
-    "EIO": (errno.EIO, KINDS),
-    "EROFS": (errno.EROFS, tuple(kind for kind in KINDS if kind not in ("write", "fsync"))),
+    "EIO": (errno.EIO, FILES),
+    "EROFS": (errno.EROFS, tuple(kind for kind in FILES if kind not in ("write", "fsync"))),
 }
 
 
@@ -44,7 +43,7 @@ class Point(NamedTuple):
     mode: int
     at: int
     error: str = ""
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = FILES
 
 
 class Result(NamedTuple):
@@ -77,12 +76,12 @@ class Trial:
     """
 
     def __init__(
-        self, machine: Machine, command: Command, out: Path, over: bool = False, readers: Sequence[Reader] = ()
+        self, machine: Machine, command: Command, out: Path, over: bool = False, readers: Readers | None = None
     ) -> None:
-        self.machine, self.command, self.out, self.readers = machine, command, out, readers
+        self.machine, self.command, self.out, self.readers = machine, command, out, readers or {}
         self.argv = command.argv(out)
         self.kept = out.with_name(f"{out.name}.before")
-        self._read: dict[str, tuple[str, ...]] = {}
+        self._read: dict[int, tuple[str, ...]] = {}
         self.old: Files = {}
         self._results: dict[str, list[tuple[int, Files]]] = {}
         shutil.rmtree(out, ignore_errors=True)
@@ -180,49 +179,43 @@ class Trial:
 
     def _read_whole(self) -> None:
         """What the readers make of the whole output that is there."""
-        for reader in self.readers:
-            self._results.setdefault(reader.name, []).append(self._read_by(reader))
+        for name in self.readers:
+            self._results.setdefault(name, []).append(self._read_by(name))
 
-    def _read_by(self, reader: Reader) -> tuple[int, Files]:
+    def _read_by(self, reader: str) -> tuple[int, Files]:
         place = self.out.with_name(f"{self.out.name}.read")
         shutil.rmtree(place, ignore_errors=True)
-        ended = self.machine.run(place, reader.argv(self.out, place))
+        ended = self.machine.run(place, self.readers[reader](self.out, place))
         self._said = ended.log
         files = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
         return ended.status, files if ended.status == 0 else {}
 
     def _read_by_all(self, fate: str) -> tuple[str, ...]:
         """What is wrong with the readers' answers; the same state is read once."""
-        key = hashlib.sha256()
-        for name, data in self.visible().items():
-            key.update(f"{name}\0{hashlib.sha256(data).hexdigest()}\0".encode())
-        for path in sorted(self.out.rglob(".*")):  # of what waits in staging only whether it has begun, and its list
-            key.update(f"{re.sub('[0-9a-f]{32}', '', str(path.relative_to(self.out)))}\0".encode())
-        known = key.hexdigest()
+        # Of what waits in staging only whether it has begun, and its list.
+        staging = [re.sub("[0-9a-f]{32}", "", str(path.relative_to(self.out))) for path in sorted(self.out.rglob(".*"))]
+        known = hash((*self.visible().items(), *staging))
         if known not in self._read:
             self._read[known] = tuple(self._wrong_readings(fate))
         return self._read[known]
 
     def _wrong_readings(self, fate: str) -> Iterator[str]:
-        for reader in self.readers:
-            status, files = self._read_by(reader)
-            if status == 0 and (status, files) not in self._results[reader.name]:
-                yield f"{reader.name} takes what is neither the old nor the new"
+        for name in self.readers:
+            status, files = self._read_by(name)
+            if status == 0 and (status, files) not in self._results[name]:
+                yield f"{name} takes what is neither the old nor the new"
             if status not in (0, 1, 2) or "Traceback" in self._said:
-                yield f"{reader.name} ends with {status}: {self._said[-300:]}"
+                yield f"{name} ends with {status}: {self._said[-300:]}"
             if status == 0 and fate == "neither":
-                yield f"{reader.name} takes what is not whole"
+                yield f"{name} takes what is not whole"
             if status and self._said.count("error: ") != 1:
-                yield f"{reader.name} does not say why it refuses: {self._said[-300:]}"
+                yield f"{name} does not say why it refuses: {self._said[-300:]}"
 
 
 def spread(last: int, count: int) -> list[int]:
     """So many numbers from 1 to the last, evenly."""
-    if count < 1:
-        return []
-    if count >= last:
-        return list(range(1, last + 1))
-    return sorted({1 + round(i * (last - 1) / (count - 1)) for i in range(count)}) if count > 1 else [last]
+    count = min(count, last)
+    return sorted({last - round(i * (last - 1) / max(1, count - 1)) for i in range(count)})
 
 
 def kills(trial: Trial, count: int) -> list[Point]:
@@ -237,15 +230,14 @@ def moments(trial: Trial, count: int) -> list[Point]:
     return [Point(KILL_LATER, round(drawn.random() * trial.milliseconds)) for _ in range(count)]
 
 
-def failures(trial: Trial, count: int, errors: Sequence[str] = tuple(ERRORS)) -> list[Point]:
+def failures(trial: Trial, count: int) -> list[Point]:
     """Points at which the disk fails once, and from which on it stays full, for each error."""
-    points = []
-    for error in errors:
-        kinds = ERRORS[error][1]
-        last = sum(trial.operations[kind] for kind in kinds)
-        for mode in (FAIL, FAIL_ON):
-            points += [Point(mode, at, error, kinds) for at in spread(last, count)]
-    return points
+    return [
+        Point(mode, at, error, kinds)
+        for error, (_, kinds) in ERRORS.items()
+        for mode in (FAIL, FAIL_ON)
+        for at in spread(sum(trial.operations[kind] for kind in kinds), count)
+    ]
 
 
 def table(name: str, results: Sequence[Result]) -> Iterator[str]:
@@ -257,8 +249,8 @@ def table(name: str, results: Sequence[Result]) -> Iterator[str]:
         groups.setdefault((result.point.error, ways[result.point.mode], result.kind), []).append(result)
     for (error, way, kind), members in sorted(groups.items()):
         fates = Counter("refused" if result.fate == "neither" else result.fate for result in members)
-        statuses = Counter(result.status for result in members)
         shown = ", ".join(f"{fate} {n}" for fate, n in sorted(fates.items()))
+        statuses = Counter(result.status for result in members)
         ended = ", ".join(f"{status}: {n}" for status, n in sorted(statuses.items()))
         wrong = sum(bool(result.faults) for result in members)
         yield f"| {name} | {error} {way} | {kind} | {len(members)} | {ended} | {shown} | {wrong} |"

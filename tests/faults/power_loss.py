@@ -38,32 +38,20 @@ class Disk:
 
     def __init__(self, root: Path, tree: Mapping[str, bytes], folders: Iterable[str] = ()) -> None:
         self.root = str(root)
-        self.seen: dict[int, dict[str, int]] = {0: {}}  # folder -> name -> node
+        self.seen: dict[int, dict[str, int]] = {0: {}}  # folder -> name -> node, the step that made it
         self.kept: dict[int, dict[str, int]] = {0: {}}
         self.content: dict[int, bytearray] = {}
         self.kept_content: dict[int, bytes] = {}
         self.changes: list[_Change] = []
-        self._step = self._nodes = 0
+        self._step = 0
         for folder in folders:
-            self._folder(folder.split("/"))
+            self.apply(Operation("mkdir", f"{root}/{folder}", "", 0, b""))
         for path, data in tree.items():
-            *parents, name = path.split("/")
-            self.seen[self._folder(parents)][name] = node = self._new()
-            self.content[node], self.kept_content[node] = bytearray(data), data
+            self.apply(Operation("create", f"{root}/{path}", "", 0, b""))
+            self.apply(Operation("write", f"{root}/{path}", "", 0, data))
         self.kept = {folder: dict(names) for folder, names in self.seen.items()}
-
-    def _new(self) -> int:
-        self._nodes += 1
-        return self._nodes
-
-    def _folder(self, parts: Sequence[str]) -> int:
-        node = 0
-        for part in parts:
-            if part not in self.seen[node]:
-                self.seen[node][part] = fresh = self._new()
-                self.seen[fresh] = {}
-            node = self.seen[node][part]
-        return node
+        self.kept_content = {node: bytes(content) for node, content in self.content.items()}
+        self.changes = []
 
     def _place(self, path: str) -> tuple[int, str]:
         """The folder of a path, and its name there."""
@@ -91,13 +79,12 @@ class Disk:
         """What an operation does, to what the program sees."""
         self._step += 1
         kind, path = operation.kind, operation.path
-        if kind in ("create", "mkdir"):
-            node = self._new()
-            if kind == "mkdir":
-                self.seen[node], self.kept[node] = {}, {}
-            else:
-                self.content[node], self.kept_content[node] = bytearray(), b""
-            self._set(path, node)
+        if kind == "mkdir":
+            self.seen[self._step], self.kept[self._step] = {}, {}
+            self._set(path, self._step)
+        elif kind == "create":
+            self.content[self._step], self.kept_content[self._step] = bytearray(), b""
+            self._set(path, self._step)
         elif kind == "truncate":
             del self.content[self._node(path)][operation.at :]
         elif kind == "write":
@@ -107,8 +94,7 @@ class Disk:
         elif kind in ("unlink", "rmdir"):
             self._set(path, None)
         elif kind == "rename":
-            node = self._node(path)
-            self._set(operation.other, node)
+            self._set(operation.other, self._node(path))
             self._set(path, None)
         elif kind == "link":
             self._set(operation.other, self._node(path))
@@ -163,11 +149,8 @@ class Disk:
         seen, kept = bytes(self.content[node]), self.kept_content[node]
         if seen == kept or how == "none":
             return kept
-        return {
-            "all": seen,
-            "torn": seen[: (len(seen) + len(kept)) // 2],
-            "zeros": kept + bytes(len(seen) - len(kept)),
-        }[how]
+        torn, zeros = seen[: (len(seen) + len(kept)) // 2], kept + bytes(len(seen) - len(kept))
+        return {"all": seen, "torn": torn, "zeros": zeros}[how]
 
 
 def _keep(names: dict[int, dict[str, int]], change: _Change) -> None:

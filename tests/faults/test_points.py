@@ -7,7 +7,7 @@ from kit import THOROUGH
 
 from faults.operations import COUNT, FAIL
 from faults.points import ERRORS, Point, Trial, failures, kills, table
-from faults.world import commands, make_world, readers
+from faults.world import commands_of, make_world, readers
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +28,16 @@ def check(trial, points):
 
 @pytest.mark.parametrize("over", [False, True], ids=["fresh", "over another"])
 def test_what_every_pipeline_ends_with(machine, world, over):
-    trial = Trial(machine, commands(world)["publish"], world / "publish", over)
+    trial = Trial(machine, commands_of(world)["publish"], world / "publish", over)
     check(trial, kills(trial, 200 if THOROUGH else 7) + failures(trial, 200 if THOROUGH else 1))
 
 
 @pytest.mark.parametrize("name", ["perturb", pytest.param("release", marks=pytest.mark.thorough)])
 def test_commands(machine, world, name):
-    known = commands(world)
+    known = commands_of(world)
     if name == "release":
         assert machine.run(world, known["compose"].argv(world / "variants")).status == 0
-    trial = Trial(machine, known[name], world / name, name == "perturb", readers(world)[name] if THOROUGH else ())
+    trial = Trial(machine, known[name], world / name, name == "perturb", readers(world)[name] if THOROUGH else {})
     few = kills(trial, 5)[2::2]  # while files are moved, and at the end
     check(trial, kills(trial, 8) + failures(trial, 2) if THOROUGH else few)
 
@@ -45,7 +45,7 @@ def test_commands(machine, world, name):
 def test_an_error_that_is_not_reported_is_found(machine, world):
     """A test of the tests: what prints a traceback, or leaves another output, does not pass."""
     out = world / "itself"
-    trial = Trial(machine, commands(world)["publish"], out)
+    trial = Trial(machine, commands_of(world)["publish"], out)
     ended = machine.run(out, trial.argv, mode=FAIL, at=1, error=ERRORS["EIO"][0], kinds=("write",))
     assert ended.at[0] == "write"
     assert ended.at[1].startswith(str(out))

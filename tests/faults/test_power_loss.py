@@ -4,7 +4,6 @@ import hashlib
 import json
 import random
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,18 +12,11 @@ from kit import THOROUGH, json_of, lacking, raised
 from faults import forked
 from faults.operations import Operation
 from faults.power_loss import Disk, after_power_failures, put, read_tree
-from faults.world import commands, make_world
+from faults.world import FILES, OTHER_FILES, commands_of, make_world
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published
 
-FIRST = {
-    "v1/train/schema.json": "[1]\n",
-    "report.html": "<p>one</p>",
-    "shortfall.csv": "old",
-    "v5/dev/schema.json": "5",
-}
-OTHER_SEED = {path: f"{text} of another seed" for path, text in FIRST.items()}
-OTHER_SHAPE = {"v1/train/schema.json": "[1, 2]\n", "report.html": "<p>one</p>", "v2/dev/schema.json": "new", "a/b": ""}
+OTHER_SEED = {path: f"{text} of another seed" for path, text in FILES.items()}
 
 SUBSETS = 200 if THOROUGH else 10  # of what was not synchronised, after each operation
 RERUNS = 500 if THOROUGH else 12
@@ -44,82 +36,72 @@ def refuses(tree):
         return True
 
 
+def below_out(tree):
+    return {
+        path.removeprefix("out/"): data for path, data in tree.items() if path.startswith("out/") and path != "out/"
+    }
+
+
+def power_failures(machine, root, before, after, subsets):
+    """The states of the disk while a command runs where another ran before, and what the undisturbed one writes.
+
+    Each state is the fate of the output (old, new or refused), where the power failed, and the tree.
+    """
+    root.mkdir()
+    for argv in (before, after):
+        start = read_tree(root)
+        if argv:
+            ended = machine.run(root, argv, traced=True)
+            assert ended.status == 0, ended.log
+    old, new = (visible(below_out(files)) for files in (start[0], read_tree(root)[0]))
+    trace, states = machine.trace(), []
+    for number, kept, tree in after_power_failures(root, start, trace, subsets):
+        found = visible(below_out(tree))
+        fate = "refused" if refuses(found) else "old" if found == old else "new" if found == new else "mixed"
+        states.append((fate, f"after {number} of {len(trace)} operations, kept: {kept}", tree))
+        assert fate != "mixed", states[-1][1]
+    fates = {fate for fate, _, _ in states}
+    assert {"refused"} | ({"old"} if before else set()) | ({"new"} if new != old else set()) <= fates
+    return states, new
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(None, FIRST), (FIRST, FIRST), (FIRST, OTHER_SEED), (FIRST, OTHER_SHAPE), (OTHER_SHAPE, FIRST)],
+    [(None, FILES), (FILES, FILES), (FILES, OTHER_SEED), (FILES, OTHER_FILES), (OTHER_FILES, FILES)],
     ids=["first run", "same run again", "another seed", "another shape", "and back"],
 )
 def test_an_output_is_old_or_new_or_refused(machine, tmp_path, before, after):
-    root = tmp_path / "root"
-    root.mkdir()
-    if before is not None:
-        assert machine.run(root, contents=before, out=root / "out").status == 0
-    start = read_tree(root)
-    ended = machine.run(root, contents=after, out=root / "out", traced=True)
-    assert ended.status == 0, ended.log
-    old, new = (visible(below_out(files)) for files in (start[0], read_tree(root)[0]))
+    root, again = tmp_path / "root", tmp_path / "again"
+    publish = [files and ["publish", str(root / "out"), json.dumps(files)] for files in (before, after)]
+    states, new = power_failures(machine, root, *publish, SUBSETS)
     assert new["report.html"].decode() == after["report.html"]
-    fates = Counter()
-    states = []
-    for number, kept, tree in after_power_failures(root, start, machine.trace(), SUBSETS):
-        found = visible(below_out(tree))
-        fate = "refused" if refuses(found) else "old" if found == old else "new" if found == new else "mixed"
-        assert fate != "mixed", f"after {number} of {len(machine.trace())} operations, kept: {kept}"
-        fates[fate] += 1
-        states.append((number, kept, tree))
-    assert fates["refused"]
-    assert fates["old"] or before is None
-    assert fates["new"] or new == old
-    for number, kept, tree in random.Random(0).sample(states, min(RERUNS, len(states))):
-        again = tmp_path / "again"
+    for _, where, tree in random.Random(0).sample(states, min(RERUNS, len(states))):
         put(again, tree)
         try:
-            forked.publish(str(again / "out"), after)
+            forked.publish(str(again / "out"), json.dumps(after))
         except Exception as error:
-            pytest.fail(f"after {number} operations, kept: {kept}: {error}")
-        assert visible(read_tree(again / "out")[0]) == new, f"after {number} operations, kept: {kept}"
+            pytest.fail(f"{where}: {error}")
+        assert visible(read_tree(again / "out")[0]) == new, where
         shutil.rmtree(again)
 
 
 @pytest.mark.parametrize("name", ["perturb", pytest.param("compose", marks=pytest.mark.thorough)])
 def test_an_output_of_a_command_is_old_or_new_or_refused(machine, tmp_path, name):
     root = tmp_path / "root"
-    root.mkdir()
     make_world(tmp_path)
-    command = commands(tmp_path)[name]
-    assert command.other is not None
-    assert machine.run(root, command.other(root / "out")).status == 0
-    start = read_tree(root)
-    ended = machine.run(root, command.argv(root / "out"), traced=True)
-    assert ended.status == 0, ended.log
-    old, new = (visible(below_out(files)) for files in (start[0], read_tree(root)[0]))
-    fates = Counter()
-    states = []
-    for number, kept, tree in after_power_failures(root, start, machine.trace(), SUBSETS // 5):
-        found = visible(below_out(tree))
-        fate = "refused" if refuses(found) else "old" if found == old else "new" if found == new else "mixed"
-        assert fate != "mixed", f"after {number} of {len(machine.trace())} operations, kept: {kept}"
-        fates[fate] += 1
-        states.append((fate, number, kept, tree))
-    print(f"{name}: {len(machine.trace())} operations, {sum(fates.values())} states: {dict(fates)}")
-    assert set(fates) == {"old", "new", "refused"}
-    for fate, number, kept, tree in random.Random(1).sample(states, 200 if THOROUGH else 10):
+    command = commands_of(tmp_path)[name]
+    argv = command.argv(root / "out")
+    states, new = power_failures(machine, root, command.other(root / "out"), argv, SUBSETS // 5)
+    for number, (fate, where, tree) in enumerate(random.Random(1).sample(states, 200 if THOROUGH else 10)):
         shutil.rmtree(root)
         put(root, tree)
-        where = f"after {number} operations, kept: {kept}"
         if fate == "refused" and any((root / "out").glob("*")):
             raised(InputError, check_published, root / "out")
         else:
             check_published(root / "out")
         if THOROUGH and number % 20 == 0:
-            assert machine.run(root, command.argv(root / "out")).status == 0, where
+            assert machine.run(root, argv).status == 0, where
             assert visible(read_tree(root / "out")[0]) == new, where
-
-
-def below_out(tree):
-    return {
-        path.removeprefix("out/"): data for path, data in tree.items() if path.startswith("out/") and path != "out/"
-    }
 
 
 def test_the_model_keeps_only_what_was_synchronised():
@@ -151,6 +133,6 @@ def test_the_model_keeps_only_what_was_synchronised():
 
 
 def test_a_manifest_has_the_hashes_of_what_stands(tmp_path):
-    forked.publish(str(tmp_path), FIRST)
+    forked.publish(str(tmp_path), json.dumps(FILES))
     for path, facts in json_of(tmp_path / "run.json")["files"].items():
         assert facts["sha256"] == hashlib.sha256((tmp_path / path).read_bytes()).hexdigest()

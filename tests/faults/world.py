@@ -1,12 +1,12 @@
 """A corpus of one service, and the commands whose disk fails, with what reads their outputs."""
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from kit import json_of
+import commands
+from kit import corpus, dialogues_of, json_of, rows_of, write
 
 from parapet.schemas.layout import sample_root
 
@@ -15,94 +15,41 @@ SERVICE, ANSWERS = "Libraries_2", 6  # assignments of each task
 FILES = {"v1/train/schema.json": "[1]\n", "report.html": "<p>one</p>", "v5/dev/schema.json": "[5]\n"}
 OTHER_FILES = {"v1/train/schema.json": "[1, 2]\n", "report.html": "<p>one</p>", "v2/dev/schema.json": "new", "a/b": ""}
 
-RELEASE = """
-name = "little"
-version = "1.0.0"
-title = "A little release"
-description = "One service under the names of a crowd."
-licence = "CC0-1.0"
-date = 2026-11-21
-changes = "First release."
-[[authors]]
-name = "Ada Example"
-[[sources]]
-title = "The sample corpus of Parapet"
-url = "https://example.org/parapet"
-licence = "CC0-1.0"
-[[corpora]]
-path = "corpus"
-name = "original"
-kind = "original"
-[[audits]]
-path = "variants"
-"""
-
-SUITE = """
-title = "A little suite"
-[corpus]
-sgd = "corpus"
-splits = ["test"]
-[[sets]]
-perturbation = "typos"
-[[systems]]
-name = "keywords"
-model = "parapet.evaluation.dst.baseline:Keywords"
-"""
+RELEASE = commands.RELEASE.replace("sample", "little").replace("sgd", "corpus") + '[[audits]]\npath = "variants"\n'
+SUITE = commands.SUITE.replace('sgd = "sgd"', 'sgd = "corpus"\nsplits = ["test"]')
 
 
 class Command(NamedTuple):
     """A command of the little world.
 
     Attributes:
-      name: its name.
       argv: its arguments, given its output folder.
       other: arguments that make another output in the same place: other bytes, other files.
     """
 
-    name: str
     argv: Callable[[Path], list[str]]
     other: Callable[[Path], list[str]] | None = None
 
 
-class Reader(NamedTuple):
-    """A command that reads an output.
-
-    Attributes:
-      name: its name.
-      argv: its arguments, given that output and a folder of its own.
-    """
-
-    name: str
-    argv: Callable[[Path, Path], list[str]]
+# Commands that read an output, by name: their arguments, given that and a folder of their own.
+Readers = dict[str, Callable[[Path, Path], list[str]]]
 
 
 def make_world(root: Path) -> None:
     """Writes the corpus, its answers, two sets of variants, a ``release.toml`` and a suite."""
-    corpus = root / "corpus" / "test"
-    corpus.mkdir(parents=True)
-    sample = sample_root() / "test"
-    schemas = [schema for schema in json_of(sample / "schema.json") if schema["service_name"] == SERVICE]
-    dialogues = [
-        dialogue
-        for path in sorted(sample.glob("dialogues_*.json"))
-        for dialogue in json_of(path)
-        if dialogue["services"] == [SERVICE]
-    ]
-    (corpus / "schema.json").write_text(json.dumps(schemas))
-    for number in (1, 2):
-        (corpus / f"dialogues_00{number}.json").write_text(json.dumps(dialogues[number - 1 : number]))
+    sample = sample_root()
+    schemas = [schema for schema in json_of(sample / "test/schema.json") if schema["service_name"] == SERVICE]
+    dialogues = [each for each in dialogues_of(sample / "test").values() if each["services"] == [SERVICE]]
+    corpus(root / "corpus", schemas, test=[dialogues[:1], dialogues[1:2]])
     for name in ("names", "descriptions"):
-        with (sample_root() / "crowd" / f"{name}.csv").open(newline="", encoding="utf-8") as handle:
-            rows = list(csv.reader(handle))
-        column = rows[0].index("RequesterAnnotation")
-        with (root / f"{name}.csv").open("w", newline="", encoding="utf-8") as handle:
-            answers = [row for row in rows[1:] if row[column].startswith(f"{SERVICE}:")]
-            csv.writer(handle).writerows([rows[0], *answers[:ANSWERS]])
+        answers = rows_of(sample / "crowd" / f"{name}.csv")
+        own = [row for row in answers if row["RequesterAnnotation"].startswith(f"{SERVICE}:")]
+        write(root / f"{name}.csv", own[:ANSWERS])
     (root / "release.toml").write_text(RELEASE)
     (root / "suite.toml").write_text(SUITE)
 
 
-def commands(root: Path) -> dict[str, Command]:
+def commands_of(root: Path) -> dict[str, Command]:
     """The commands, by name. ``release`` needs ``variants``, which ``compose`` makes."""
 
     def compose(out: Path, *more: str) -> list[str]:
@@ -114,22 +61,21 @@ def commands(root: Path) -> dict[str, Command]:
         return ["perturb", "typos", "--sgd", str(root / "corpus"), "--output", str(out), *more]
 
     return {
-        "compose": Command("compose", compose, lambda out: compose(out, "--seed", "1")),
+        "compose": Command(compose, lambda out: compose(out, "--seed", "1")),
         # What each pipeline ends with, by itself: the quickest.
         "publish": Command(
-            "publish",
             lambda out: ["publish", str(out), json.dumps(FILES)],
             lambda out: ["publish", str(out), json.dumps(OTHER_FILES)],
         ),
-        "perturb": Command("perturb", perturb, lambda out: perturb(out, "--seed", "1", "--env", "0.1,0.5")),
+        "perturb": Command(perturb, lambda out: perturb(out, "--seed", "1", "--env", "0.1,0.5")),
         "release": Command(
-            "release", lambda out: ["release", "build", "--config", str(root / "release.toml"), "--output", str(out)]
+            lambda out: ["release", "build", "--config", str(root / "release.toml"), "--output", str(out)]
         ),
-        "suite": Command("suite", lambda out: ["suite", str(root / "suite.toml"), "--output", str(out)]),
+        "suite": Command(lambda out: ["suite", str(root / "suite.toml"), "--output", str(out)]),
     }
 
 
-def readers(root: Path) -> dict[str, list[Reader]]:
+def readers(root: Path) -> dict[str, Readers]:
     """What reads the output of each command."""
     sgd = ["--sgd", str(root / "corpus")]
 
@@ -138,33 +84,23 @@ def readers(root: Path) -> dict[str, list[Reader]]:
         config.write_text(RELEASE.replace("variants", out.name))
         return ["release", "build", "--config", str(config), "--output", str(place)]
 
-    def of_variants(command: str) -> Reader:
-        return Reader(command, lambda out, place: [command, *sgd, "--variants", str(out), "--output", str(place)])
+    def of_variants(command: str) -> Callable[[Path, Path], list[str]]:
+        return lambda out, place: [command, *sgd, "--variants", str(out), "--output", str(place)]
 
     def augment(out: Path, place: Path) -> list[str]:
         return ["augment", *sgd, "--split", "test", "--sets", "oracle", "--oracle", str(out), "--output", str(place)]
 
-    def load(out: Path, place: Path) -> list[str]:
-        return ["load_corpus", str(out)]
+    def evaluate(out: Path, place: Path) -> list[str]:
+        return ["evaluate", "--task", "dst", "--reference", str(root / "corpus"), "--sets", f"typos={out / 'typos'}",
+                "--model", "keywords", "--output", str(place)]  # fmt: skip
 
+    of_compose = {name: of_variants(name) for name in ("rewrite", "statistics")}
     return {
-        "compose": [
-            of_variants("rewrite"),
-            of_variants("statistics"),
-            Reader("augment", augment),
-            Reader("release build", release),
-        ],
-        "perturb": [
-            Reader("load_corpus", lambda out, place: load(out / "typos", place)),
-            Reader("evaluate", lambda out, place: [
-                "evaluate", "--task", "dst", "--reference", str(root / "corpus"), "--sets", f"typos={out / 'typos'}",
-                "--model", "keywords", "--output", str(place)
-            ]),
-        ],
-        "release": [
-            Reader("release verify", lambda out, place: ["release", "verify", str(out / "little")]),
-            Reader("load_corpus", load),
-        ],
-        "suite": [],
-        "publish": [],
-    }  # fmt: skip
+        "compose": {**of_compose, "augment": augment, "release build": release},
+        "perturb": {"load_corpus": lambda out, place: ["load_corpus", str(out / "typos")], "evaluate": evaluate},
+        "release": {
+            "release verify": lambda out, place: ["release", "verify", str(out / "little")],
+            "load_corpus": lambda out, place: ["load_corpus", str(out)],
+        },
+        "suite": {},
+    }

@@ -1,4 +1,8 @@
-"""Functions of one text or one dialogue, called on hostile ones as long as a record may be."""
+"""Functions of one text or one dialogue, called on hostile ones as long as a record may be.
+
+Of a text these are all that search it with patterns, look for words in it or compare ranges of characters:
+``test_long_texts.py`` shows that twice the text takes them twice the time.
+"""
 
 import json
 from collections.abc import Callable
@@ -15,11 +19,15 @@ from parapet.evaluation.dst.frames import fuzzy_score
 from parapet.evaluation.generation.lexical import Lexical, parse_claim
 from parapet.evaluation.response.goals import is_said, placeholders
 from parapet.schemas import layout
+from parapet.schemas.decisions import neutralise
+from parapet.transforms.anonymise import mentions
 from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
-from parapet.transforms.crowd import vet
+from parapet.transforms.crowd import ingest, lexicon, services, vet, worker_ids
 from parapet.transforms.crowd.hits import markup
+from parapet.transforms.crowd.rewritten_turns import vet as wording
 from parapet.transforms.perturbation import user_turns
+from parapet.transforms.perturbations import language as english
 from parapet.transforms.perturbations import typos
 from parapet.transforms.perturbations.entities import kinds
 from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words, unspeakable
@@ -27,6 +35,7 @@ from parapet.transforms.reports import markdown, text
 
 SECONDS = 10.0
 RULES = load_normalisation()
+WORKER = "A2ZX81QWERT3KV"
 
 
 def _schema() -> list[Any]:
@@ -38,15 +47,19 @@ def _perturbed(name: str, dialogue: Any) -> None:
         json.dumps(perturbed)
 
 
-def _vetted(record: str) -> None:
-    for task, name in (("names", "gym_name"), ("descriptions", "Name of the gym")):
-        cleaned = text.clean(record)[:20_000]
-        words = text.name_words(cleaned) if task == "names" else text.words(cleaned)
-        vet.vet_answer.__wrapped__(vet.Answer(cleaned, words, task, name, "Name of the gym"))
+def _vetted(task: str, record: str) -> None:
+    words = text.name_words.__wrapped__(record) if task == "names" else text.words(record)
+    answer = vet.Answer(text.clean(record), words, task, "gym_name", "Name of the gym")
+    vet.vet_answer.__wrapped__(answer)
+    list(vet.flags(answer))
+
+
+def _canonical(task: str, record: str) -> str | None:
+    return services.canonical_form.__wrapped__(record, task, text.Convention.SNAKE, "Name of the alarm")
 
 
 def _anonymised(record: str) -> None:
-    turns = (ChatTurn("user", record[:20_000], "Ann Lee"), ChatTurn("agent", "Hi Ann"))
+    turns = (ChatTurn("user", record, "Ann Lee"), ChatTurn("agent", "Hi Ann"))
     done = Anonymiser(Rules()).of(Chat("1", turns))
     for i, anonymous in enumerate(done.texts):
         list(suspects_in(i, anonymous, done.parts, done.names))
@@ -57,24 +70,45 @@ def _typed(record: str) -> None:
     user_turns.edited(record, typos.typo_operations(record, [(0, len(record) // 2)], values, typos.Rates(), b"key"))
 
 
-OF_KINDS = (
-    *(kinds.day_of, kinds.minutes_of, kinds.minutes_said, kinds.amount_of, kinds.is_relative, kinds.digits_of),
-    kinds.code_of,
-)
+def _answer_xml(record: str) -> object:
+    answer = f"<Q><Answer><QuestionIdentifier>a</QuestionIdentifier><FreeText>{record}</FreeText></Answer></Q>"
+    try:
+        return ingest.parse_answer_xml(answer)
+    except ingest.Unusable as reason:
+        return worker_ids.redact(str(reason))
+
+
+KINDS = ("day_of", "minutes_of", "minutes_said", "amount_of", "is_relative", "digits_of", "code_of")
 OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "rank": lambda one: parapet.rank("gym_name", [one, "name of gym"]),
     "rank jaccard": lambda one: parapet.rank("Name of the gym", [one[:5_000], "a b"], by="jaccard"),
-    "vet_answer": _vetted,
+    "vet names": partial(_vetted, "names"),
+    "vet descriptions": partial(_vetted, "descriptions"),
+    "canonical names": partial(_canonical, "names"),
+    "canonical descriptions": partial(_canonical, "descriptions"),
+    "redact": lambda one: (worker_ids.redact(one, WORKER), worker_ids.redact(one, WORKER, is_answer=True)),
+    "payload": ingest.payload,
+    "answer XML": _answer_xml,
+    "time": ingest.parse_time.__wrapped__,
+    "spelling": lambda one: lexicon.spelling_rank(one, text.words(one), one),
+    "escape cells": neutralise,
+    "canonical wording": lambda one: wording.canonical_text(one, "I want a table."),
+    "other numbers": lambda one: wording.other_numbers(one, one[::-1]),
+    "turns on": lambda one: wording.turns_on(wording.words_of(one), wording.words_of(one[::-1])),
+    "clauses": lambda one: [english.clauses(sentence) for sentence, *_ in english.sentences(one)],
+    "numbers": lambda one: (list(mentions.numbers_in(one, ["US"])), list(mentions.all_numbers_in(one))),
+    "names of people": lambda one: list(mentions.names_in(one)),
+    "second look": lambda one: list(suspects_in(0, one, frozenset(), frozenset())),
     "anonymise": _anonymised,
     "typo_operations": _typed,
-    "name_words": text.name_words,
     "find_convention": lambda one: text.find_convention([one, "a_b"]),
     "clean": lambda one: text.words(text.clean(one)),
     "as_description": lambda one: text.as_description(one, "Name of it."),
-    "spoken_words": lambda one: (spoken_words(one, RULES), unspeakable(one, RULES, 300)),
+    "spoken_words": lambda one: spoken_words(one, RULES),
+    "unspeakable": lambda one: unspeakable(one, RULES, 10**9),
     "question_xml": lambda one: markup.question_xml(markup.carriable(markup.shown(one))),
     "markdown": lambda one: (markdown.text(one), markdown.code(one), markdown.prose(one, 2), markdown.link(one, one)),
-    "kinds": lambda one: [of(one) for of in OF_KINDS],
+    "kinds": lambda one: [getattr(kinds, name)(one) for name in KINDS],
     "fuzzy_score": lambda one: fuzzy_score(one[:2_000], "port alder at noon"),
     "lexical": lambda one: (parse_claim(one), Lexical().entailment([(one, "The city is Oslo.")])),
     "knowledge": lambda one: (placeholders(one), is_said(one[:50], one), is_said("oslo", one)),

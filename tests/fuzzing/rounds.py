@@ -4,18 +4,20 @@ import base64
 import csv
 import io
 import json
+import re
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 from commands import ended, inputs_of, lines, path_of, ready, takes
-from kit import files_of, json_of, rows_of
+from kit import files_of, json_of, quoted, rows_of, write
 
-from fuzzing.mutations import json_text, mutated, mutated_bytes, mutated_rows
+from fuzzing.mutations import mutated, mutated_bytes, mutated_text, reformatted, spliced
 from fuzzing.watching import Finding, output_findings, run
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import id_of
@@ -94,36 +96,41 @@ def lost_dialogues(output: Path, file: str, data: bytes) -> Iterator[Finding]:
 
 def damaged(name: str, whole: bytes, rng: Random) -> bytes:
     """A file with mutated values or mutated bytes."""
-    if rng.random() < 0.3:
-        return mutated_bytes(whole, rng, [whole])
     try:
         units, joined = parted(name, whole)
     except ValueError:  # it is of no format whose values we know
-        return mutated_bytes(whole, rng)
-    if name.endswith(".csv") and rng.random() < 0.3:
-        header, rows = mutated_rows(units[0], units[1:], rng)
-        return joined([header, *rows])
+        return mutated_bytes(whole, rng, [whole])
+    if rng.random() < 0.3:
+        return mutated_bytes(whole, rng, [whole])
+    if name.endswith(".csv") and rng.random() < 0.3:  # a column goes, comes twice, or has another name or place
+        columns = list(zip_longest(*units, fillvalue=""))
+        title, *cells = rng.choice(columns)
+        pieces = [[(mutated_text(title, rng), *cells)], columns[::-1], rng.sample(columns, len(columns))]
+        return joined(list(map(list, zip(*spliced(columns, pieces, rng), strict=True))))
     some = rng.choice([1, 1, 3, len(units) // 2])
     for i in rng.sample(range(len(units)), min(max(some, 1), len(units))):
         units[i] = mutated(units[i], rng, units[:3])
-    return joined(units, rng)
+    data = joined(units)
+    return reformatted(data, rng) if name.endswith(".json") and rng.random() < 0.1 else data
 
 
-def parted(name: str, data: bytes) -> tuple[list[Any], Callable[..., bytes]]:
+def parted(name: str, data: bytes) -> tuple[list[Any], Callable[[list[Any]], bytes]]:
     """The records of a file, and what makes a file of records; ValueError for another format."""
     if name.endswith(".json"):
         value = json.loads(data)
         if isinstance(value, list):
-            return value, lambda units, rng=None: _bytes(f"[{', '.join(json_text(one, rng) for one in units)}]")
-        return [value], lambda units, rng=None: _bytes(json_text(units[0], rng) if units else "{}")
+            return value, lambda units: json.dumps(units).encode()
+        return [value], lambda units: json.dumps(units[0] if units else {}).encode()
     if name.endswith(".jsonl"):
         rows = [json.loads(line) for line in data.splitlines()]
-        return rows, lambda units, rng=None: _bytes("".join(json_text(one).replace("\n", " ") + "\n" for one in units))
+        return rows, lambda units: "".join(f"{json.dumps(unit)}\n" for unit in units).encode()
     if name.endswith(".csv"):
         rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")))
-        return rows, lambda units, rng=None: _table(units)
+        return rows, lambda units: _bytes(
+            quoted([[*map(_text, row)] if isinstance(row, list) else [_text(row)] for row in units])
+        )
     if name.endswith((".txt", ".toml")):
-        return data.decode().split("\n"), lambda units, rng=None: _bytes("\n".join(map(_text, units)))
+        return data.decode().split("\n"), lambda units: _bytes("\n".join(map(_text, units)))
     raise ValueError(name)
 
 
@@ -133,14 +140,6 @@ def _text(value: Any) -> str:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-def _table(rows: list[Any]) -> bytes:
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
-    for row in rows:
-        writer.writerow(map(_text, row if isinstance(row, list) else [row]))
-    return _bytes(out.getvalue())
 
 
 def round_of(
@@ -192,11 +191,10 @@ def smaller(file: str, data: bytes, wrong: Callable[[bytes], bool], patience: fl
 
 def keep(found: Found) -> Path:
     """Writes a finding as a seed, which the tests try again."""
-    name = "_".join("".join(c if c.isalnum() else " " for c in f"{found.line} {found.finding.kind}").split())[:80]
-    content = {"line": found.line, "position": found.position, "file": found.file, "kind": found.finding.kind}
-    path = SEEDS / f"{name}.json"
-    path.write_text(json.dumps({**content, "data": base64.b64encode(found.data).decode()}, indent=1) + "\n")
-    return path
+    kind, data = found.finding.kind, base64.b64encode(found.data).decode()
+    content = {"line": found.line, "position": found.position, "file": found.file, "kind": kind, "data": data}
+    name = re.sub("[^a-zA-Z0-9]+", "_", f"{found.line} {kind}")[:80]
+    return write(SEEDS / f"{name}.json", json.dumps(content, indent=1) + "\n")
 
 
 def again(place: Path, seed: Path) -> list[Finding]:

@@ -84,11 +84,12 @@ def test_files_that_broke_a_reader_once_are_refused(name, data, read, place, tmp
 def test_mutations_are_json_and_of_the_seed(seed):
     record = sample_dialogues()[seed % 6]
     before = json.dumps(record)
-    one, two = (mutations.mutated(record, Random(seed), [record]) for _ in range(2))
-    assert (json.dumps(one), json.dumps(record)) == (json.dumps(two), before)
-    json.loads(mutations.json_text(one, Random(seed)))
+    one, two = (json.dumps(mutations.mutated(record, Random(seed), [record])) for _ in range(2))
+    assert (one, json.dumps(record)) == (two, before)
     data = before.encode()
     assert mutations.mutated_bytes(data, Random(seed), [data]) == mutations.mutated_bytes(data, Random(seed), [data])
+    again = json.loads(mutations.reformatted(data, Random(seed)))
+    assert [turn["utterance"] for turn in again["turns"]] == [turn["utterance"] for turn in record["turns"]]
 
 
 def dialogues_of(place):

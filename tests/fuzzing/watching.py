@@ -27,8 +27,7 @@ from parapet.schemas.errors import InputError
 
 HANGS = "it takes too long"
 _OURS = re.compile(
-    r'File "[^"\n]*?/'
-    r'((?:schemas|transforms|evaluation|pipelines|parapet)/[^"\n]*\.py)", line (\d+), in (\S+)'
+    r'File "[^"\n]*?/((?:schemas|transforms|evaluation|pipelines|parapet)/[^"\n]*\.py)", line \d+, in (\S+)'
 )
 _PLACES = re.compile(r"(\w+(?:Error|Exception|Iteration)\b|[\w/]+\.py)")
 # Raw control characters in a message can write anything on a terminal.
@@ -59,10 +58,9 @@ def time_limit(seconds: float) -> Iterator[None]:
         # Of a pipeline the main thread only waits: the place is in the other thread whose innermost code is ours.
         frames = [frame, *(one for name, one in sys._current_frames().items() if name != threading.get_ident())]
         stacks = ["".join(traceback.format_stack(one)) for one in frames if one is not None]
-        ours = [
-            stack for stack in stacks if _OURS.search(stack.rpartition('File "')[1] + stack.rpartition('File "')[2])
-        ]
-        raise TooLong((ours or [stack for stack in stacks if _OURS.search(stack)] or stacks)[-1])
+        ours = [stack for stack in stacks if _OURS.search(stack)]
+        innermost = [stack for stack in ours if _OURS.search(stack, stack.rindex('File "'))]
+        raise TooLong((innermost or ours or stacks)[-1])
 
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -76,17 +74,13 @@ def time_limit(seconds: float) -> Iterator[None]:
 def kind_of(text: str, name: str) -> str:
     """The exception and the innermost place in our code of a traceback, as text."""
     places = _OURS.findall(text)
-    path, _, function = places[-1] if places else ("", "", "")
-    return f"{name} in {path}:{function}"
+    return f"{name} in {':'.join(places[-1]) if places else ':'}"
 
 
 def unexpected(error: BaseException) -> Finding:
     """The finding that an exception is."""
     text = "".join(traceback.format_exception(error))
-    name = type(error).__name__
-    if isinstance(error, TooLong):
-        return Finding(kind_of(text, HANGS), text[-4_000:])
-    return Finding(kind_of(text, name), text[-6_000:])
+    return Finding(kind_of(text, HANGS if isinstance(error, TooLong) else type(error).__name__), text[-6_000:])
 
 
 def call(function: Callable[[], Any], seconds: float = 5.0) -> Finding | None:
@@ -157,77 +151,55 @@ def _of_end(status: int, errors: str) -> Finding | None:
 
 
 class _Elements(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.bad: list[str] = []
+    bad = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if any(name.startswith("on") and "fuzz" in str(value) for name, value in attrs):
-            self.bad.append(f"<{tag} {attrs}>")
+            self.bad = f"markup of the input: <{tag} {attrs}>"
 
 
 def output_findings(folder: Path) -> Iterator[Finding]:
     """What nobody can read of an output, and what of the input stands unescaped in a page."""
-    for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
-        if not path.is_file() or ".incomplete" in str(path.relative_to(folder)):
-            continue
-        relative = re.sub(r"[0-9]+|(?<=pages/)[^.]*", "N", str(path.relative_to(folder)))
+    for name, data in kit.files_of(folder).items():
+        suffix = Path(name).suffix
         try:
-            problem = _READ.get(path.suffix, lambda _: "")(path.read_bytes())
+            problem = _PROBLEMS[suffix](data) if suffix in _PROBLEMS and ".incomplete" not in name else ""
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         if problem:
-            short = problem.partition(":")[0][:60]
-            yield Finding(
-                f"{path.suffix[1:]} output that cannot be used: {relative}: {short}", f"{path}: {problem[:2_000]}"
-            )
-    dead = folder / "dead_letters.jsonl"
-    for line in dead.read_text().splitlines() if dead.is_file() else ():
-        if '"internal_error' in line or "internal_error:" in line:
-            yield Finding(f"internal_error: {_place_of_internal(line)}", line[:4_000])
+            place = re.sub(r"[0-9]+|(?<=pages/)[^.]*", "N", name)
+            kind = f"{suffix[1:]} output that cannot be used: {place}: {problem.partition(':')[0][:60]}"
+            yield Finding(kind, f"{folder / name}: {problem[:2_000]}")
 
 
-def _place_of_internal(line: str) -> str:
-    reason = str(json.loads(line).get("reason", ""))
-    return " ".join(dict.fromkeys(_PLACES.findall(reason))) or reason[:80]
+def _internal(data: bytes) -> str:
+    rows = [json.loads(line) for line in data.decode().split("\n") if line]
+    for reason in (str(row.get("reason", "")) for row in rows if isinstance(row, dict)):
+        if "internal_error" in reason:
+            return f"internal_error {' '.join(dict.fromkeys(_PLACES.findall(reason)))}: {reason}"
+    return ""
 
 
-def _html(data: bytes) -> str:
+def _markup(data: bytes) -> str:
     page = _Elements()
     page.feed(data.decode())
-    return f"markup of the input: {page.bad[0]}" if page.bad else ""
+    return page.bad
 
 
-def _markdown(data: bytes) -> str:
-    return "markup of the input: the canary" if CANARY in data.decode() else ""
-
-
-def _csv(data: bytes) -> str:
+def _widths(data: bytes) -> str:
     csv.field_size_limit(2**31 - 1)
     widths = Counter(map(len, list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")))))
     return f"rows of several widths: {dict(widths)}" if len(widths) > 1 else ""
 
 
-def _parquet(data: bytes) -> str:
-    pq.read_table(pa.BufferReader(data)).to_pylist()
-    return ""
-
-
-def _nothing(read: Callable[[bytes], Any]) -> Callable[[bytes], str]:
-    def problem(data: bytes) -> str:
-        read(data)
-        return ""
-
-    return problem
-
-
-_READ: dict[str, Callable[[bytes], str]] = {
-    ".html": _html,
-    ".md": _markdown,
-    ".json": _nothing(json.loads),
-    ".jsonl": _nothing(lambda data: [json.loads(line) for line in data.decode().split("\n") if line]),
-    ".csv": _csv,
-    ".parquet": _parquet,
-    ".xml": _nothing(defusedxml.ElementTree.fromstring),
-    ".txt": _nothing(bytes.decode),
+# What is wrong with the bytes of a file: a text, or an error.
+_PROBLEMS: dict[str, Callable[[bytes], Any]] = {
+    ".html": _markup,
+    ".md": lambda data: "markup of the input: the canary" if CANARY in data.decode() else "",
+    ".json": lambda data: json.loads(data) and "",
+    ".jsonl": _internal,
+    ".csv": _widths,
+    ".parquet": lambda data: pq.read_table(pa.BufferReader(data)).to_pylist() and "",
+    ".xml": lambda data: defusedxml.ElementTree.fromstring(data) is None,
+    ".txt": lambda data: data.decode() and "",
 }

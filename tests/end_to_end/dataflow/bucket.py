@@ -4,48 +4,42 @@ import base64
 import hashlib
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import google_crc32c
 import pytest
+import requests
 from apache_beam.internal.gcp import auth
 from gcp_storage_emulator.handlers.buckets import create_bucket
 from gcp_storage_emulator.server import RequestHandler
 from gcp_storage_emulator.storage import Storage
+from kit import files_of
+from local_http import LocalServer
 
 from parapet.schemas.layout import sample_root
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(LocalServer):
     """A connection may stand still while its client waits for another: the garbage of one is collected in the other."""
 
-    daemon_threads = True
-    block_on_close = False
     request_queue_size = 64  # of connections that wait: one that finds no room is tried again after a second
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up, or is killed, is no news."""
 
 
-def _handler(writes: Counter[str]) -> type[RequestHandler]:
+class _Handler(RequestHandler):
+    timeout = 20  # seconds until a client is given up that is gone
     lock = threading.Lock()  # of the storage, which is for one thread
 
-    class Handler(RequestHandler):
-        timeout = 20  # seconds until a client is given up that is gone
+    def answer(self) -> None:
+        with self.lock:
+            getattr(RequestHandler, f"do_{self.command}")(self)
 
-        def answer(self) -> None:
-            with lock:
-                writes[self.client_address[0]] += self.command in ("POST", "PUT")
-                getattr(RequestHandler, f"do_{self.command}")(self)
-
-        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = answer
-
-    return Handler
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = answer
 
 
 class _Watched(Storage):
@@ -62,16 +56,11 @@ class _Watched(Storage):
 
 
 class Bucket:
-    """A bucket. While the block lasts ``STORAGE_EMULATOR_HOST`` names its server, and nobody looks for credentials.
+    """A bucket. While the block lasts ``STORAGE_EMULATOR_HOST`` names its server, and nobody looks for credentials."""
 
-    Attributes:
-      writes: how often each address has sent something.
-    """
-
-    def __init__(self, name: str, address: str = "127.0.0.1") -> None:
+    def __init__(self, name: str) -> None:
         self.url = f"gs://{name}"
-        self.name, self.address = name, address
-        self.writes: Counter[str] = Counter()
+        self.name = name
         self.storage = _Watched(use_memory_fs=True)
         create_bucket(name, self.storage)
         self.storage.buckets[name]["softDeletePolicy"] = {"retentionDurationSeconds": 0}
@@ -81,10 +70,10 @@ class Bucket:
         for name in list(logging.root.manager.loggerDict):
             if name.startswith(("gcp_storage_emulator", "api.")):
                 logging.getLogger(name).disabled = True
-        self.server = _Server((self.address, 0), partial(_handler(self.writes), self.storage))
+        self.server = _Server(self, partial(_Handler, self.storage))
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setenv("STORAGE_EMULATOR_HOST", f"http://{self.address}:{self.server.server_port}")
+        self.patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{self.server.server_port}")
         self.patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")  # which asks the real service what a bucket is
         self.patch.setattr(auth._Credentials, "_credentials_init", True)  # or Beam looks for them for half a minute
         return self
@@ -96,9 +85,8 @@ class Bucket:
 
     def put(self, prefix: str, folder: Path) -> None:
         """Copies a local folder into the bucket."""
-        for path in folder.rglob("*"):
-            if path.is_file():
-                self.write(f"{prefix}/{path.relative_to(folder)}", path.read_bytes())
+        for name, data in files_of(folder).items():
+            self.write(f"{prefix}/{name}", data)
 
     def write(self, name: str, data: bytes) -> None:
         """Writes an object."""
@@ -119,3 +107,27 @@ class Bucket:
         """The objects below a prefix, with their contents."""
         names = [name for name in self.storage.objects.get(self.name, {}) if name.startswith(f"{prefix}/")]
         return {name.removeprefix(f"{prefix}/"): self.storage.get_file(self.name, name) for name in names}
+
+
+class CutOffError(BaseException):
+    """Nothing catches it."""
+
+
+def cut_off(changes: int, call: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that raises CutOffError before the main thread changes a bucket once more than so many times."""
+    real = requests.Session.request
+
+    def request(session: requests.Session, method: str, url: str, *args: Any, **options: Any) -> Any:
+        nonlocal changes
+        if threading.current_thread() is threading.main_thread():  # clients ask about buckets in others
+            changes -= method != "GET"
+            if changes < 0:
+                raise CutOffError
+        return real(session, method, url, *args, **options)
+
+    def called(*args: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(requests.Session, "request", request)
+            return call(*args)
+
+    return called

@@ -6,13 +6,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.portability.python_urns import SUBPROCESS_SDK
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from local_http import LocalHandler, LocalServer
 
 from dataflow.bucket import Bucket
 
@@ -53,6 +54,15 @@ def run_staged(pipeline: bytes, root: Path, folder: Path) -> Any:
     return FnApiRunner().run_via_runner_api(proto, PipelineOptions([]))
 
 
+class _Handler(LocalHandler):
+    def do_POST(self) -> None:
+        job = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._send(200, self.server.owner.submit(self.path, job))
+
+    def do_GET(self) -> None:
+        self._send(200, self.server.owner.tell(self.path.partition("?")[0].rpartition("/")[2]))
+
+
 class Dataflow:
     """The service. Use as a context manager.
 
@@ -73,28 +83,7 @@ class Dataflow:
         self.stopped = threading.Event()
 
     def __enter__(self) -> "Dataflow":
-        service = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                job = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self._answer(service.submit(self.path, job))
-
-            def do_GET(self) -> None:
-                self._answer(service.tell(self.path.partition("?")[0].rpartition("/")[2]))
-
-            def _answer(self, content: dict[str, Any]) -> None:
-                data = json.dumps(content).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                """Nothing is logged."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = LocalServer(self, _Handler)
         self.url = f"http://localhost:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         return self
@@ -138,15 +127,8 @@ class Dataflow:
                 yield {"name": {"origin": "user", "name": name, "context": context}, "scalar": n}
 
 
-class Hurried:
-    """``time`` for Beam's waiting, which asks every five seconds."""
-
-    time = staticmethod(time.time)
-
-    @staticmethod
-    def sleep(_: float) -> None:
-        """A little at a time."""
-        time.sleep(0.02)
+# ``time`` for Beam's waiting, which asks every five seconds.
+HURRIED = SimpleNamespace(time=time.time, sleep=lambda _: time.sleep(0.02))
 
 
 def staged(bucket: Bucket, prefix: str, name: str) -> bytes:

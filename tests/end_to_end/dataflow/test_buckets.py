@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
 import requests
@@ -14,6 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 from commands import ended, lines
 from kit import files_of, holding, raised
 
+from dataflow.bucket import CutOffError, cut_off
 from dataflow.processes import start
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
@@ -34,17 +34,10 @@ def ended_lines(names, place, out):
     return [ended(lines(place, out)[name], f"{out}/{name}") for name in names]
 
 
-IN_A_FRESH_PROCESS = """
-import json, sys
-from parapet.pipelines.main import main
-for argv in json.loads(sys.argv[1]):
-    assert main(argv) == 0, argv
-"""
-
-
 def run_in_a_fresh_process(commands):
     """Where sets have another order than here, and nothing ran before."""
-    subprocess.run([sys.executable, "-c", IN_A_FRESH_PROCESS, json.dumps(commands)], check=True)
+    code = f"from parapet.pipelines.main import main\nfor argv in {commands!r}:\n    assert main(argv) == 0, argv\n"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.fixture(scope="package")
@@ -104,42 +97,29 @@ CONTENTS = {"v1/schema.json": b"[1]", "review.csv": b"a,b\n"}
 OTHERS = {"v2/schema.json": b"[2]", "review.csv": b"a,c\n"}
 
 
-def publish(output, contents):
-    """What a run does."""
+def stage(output, contents):
+    """What a run does before it publishes; gives its manifest."""
     files.prepare(output, "compose")
     written = [files.write_staged(output, path, data) for path, data in contents.items()]
-    described = {path: {"sha256": digest, "bytes": size} for path, digest, size in written}
-    files.publish(output, {"pipeline": "compose", "files": described})
+    return files.manifest_of({"pipeline": "compose"}, {}, written)
+
+
+def publish(output, contents):
+    files.publish(output, stage(output, contents))
 
 
 @pytest.mark.thorough
-def test_cut_off_at_any_step_of_publishing(bucket, monkeypatch):
+def test_cut_off_at_any_step_of_publishing(bucket):
     """Whatever the k-th change to the bucket is: where there is a run.json all that it names is there, as it says."""
-    real, left = requests.Session.request, 0
-
-    class CutOffError(BaseException):
-        """Nothing catches it."""
-
-    def request(session, method, url, *args, **options):
-        nonlocal left
-        if threading.current_thread() is threading.main_thread():  # clients ask about buckets in others
-            left -= method != "GET"
-            if left < 0:
-                raise CutOffError
-        return real(session, method, url, *args, **options)
-
     for k in itertools.count(1, 8):
         prefix = f"cut/{k}"
         output = f"{bucket.url}/{prefix}"
         publish(output, CONTENTS)
-        with monkeypatch.context() as patch:
-            left = k
-            patch.setattr(requests.Session, "request", request)
-            try:
-                publish(output, OTHERS)
-                break
-            except CutOffError:
-                pass
+        try:
+            cut_off(k, publish)(output, OTHERS)
+            break
+        except CutOffError:
+            pass
         standing = bucket.tree(prefix)
         if "run.json" in standing:
             for path, facts in json.loads(standing["run.json"])["files"].items():
@@ -187,19 +167,13 @@ def test_what_is_read_from_a_bucket_is_whole(bucket):
 def test_a_run_does_not_publish_where_another_has_begun(bucket):
     """A bucket has no locks. The first run is told, whether the second has ended or not."""
     output = f"{bucket.url}/two"
-
-    def stage(contents):
-        files.prepare(output, "compose")
-        written = [files.write_staged(output, path, data) for path, data in contents.items()]
-        return files.manifest_of({"pipeline": "compose"}, {}, written), files._tokens[output]
-
-    first, others = stage(CONTENTS), stage(OTHERS)
+    first, others = ((stage(output, contents), files._tokens[output]) for contents in (CONTENTS, OTHERS))
+    started = "another run has started to write here"
     for _ in range(2):
-        with pytest.raises(
-            InputError, match="another run has started to write here: wait until it ends, then run this again"
-        ):
-            files.begin_publishing(output, *first)
-        raised(InputError, files.finish_publishing, output, *first, match="another run has started to write here")
+        raised(
+            InputError, files.begin_publishing, output, *first, match=f"{started}: wait until it ends, then run this"
+        )
+        raised(InputError, files.finish_publishing, output, *first, match=started)
         files.publish(output, others[0])
         assert bucket.tree("two").keys() == {*OTHERS, "run.json"}
     assert files.begin_publishing(output, *others) == []

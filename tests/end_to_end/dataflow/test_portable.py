@@ -8,10 +8,9 @@ from contextlib import contextmanager
 import pytest
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 from commands import ONE_PROCESS, ended, lines, write_inputs
-from kit import files_of
+from kit import files_of, run
 
 from dataflow.processes import wait_until
-from parapet.pipelines.main import main
 
 BEAM = {name for name, argv in lines("", "").items() if argv[0] not in ONE_PROCESS}
 SERVICE = "apache_beam.runners.portability.local_job_service_main"
@@ -48,45 +47,45 @@ def started(monkeypatch):
     return ids
 
 
-def run(command, folder, capsys):
+def outcome(command, folder):
     """The status, results and messages of a command, without places and the time that it took."""
-    status = main([argument for argument in command if argument != "--quiet"])
-    output, errors = (text.replace(f"{folder}/there", f"{folder}/here") for text in capsys.readouterr())
-    return status, output, [re.sub(r"^done in \S+ s", "done", line) for line in errors.splitlines()]
+    ended = run(*[argument for argument in command if argument != "--quiet"], status=None)
+    output, errors = (text.replace(f"{folder}/there", f"{folder}/here") for text in (ended.output, ended.errors))
+    return ended.status, output, re.sub(r"^done in \S+ s", "done", errors, flags=re.M)
 
 
-def compare(place, folder, service, names, capsys):
+def compare(place, folder, service, names):
     """Runs lines here, and pipelines on the service too: the same status, results, messages, counters and bytes."""
     here, there = folder / "here", folder / "there"
     for name in names:
         argv = lines(str(place), str(here))[name]
-        expected = run(ended(argv, f"{here}/{name}"), folder, capsys)
+        expected = outcome(ended(argv, f"{here}/{name}"), folder)
         assert expected[0] == 0
         if name in BEAM:
-            assert run([*ended(argv, f"{there}/{name}"), *service], folder, capsys) == expected, name
+            assert outcome([*ended(argv, f"{there}/{name}"), *service], folder) == expected, name
             assert files_of(there / name) == files_of(here / name), name
 
 
 @pytest.mark.thorough
-def test_a_job_service_writes_the_same(started, sample, tmp_path, capsys):
+def test_a_job_service_writes_the_same(started, sample, tmp_path):
     (tmp_path / "sgd").symlink_to(sample)
     with serving(tmp_path) as service:
-        compare(tmp_path, tmp_path, service, ["compose", "rewrite"], capsys)
+        compare(tmp_path, tmp_path, service, ["compose", "rewrite"])
     assert len(started) == 2
 
 
 @pytest.mark.thorough
-def test_every_pipeline_on_beams_own_job_service(started, tmp_path, capsys):
+def test_every_pipeline_on_beams_own_job_service(started, tmp_path):
     write_inputs(tmp_path / "in")
     names = [name for name in lines("", "") if name not in ("suite", "leaderboard")]
     with serving(tmp_path) as service:
-        compare(tmp_path / "in", tmp_path, service, names, capsys)
+        compare(tmp_path / "in", tmp_path, service, names)
     assert len(started) == sum(name in BEAM for name in names)
 
 
 @pytest.mark.thorough
-def test_the_command_is_its_own_job_service(started, sample, tmp_path, capsys):
+def test_the_command_is_its_own_job_service(started, sample, tmp_path):
     (tmp_path / "sgd").symlink_to(sample)
     service = ["--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"]
-    compare(tmp_path, tmp_path, service, ["compose"], capsys)
+    compare(tmp_path, tmp_path, service, ["compose"])
     assert len(started) == 1

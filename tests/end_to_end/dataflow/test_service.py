@@ -2,22 +2,20 @@
 
 import fcntl
 import io
-import json
 import os
 import signal
 import tarfile
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
 
-import msgspec
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
-from commands import RELEASE
+from commands import RELEASE, ended, lines, write_inputs
 from google.cloud.dataflow import JobType
-from kit import THOROUGH, cases, files_of, json_of, refused, run
+from kit import THOROUGH, cases, files_of, json_of, refused, run, write
 
-from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
+from dataflow.service import HURRIED, JOB, Dataflow, install, run_staged, staged
 from parapet.pipelines import progress, runners
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
@@ -49,26 +47,16 @@ def flags(bucket, prefix, endpoint):
 @pytest.fixture(autouse=True, scope="module")
 def _hurried():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dataflow_runner, "time", Hurried)
+        patch.setattr(dataflow_runner, "time", HURRIED)
         yield
-
-
-class Job(msgspec.Struct):
-    """A job that ran: what was asked for and staged, where that is installed, what the command said and wrote."""
-
-    request: dict
-    package: dict[str, bytes]
-    site: Path
-    status: int
-    out: str
-    err: str
-    wrote: dict[str, bytes]
-    expected: dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
 def job(bucket, tmp_path_factory):
-    """``rewrite`` on the service, which runs the staged pipeline with the staged package; and on this machine."""
+    """``rewrite`` on the service, which runs the staged pipeline with the staged package; and on this machine.
+
+    What was asked for and staged, where that is installed, what the command said and wrote.
+    """
     here = tmp_path_factory.mktemp("job")
     run("compose", "--allow_partial", "--output", here / "variants", "--quiet")
     rewrite = ["rewrite", "--variants", str(here / "variants")]
@@ -81,40 +69,37 @@ def job(bucket, tmp_path_factory):
         return "" if run_staged(pipeline, site, here / "worker").state == "DONE" else "it did not end well"
 
     there = ["--sgd", f"{bucket.url}/sgd", "--output", f"{bucket.url}/job/out", f"--setup_file={ROOT / 'setup.py'}"]
-    out, err = io.StringIO(), io.StringIO()
     lock = (tmp_path_factory.getbasetemp().parent / "package.lock").open("w")
-    with lock, Dataflow(work) as service, redirect_stdout(out), redirect_stderr(err):
+    with lock, Dataflow(work) as service:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another test process may be packing in this checkout
         service.counters = {"dialogues": 40}
-        status = main([*rewrite, *there, *flags(bucket, "job", service.url)])
+        ended = run(*rewrite, *there, *flags(bucket, "job", service.url), status=None)
     with tarfile.open(fileobj=io.BytesIO(staged(bucket, "job/staging", "workflow.tar.gz"))) as archive:
-        package = {
-            member.name.partition("/")[2]: archive.extractfile(member).read() for member in archive if member.isfile()
-        }
-    return Job(
-        service.submitted[0],
-        package,
-        here / "worker" / "site",
-        status,
-        out.getvalue(),
-        err.getvalue(),
-        bucket.tree("job/out"),
-        files_of(here / "expected"),
+        package = {member.name.partition("/")[2] for member in archive if member.isfile()}
+    return SimpleNamespace(
+        request=service.submitted[0],
+        package=package,
+        site=here / "worker" / "site",
+        ended=ended,
+        wrote=bucket.tree("job/out"),
+        expected=files_of(here / "expected"),
     )
 
 
 @pytest.mark.thorough
 def test_the_staged_package_alone_writes_what_a_local_run_writes(job):
-    assert (job.status, job.wrote) == (0, job.expected)
+    assert (job.ended.status, job.wrote) == (0, job.expected)
     assert len(job.wrote) > 30
 
 
 @pytest.mark.thorough
 def test_the_command_waits_and_reports(job):
-    assert "v5: 40 dialogues rewritten, 0 left out" in job.out
-    assert f"job {JOB}: https://console.cloud.google.com/dataflow/jobs/us-central1/{JOB}?project=p-x\n" in job.err
-    assert f"Job {JOB} is in state JOB_STATE_DONE\n" in job.err
-    assert job.err.rstrip().endswith(": dialogues 40")
+    assert "v5: 40 dialogues rewritten, 0 left out" in job.ended.output
+    assert (
+        f"job {JOB}: https://console.cloud.google.com/dataflow/jobs/us-central1/{JOB}?project=p-x\n" in job.ended.errors
+    )
+    assert f"Job {JOB} is in state JOB_STATE_DONE\n" in job.ended.errors
+    assert job.ended.errors.rstrip().endswith(": dialogues 40")
 
 
 @pytest.mark.thorough
@@ -124,7 +109,7 @@ def test_the_staged_package_has_all_that_workers_load(job):
     ours = {str(path.relative_to(ROOT)): path for folder in folders for path in folder.rglob("*")}
     wanted = {name for name, path in ours.items() if path.is_file() and "__pycache__" not in name}
     assert {"parapet/crowd_templates/hit_page.html.jinja", "parapet/schemas/sample/train/schema.json"} <= wanted
-    assert not wanted - job.package.keys()
+    assert not wanted - job.package
 
 
 @pytest.mark.thorough
@@ -142,7 +127,7 @@ STEPS = {
     "compose": ["Compose"],
     "statistics": ["Measure", "Write/Write file", "Publish/Publish"],
     "rewrite": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
-    "back_translate": ["Translations/Map(decode)", "Make files", "Publish/Publish"],
+    "back_translate": ["Translations/Impulse", "Make files", "Publish/Publish"],
     "augment": ["Sets/Augment/Write file", "Sets/Group by shard", "Sets/Finish/Publish"],
     "compose_variations": ["Compose"],
     "language_variations": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
@@ -158,44 +143,24 @@ STEPS = {
 
 
 @pytest.fixture(scope="module")
-def variants(bucket):
-    """A variant that is the original under another suffix: enough to build jobs on."""
-    for split in ("train", "dev", "test"):
-        services = json_of(sample_root() / split / "schema.json")
-        renamed = [{**service, "service_name": service["service_name"] + "1"} for service in services]
-        bucket.write(f"variants/v1/{split}/schema.json", json.dumps(renamed).encode())
-    return f"{bucket.url}/variants"
-
-
-def on(bucket, variants):
-    """Every Beam pipeline with its inputs in a bucket."""
-    corpus = f"{bucket.url}/sgd"
-    crowd = [f"{corpus}/crowd/{name}" for name in ("names.csv", "descriptions.csv")]
-    return {
-        "hits": ["--schemas", corpus],
-        "compose": ["--schemas", corpus, "--responses", *crowd],
-        "statistics": ["--sgd", corpus, "--variants", variants],
-        "rewrite": ["--sgd", corpus, "--variants", variants],
-        "back_translate": ["--schemas", corpus],
-        "augment": ["--sgd", corpus, "--oracle", variants],
-        "compose_variations": ["--sgd", corpus, "--responses", f"{corpus}/crowd/rewrites.csv"],
-        "language_variations": ["--sgd", corpus],
-        "unseen_entities": ["--sgd", corpus],
-        "ood": ["--sgd", corpus, "--rates", "0.1"],
-        "few_shot": ["--sgd", corpus],
-        "unseen_services": ["--sgd", corpus],
-        "reminders": ["--dialogues", "4,0,4"],
-        "restaurants": ["--sizes", "4"],
-        "anonymise": ["--chats", f"{corpus}/chats.jsonl"],
-        "speech_errors": ["--sgd", corpus, "--cache", f"{bucket.url}/heard"],
-    }
+def inputs(bucket, tmp_path_factory):
+    """A prefix with the inputs of all lines: a variant is the original under another suffix, enough to build on."""
+    folder = tmp_path_factory.mktemp("inputs") / "inputs"
+    write_inputs(folder)
+    run(*ended(lines(str(folder), "")["hits"], folder / "made" / "hits"))
+    for path in sample_root().glob("*/schema.json"):
+        renamed = [{**service, "service_name": service["service_name"] + "1"} for service in json_of(path)]
+        for name in ("compose/v1", "back_translate/de"):
+            write(folder / "made" / name / path.parent.name / path.name, renamed)
+    bucket.put("inputs", folder)
+    return f"{bucket.url}/inputs"
 
 
 @pytest.mark.parametrize("name", STEPS if THOROUGH else ["rewrite", "augment", "unseen_entities", "anonymise"])
-def test_the_job_of_each_pipeline(name, bucket, variants, tmp_path):
+def test_the_job_of_each_pipeline(name, bucket, inputs, tmp_path):
     """Built as a template, for a container that has Parapet in it: nothing is staged but the graph."""
     out = ["--output", f"{bucket.url}/{name}/out", f"--template_location={tmp_path}/job.json"]
-    told = run(name, *on(bucket, variants)[name], *out, *flags(bucket, name, NOWHERE), *CONTAINER).errors
+    told = run(*lines(inputs, f"{inputs}/made")[name], *out, *flags(bucket, name, NOWHERE), *CONTAINER).errors
     assert f"wrote the template {tmp_path}/job.json" in told
     graph = beam_runner_api_pb2.Pipeline.FromString(staged(bucket, f"{name}/staging", "pipeline.pb"))
     assert set(STEPS[name]) <= {transform.unique_name for transform in graph.components.transforms.values()}
@@ -270,7 +235,7 @@ def test_counts_are_shown_and_ctrl_c_leaves_the_job_and_says_how_to_stop_it(buck
     monkeypatch.setattr(runners, "METRICS_EVERY", 0.01)
     with Dataflow() as service:
         service.counters = {"files": 1, "dialogues": 7}
-        service.work = lambda _: (service.stopped.wait(30), "")[1]
+        service.work = lambda _: "" if service.stopped.wait(30) else "it was not stopped"
         once = iter([True])  # the runner's thread goes on asking
 
         def stop():

@@ -1,4 +1,7 @@
-"""Killed anywhere, run again: each HIT exists once, each assignment is paid once, no bonus is sent twice."""
+"""Killed anywhere, or without power, and run again: each HIT exists once, each assignment and bonus is paid once.
+
+A command is killed before anything that it does to a file or sends, or when half of a piece of a file is written.
+"""
 
 import hashlib
 import json
@@ -6,53 +9,28 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 from collections import Counter
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from fake_mturk import FakeMTurk, Faults, invented, play
-from kit import json_of
+from faults.operations import ENVIRONMENT, FILES, KILL_BEFORE, KILL_HALF, KINDS, Machine
+from faults.points import spread
+from faults.power_loss import Disk, put, read_tree
+from kit import THOROUGH, json_of
 
 from parapet.pipelines.main import main
 from parapet.transforms.crowd.mturk import collect as collected
 
-# Random points of all commands; PARAPET_KILLS=210 takes two minutes, and 742 is every point, twice.
+# Random points of all commands; PARAPET_KILLS=210 takes two minutes.
 KILLS = int(os.environ.get("PARAPET_KILLS", "12"))
+WITHOUT_POWER = 12 if THOROUGH else 2  # points of each command at which the power fails
+STATES = 4 if THOROUGH else 2  # of the disk, at each of them
 
 DAY_AND_HOUR = 25 * 3_600  # after this no request token is known any more
-
-
-class Runner:
-    """The process that forks the commands."""
-
-    def __init__(self, told):
-        self.told = told
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.end_to_end.mturk.killable"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[3],
-        )
-
-    def run(self, argv, kill_at=0):
-        """The exit status (minus the signal for a killed one) and how many points there were."""
-        assert self.process.stdin
-        assert self.process.stdout
-        self.told.write_text("")
-        self.process.stdin.write(json.dumps({"argv": argv, "kill_at": kill_at, "told": str(self.told)}) + "\n")
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
-        return answer["status"], answer["points"]
-
-    def close(self):
-        assert self.process.stdin
-        self.process.stdin.close()
-        self.process.wait(30)
 
 
 class Stage(msgspec.Struct):
@@ -60,15 +38,15 @@ class Stage(msgspec.Struct):
 
     Attributes:
       world: folder with the server's state and the batch.
-      points: at which it can be killed.
+      operations: how many there were of each kind.
       after: what there is when it ran undisturbed.
     """
 
     name: str
     argv: list[str]
     world: Path
-    points: int = 0
-    after: Any = None
+    operations: Counter[str]
+    after: Any
 
 
 class World:
@@ -119,18 +97,15 @@ def facts(server, batch):
 @pytest.fixture(scope="module")
 def stages(tmp_path_factory, sample):
     """An undisturbed run over three services, with the world kept before each command."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "tests")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "tests")
-        folder = tmp_path_factory.mktemp("kills")
-        world = World(folder / "world")
-        world.place.mkdir()
-        runner = Runner(folder / "told.txt")
-        yield _undisturbed(folder, world, runner, sample), world, runner
-        runner.close()
+    folder = tmp_path_factory.mktemp("kills")
+    world = World(folder / "world")
+    world.place.mkdir()
+    environment = {**ENVIRONMENT, "AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
+    with Machine(folder / "machine", environment, ["tests.end_to_end.mturk.preloaded"]) as machine:
+        yield _undisturbed(folder, world, machine, sample), world, machine
 
 
-def _undisturbed(folder, world, runner, sample):
+def _undisturbed(folder, world, machine, sample):
     found = []
     schemas, hits, top_up, audit = (folder / name for name in ("schemas.json", "hits", "top_up", "audit"))
     services = json_of(sample / "train" / "schema.json")[:2]
@@ -147,9 +122,9 @@ def _undisturbed(folder, world, runner, sample):
             if name == "publish":
                 argv += ["--endpoint_url", server.url]
             kept = world.keep(folder / f"before {len(found)}")
-            status, points = runner.run(argv)
-            assert status == 0, runner.told.read_text()
-            found.append(Stage(name, argv, kept, points, facts(server, world.batch)))
+            ended = machine.run(world.place, argv, kinds=KINDS)
+            assert ended.status == 0, ended.log
+            found.append(Stage(name, argv, kept, ended.operations, facts(server, world.batch)))
             if workers:
                 assert play(server, invented(server, len(found), workers))
 
@@ -175,31 +150,76 @@ def _undisturbed(folder, world, runner, sample):
 
 
 def test_nothing_is_made_or_paid_twice(stages):
-    commands, world, runner = stages
+    commands, world, machine = stages
     chosen = random.Random(7)
-    # Every point of every command, tokens forgotten or not, in random order.
-    places = [(stage, at, late) for stage in commands for at in range(1, stage.points + 1) for late in (False, True)]
-    chosen.shuffle(places)
+    # Every point of each command in random order, tokens forgotten or not; the commands by turns.
+    ways = [(KILL_BEFORE, KINDS), (KILL_HALF, ("write",))]
+    turns = []
+    for stage in commands:
+        counts = [(mode, kinds, sum(stage.operations[kind] for kind in kinds)) for mode, kinds in ways]
+        points = [(mode, kinds, at) for mode, kinds, count in counts for at in range(1, count + 1)]
+        places = [(stage, *point, late) for point in points for late in (False, True)]
+        turns.append(chosen.sample(places, len(places)))
+    places = [place for turn in zip_longest(*turns) for place in turn if place]
     places = [places[i % len(places)] for i in range(KILLS)]
     killed = Counter()
-    for trial, (stage, at, late) in enumerate(places):
+    for trial, (stage, mode, kinds, at, late) in enumerate(places):
         world.restore(stage.world)
         # A lost answer or a refusal now and then, so that kills and retries meet.
         faults = Faults(throttle=0.05, drop_after=0.03) if trial % 3 == 2 else None
-        told = f"trial {trial}: {stage.name} killed at {at} of {stage.points}{', a day later' if late else ''}"
+        where = f"trial {trial}: {stage.name} killed at {at}, mode {mode}{', a day later' if late else ''}"
         with world.server(faults, seed=trial) as server:
-            status, _ = runner.run(stage.argv, at)
-            assert status in (0, -signal.SIGKILL), runner.told.read_text()
-            killed[stage.name] += status == -signal.SIGKILL
+
+            def run(mode=0, at=0, kinds=KINDS, argv=stage.argv, where=where):
+                ended = machine.run(world.place, argv, mode=mode, at=at, kinds=kinds)
+                assert ended.status in ((0, -signal.SIGKILL) if mode else (0,)), f"{where}: {ended.log}"
+                return ended.status == -signal.SIGKILL
+
+            killed[stage.name] += run(mode, at, kinds)
             if trial % 4 == 3:  # the rerun is killed as well
-                killed[stage.name] += runner.run(stage.argv, chosen.randint(1, stage.points))[0] == -signal.SIGKILL
+                killed[stage.name] += run(KILL_BEFORE, chosen.randint(1, stage.operations.total()))
             if late:
                 server.advance(DAY_AND_HOUR)
-            assert runner.run(stage.argv)[0] == 0, f"{told}: {runner.told.read_text()}"
-            assert facts(server, world.batch) == stage.after, told
-            if trial % 8 == 0:  # once more changes nothing either
-                assert runner.run(stage.argv)[0] == 0, told
-                assert facts(server, world.batch) == stage.after, f"{told}, run once more"
-    print(f"{sum(killed.values())} kills: {dict(killed)} of {sum(stage.points for stage in commands)} points")
-    assert sum(killed.values()) >= 0.9 * KILLS
+            for _ in range(2 if trial % 8 == 0 else 1):  # once more changes nothing either
+                run()
+                assert facts(server, world.batch) == stage.after, where
+    print(f"{killed.total()} kills: {dict(killed)} of {sum(stage.operations.total() for stage in commands)} operations")
+    assert killed.total() >= 0.9 * KILLS
     assert all(killed[stage.name] for stage in commands)
+
+
+@pytest.mark.thorough
+def test_a_power_failure_makes_nothing_twice(stages, tmp_path):
+    """Whatever the disk has kept."""
+    commands, world, machine = stages
+    drawn, fates = random.Random(3), Counter()
+    for stage in commands:
+        count = sum(stage.operations[kind] for kind in FILES)
+        for at in spread(count, WITHOUT_POWER):
+            world.restore(stage.world)
+            disk = Disk(world.place, *read_tree(world.place))
+            with world.server():
+                machine.run(world.place, stage.argv, mode=KILL_BEFORE, at=at, traced=True)
+            for operation in machine.trace():
+                disk.apply(operation)
+            states = {str(sorted(tree.items())): (kept, tree) for kept, tree in disk.states(drawn, 5)}
+            after = world.keep(tmp_path / "after")
+            for kept, tree in drawn.sample(list(states.values()), min(STATES, len(states))):
+                where = f"{stage.name}, the power fails at {at}, kept: {kept}"
+                world.restore(after)  # MTurk has what was sent
+                shutil.rmtree(world.batch, ignore_errors=True)
+                put(world.place, {path: data for path, data in tree.items() if path.startswith("batch/")})
+                with world.server() as server:
+                    again = machine.run(world.place, stage.argv)
+                    there = facts(server, world.batch)
+                    fates[again.status == 0] += 1
+                    if again.status == 0:
+                        assert there == stage.after, where
+                    else:  # what is out is not known: nothing more is made, and a person decides
+                        assert "journal" in again.log, f"{where}: {again.log}"
+                        assert again.log.count("error: ") == 1, f"{where}: {again.log}"
+                        assert len(there["hits"]) <= len(stage.after["hits"]), where
+                        assert there["bonuses"] <= stage.after["bonuses"], where
+            shutil.rmtree(after)
+    print(f"{fates.total()} power failures: {fates[True]} as undisturbed, {fates[False]} refused")
+    assert fates[True] > fates[False]

@@ -1,17 +1,13 @@
 """The whole loop: hits, publish, workers, collect, compose, top up twice, compose, pay; answers are a batch's."""
 
-import csv
-import io
 import json
 from collections import Counter
 from decimal import Decimal
 
-import pyarrow.parquet as pq
 import pytest
 from fake_mturk import FakeMTurk, play, scripts_from_jsonl
-from kit import json_of, write
+from kit import as_nobody, rows_of, run, write
 
-from parapet.pipelines.main import main
 from parapet.transforms.crowd.ingest import parse_answer_xml
 from parapet.transforms.crowd.mturk import collect as collected
 
@@ -38,38 +34,29 @@ class Loop:
     def __init__(self, folder, schemas, answers, server):
         self.folder, self.schemas, self.answers, self.server = folder, schemas, answers, server
         self.batch, self.variants = folder / "batch", folder / "variants"
+        self.shortfall = self.variants / "shortfall.csv"
 
-    def parapet(self, *flags):
-        assert main([*map(str, flags), "--quiet"]) == 0
+    def mturk(self, action, **flags):
+        run("mturk", action, batch=self.batch, **flags)
 
-    def mturk(self, action, *flags):
-        return main(["mturk", action, "--batch", str(self.batch), *map(str, flags)])
+    def hits(self, **flags):
+        return run("hits", "--quiet", schemas=self.schemas, **flags).folder
 
     def work(self):
         return play(self.server, scripts_from_jsonl(self.answers))
 
     def compose(self):
-        assert self.mturk("collect") == 0
-        responses = self.batch / collected.FILE
-        flags = ("--schemas", self.schemas, "--responses", responses, "--output", self.variants, "--quiet")
-        status = main(["compose", *map(str, flags)])
+        self.mturk("collect")
+        flags = {"schemas": self.schemas, "responses": self.batch / collected.FILE, "output": self.variants}
+        ended = run("compose", "--quiet", status=(0, 1), **flags)
         # Five answers an element, some of them spoilt, need not be enough for any service yet.
-        services = json_of(self.variants / "statistics.json")["services"].values()
-        assert status == (0 if any(service["composed"] for service in services) else 1)
-
-    def shortfall(self):
-        return self.variants / "shortfall.csv"
+        services = ended.json("statistics.json")["services"].values()
+        assert ended.status == (0 if any(service["composed"] for service in services) else 1)
 
 
-@pytest.fixture
-def credentials(monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "tests")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "tests")
-
-
-@pytest.mark.usefixtures("credentials")
 @pytest.mark.parametrize("corpus", ["sample", pytest.param("sgd", marks=pytest.mark.thorough)])
-def test_the_whole_loop(corpus, tmp_path, request):
+def test_the_whole_loop(corpus, tmp_path, request, monkeypatch):
+    as_nobody(monkeypatch, tmp_path)
     if corpus == "sample":
         sample = request.getfixturevalue("sample")
         schemas, answers = sample, sample / "crowd" / "assignments.jsonl"
@@ -84,19 +71,17 @@ def test_the_whole_loop(corpus, tmp_path, request):
 
 
 def _publish_and_top_up(loop):
-    hits, more = loop.folder / "hits", loop.folder / "more"
-    loop.parapet("hits", "--schemas", loop.schemas, "--output", hits, "--assignments", 5)
-    assert loop.mturk("publish", "--hits", hits, "--endpoint_url", loop.server.url) == 0
+    hits = loop.hits(output=loop.folder / "hits", assignments=5)
+    loop.mturk("publish", hits=hits, endpoint_url=loop.server.url)
     tasks = loop.server.snapshot()["hits"]
     assert loop.work() == 5 * len(tasks)
     loop.compose()
-    assert loop.mturk("topup", "--shortfall", loop.shortfall()) == 0
+    loop.mturk("topup", shortfall=loop.shortfall)
     wanted = {hit["RequesterAnnotation"]: hit["MaxAssignments"] for hit in loop.server.snapshot()["hits"].values()}
     assert set(wanted.values()) <= set(range(5, 10))
     assert loop.work() == sum(wanted.values()) - 5 * len(tasks)
     loop.compose()
-    loop.parapet("hits", "--schemas", loop.schemas, "--shortfall", loop.shortfall(), "--output", more)
-    assert loop.mturk("topup", "--hits", more) == 0
+    loop.mturk("topup", hits=loop.hits(shortfall=loop.shortfall, output=loop.folder / "more"))
     assert loop.work() > 0
     loop.compose()
 
@@ -110,31 +95,24 @@ def _check_what_came_in(loop):
         wanted = asked(given[who])
         assert {name: wanted.get(name, "") for name in answers} == asked(answers), who
     assert {line["AssignmentId"] for line in lines} == set(loop.server.snapshot()["assignments"])
-    audit = pq.read_table(loop.variants / "responses.parquet").to_pylist()
-    dead = (loop.variants / "dead_letters.jsonl").read_text().splitlines()
+    audit, dead = (rows_of(loop.variants / name) for name in ("responses.parquet", "dead_letters.jsonl"))
     assert len({row["response_id"].partition(":")[0] for row in audit}) + len(dead) >= len(lines)
 
 
 def _pay_and_check(loop):
     first = collected.load(loop.batch)[0]["AssignmentId"]
     bonuses = write(loop.folder / "bonuses.csv", f"assignment_id,amount,reason\n{first},1.50,thank you\n")
-    flags = ("--audit", loop.variants, "--reject", "--bonuses", bonuses)
-    assert loop.mturk("pay", *flags) == 0
+    loop.mturk("pay", audit=loop.variants, reject=True, bonuses=bonuses)
     after = loop.server.snapshot()
     states = Counter(item["AssignmentStatus"] for item in after["assignments"].values())
     assert set(states) == {"Approved", "Rejected"}
     # The rejected are those who said the same everywhere, or copied; by far the most are paid.
     assert 0 < states["Rejected"] < 0.1 * states["Approved"]
     assert [(bonus["AssignmentId"], bonus["BonusAmount"]) for bonus in after["bonuses"]] == [(first, "1.50")]
-    ledger = list(csv.DictReader(io.StringIO((loop.batch / "ledger.csv").read_text())))
-    assert Counter(row["kind"] for row in ledger) == {
-        "reward": states["Approved"],
-        "rejected": states["Rejected"],
-        "bonus": 1,
-    }
-    assert sum((Decimal(row["amount"]) + Decimal(row["fee"]) for row in ledger), Decimal(0)) == _spent(after)
-    assert (loop.mturk("pay", *flags), loop.server.snapshot()["balance"]) == (0, after["balance"])
-
-
-def _spent(snapshot):
-    return Decimal(snapshot["balance"]["paid"])
+    ledger = rows_of(loop.batch / "ledger.csv")
+    kinds = {"reward": states["Approved"], "rejected": states["Rejected"], "bonus": 1}
+    assert Counter(row["kind"] for row in ledger) == kinds
+    spent = Decimal(after["balance"]["paid"])
+    assert sum((Decimal(row["amount"]) + Decimal(row["fee"]) for row in ledger), Decimal(0)) == spent
+    loop.mturk("pay", audit=loop.variants, reject=True, bonuses=bonuses)
+    assert loop.server.snapshot()["balance"] == after["balance"]

@@ -1,0 +1,15 @@
+"""Loaded once, before commands are forked: a session reads megabytes of service descriptions, and keeps them."""
+
+import boto3
+import botocore.endpoint
+
+from parapet.pipelines.mturk import ask, pay
+from parapet.transforms.crowd.mturk import client
+from parapet.transforms.reports import report
+
+assert all((ask, pay))
+report.environment().get_template("report.html.jinja")
+session = boto3.session.Session(region_name=client.REGION)
+boto3.session.Session = lambda **_: session
+client.connect("http://127.0.0.1:1")
+botocore.endpoint.time.sleep = lambda _: None  # before a call is tried again
