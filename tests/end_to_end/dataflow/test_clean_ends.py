@@ -36,7 +36,7 @@ def test_ctrl_c(corpus, tmp_path):
     process.send_signal(signal.SIGINT)
     told, said = process.communicate(timeout=60)
     assert (process.returncode, told) == (1, "")
-    assert said == "error: stopped; nothing was written, run the same command again\n"
+    assert said == "error: stopped; nothing was published, run the same command again\n"
     assert {path.name for path in out.iterdir()} == {".incomplete"}
     run(*rewrite(corpus, out), "--quiet")
     run(*rewrite(corpus, tmp_path / "undisturbed"), "--quiet")
