@@ -2,6 +2,7 @@
 
 import json
 import socket
+import socketserver
 import sys
 import threading
 import urllib.parse
@@ -54,6 +55,11 @@ class LocalService(ThreadingHTTPServer):
         self.connections: set[socket.socket] = set()
         super().__init__(("127.0.0.1", port), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
+
+    def server_bind(self) -> None:
+        """Asks no name server who we are."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
     def answer(self, request: Request) -> Answer | None:
         """Returns None to close the connection without an answer."""

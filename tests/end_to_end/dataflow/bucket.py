@@ -5,7 +5,6 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,20 @@ from gcp_storage_emulator.handlers.buckets import create_bucket
 from gcp_storage_emulator.server import RequestHandler
 from gcp_storage_emulator.storage import Storage
 from kit import files_of
-from local_http import LocalServer
+from local_http import LocalService
 
 from parapet.schemas.layout import sample_root
 
 
-class _Server(LocalServer):
+class _Server(LocalService):
     """A connection may stand still while its client waits for another: the garbage of one is collected in the other."""
 
-    request_queue_size = 64  # of connections that wait: one that finds no room is tried again after a second
+    def __init__(self, storage: Storage) -> None:
+        super().__init__()
+        self.storage = storage
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up, or is killed, is no news."""
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        _Handler(self.storage, request, client_address, self)
 
 
 class _Handler(RequestHandler):
@@ -70,18 +71,16 @@ class Bucket:
         for name in list(logging.root.manager.loggerDict):
             if name.startswith(("gcp_storage_emulator", "api.")):
                 logging.getLogger(name).disabled = True
-        self.server = _Server(self, partial(_Handler, self.storage))
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = _Server(self.storage).__enter__()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{self.server.server_port}")
+        self.patch.setenv("STORAGE_EMULATOR_HOST", self.server.url)
         self.patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")  # which asks the real service what a bucket is
         self.patch.setattr(auth._Credentials, "_credentials_init", True)  # or Beam looks for them for half a minute
         return self
 
     def __exit__(self, *_: object) -> None:
         self.patch.undo()
-        self.server.shutdown()
-        self.server.server_close()
+        self.server.stop()
 
     def put(self, prefix: str, folder: Path) -> None:
         """Copies a local folder into the bucket."""

@@ -1,6 +1,5 @@
 """Dataflow's API on this machine: takes a job, runs what was staged for it (or only says so), and tells its state."""
 
-import json
 import subprocess
 import sys
 import threading
@@ -13,7 +12,7 @@ from typing import Any
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.portability.python_urns import SUBPROCESS_SDK
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from local_http import LocalHandler, LocalServer
+from local_http import Answer, LocalService, Request
 
 from dataflow.bucket import Bucket
 
@@ -54,16 +53,7 @@ def run_staged(pipeline: bytes, root: Path, folder: Path) -> Any:
     return FnApiRunner().run_via_runner_api(proto, PipelineOptions([]))
 
 
-class _Handler(LocalHandler):
-    def do_POST(self) -> None:
-        job = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self._send(200, self.server.owner.submit(self.path, job))
-
-    def do_GET(self) -> None:
-        self._send(200, self.server.owner.tell(self.path.partition("?")[0].rpartition("/")[2]))
-
-
-class Dataflow:
+class Dataflow(LocalService):
     """The service. Use as a context manager.
 
     Attributes:
@@ -75,6 +65,8 @@ class Dataflow:
     """
 
     def __init__(self, work: Callable[[dict[str, Any]], str] = lambda job: "") -> None:
+        super().__init__()
+        self.url = f"http://localhost:{self.server_port}"
         self.work = work
         self.submitted: list[dict[str, Any]] = []
         self.counters: dict[str, int] = {}
@@ -82,21 +74,19 @@ class Dataflow:
         self.state, self.error = "JOB_STATE_RUNNING", ""
         self.stopped = threading.Event()
 
-    def __enter__(self) -> "Dataflow":
-        self.server = LocalServer(self, _Handler)
-        self.url = f"http://localhost:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self
+    def answer(self, request: Request) -> Answer:
+        if request.method == "POST":
+            return Answer(self.submit(request.path, request.json))
+        return Answer(self.tell(request.path.rpartition("/")[2]))
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
         # Beam's thread goes on asking after Ctrl-C, and would print a traceback into another test: it is let end.
         self.state = "JOB_STATE_DONE"
         for thread in threading.enumerate():
             if "poll_for_job_completion" in thread.name:
                 thread.join(30)
                 assert not thread.is_alive()
-        self.server.shutdown()
-        self.server.server_close()
+        super().stop()
 
     def submit(self, path: str, job: dict[str, Any]) -> dict[str, Any]:
         """Takes a job and sets to work."""
