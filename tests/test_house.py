@@ -1,6 +1,7 @@
 """The house stands as CONTRIBUTING.md describes it: imports run downhill, and help needs no Beam."""
 
 import ast
+import functools
 import json
 import re
 import subprocess
@@ -30,9 +31,13 @@ DOWNHILL = {
 OURS = {*DOWNHILL, "tests", "benchmarks"}
 
 
+@functools.cache
+def nodes_of(path):
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imported(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for name in named(node)}
+    return {name for node in nodes_of(path) if isinstance(node, ast.Import | ast.ImportFrom) for name in named(node)}
 
 
 def named(node):
@@ -118,7 +123,7 @@ def sources():
 def test_names_say_what_they_hold():
     counts = Counter()
     for path in sources():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 counts[node.id] += 1
             elif isinstance(node, ast.arg):
@@ -128,13 +133,13 @@ def test_names_say_what_they_hold():
 
 def texts_of(path):
     """The strings of a module that are not docstrings, with ``{}`` for what is put into them."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    nodes = nodes_of(path)
+    inside = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    skipped = inside | {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # and docstrings
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             yield "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside | docstrings:
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
             yield node.value
 
 

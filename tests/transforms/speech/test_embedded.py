@@ -45,6 +45,7 @@ def listener():
     listener.close()
 
 
+@pytest.mark.thorough
 def test_the_same_text_has_the_same_sound_whatever_was_said_before(speaker):
     order = [(text, voice) for text in TEXTS[1:3] for voice in VOICES]
     first = {asked: speaker.speak(*asked) for asked in order}
@@ -96,6 +97,7 @@ def test_whole_turns_are_heard_and_the_same_in_any_order(listener, speaker):
         assert isinstance(listener.hear(loud), str)
 
 
+@pytest.mark.thorough
 def test_a_long_turn_is_heard_to_its_end(listener, speaker):
     """In one piece, the model repeats the first words."""
     text = " ".join(TEXTS * 7)
