@@ -78,7 +78,7 @@ def test_kids_friendly_of_section_2():
 
 QUEENS = act("INFORM", "name", "Queens")
 STYLIST = words(name="the name of the hair stylist")
-BEFORE, TRUTH = "I want to book a hair cut.", "What about Queens?"
+TRUTH = "What about Queens?"
 AUGMENTED = "I want to book a hair cut. the name of the hair stylist. What about Queens?"
 
 

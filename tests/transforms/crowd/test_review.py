@@ -169,3 +169,9 @@ def test_decisions_are_kept_per_content():
         return Reader(only_page([item(canonical=text)])).json()["key"]
 
     assert key("a") == key("a") != key("b")
+
+
+def test_nothing_to_review():
+    page = only_page([]).decode()
+    assert "There is nothing to review" in page
+    assert "<script" not in page

@@ -174,3 +174,13 @@ def test_whatever_is_typed_every_answer_has_one_fate_and_variants_stay_valid(typ
     assert len(outcome.variants) == 5
     for names in by_variant.values():
         assert len(names) == 3 == len(set(names))
+
+
+def test_an_answer_for_a_position_that_does_not_exist_is_a_dead_letter():
+    odd = Assignment("3X", "Parks_1", "names", "w", {"slot_9": "something", "service": "", "slot_1": "hamlet"}, False)
+    outcome = settle_service(SERVICE, [*assignments(), odd], {}, Options())
+    (letter,) = outcome.dead
+    told = (letter.key, letter.reason.partition(":")[0], letter.payload)
+    assert told == ("3X:slot_9", "unknown_position", "something")
+    assert "3X:service" not in fates(outcome)
+    assert fates(outcome)["3X:slot_1"][0] in ("used", "surplus")

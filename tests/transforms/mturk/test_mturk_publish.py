@@ -52,9 +52,12 @@ def test_no_countries_is_not_any_country(bench):
 @cases(
     "flags told",
     (["--countries", "USA"], "'USA' is not a country code"),
+    (["--countries", "us"], "'us' is not a country code"),
     (["--min_approval", "101"], "--min_approval: must be a percentage"),
     (["--min_approved", "-1"], "--min_approved: must be a number"),
+    (["--max_per_worker", "-1"], "--max_per_worker: must be a number"),
     (["--require_qualification", "lower"], "'lower' is not a qualification id"),
+    (["--exclude_qualification", ""], "'' is not a qualification id"),
     ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], ("MTurk allows at most 10 "
         "qualifications per HIT")),
     (["--masters", "--min_approved", "1", *(f for i in range(4) for f in ("--exclude_qualification", f"Q{i}"))],

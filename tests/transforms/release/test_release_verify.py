@@ -79,6 +79,11 @@ def test_a_missing_shard_is_found_and_no_row_of_it_is_blamed(root):
     assert told(root) == [f"{name(root, gone)}: is missing"]
 
 
+def test_an_extra_empty_folder_is_found(root):
+    (root / "data" / "v9" / "test").mkdir(parents=True)
+    assert told(root) == ["data/v9/test: is an empty folder, which a release must not contain"]
+
+
 def test_a_file_that_only_the_checksums_have_is_found(root):
     (root / "notes.txt").write_bytes(b"x")
     folder.mend(root)

@@ -35,7 +35,12 @@ def test_a_slot_is_copied_from_another_service():
 
 @cases(
     "service act slot new values",
+    ("Taxi_1", "INFORM", "intent", "purpose", ["GetTaxi"]),  # as Homes_2 of SGD has it
+    ("Taxi_1", "REQUEST", "intent", "purpose", ["GetTaxi"]),
+    ("Taxi_1", "INFORM_INTENT", "intent", "intent", ["FindTaxi"]),
+    ("Taxi_1", "OFFER_INTENT", "intent", "intent", ["FindTaxi"]),
     ("Taxi_1", "INFORM", "count", "count", ["GetTaxi"]),  # names nothing here
+    ("Bus_1", "CONFIRM", "count", "seats", ["GetTaxi"]),
     ("Bus_1", "INFORM_COUNT", "count", "count", ["GetTaxi"]),
     ("Bus_1", "INFORM", "intent", "intent", ["GetTaxi"]),
 )
@@ -137,3 +142,9 @@ def test_whatever_stands_there_is_taken_or_told(dialogue, random, value):
 @cases("dialogue", None, 1, "turns", [], {}, {"services": []}, {"services": [[]], "turns": []})
 def test_what_is_no_dialogue(dialogue):
     raised(InputError, Places, dialogue, KNOWN, match="not_sgd")
+
+
+def test_an_intent_that_no_schema_has_stays_and_is_counted():
+    dialogue = changed(["turns", 0, "frames", 0, "state", "active_intent"], "find_taxi")
+    assert Places(copy.deepcopy(dialogue), KNOWN).unknown_intents == 1
+    assert written(dialogue)["turns"][0]["frames"][0]["state"]["active_intent"] == "find_taxi"

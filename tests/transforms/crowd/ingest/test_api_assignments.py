@@ -112,6 +112,13 @@ def test_a_field_answered_twice():
         parse_answer_xml(f"<QuestionFormAnswers>{one}{one}</QuestionFormAnswers>")
 
 
+@pytest.mark.thorough
+def test_ten_megabytes_in_task_answers():
+    found = between(item(AssignmentId="3B", answers={"taskAnswers": json.dumps([{"slot_0": "x" * 10_000_000}])}))
+    assert reasons(found) == [("3B", "too_large: taskAnswers is too long to contain answers")]
+    assert len(dead(found)[0].payload) < 2_200
+
+
 def test_fields_of_other_forms_are_told():
     answers = {"slot_0": "x", "comment": f"I am {WORKERS[1]}", "workerId": WORKERS[1]}
     found = between(item(AssignmentId="3B", answers=answers))

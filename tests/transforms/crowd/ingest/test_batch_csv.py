@@ -3,7 +3,7 @@ import io
 
 from hypothesis import given
 from hypothesis import strategies as st
-from ingested import KEY, WORKERS, assignments, check_letters, dead
+from ingested import KEY, WORKERS, assignments, check_letters, dead, reasons
 from kit import cases, raised
 
 from parapet.schemas.errors import InputError
@@ -69,15 +69,25 @@ def test_any_answer_comes_through(text):
 
 @cases(
     "data where reason",
+    (b"", "", "the file is empty"),
     (b"\r\n \r\n", "", "the file is empty"),
     (table({}, columns=["HITId", "WorkerId", "Answer.slot_0"]), "row 1",
      "not a file of batch results: the header lacks AssignmentId"),
+    (table({}, columns=["HITId", "Input.x"]), "row 1", "the header lacks AssignmentId, WorkerId, Answer.*"),
+    (table({}, columns=["AssignmentId", "WorkerId", "Input.x"]), "row 1",
+     "not a file of batch results: the header lacks Answer.*"),
     (table({}, columns=[*ROW, "Answer.slot_0", "HITId"]), "row 1",
      "these columns appear twice in the header: Answer.slot_0, HITId"),
+    (table({}).replace(b'"', b"").replace(b",", b";"), "row 1", "the cells must be separated by commas"),
     (table({}, delimiter=";"), "row 1",
      "the header cannot be read: broken_row: ',' expected after '\"'; the cells must"),
     (table({}).replace(b'"', b"").replace(b",", b"\t"), "row 1", "the cells must be separated by commas"),
     (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
+    (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", ("the header cannot be read: broken_row: "
+        "a quote is not closed")),
+    ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read: encoding: the row is not UTF-8"),
+    (table({}).replace(b'"', b"").decode().encode("utf-16-be"), "row 1",
+     "the file looks like UTF-16: save it as UTF-8"),
     (b"PK\x03\x04\x14\x00", "row 1", "lacks AssignmentId, WorkerId, Answer.*; this is a workbook: save it as CSV"),
     (b"PK\x03\x04\x14\xff\x00", "row 1", "this is a workbook: save it as CSV"),
 )  # fmt: skip
@@ -88,6 +98,12 @@ def test_files_without_a_usable_header(data, where, reason):
 
 
 # --- bad rows --------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_of_too_few_cells():
+    found = read(three(f"3HIT,{WORKERS[2]},3B".encode()))
+    check_others_went_on(found)
+    assert reasons(found) == [("names.csv: row 3", f"broken_row: the row has 3 cells, but the header has {len(ROW)}")]
 
 
 @cases(

@@ -27,7 +27,10 @@ def test_no_text_breaks_the_reader_of_times(text):
 @cases(
     "task_id service task annotation reason",
     ("", "", "", "", "no_task: add the column RequesterAnnotation"),
+    ("", "Taxi_1", "", "BatchId:1;OriginalHitTemplateId:2;", "no_task: "),
     ("Taxi_1", "", "names", "", "unknown_task: Input.task_id 'Taxi_1' is not of the form SERVICE:names"),
+    ("Taxi_1:utterances", "", "", "", ("unknown_task: Input.task_id 'Taxi_1:utterances' is "
+        "not of the form SERVICE:names")),
     ("", "Taxi_1", "utterances", "", "unknown_task: 'utterances' is neither 'names' nor 'descriptions'"),
     ("Taxi_1:names", "", "", "Taxi_1:descriptions",
      "contradicting_task: the record names Taxi_1:descriptions and Taxi_1:names"),

@@ -79,6 +79,11 @@ def test_numbers_are_those_of_lines(table, blank):
     assert numbers == [1, *range(2 + blank, 1 + blank + len(table))]
 
 
+@cases("data", b"", b"\n", b"\r\n\r\n  \n", codecs.BOM_UTF8, codecs.BOM_UTF16_LE, b"\n\n\n\n\n")
+def test_nothing_in_it(data):
+    assert records(data) == []
+
+
 # --- one broken row --------------------------------------------------------------------------------------------------
 
 
