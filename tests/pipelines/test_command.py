@@ -69,6 +69,7 @@ DATAFLOW += ["--setup_file=./setup.py", "--output=gs://b/out"]
         "--temp_location=/tmp",
         "--temp_location /tmp: is a local path, which Dataflow's workers cannot read: give a gs:// path",
     ),
+    ("--staging_location=/tmp", "--staging_location /tmp: is a local path, which Dataflow's workers cannot read"),
     ("--output=/tmp/out", "--output /tmp/out: is a local path, which Dataflow's workers cannot read"),
     ("--setup_file=", "--setup_file=./setup.py: is required by Dataflow, whose workers need Parapet"),
     ("", f"--responses {sample_root() / 'crowd/names.csv'}: is a local path, which Dataflow's workers cannot read"),

@@ -161,6 +161,7 @@ def test_mistakes(flags, told, tmp_path):
     assert told in refused_at_once("language_variations", *flags, output=tmp_path / "out")
 
 
+@pytest.mark.thorough
 def test_translated_without_a_network_and_replayed(few, tmp_path):
     """What the embedded engine makes with two workers, its memory repeats, and the class makes turn by turn."""
     made = vary(tmp_path / "out", *TWO_WORKERS, sgd=few, kinds="paraphrase", env="none")

@@ -57,6 +57,7 @@ def folder(tmp_path_factory):
     return made
 
 
+@pytest.mark.thorough
 def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder):
     """The settings of ``docs/papers.md``."""
     said = {"pt_t5": ["--checkpoint", str(folder / "t5")], "ft_t5": []}

@@ -100,6 +100,7 @@ def test_t5_base_has_the_parameters_that_it_is_known_for():
     assert parameters == parameters_of(config.to_dict()) == 222_903_552
 
 
+@pytest.mark.thorough
 def test_a_preset_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
     few = ["--steps", "14", "--eval_steps", "5", "--max_output", "8", "--dev_frames", "4"]
     run("train", *preset(toy, tmp_path / "whole", *few))

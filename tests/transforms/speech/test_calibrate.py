@@ -132,3 +132,12 @@ def test_what_a_sample_is_far_from_is_not_tried(target, hint):
 def test_each_hundredth_of_a_percent_has_its_own_name(n):
     assert float(set_name(n / 10000).removeprefix("SR-")) == pytest.approx(n / 100, rel=1e-9)
     assert len(set_name(n / 10000)) <= len("SR-99.99")
+
+
+@cases("target", 0.1, 0.6)
+def test_a_target_that_the_whole_does_not_have(target):
+    bins = [(0, (10_000, 2000)), (400, (0, 1000)), (700, (0, 2000))]
+    said = f"{RATE} 20.0% to 50.0%, but the target is {target:.1%}"
+    raised(InputError, with_levels, Calibration(RATIOS, 11.0, (Setting(target),)), bins, match=re.escape(said))
+    assert with_levels(Calibration(RATIOS, 11.0, (Setting(0.29),)), iter(bins)).settings == (Setting(0.29, 400),)
+    assert with_levels(Calibration(RATIOS, 11.0, (Setting(0.29),)), []).settings == (Setting(0.29, 0),)
