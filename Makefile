@@ -71,7 +71,7 @@ docs: $(VENV)/.docs
 	@echo "the site: build/site/index.html"
 
 # Python keeps what it compiled, even where it is told not to: the tests start many processes.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 3 --dist worksteal
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 4 --dist worksteal
 
 test: lint
 	$(PYTEST)

@@ -57,6 +57,7 @@ def test_learns_a_toy_set(model, match, toy, tmp_path):
     assert right(loaded.answers(dialogues()), dialogues()) > LEARNED
 
 
+@pytest.mark.thorough
 def test_predictions_are_the_same_on_two_workers_and_are_evaluated(memn2n, toy, tmp_path):
     test, oov = toy[0] / "toy-task1-tst.txt", toy[0] / "toy-task1-tst-OOV.txt"
     many = tmp_path / "toy-many.txt"  # of several chunks, in another order

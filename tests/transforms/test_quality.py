@@ -50,6 +50,7 @@ def test_page_and_card_say_it(no_nets, tmp_path):
         assert part.partition("\n## ")[0].count("| dialogue ") == 12
 
 
+@pytest.mark.thorough
 def test_the_seed_draws_other_examples(no_nets, tmp_path):
     pages = [run("ood", rates="0.2", seed=seed, output=tmp_path / seed).text("README.md") for seed in "01"]
     assert pages[0].partition("## Examples")[2] != pages[1].partition("## Examples")[2]

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("ctranslate2")
 
 import torch
-from kit import cases, raised, run, service, slot, write
+from kit import THOROUGH, cases, raised, run, service, slot, write
 from tiny_models import BACK, CHINESE, ENGLISH, FEW, FEWER, JAPANESE, phrases, word_for_word
 
 from parapet.schemas.errors import InputError
@@ -300,9 +300,9 @@ def test_the_command_there_and_back_and_again_from_the_memory(models, tmp_path):
 
 @cases("name beams", ("zh-en", 1), ("zh-en", 4), ("ct2-zh-en", 4))
 def test_a_text_has_the_same_translation_whatever_is_beside_it(models, name, beams):
-    texts = [*phrases(CHINESE, 60, seed=7), "😀 价格 x", "价格"]
+    texts = [*phrases(CHINESE, 60 if THOROUGH else 20, seed=7), "😀 价格 x", "价格"]
     alone = opened({"zh-en": models[name]}, batch=1, beams=beams).translate(texts, "zh", "en")
-    assert len(set(alone)) > 40
+    assert len(set(alone)) > 2 * len(texts) / 3 - 2
     for batch in (7, 64):
         engine = opened({"zh-en": models[name]}, batch=batch, beams=beams)
         assert engine.translate(texts, "zh", "en") == alone
