@@ -76,9 +76,12 @@ class LocalService(ThreadingHTTPServer):
         if stall:
             self.stopping.wait(60)
 
-    def __enter__(self) -> Self:
+    def start(self) -> Self:
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
         return self
+
+    def __enter__(self) -> Self:
+        return self.start()
 
     def __exit__(self, *_: object) -> None:
         self.stop()

@@ -134,7 +134,7 @@ def test_apply_variants_and_perturb_one(tmp_path):
 
 
 @pytest.mark.thorough
-@settings(max_examples=3, deadline=None, phases=[Phase.explicit, Phase.generate])  # a shrink would take minutes
+@settings(max_examples=3, phases=[Phase.explicit, Phase.generate])  # a shrink would take minutes
 @given(
     form=st.sampled_from(["heard", "restored"]),
     noise=st.sampled_from(["pink", "babble"]),

@@ -12,7 +12,7 @@ from parapet.evaluation import intent as scores
 LABELS = st.sampled_from(["a", "b", "c", "d", "only predicted"])
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(LABELS.filter(lambda label: label != "only predicted"), LABELS), min_size=1, max_size=60))
 def test_equal_to_scikit_learn(pairs):
     truth, said = [one for one, _ in pairs], [one for _, one in pairs]

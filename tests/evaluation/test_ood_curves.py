@@ -14,7 +14,7 @@ SCORES = st.one_of(st.sampled_from([-1.0, 0.0, -0.0, 0.5, 1.0]), st.floats(-1e6,
 ITEMS = st.lists(st.tuples(SCORES, st.booleans()), min_size=1, max_size=50)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(ITEMS)
 def test_equal_to_scikit_learn(items):
     points = ood.points_of(items)
@@ -37,7 +37,7 @@ def test_equal_to_scikit_learn(items):
         assert ood.best_threshold(points) is None
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1))
 def test_precision_and_recall_equal_to_scikit_learn(pairs):
     truth, said = [one for one, _ in pairs], [one for _, one in pairs]

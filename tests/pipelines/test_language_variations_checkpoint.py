@@ -23,7 +23,6 @@ def train(folder):
     import torch
     from transformers import AutoTokenizer, T5ForConditionalGeneration
 
-    torch.set_num_threads(1)
     save_t5(folder, [*LEARNED, *LEARNED.values(), "paraphrase:"])
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = T5ForConditionalGeneration.from_pretrained(folder).train()

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised
 
@@ -24,7 +24,6 @@ def file_of(items):
     return OPENING + BETWEEN.join(dialogue_text(item, plain) for item, plain in items) + CLOSING
 
 
-@settings(deadline=None)
 @given(st.lists(JSON, min_size=1, max_size=4), st.booleans())
 def test_the_bytes_are_those_of_json(items, escaped):
     expected = (json.dumps(items, indent=2, sort_keys=True) + "\n").encode()

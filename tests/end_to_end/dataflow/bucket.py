@@ -71,7 +71,7 @@ class Bucket:
         for name in list(logging.root.manager.loggerDict):
             if name.startswith(("gcp_storage_emulator", "api.")):
                 logging.getLogger(name).disabled = True
-        self.server = _Server(self.storage).__enter__()
+        self.server = _Server(self.storage).start()
         self.patch = pytest.MonkeyPatch()
         self.patch.setenv("STORAGE_EMULATOR_HOST", self.server.url)
         self.patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")  # which asks the real service what a bucket is

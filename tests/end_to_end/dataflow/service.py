@@ -66,7 +66,7 @@ class Dataflow(LocalService):
 
     def __init__(self, work: Callable[[dict[str, Any]], str] = lambda job: "") -> None:
         super().__init__()
-        self.url = f"http://localhost:{self.server_port}"
+        self.url = f"http://localhost:{self.server_port}"  # to a service of this name Beam speaks REST
         self.work = work
         self.submitted: list[dict[str, Any]] = []
         self.counters: dict[str, int] = {}

@@ -302,7 +302,6 @@ def test_turns_scored_ahead_are_trained_as_turn_by_turn(model, share, monkeypatc
     def all_others(answers, candidates, _):
         return (answers[:, None] + torch.arange(1, candidates)) % candidates
 
-    torch.set_num_threads(1)  # as a training does: many small steps
     monkeypatch.setattr(nets, "negatives_of", all_others)
     corpus = Corpus(dialogues()[:3], dialogues(), CANDIDATES, {}, "1")
     settings = {"batch_size": 1, "learning_rate": 0.1, "margin": 0.5, "negatives": 1, "memory": 9}

@@ -37,15 +37,6 @@ STEPS = [step for one in msgspec.convert(dialogues(), list[Dialogue]) for step i
 TEXTS = [damd_encoding.texts_of(step) for step in STEPS]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Of nets as small as these several threads are slower by far where the machine is busy."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 NAMES = st.sampled_from(["a", "B_1", "Ü", "x y"])
 VALUES = st.lists(st.from_regex(r"[\w$%.,:'!?]{1,6}", fullmatch=True), min_size=1, max_size=3).map(" ".join)
 STATES = st.builds(

@@ -34,7 +34,6 @@ def toy(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def checkpoint(toy, tmp_path_factory):
-    torch.set_num_threads(1)  # of nets as small as these several threads are slower
     # The seed is one whose utterances are long and many.
     return save_t5(tmp_path_factory.mktemp("models") / "t5", texts(toy), size=16, layers=2, vocabulary=200)
 

@@ -84,7 +84,7 @@ def test_a_perturbation_that_adds_turns_is_refused():
 # How versions are laid out.
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(1, 3), st.booleans()), min_size=1, max_size=6), st.integers(1, 3))
 def test_versions_are_found_by_their_numbers(shapes, count):
     """Each example has a name: dialogue, version, place. Then each is cut into parts."""
@@ -136,7 +136,7 @@ class Chosen(Learner):
         return {}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data())
 def test_the_worst_is_that_of_a_plain_loop(data):
     count, examples = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 5))
@@ -165,11 +165,6 @@ def toy(tmp_path_factory):
     write_inns(folder / "inns")
     save_gpt2(folder / "gpt2", inn_texts())
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    torch.set_num_threads(1)
 
 
 def learner_of(toy, model, *flags):

@@ -9,9 +9,6 @@ from tiny_models import Models
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-    import torch
-
-    torch.set_num_threads(1)
     return Models(tmp_path_factory.mktemp("tiny_models"))
 
 
