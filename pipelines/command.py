@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parapet.pipelines import progress, runners, workers
+from parapet.pipelines import progress, runners, stopping, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.hub_tables import PREFIX, download
@@ -122,18 +122,23 @@ def _run(
                 configure_logging(args.log_format, args.quiet)
                 if (output := _written(parser, args)) is not None:
                     locks.enter_context(writing(output))
+                    before = runners.manifest_identity(output)
                 check_there(parser, args)
                 config = check(args)
         except SystemExit as stop:
             return int(stop.code or 0)
         except KeyboardInterrupt:
-            logging.error("stopped before anything was done")
+            stopping.say()
             return EXIT_FAILURE
         except InputError as error:
             logging.error("%s", error)
             return EXIT_FAILURE if isinstance(error, UserCodeError) else EXIT_USAGE
         except Exception as error:
             return _failed(error)
+        if output is not None:
+            locks.enter_context(stopping.describing(lambda: _left_by(output, before) or stopped))
+        else:
+            locks.enter_context(stopping.describing(lambda: stopped))
         try:
             return act(config, args) or 0
         except (UsageError, MissingExtra) as error:
@@ -142,12 +147,31 @@ def _run(
         except (InputError, DiskError) as error:
             logging.error("%s", str(error).partition(" [while running")[0])  # Beam appends the name of the step
         except KeyboardInterrupt as stop:
-            logging.error("stopped; %s", stop if stop.args else stopped)
+            stopping.say(str(stop))
         except Exception as error:
             if not _was_interrupted(error):
                 return _failed(error)
-            logging.error("stopped; %s", stopped)
+            stopping.say()
         return EXIT_FAILURE
+
+
+def _left_by(output: str, before: object) -> str:
+    """Stops publishing, and describes what a stopped run has changed in its output; empty if nothing.
+
+    Args:
+      output: the output folder.
+      before: identifies the manifest before the run.
+    """
+    if "://" in output:
+        return f"run the same command again, unless {output} was complete by then"
+    if "apache_beam" in sys.modules:  # otherwise nothing has been written
+        from parapet.transforms.storage.files import withhold
+
+        withhold(output)
+    after = runners.manifest_identity(output)
+    if after is None and before is not None:
+        return f"some files of {output} were replaced already: run the same command again to complete it"
+    return f"{output} was complete by then" if after != before else ""
 
 
 @contextmanager
@@ -354,6 +378,7 @@ def run_pipeline(
         raise UsageError(error.reason, error.path, error.where) from None
     with (
         workers.started(options, n_workers) as local_runner,
+        stopping.within(stopping.PATIENCE if local_runner is None else stopping.LOCAL_PATIENCE),
         progress.running(title) as run,
     ):
         run.stage("starting")

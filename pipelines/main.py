@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from parapet.pipelines import lean_imports
+from parapet.pipelines import lean_imports, stopping
 from parapet.pipelines.dispatch import GROUPS, PIPELINES, hand_over
 
 USAGE = """\
@@ -37,6 +37,10 @@ def usage() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one pipeline. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
+    return stopping.run_program(lambda: _main(None)) if argv is None else _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     # a shell asks for completions, through the script of 'parapet completion'
     if argv is None and "_ARGCOMPLETE" in os.environ:
         from parapet.pipelines.completion import answer

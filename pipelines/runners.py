@@ -157,9 +157,9 @@ def written_here(options: Any, output: str) -> Iterator[None]:
     if not on_job_service(options) or environment_type(options) == "LOOPBACK" or "://" in output:
         yield
         return
-    before = _manifest(output)
+    before = manifest_identity(output)
     yield
-    after = _manifest(output)
+    after = manifest_identity(output)
     if after == before if before else not any(names for _, _, names in os.walk(output)):
         raise RuntimeError(
             f"{output}: the workers wrote to their own local folders; give a gs:// path, or a folder that "
@@ -167,7 +167,7 @@ def written_here(options: Any, output: str) -> Iterator[None]:
         )
 
 
-def _manifest(output: str) -> tuple[int, int] | None:
+def manifest_identity(output: str) -> tuple[int, int] | None:
     """Identifies the current ``run.json`` by inode and modification time; None if there is none."""
     with suppress(OSError):
         status = os.stat(os.path.join(output, "run.json"))

@@ -352,7 +352,7 @@ _POLL = 0.25  # seconds between two checks of running steps
 _WARNINGS = 2  # warnings shown for each step; its log has all
 _TRIES = 20  # attempts to get the lock, 0.1 s apart, before a message says what the suite is waiting for
 _SLOW = ("train", "speech_errors")  # assumed to take longer than other steps until they have run once
-_PATIENCE = 10.0  # seconds for steps to end after Ctrl-C
+_PATIENCE = 1.0  # seconds for steps to end after Ctrl-C
 
 DONE, UNCHANGED, FAILED, BLOCKED, STOPPED = "done", "unchanged", "failed", "blocked", "stopped"
 

@@ -89,13 +89,6 @@ def test_output_is_published_once_where_the_command_began(place, line, tmp_path)
 
 
 @pytest.mark.thorough
-@cases("place", *PLACES)
-def test_a_command_that_a_plugin_ends_has_failed(place, tmp_path):
-    ended = perturbed(tmp_path, place, "os._exit(0)")
-    assert (ended.returncode, ended.stderr) == (1, "error: code that was run ended the process with os._exit(0)\n")
-
-
-@pytest.mark.thorough
 @cases("place", *(place for place in PLACES if place != "close"))  # all is done by then
 def test_a_plugin_that_exits_is_an_error(place, tmp_path):
     ended = perturbed(tmp_path, place, "sys.exit(0)")

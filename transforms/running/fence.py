@@ -10,13 +10,10 @@ from __future__ import annotations
 import linecache
 import os
 import re
-import sys
-import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import NamedTuple, NoReturn
 
 from parapet.schemas.errors import ISSUES, DiskError, InputError, MissingExtra, UserCodeError, storable
 
@@ -202,60 +199,37 @@ def trace_of(error: InputError) -> str:
 
 # Calls of plug-ins and models: their effects on the process are contained in the call.
 
-_calling = threading.local()
-_exit = os._exit
-
-
-class _Command(NamedTuple):
-    process: int
-    folder: str | None  # None if it was removed
-
-
-_commands: list[_Command] = []  # commands of this process, or of the process that forked it
-
-
-def _leave(status: int) -> NoReturn:
-    """Replace ``os._exit``, which would end a command in the middle as if it had succeeded."""
-    if os.getpid() in {getattr(_calling, "process", None), *(command.process for command in _commands)}:
-        sys.stderr.write(f"error: code that was run ended the process with os._exit({status})\n")
-        sys.stderr.flush()
-        status = 1
-    _exit(status)
-
-
-os._exit = _leave
+_folders: list[str | None] = []  # working folders of the running commands; None if it was removed
 
 
 @contextmanager
 def commanding() -> Iterator[None]:
-    """Run a command's block so that ``os._exit`` counts as a failure, and :func:`calling` knows its working folder."""
-    command = _Command(os.getpid(), _working_folder())
-    _commands.append(command)
+    """Run a command's block, whose working folder :func:`calling` restores."""
+    folder = _working_folder()
+    _folders.append(folder)
     try:
         yield
     finally:
-        _commands.remove(command)
+        _folders.pop()
 
 
 @contextmanager
 def calling() -> Iterator[None]:
-    """Contain a call: restore the working folder, end forked processes here, and treat an exit as a failure.
+    """Contain a call: restore the working folder, end forked processes here, and treat ``sys.exit`` as a failure.
 
     Raises:
       RuntimeError: the call used ``sys.exit``, which would end the command as if it had succeeded.
     """
     process = os.getpid()
-    folder = _commands[-1].folder if _commands else _working_folder()
-    outer, _calling.process = getattr(_calling, "process", None), process
+    folder = _folders[-1] if _folders else _working_folder()
     _go(folder)  # a plug-in's code called by Beam may have changed it
     try:
         yield
     except SystemExit as stop:
         raise RuntimeError(f"called sys.exit({stop.code!r})") from stop
     finally:
-        _calling.process = outer
         if os.getpid() != process:
-            _exit(0)
+            os._exit(0)
         _go(folder)
 
 

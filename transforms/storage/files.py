@@ -151,6 +151,14 @@ def _check_owner(output: str, token: str | None, manifest: Mapping[str, Any]) ->
         raise InputError("another run has started to write here: wait until it ends, then run this again", output)
 
 
+def withhold(output: str) -> None:
+    """Keep this process and its workers from publishing, unless they are about to write the manifest."""
+    token, staging = _tokens.get(output), FileSystems.join(output, STAGING)
+    if token is not None and disk.is_disk(output):
+        with suppress(OSError):
+            os.replace(join(staging, token), join(staging, f"{OWNER}stopped"))
+
+
 def clear(folder: str) -> None:
     """Delete a folder with its content, if it exists; of a link only the link."""
     if is_object_store(folder):
@@ -538,6 +546,7 @@ def finish_publishing(output: str, manifest: dict[str, Any], token: str | None =
         # staged, too, so that it appears atomically; then staging is removed
         with whole(join(staging, MANIFEST)) as handle:
             handle.write((json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
+        _check_owner(output, token, manifest)
         move([(join(staging, MANIFEST), place)])
         disk.sync(output)
     try:

@@ -1,0 +1,99 @@
+"""Ctrl-C: ends a command within seconds, and says what was published.
+
+Beam's threads may swallow the interrupt, or wait for ever for workers that are gone. So the first Ctrl-C also sets a
+deadline, at which the process ends. What is unfinished then is only staged, so the next run removes it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+PATIENCE = 3.5  # seconds in which a command may end by itself
+LOCAL_PATIENCE = 1.0  # the same for a pipeline on this machine, which may wait for ever for its workers
+
+_patience = PATIENCE
+_outcome: Callable[[], str] | None = None  # what a stopped command has left
+_is_ending = False
+_said = threading.Lock()
+
+
+def run_program(main: Callable[[], int]) -> int:
+    """Runs a program; after Ctrl-C, ends this process with all of its threads."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as shells do in the background
+        return main()
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        status = main()
+    except KeyboardInterrupt:
+        say()
+        status = 1
+    if _is_ending:
+        _leave(status)
+    return status
+
+
+@contextmanager
+def describing(outcome: Callable[[], str]) -> Iterator[None]:
+    """Sets what is said if the block is stopped."""
+    global _outcome
+    before, _outcome = _outcome, outcome
+    try:
+        yield
+    finally:
+        _outcome = before
+
+
+@contextmanager
+def within(patience: float) -> Iterator[None]:
+    """Sets the seconds in which the block must end after Ctrl-C."""
+    global _patience
+    before, _patience = _patience, patience
+    try:
+        yield
+    finally:
+        _patience = before
+
+
+def say(detail: str = "") -> None:
+    """Logs that the command was stopped, and what it has left; at most once after Ctrl-C.
+
+    Args:
+      detail: replaces the outcome of the command.
+    """
+    if _is_ending and not _said.acquire(blocking=False):
+        return
+    detail = detail or (_outcome() if _outcome is not None else "")
+    text = f"stopped; {detail}" if detail else "stopped before anything was done"
+    if logging.getLogger().handlers:
+        logging.error("%s", text)
+    else:  # the command has not begun
+        print(f"error: {text}", file=sys.stderr)
+
+
+def _interrupt(*_: Any) -> None:
+    global _is_ending
+    if not _is_ending:
+        _is_ending = True
+        threading.Thread(target=_end, args=(time.monotonic(),), name="stop", daemon=True).start()
+    raise KeyboardInterrupt
+
+
+def _end(began: float) -> None:
+    while time.monotonic() < began + _patience:
+        time.sleep(0.05)
+    say()
+    _leave(1)
+
+
+def _leave(status: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
