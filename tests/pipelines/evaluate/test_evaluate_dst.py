@@ -148,8 +148,8 @@ def test_sensitivity_under_every_policy(place, scores):
 def test_what_is_right_on_the_original_and_always_wrong_elsewhere(place, tmp_path):
     def spoilt(dialogues):
         for frame in (frame for one in dialogues for turn in one["turns"] for frame in turn["frames"]):
-            for state in filter(None, [frame.get("state")]):
-                state["slot_values"] = {slot: ["nonsense"] for slot in slots[frame["service"]][:1]}
+            for states in filter(None, [frame.get("state")]):
+                states["slot_values"] = {slot: ["nonsense"] for slot in slots[frame["service"]][:1]}
         return dialogues
 
     roots = {"original": sample_root()} | {name: place / "variants" / name for name in VARIANTS}
