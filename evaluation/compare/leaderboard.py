@@ -707,14 +707,18 @@ def with_interval(mean: Number) -> str:
     return text if mean.low is None or mean.high is None else f"{text}\n{mean.low:.1f}–{mean.high:.1f}"
 
 
+def is_undefined(value: Value, row: Iterable[Value | None]) -> bool:
+    """Whether a number is a schema sensitivity that says nothing beside the accuracies in its row."""
+    scores = {score.column: score.value for score in row if score is not None}
+    return value.metric == SENSITIVITY and not sensitivity_is_defined(*accuracies(scores.get, value.column))
+
+
 def cell(value: Value | None, row: Sequence[Value | None]) -> str:
     """Formats a number, with its interval and its change from the original in small print."""
     if value is None:
         return ""
     if value.value is None:
-        scores = {score.column: score.value for score in row if score is not None}
-        is_undefined = value.metric == SENSITIVITY and not sensitivity_is_defined(*accuracies(scores.get, value.column))
-        return NOT_DEFINED if is_undefined else "–"
+        return NOT_DEFINED if is_undefined(value, row) else "–"
     lines = [shown(value.metric, value.value)]
     if value.low is not None and value.high is not None:
         lines.append(f"{shown(value.metric, value.low)}–{shown(value.metric, value.high)}")
