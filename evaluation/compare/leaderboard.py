@@ -734,4 +734,5 @@ def drop(value: Value, row: Iterable[Value | None]) -> list[str]:
     if original is None or original.value is None:
         return []
     before, after = (of_100(value.metric, share) / 100 for share in (original.value, value.value))
-    return [change_text(after, before, original.low)]
+    points, _, relative = change_text(after, before, original.low).partition(" (")
+    return [points, *filter(None, [relative.rstrip(")")])]

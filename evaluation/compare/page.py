@@ -72,9 +72,9 @@ TERMS = {
     "original, metrics of which less is better, and columns that are computed from others (the mean over "
     "variants) or enter others (Inform, Success, BLEU).",
     "JGA": "Joint goal accuracy.",
-    "Small print": "Below each number: its 95% interval and its change from the original in percentage points; in "
-    "brackets the relative change, where the interval of the original is above 0 and the original is at least "
-    f"{FLOOR:.0%}. Intervals are from a Poisson bootstrap over dialogues; where each dialogue has one number, 0 or 1, "
+    "Small print": "Below each number: its 95% interval and its change from the original, in percentage points and "
+    f"relative; the latter where the interval of the original is above 0 and the original is at least {FLOOR:.0%}. "
+    "Intervals are from a Poisson bootstrap over dialogues; where each dialogue has one number, 0 or 1, "
     "and at 0 and 100%, they are Wilson's.",
     "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: the standard "
     "deviation divided by the mean, averaged over frames (Lee et al. 2022). It can exceed 100%. At the same "
@@ -143,7 +143,7 @@ def _note(whole: Grid) -> str:
     values = [score for block in whole.blocks for row in block.numbers for score in row if score is not None]
     parts = ["its 95% interval"] if any(value.low is not None for value in values) else []
     if any(value.set == ORIGINAL for value in values) and len(whole.headings) > 1:
-        parts.append("its change from the original")
+        parts.append("its change from the original, in percentage points and relative")
     several = len(whole.systems) > 1
     lines = [f"Below each number: {' and '.join(parts)}."] if parts else []
     shown = {block.metric for block in whole.blocks} | {value.metric for value in values}

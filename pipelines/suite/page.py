@@ -17,6 +17,7 @@ from parapet.evaluation.compare.results import mixes, set_order
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.dst.results import worst_set
 from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.task import NOT_DEFINED
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome, State
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of
@@ -102,7 +103,7 @@ def _gates(suite: SuiteFile, output: Path) -> Iterator[report.Table]:
             verdict.gate,
             verdict.system or "–",
             verdict.condition,
-            "–" if verdict.value is None else number(verdict.value, 4),
+            number(verdict.value, 4) if verdict.value is not None else NOT_DEFINED if verdict.system else "–",
             "met" if verdict.is_met else "missed",
         ]
         for verdict in verdicts_of(suite, output)
