@@ -588,9 +588,7 @@ def _shared_label(board: Board, name: str, columns: Sequence[Column]) -> str:
     return set_label(board, next(column.task for column in columns if column.set == name), name)
 
 
-def _means(
-    rows: Sequence[Sequence[Value | None]], metric: str
-) -> tuple[list[Number], Sequence[Sequence[Value | None]], str]:
+def _means(rows: list[list[Value | None]], metric: str) -> tuple[list[Number], list[list[Value | None]], str]:
     """Averages the rows of a block over the sets that all systems with a number in it have; also says what over."""
     present = [(j, score) for j, score in enumerate(rows[0]) if score is not None and score.metric == metric]
     sets = {score.set for _, score in present if not score.set.startswith("#")}

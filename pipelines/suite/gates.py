@@ -143,15 +143,17 @@ def verdicts_of(suite: SuiteFile, output: Path) -> list[Verdict]:
     """Judges a suite's gates by the numbers in its output folder."""
     if not suite.gates:
         return []
-    from parapet.evaluation.compare.leaderboard import is_undefined, read_board
+    from parapet.evaluation.compare.leaderboard import Value, is_undefined, read_board
 
     place = output / COMPARISON / "leaderboard.json"
     values = read_board(str(place)).values if place.is_file() else []
+    of_systems: dict[str, list[Value]] = {}
+    for score in values:
+        of_systems.setdefault(score.system, []).append(score)
     numbers = [
         Number(score.system, score.metric, score.set, score.value)
         for score in values
-        if score.group == "all"
-        and (score.value is not None or is_undefined(score, [one for one in values if one.system == score.system]))
+        if score.group == "all" and (score.value is not None or is_undefined(score, of_systems[score.system]))
     ]
     return list(judge(suite.gates, numbers))
 
