@@ -61,7 +61,7 @@ def check_numbers(suite: SuiteFile, graph: Graph) -> None:
         return
     from parapet.evaluation.compare.results import OF_100, SENSITIVITY, VARIANTS, shown_metrics
 
-    requested = [str(name).rpartition("/")[2] for name in suite.compare.get("metrics", [])]
+    requested, averaged = (_metrics_in(suite.compare.get(key, [])) for key in ("metrics", "average"))
     chosen = suite.compare.get("sets", [])
     known: dict[str, str] = {}  # the name of a number to its metric
     beginnings: list[str] = []  # of numbers on sets whose names are not known yet
@@ -71,7 +71,7 @@ def check_numbers(suite: SuiteFile, graph: Graph) -> None:
         _, system, task = step.name.split("/")
         sets, variants, are_all = _scored_sets(step, graph.variants)
         over_variants = [VARIANTS] if len(variants) > 1 or not are_all else []
-        for metric in requested or shown_metrics(task):
+        for metric in [*(requested or shown_metrics(task)), *averaged]:
             names = [*(sets if metric != SENSITIVITY else []), *over_variants]
             numbers = [Number(system, metric, name, 0.0) for name in names if not chosen or name in chosen]
             known |= {name: metric for number in numbers for name in _names(number)}
@@ -83,6 +83,12 @@ def check_numbers(suite: SuiteFile, graph: Graph) -> None:
         limit = float(condition.strip(" <>="))
         if abs(limit) > 1 and metric not in OF_100 and metric != SENSITIVITY:
             raise suite.error(f"{condition!r} can never be reached: {metric} goes from 0 to 1", f"gates.{gate}")
+
+
+def _metrics_in(columns: Iterable[object]) -> list[str]:
+    """Returns what may be the metric in names of columns: ``SET/METRIC``, and ``accuracy/CATEGORY`` is one, too."""
+    parts = [str(name).split("/") for name in columns]
+    return ["/".join(names[i:]) for names in parts for i in range(len(names))]
 
 
 def _scored_sets(step: Step, variants: Sequence[str]) -> tuple[list[str], list[str], bool]:
