@@ -30,7 +30,19 @@ from parapet.evaluation.sets import (
     read_dialogues,
     with_mean,
 )
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, rows_bytes, set_report
+from parapet.evaluation.task import (
+    Metrics,
+    Result,
+    Stage,
+    Task,
+    files_of,
+    group_table,
+    line,
+    main_group,
+    rows_bytes,
+    set_report,
+    with_group,
+)
 from parapet.schemas.dialogue import Dialogue, Frame, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, TEST, read_root
@@ -454,7 +466,7 @@ def most_confused(counts: Counts, most: int = MOST_CONFUSED) -> list[dict[str, A
 
 def report(items: Mapping[ItemKey, Item], metrics: Metrics, details: Mapping[str, Details]) -> Report:
     """Makes the report: scores by set, confusions, scores by intent, and some wrong items."""
-    everything = details[ALL]
+    everything, group = details[ALL], main_group(metrics)
     ranked = sorted(everything["classes"].items(), key=lambda pair: (pair[1]["f1"], pair[0]))
     wrong = [key for key in sorted(items) if items[key].label != items[key].predicted]
     examples = [
@@ -485,6 +497,7 @@ def report(items: Mapping[ItemKey, Item], metrics: Metrics, details: Mapping[str
         chart={"macro_f1": "macro-F1"},
         terms=TERMS,
         title="Intents",
-        headline=f"{text.percent(metrics[ALL]['accuracy'])} of intents are right",
+        headline=f"{with_group('Intent accuracy', metrics, group, 'accuracy')}: "
+        f"{text.percent(metrics[group]['accuracy'])}",
         lead=f"{text.counted(everything['items'], 'item')} with {text.counted(len(everything['classes']), 'intent')}.",
     )

@@ -23,9 +23,11 @@ from parapet.evaluation.task import (
     files_of,
     group_table,
     line,
+    main_group,
     rows_bytes,
     set_report,
     shown,
+    with_group,
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there
@@ -525,7 +527,7 @@ def by_task(details: Mapping[str, Any]) -> list[list[str]]:
 
 def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Mapping[str, Any], top: int = 1) -> Report:
     """Makes the report: scores by set or file, by task, and by rank, of API calls, and frequent wrong answers."""
-    files = details["files"]
+    files, group = details["files"], main_group(metrics)
     counts = {"responses": "responses", "dialogues": "dialogues"}
     counts |= {} if details["candidates"] is None else {NO_CANDIDATE: "not among the candidates"}
     within: Headings = {
@@ -571,7 +573,8 @@ def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Mapping[st
         tiles={**HEADINGS, API_CALL: "API calls"},
         terms=TERMS,
         title="Response ranking",
-        headline=f"{text.percent(metrics[ALL][PER_RESPONSE])} of responses are right",
+        headline=f"{with_group('Right responses', metrics, group, PER_RESPONSE)}: "
+        f"{text.percent(metrics[group][PER_RESPONSE])}",
         lead=f"{text.counted(len(rows), 'response')} in {text.counted(len(files), 'file')}.",
     )
 

@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from parapet.evaluation.sets import ALL, MEAN, Key, group_label
+from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, Key, group_label
 from parapet.schemas.errors import run_header
 from parapet.schemas.layout import as_path
 from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page
-from parapet.transforms.reports.text import number, percent
+from parapet.transforms.reports.text import counted, number, percent
 
 ROWS = "rows.parquet"
 
@@ -159,6 +159,45 @@ NOT_SHARES = {"bleu": None, "combined": None, "mean_reciprocal_rank": 3}
 
 Headings = Mapping[str, str]  # metric or count to its heading
 
+# Below this accuracy, schema sensitivity and relative changes say nothing: nearly all frames are wrong under all
+# variants and count as 0, and a few frames more or fewer change the accuracy by hundreds of percent.
+FLOOR = 0.05
+NOT_DEFINED = "not defined"
+UNDEFINED_SENSITIVITY = (
+    f"It is not defined where the accuracy on the original, or its mean over the variants, is below {FLOOR:.0%}: a "
+    "system that is nearly always wrong is not sensitive to the wording either."
+)
+
+
+def sensitivity_is_defined(*accuracies: float | None) -> bool:
+    """Whether schema sensitivity is shown beside the accuracies on the original and over the variants."""
+    return all(accuracy is None or accuracy >= FLOOR for accuracy in accuracies)
+
+
+def relative_change(value: float, original: float, low: float | None) -> float | None:
+    """Computes a relative change; None if the original is below :data:`FLOOR`, or ``low``, its interval's end, is 0."""
+    return (value - original) / original if low is not None and low > 0 and original >= FLOOR else None
+
+
+def change_text(value: float, original: float, low: float | None) -> str:
+    """Formats a change of a share: ``-7.7 points (-27.5%)``, without the second part if there is no relative change."""
+    relative = relative_change(value, original, low)
+    of_original = "" if relative is None else f" ({percent(relative, signed=True)})"
+    return f"{number(100 * (value - original), 1, signed=True)} points{of_original}"
+
+
+def main_group(metrics: Metrics) -> str:
+    """Returns the group of the key numbers: the original, or else the mean over several sets."""
+    return next(name for name in (ORIGINAL, MEAN, ALL) if name in metrics)
+
+
+def with_group(label: str, metrics: Metrics, group: str, metric: str) -> str:
+    """Adds to a metric's label what it is of: ``accuracy, original``, ``F1, mean over 3 sets``; nothing for one set."""
+    sets = [name for name, values in metrics.items() if name[:1] != "#" and metric in values]
+    if group == MEAN:
+        return f"{label}, mean over {counted(len(sets), 'set')}"
+    return label if group == ALL or len(sets) < 2 else f"{label}, {group}"
+
 
 def files_of(metrics: Metrics, details: object, rows: bytes, report: Report) -> dict[str, bytes]:
     """Makes the files that every task of ``parapet evaluate`` writes; ``details`` may be a struct."""
@@ -221,7 +260,7 @@ def set_report(
     tiles: Headings | None = None,
     facts: Mapping[str, str] = {},
     chart: Headings | None = None,
-    overall: str = ALL,
+    overall: str = "",
     terms: Mapping[str, str] = {},
     links: Mapping[str, str] = {},
     **texts: Any,
@@ -236,7 +275,7 @@ def set_report(
       tiles: the numbers at the top, of the group ``overall``; None for the metrics of ``headings``.
       facts: further tiles, already formatted.
       chart: the metrics to chart if there are several sets.
-      overall: the group of the tiles.
+      overall: the group of the tiles; by default that of :func:`main_group`.
       terms: the terms of the task.
       links: further files.
       texts: title, headline, lead and notes of the report.
@@ -246,6 +285,7 @@ def set_report(
         for name, values in metrics.items()
         if name in sizes or name == MEAN
     }
+    overall = overall or main_group(metrics)
     of_all = metrics[overall]
     tiles = {key: label for key, label in headings.items() if key in of_all} if tiles is None else tiles
     sets: list[Section] = [group_table("Sets", "set", groups, headings, numbers_in="metrics.json")]
@@ -254,7 +294,10 @@ def set_report(
     return Report(
         command="evaluate",
         tiles=[
-            *(Tile(label, shown(key, of_all.get(key))) for key, label in tiles.items()),
+            *(
+                Tile(with_group(label, metrics, overall, key), shown(key, of_all.get(key)))
+                for key, label in tiles.items()
+            ),
             *(Tile(label, value) for label, value in facts.items()),
         ],
         sections=[*sets, *sections],

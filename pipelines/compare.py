@@ -63,7 +63,7 @@ def parser() -> StrictParser:
     add("--replicates", rare=True, type=int, default=10_000, metavar="N", help=text)
     add = parser.group("systems that were scored on different sets", exclusive=True)
     add("--common", action="store_true", help="compare what all have (the default), without a warning")
-    add("--all", action="store_true", help="show everything; only systems that have all sets have an average")
+    add("--all", action="store_true", help="show everything; means are over the sets that all systems have")
     add("--strict", action="store_true", help="refuse them")
     add_seed(parser, "the tests")
     return parser

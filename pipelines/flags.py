@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from parapet.pipelines import progress, runners, workers
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SPLITS, TEST, as_path
+from parapet.schemas.layout import SPLITS, TEST, as_path, sample_root
 
 EXIT_USAGE = 2
 INPUT, OUTPUT, RUNNING = "input", "output", "running"
@@ -72,6 +72,9 @@ _MEANT = {
     **dict.fromkeys(("__out", "__output_dir", "__outdir", "__dest"), ("__output",)),
     **dict.fromkeys(("__jobs", "__processes", "__threads"), ("__workers", "__jobs")),
 }
+
+# The bundled sample, as in the files of suites: a path, or behind NAME= or a comma.
+_SAMPLE = re.compile(r"(?:^|(?<=[=,]))@sample(?=[/,]|$)")
 
 
 class StrictParser(argparse.ArgumentParser):
@@ -180,11 +183,12 @@ class StrictParser(argparse.ArgumentParser):
         return self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple)), []
 
     def check_flags(self, argv: Sequence[str], others: Callable[[], Iterable[str]]) -> list[str]:
-        """Returns the arguments with each flag spelled as it is defined.
+        """Returns the arguments with each flag spelled as it is defined, and paths for ``@sample``.
 
         Exits if a flag is neither ours nor in ``others()``, and suggests the nearest one: for a mistyped ``--ouput``,
         argparse would only report that ``--output`` is missing.
         """
+        argv = [_SAMPLE.sub(lambda _: str(sample_root()), argument) for argument in argv]
         ours = {canonical(flag): flag for flag in self._option_string_actions if flag.startswith("--")}
         end = argv.index("--") if "--" in argv else len(argv)
         result, strange = list(argv), {}

@@ -19,7 +19,20 @@ from parapet.schemas.limits import MAX_ELEMENTS
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
 
 
-class Slot(msgspec.Struct, omit_defaults=False):
+class NamedElement(msgspec.Struct):
+    """A part of a schema. ``frame.service == "Hotels_1"``, as a user's model may have it, compares the name."""
+
+    def __eq__(self, other: object) -> bool:
+        """Compares with another element, or the name with a text."""
+        name: str = getattr(self, self.__struct_fields__[0])
+        return name == other if isinstance(other, str) else super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        """Returns the opposite of ``==``, which a Struct does not derive."""
+        return not self == other
+
+
+class Slot(NamedElement, omit_defaults=False):
     """A slot. Non-categorical slots have no possible values; MultiWOZ 2.2 omits the key."""
 
     name: str
@@ -28,7 +41,7 @@ class Slot(msgspec.Struct, omit_defaults=False):
     possible_values: list[str] = []
 
 
-class Intent(msgspec.Struct):
+class Intent(NamedElement):
     """An intent. ``optional_slots`` maps a slot to its default value; MultiWOZ 2.2 has no ``result_slots``."""
 
     name: str
@@ -39,7 +52,7 @@ class Intent(msgspec.Struct):
     result_slots: list[str] = []
 
 
-class Service(msgspec.Struct):
+class Service(NamedElement):
     """A service: its intents and slots, in the order of the file, since other programs rely on their positions."""
 
     service_name: str

@@ -31,8 +31,10 @@ from parapet.evaluation.task import (
     group_dots,
     group_table,
     line,
+    main_group,
     rows_bytes,
     set_report,
+    with_group,
 )
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import domain_of
@@ -332,6 +334,7 @@ def _judge(scorer: Mapping[str, Any]) -> list[str]:
 def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str, Any]) -> Report:
     """Makes the report from ``metrics.json``, ``details.json`` and the turns."""
     of_all, scorer, covered = metrics[ALL], details["scorer"], details["coverage"]
+    group = main_group(metrics)
     checks = details["tampered_references"]
     plugins = {name: name for name in of_all if name not in measures.METRICS}
     sections: list[Section] = [
@@ -366,7 +369,8 @@ def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str
         chart={"sgsacc": "SGSAcc"},
         terms=TERMS | {"BLEU": f"By sacrebleu, from 0 to 100: `{details['bleu_signature']}`."},
         title="Generated utterances",
-        headline=f"{text.percent(of_all['sgsacc'])} of turns say all their acts faithfully",
+        headline=f"{with_group('Turns that say all their acts faithfully', metrics, group, 'sgsacc')}: "
+        f"{text.percent(metrics[group]['sgsacc'])}",
         lead=f"{text.counted(details['turns'], 'system turn')} with {text.counted(covered['acts']['acts'], 'act')} of "
         f"{names}; {n_valid:,} turns are valid, {share_valid}.",
         notes=notes,

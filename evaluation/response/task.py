@@ -49,8 +49,10 @@ from parapet.evaluation.task import (
     group_table,
     json_bytes,
     line,
+    main_group,
     rows_bytes,
     set_report,
+    with_group,
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, read_root, services_by_name
@@ -214,6 +216,11 @@ def _scores(values: Real, drawn: Real, rows: Mapping[str, _Sums] | None) -> Scor
     intervals = {name: bootstrap.interval(column) for name, column in zip(METRICS, drawn.T, strict=True)}
     counts: tuple[int | None, int | None] = (None, None)
     if rows is not None:
+        total = sum(rows.values(), np.zeros(_SIZE, np.int64)).tolist()
+        intervals |= {
+            "inform": bootstrap.wilson_interval(total[0], total[1]),
+            "success": bootstrap.wilson_interval(total[2], total[3]),
+        }
         counts = sum(bool(row[1]) for row in rows.values()), sum(int(row[-1]) for row in rows.values())
     return Scores(inform, success, bleu, combined, *counts, intervals)
 
@@ -558,7 +565,7 @@ def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[s
         table_of(evaluation.domains),
         group_table("Services", "service", evaluation.services, columns, numbers_in="metrics.json"),
     ]
-    of_all = sizes[ALL]
+    of_all, group = sizes[ALL], main_group(evaluation.sets)
     return set_report(
         evaluation.sets,
         {**HEADINGS, "dialogues": "dialogues"},
@@ -569,7 +576,8 @@ def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[s
         terms=TERMS | {"BLEU": f"{TERMS['BLEU']} Signature: `{evaluation.signature}`."},
         links={"domains.json": "the metrics by set and domain, with intervals"},
         title="Responses",
-        headline=f"Combined score {text.number(evaluation.sets[ALL]['combined'], 1)}",
+        headline=f"{with_group('Combined score', evaluation.sets, group, 'combined')}: "
+        f"{text.number(evaluation.sets[group]['combined'], 1)}",
         lead=f"{text.counted(of_all['dialogues'], 'dialogue')}, {of_all['searches']:,} searches, "
         f"{of_all['requests']:,} requests.",
     )

@@ -13,7 +13,23 @@ import numpy as np
 from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.dst.totals import coefficient
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, rows_bytes, set_report
+from parapet.evaluation.task import (
+    NOT_DEFINED,
+    UNDEFINED_SENSITIVITY,
+    Metrics,
+    Result,
+    Stage,
+    Task,
+    files_of,
+    group_table,
+    line,
+    main_group,
+    rows_bytes,
+    sensitivity_is_defined,
+    set_report,
+    shown,
+    with_group,
+)
 from parapet.evaluation.tools.checking import KINDS, Call, Fault
 from parapet.evaluation.tools.rewording import is_reworded, task_fault
 from parapet.evaluation.tools.tasks import (
@@ -39,7 +55,8 @@ TERMS = {
     "and value, as BFCL's AST checker has it. The order of calls does not count; texts are compared without case, "
     "blanks and punctuation.",
     "Schema sensitivity": "How much the accuracy of a task varies over the variants: the sample standard deviation "
-    "divided by the mean (SGD-X, Lee et al. 2022, equation 1), 0 if it is always wrong; then the mean over tasks.",
+    "divided by the mean (SGD-X, Lee et al. 2022, equation 1), 0 if it is always wrong; then the mean over tasks. "
+    + UNDEFINED_SENSITIVITY,
     "Reworded values": "Tasks that are wrong only because a value is as the changed request has it, and the right one "
     "as the original had it: the checker's error rather than the system's (Rabinovich and Anaby-Tavor 2025).",
 }
@@ -122,11 +139,12 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         ]
         metrics, details = metrics_of(rows, self.variants), details_of(rows)
         headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
+        printed = with_defined_sensitivity(metrics, self.variants)
         return Result(
-            files=files_of(metrics, details, _rows(rows), report(rows, metrics, details, headings)),
+            files=files_of(metrics, details, _rows(rows), report(rows, printed, details, headings)),
             summary=[
                 f"{line(name, values, headings, 1)}; {text.counted(details['sets'][name]['tasks'], 'task')}"
-                for name, values in metrics.items()
+                for name, values in printed.items()
                 if name in details["sets"]
             ],
             options={"sets": list(inputs.sets), "variants": list(self.variants)},
@@ -151,6 +169,15 @@ def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
     if variants:
         metrics[ALL][SENSITIVITY] = sensitivity(rows, variants)
     return with_mean(metrics)
+
+
+def with_defined_sensitivity(metrics: Metrics, variants: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Replaces a schema sensitivity that says nothing at the accuracies of the original and the variants by words."""
+    accuracies = [values[ACCURACY] or 0.0 for name, values in metrics.items() if name in variants]
+    of_all: dict[str, Any] = metrics[ALL]
+    if accuracies and not sensitivity_is_defined(metrics[ORIGINAL][ACCURACY], sum(accuracies) / len(accuracies)):
+        of_all = {**of_all, SENSITIVITY: NOT_DEFINED}
+    return {**metrics, ALL: of_all}
 
 
 def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
@@ -255,7 +282,11 @@ def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any],
         }
         for category in dict.fromkeys(category for numbers in details["categories"].values() for category in numbers)
     }
-    low, high = details["sets"][ALL]["interval"] or (0.0, 0.0)
+    group = main_group(metrics)
+    low, high = details["sets"][group]["interval"] or (0.0, 0.0)
+    facts = {with_group("95% interval", metrics, group, ACCURACY): f"{text.percent(low)} – {text.percent(high)}"}
+    if SENSITIVITY in headings:
+        facts = {headings[SENSITIVITY]: shown(SENSITIVITY, metrics[ALL][SENSITIVITY]), **facts}
     sections: list[Section] = [
         group_table(
             "Accuracy by category", "category", categories,
@@ -269,12 +300,12 @@ def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any],
         {**headings, "tasks": "tasks"},
         sizes={name: {"tasks": numbers["tasks"]} for name, numbers in sets.items()},
         sections=sections,
-        tiles=headings,
-        facts={"95 % interval": f"{text.percent(low)} – {text.percent(high)}"},
+        tiles=HEADINGS,
+        facts=facts,
         chart=HEADINGS,
         terms=TERMS,
         title="Tool calls",
-        headline=f"{text.percent(metrics[ALL][ACCURACY])} of the calls are right",
+        headline=f"{with_group('Accuracy', metrics, group, ACCURACY)}: {text.percent(metrics[group][ACCURACY])}",
         lead=f"{text.counted(len(rows), 'task')} in {text.counted(len(details['categories']), 'set')}.",
     )
 

@@ -115,6 +115,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints joint goal accuracy by set, and warns about skipped records."""
+    from parapet.evaluation.dst.results import change_of, sensitivity_of
     from parapet.schemas.layout import MANIFEST
     from parapet.transforms.running.counts import Counts
     from parapet.transforms.storage.files import read_written
@@ -127,10 +128,10 @@ def report(config: Config, counters: dict[str, int]) -> None:
         say(f"{name}: {accuracy} over {counted(counts.sum('frames', set=name), 'frame')}")
     if variants := numbers.get("variants"):
         row = variants["table"]["#ALL_SERVICES"]
-        change, sensitivity = percent(row["difference"], signed=True), percent(row["schema_sensitivity"])
+        change = change_of(row, numbers["sets"]["original"]["intervals"].get("#ALL_SERVICES"))
         say(
-            f"joint goal accuracy, mean over the variants: {percent(row['variants'])} (change {change}); schema "
-            f"sensitivity: {sensitivity}"
+            f"joint goal accuracy, mean over the variants: {percent(row['variants'])}, change {change}; schema "
+            f"sensitivity: {sensitivity_of(row)}"
         )
         if (config.unit, config.zero) != ("frame", "zero"):
             zero = "are dropped" if config.zero == "drop" else "count as 0"

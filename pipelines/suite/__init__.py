@@ -131,6 +131,7 @@ def check(args: argparse.Namespace) -> Config:
         raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
     state = State(output)
     graph = make_graph(suite, state.sets_of, lacks, lambda name: any(_matches(name, skip) for skip in args.skip))
+    gates.check_numbers(suite, graph)
     names = list(graph.steps)
     for pattern in args.skip:
         if not any(_matches(entry.name, pattern) for entry in graph.left_out):

@@ -539,7 +539,14 @@ class _Builder:
             raise self.error(f"these steps depend on each other in a circle: {circle}", place) from None
         self._check_tables()
         steps = {name: self.steps[name] for name in order}
-        return Graph(steps=steps, needs=needs, sets=self.sets, systems=list(self.systems), left_out=self.left_out)
+        return Graph(
+            steps=steps,
+            needs=needs,
+            sets=self.sets,
+            systems=list(self.systems),
+            left_out=self.left_out,
+            variants=self.variant_names,
+        )
 
     def _refuse_nothing(self) -> None:
         """Raises InputError if everything is left out."""

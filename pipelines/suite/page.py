@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +17,7 @@ from parapet.evaluation.compare.results import mixes, set_order
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.dst.results import worst_set
 from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.task import NOT_DEFINED
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome, State
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of
@@ -29,6 +32,8 @@ _TABLES = {
     "table.md": "the table as Markdown",
     "run.json": "the suite, the command of each step, versions, and the hash of everything that was written",
 }
+
+_OUTPUT = re.compile(r"(?:^|(?<=[=,:]))OUT/")  # in the commands of records
 
 # The papers to cite, by the step that implements them.
 _CITE = {
@@ -78,7 +83,7 @@ def suite_report(
             *(table for table in published if table.rows),
             *_missing(graph, lost),
             *_then(there),
-            _made(there, state),
+            _made(there, state, suite.folder),
             _provenance(there, header),
         ],
         notes=_notes(graph, lost, board),
@@ -98,7 +103,7 @@ def _gates(suite: SuiteFile, output: Path) -> Iterator[report.Table]:
             verdict.gate,
             verdict.system or "–",
             verdict.condition,
-            "–" if verdict.value is None else number(verdict.value, 4),
+            number(verdict.value, 4) if verdict.value is not None else NOT_DEFINED if verdict.system else "–",
             "met" if verdict.is_met else "missed",
         ]
         for verdict in verdicts_of(suite, output)
@@ -252,18 +257,29 @@ def _then(there: Mapping[str, Step]) -> Iterator[report.Text]:
             )
 
 
-def _made(there: Mapping[str, Step], state: State) -> report.Table:
-    """Makes a table of how each step was made: its counts, pages and command."""
+def _made(there: Mapping[str, Step], state: State, folder: Path) -> report.Table:
+    """Makes a table of how each step was made: its counts, pages and command.
+
+    Commands can be pasted in the folder of the suite's file; ``OUT`` stands for the output folder in their records.
+    """
+    output = state.output.relative_to(folder) if state.output.is_relative_to(folder) else state.output
     rows = []
     for name, step in there.items():
         pages = " ".join(f"`{path}`" for path, _ in _links({name: step}, state.output))
         description = "\n".join(filter(None, [step.about, pages]))
         record = state.records[name]
         result = "\n".join(filter(None, [_changed(state.output / name), description]))
-        rows.append([f"{name}\nsha256 {record.output[:12]}", result, f"`{record.command}`"])
-    columns = ["step", "result", "command, in the folder of the suite's file"]
+        words = [_OUTPUT.sub(lambda _: f"{output}/", word) for word in shlex.split(record.command)]
+        rows.append([f"{name}\nsha256 {record.output[:12]}", result, f"`{shlex.join(words)}`"])
     return report.Table(
-        title="How it was made", columns=columns, rows=rows, text_columns=3, numbers_in="run.json", inline=True
+        title="How it was made",
+        note="Each command runs in the folder of the suite's file; that of a built-in suite, where the suite was run. "
+        "`@sample` is the bundled sample.",
+        columns=["step", "result", "command"],
+        rows=rows,
+        text_columns=3,
+        numbers_in="run.json",
+        inline=True,
     )
 
 

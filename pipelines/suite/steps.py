@@ -97,6 +97,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
       sets: the robustness sets, in the file's order.
       systems: the names of the scored systems.
       left_out: entries of the file that are left out.
+      variants: the names of the variants, as far as they are known.
     """
 
     steps: dict[str, Step]
@@ -104,6 +105,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     sets: list[ScoredSet]
     systems: list[str]
     left_out: list[LeftOut]
+    variants: list[str] = []
 
     def lacking(self) -> list[tuple[str, LeftOut]]:
         """Groups the left-out entries by what they need: the formatted names, and the first entry of each group."""

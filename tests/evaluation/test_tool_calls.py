@@ -9,9 +9,11 @@ import pytest
 from chat_server import ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import BUNDLED, cases, holding, raised, refused, rows_of, run, write
+from kit import BUNDLED, cases, holding, lacking, raised, refused, rows_of, run, write
 
+from parapet.evaluation.compare.results import Column, read_outcome
 from parapet.evaluation.tools.checking import Fault, fault_of
+from parapet.evaluation.tools.task import with_defined_sensitivity
 from parapet.evaluation.tools.tasks import calls_of, read_answers, read_tasks
 from parapet.schemas.errors import InputError
 from parapet.schemas.tasks import ANSWERS
@@ -216,7 +218,14 @@ def test_variants_give_the_sensitivity_of_equation_1(tmp_path):
     metrics = score(tmp_path, tasks, tmp_path / "said", variants=tmp_path / "variants").json("metrics.json")
     assert metrics["#ALL"]["schema_sensitivity"] == pytest.approx((0.5**0.5 / 0.5) / 3)
     assert [metrics[name]["accuracy"] for name in ("original", "v1", "v2")] == [1.0, 1.0, pytest.approx(2 / 3)]
-    assert "right in the original" in (tmp_path / "out/report.html").read_text()
+    page = (tmp_path / "out/report.html").read_text()
+    assert not lacking(page, "right in the original", "Accuracy, original: 100.0%", "95% interval, original")
+    outcome = read_outcome(str(tmp_path / "out"))  # the sensitivity stands beside the accuracy over the variants
+    assert {column.set for column in outcome.values if column.metric == "schema_sensitivity"} >= {"#VARIANTS"}
+    assert Column("tool_calls", "#ALL", "schema_sensitivity") not in outcome.values
+    wrong = {name: {"accuracy": 0.5 if name == "original" else 0.02} for name in ("original", "v1", "v2")}
+    printed = with_defined_sensitivity(wrong | {"#ALL": {"accuracy": 0.2, "schema_sensitivity": 0.01}}, ("v1", "v2"))
+    assert printed["#ALL"]["schema_sensitivity"] == "not defined"
 
 
 @cases(

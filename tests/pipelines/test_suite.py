@@ -4,6 +4,8 @@ import csv
 import fcntl
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,6 +18,7 @@ from xml.etree import ElementTree
 import pytest
 from kit import THOROUGH, cases, edit, json_of, lacking, raised, rows_of, run, sample_dialogues, write
 
+from parapet.pipelines.main import main
 from parapet.pipelines.suite.gates import Number, judge
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
@@ -556,7 +559,7 @@ def test_the_results(made):
         assert (out / f"scores/keywords/dst/failures/{name}.html").is_file()
         # Mixes are folded away: in the table of scores, and in that of failures.
         assert (name == "wordy-env1") == (page.index(f">{name}</th>") > mixes)
-    assert "parapet perturb verbose --sgd=corpus --split=test --env=0.5 --output OUT/sets/wordy" in page
+    assert "parapet perturb verbose --sgd=corpus --split=test --env=0.5 --output out/sets/wordy" in page
     manifest = json_of(out / "run.json")
     assert manifest["steps"]["sets/typos"]["sha256"] == State(out).hash_of(out / "sets/typos")
     assert set(manifest["files"]) == {"index.html", "README.md", "table.csv", "table.parquet", "table.tex", "table.md"}
@@ -623,6 +626,24 @@ def test_what_has_changed_is_made_again(change, again, made, tmp_path, monkeypat
         assert f"{again} step{'s' * (again > 1)} run, {4 - again} unchanged" in suite(folder).output
 
 
+def test_the_commands_of_the_page_run_when_they_are_pasted(tmp_path, monkeypatch):
+    text = SMALL.replace('sgd = "corpus"', 'sgd = "@sample"\nsplits = ["test"]').partition("[[tables]]")[0]
+    write(tmp_path / "small.toml", text)
+    suite(tmp_path, output="an output")
+    page = (tmp_path / "an output/README.md").read_text(encoding="utf-8")
+    commands = [line for line in re.findall(r"`(parapet [^`]+)`", page) if "--output" in line]
+    assert ([line.split()[1] for line in commands], len([line for line in commands if "@sample" in line])) == (
+        ["perturb", "perturb", "evaluate", "compare"], 3,
+    )  # fmt: skip
+    before = content(tmp_path / "an output")
+    for name in ("sets", "scores", "comparison"):
+        shutil.rmtree(tmp_path / "an output" / name)
+    monkeypatch.chdir(tmp_path)
+    for line in commands:
+        assert main(shlex.split(line)[1:]) == 0
+    assert content(tmp_path / "an output") == before
+
+
 def test_gates_fail_a_build_and_say_so_in_junit(folder, made):
     shutil.copytree(made / "out", folder / "out")
     met, missed = '"joint_goal_accuracy.typos" = ">= 0.0"\n', '"keywords.joint_goal_accuracy" = ">= 0.99"\n'
@@ -648,13 +669,15 @@ def test_gates_fail_a_build_and_say_so_in_junit(folder, made):
     ({"a.schema_sensitivity": "<= 1"}, [("a", 0.2, True)]),
     ({"joint_goal_accuracy.variants": "> 0"}, [("a", 0.3, True)]),
     ({"joint_goal_acuracy": "> 0"}, [("", None, False)]),
+    ({"schema_sensitivity": "<= 1"}, [("a", 0.2, True), ("b", None, False)]),
 )
 def test_what_gates_say(gates, told):
     numbers = [
         Number("a", "joint_goal_accuracy", "original", 0.6), Number("b", "joint_goal_accuracy", "original", 0.4),
         Number("a", "joint_goal_accuracy", "typos", 0.5), Number("a", "schema_sensitivity", "#VARIANTS", 0.2),
-        Number("a", "joint_goal_accuracy", "#VARIANTS", 0.3),
+        Number("a", "joint_goal_accuracy", "#VARIANTS", 0.3), Number("b", "schema_sensitivity", "#VARIANTS", None),
     ]  # fmt: skip
     found = list(judge(gates, numbers))
     assert [(one.system, one.value, one.is_met) for one in found] == told
-    assert ("did you mean joint_goal_accuracy?" in found[0].text()) == (told[0][1] is None)
+    assert ("contain no such number" in found[0].text()) == (told[0][1] is None)
+    assert [one.system for one in found if "not defined" in one.text()] == ["b"] * (("b", None, False) in told)

@@ -16,7 +16,7 @@ COMMAND = Command(
         "input": (
             Option(
                 "training",
-                "corpus whose values in the split train are not used (default: --sgd)",
+                "corpus whose values in the split train are not used (default: --sgd, all of it without such a split)",
                 "ROOT",
                 reads=True,
                 apart=True,

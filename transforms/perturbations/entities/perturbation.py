@@ -37,7 +37,8 @@ class UnseenEntities(Perturbation):
       values: where new values come from: ``generated``; ``corpus``, the half of the corpus's own names that is held
         out (Bordes et al. 2017, 3.1.2); or a CSV file with the columns ``slot_or_kind`` and ``value``.
       categorical: values of categorical slots: ``keep`` them, or ``replace`` them by others of their closed set.
-      training: the corpus whose split train is what has been seen, or its place; by default the corpus itself.
+      training: the corpus whose split train is what has been seen, or its place; by default the corpus itself, all of
+        it if it has no such split.
       least_changed: the share of the dialogues with open slots that must change, or the command fails.
       max_bad: the share of the values that a dialogue needs which a source may lack; they are kept.
     """

@@ -136,19 +136,20 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
     Args:
       corpus: the corpus with all its splits.
       splits: the splits to perturb; if empty, all.
-      training: the corpus whose split train models have seen; if it has no splits, all of it.
-      root: its path for messages.
+      training: the corpus whose split train models have seen; if it has no splits, all of it, and if it is the corpus
+        itself and has no such split, too.
+      root: the path of another training corpus, for messages; empty if it is the corpus itself.
       config: the options of replacing values.
 
     Raises:
       InputError: training has no split train, or the gazetteer is invalid.
     """
-    trained = train_files(training)
+    trained = train_files(training) or ([] if root else inlined(training))
     if not trained:
         known = ", ".join(dict.fromkeys(file.split for file in training.files if file.split)) or "none"
         raise InputError(
             "it is not known which values occur in training, because there are no dialogues in 'train' "
-            f"(these splits have some: {known}): give --training ROOT, the corpus that models are trained on",
+            f"(these splits have some: {known}): --training must be the corpus that models are trained on",
             root,
         )
     chosen = selected(corpus, splits)
@@ -159,10 +160,11 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
         StudiedFile(file, *(file in of_role for of_role in roles))
         for file in dict.fromkeys([*trained, *perturbed, *sources])
     ]
-    schemas = training.folders[trained[0].split]
-    named = [value for service in schemas.services for slot in service.slots for value in slot.possible_values]
+    schemas = [training.folders[split] for split in dict.fromkeys(file.split for file in trained)]
+    services = [service for split_schemas in schemas for service in split_schemas.services]
+    named = [value for service in services for slot in service.slots for value in slot.possible_values]
     content = json.dumps([named]).encode()
-    file = DialogueFile(trained[0].split, "schema.json", str(schemas.path), len(content), content)
+    file = DialogueFile(trained[0].split, "schema.json", str(schemas[0].path), len(content), content)
     return Inputs(
         config,
         [*files, StudiedFile(file, in_training=True)],
