@@ -26,7 +26,6 @@ from kit import (
 )
 
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.endpoint.asking import Unreadable
 from parapet.evaluation.endpoint.prompting import prompt_of
 from parapet.evaluation.endpoint.prompts import STYLES, UNPARSED, json_schema, request, state_of, unreadable_state
 from parapet.evaluation.endpoint.values import as_said, moments
@@ -35,7 +34,7 @@ from parapet.pipelines.suite.page import _asked
 from parapet.pipelines.suite.steps import lacks, sets_of
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.service import parse_service
-from parapet.transforms.running.chat import Reply
+from parapet.transforms.running.replies import Reply, Unreadable
 
 SLOTS = [slot("to", "Where to"), slot("time", "When"), slot("seats", "How many", "1", "2")]
 SLOTS.append(slot("wifi", "WiFi", "True", "False"))
