@@ -334,8 +334,6 @@ def _add_tool_calls(parser: StrictParser) -> None:
     parser.group(INPUT)("--predictions", metavar="PATH", reads=True, help=text)
     add_output(parser)
     add_model(parser)
-    text = "names of functions in the predictions have underscores for dots, as APIs want them"
-    parser.group("scoring")("--underscores", rare=True, action="store_true", help=text)
 
 
 def _make_tool_calls(args: argparse.Namespace) -> Task[Any]:

@@ -68,7 +68,7 @@ def read_reply(body: Any) -> Reply:
     except (KeyError, IndexError, TypeError, AttributeError):
         raise Unreadable("no_message") from None
     parts = content if isinstance(content, list) else [content]
-    text = "".join(map(_text_of, parts)) or _text_of(message.get("refusal"))
+    text = "".join(map(text_of, parts)) or text_of(message.get("refusal"))
     calls = calls if isinstance(calls, list) else [calls]
     calls = [call for call in calls if call] or [call for call in [message.get("function_call")] if call]
     calls = calls or [part for part in parts if isinstance(part, dict) and part.get("type") in _CALLS]
@@ -78,7 +78,7 @@ def read_reply(body: Any) -> Reply:
     return Reply(_without_thoughts(_sound(text)), [call_of(call) or ("", "{}") for call in calls], (sent, answered))
 
 
-def _text_of(part: Any) -> str:
+def text_of(part: Any) -> str:
     """Return the text of a part of content; empty for reasoning, images and the like."""
     if isinstance(part, dict) and part.get("type", "text") in _TEXTS:
         part = part.get("text", part.get("refusal"))
@@ -109,10 +109,10 @@ def call_of(value: Any) -> tuple[str, str] | None:
     name = value.get("name", value.get("function")) if isinstance(value, dict) else None
     if not isinstance(name, str) or not name.strip():
         return None
-    return _sound(name.strip()), _as_text(next((value[key] for key in _ARGUMENTS if key in value), None))
+    return _sound(name.strip()), as_text(next((value[key] for key in _ARGUMENTS if key in value), None))
 
 
-def _as_text(arguments: Any) -> str:
+def as_text(arguments: Any) -> str:
     """Return arguments as the text of an object if they can be read as one, else as they came."""
     for _ in range(3):  # some servers encode them twice
         if not isinstance(arguments, str):
@@ -204,7 +204,7 @@ def written_calls(text: str, names: Collection[str]) -> Calls:
       text: the answer.
       names: the names of the tools.
     """
-    calls = [(tag[1], next(map(_as_text, values_in(text[tag.end() :])), "")) for tag in _TAGGED.finditer(text)]
+    calls = [(tag[1], next(map(as_text, values_in(text[tag.end() :])), "")) for tag in _TAGGED.finditer(text)]
     calls = calls or [call for value in values_in(text) for call in _calls_in(value, names)]
     if not calls:
         begin = re.search(rf"\[\s*{_either(names)}\s*\(", text)
@@ -214,7 +214,10 @@ def written_calls(text: str, names: Collection[str]) -> Calls:
 
 
 def is_meant_as_call(text: str, names: Collection[str]) -> bool:
-    """Whether an answer that is a text was probably to be a call."""
+    """Whether an answer that is a text was probably to be a call. An empty list of calls is none."""
+    value = _parse(_unfenced(text))
+    if value == [] or (isinstance(value, dict) and any(value.get(key) == [] for key in _LISTS)):
+        return False
     return bool(_MEANT.search(text) or re.match(rf"\s*(?:```\w*\s*)?\[?\s*{_either(names)}\s*\(", text))
 
 
@@ -231,7 +234,7 @@ def _calls_in(value: Any, names: Collection[str]) -> Iterator[tuple[str, str]]:
         if inner is not None:
             yield from _calls_in(inner, names)
         elif value and all(key in names and isinstance(below, dict) for key, below in value.items()):
-            yield from ((name, _as_text(arguments)) for name, arguments in value.items())
+            yield from ((name, as_text(arguments)) for name, arguments in value.items())
         elif (call := call_of(value)) and "description" not in value:  # which a repeated definition has
             yield call
 
