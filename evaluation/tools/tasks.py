@@ -192,8 +192,7 @@ def read_tasks(path: str) -> dict[str, Expected]:
     for where, task in tasks.values():
         _check(task, answers.get(task.id), path, where)
     return {
-        name: Expected(task, answers[name].ground_truth if name in answers else [])
-        for name, (_, task) in tasks.items()
+        name: Expected(task, answers[name].ground_truth if name in answers else []) for name, (_, task) in tasks.items()
     }
 
 
@@ -282,9 +281,7 @@ def calls_by(model: UserCode, tasks: Mapping[str, Expected]) -> dict[str, list[C
             answers = list(predict([tasks[name].task for name in some]))
         if len(answers) != len(some):
             raise model.refused(f"returned {len(answers)} answers for {len(some)} tasks")
-        calls |= {
-            name: _with_own_names(answer, tasks[name].task) for name, answer in zip(some, answers, strict=True)
-        }
+        calls |= {name: _with_own_names(answer, tasks[name].task) for name, answer in zip(some, answers, strict=True)}
     return calls
 
 

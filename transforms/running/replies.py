@@ -204,13 +204,22 @@ def written_calls(text: str, names: Collection[str]) -> Calls:
       text: the answer.
       names: the names of the tools.
     """
-    calls = [(tag[1], next(map(as_text, values_in(text[tag.end() :])), "")) for tag in _TAGGED.finditer(text)]
+    calls = [(tag[1], _arguments_at(text, tag.end())) for tag in _TAGGED.finditer(text)]
     calls = calls or [call for value in values_in(text) for call in _calls_in(value, names)]
     if not calls:
         begin = re.search(rf"\[\s*{_either(names)}\s*\(", text)
         python = python_calls(text[begin.start() : text.rfind("]") + 1] if begin else _unfenced(text)) or []
         calls = [(name, json.dumps(given, ensure_ascii=False)) for call in python for name, given in call.items()]
     return calls if all(name in names for name, _ in calls) else []
+
+
+def _arguments_at(text: str, start: int) -> str:
+    if not text.startswith("{", start):
+        return "{}"
+    try:
+        return text[start : json.JSONDecoder().raw_decode(text, start)[1]]
+    except (ValueError, RecursionError):
+        return ""
 
 
 def is_meant_as_call(text: str, names: Collection[str]) -> bool:

@@ -87,6 +87,7 @@ def test_times_and_dates(text, moment):
     "style reply said",
     ("json", Reply('{"active_intent": "FindBus", "to": "fresno", "wifi": "", "seats": 2, "colour": "red"}'), {}),
     ("json", Reply('Sure!\n```json\n{"active_intent": "FindBus", "to": "Fresno", "seats": "two"}\n```'), {}),
+    ("json", Reply('{"to": ...}? No: {"active_intent": "FindBus", "to": "Fresno", "seats": 2}, and {"to": "x"}.'), {}),
     ("tools", Reply("", [("Buses_1", '{"active_intent": "FindBus", "to": "Fresno", "seats": "2"}')]), {}),
     ("tools", Reply('{"active_intent": "FindBus", "to": "Fresno", "seats": "2"}'), {}),
     ("text", Reply("active_intent = FindBus\n- to: Fresno\n**seats** = 2\nwifi = none\nThat is all."), {}),
