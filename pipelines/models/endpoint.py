@@ -128,7 +128,7 @@ class LanguageModel(family.Family):
                 family.Output(path, f"{task.answered}/{name}".rstrip("/"), task.unit, (_key("unread", name), _UNREAD))
                 for path, name in task.outputs
             ),
-            notes=(f"answers as they came: {args.output}/answers",),
+            notes=(f"answers: {args.output}/answers",),
             cost=endpoint.cost,
             plan=_plan_of(job) if args.dry_run else (),
         )

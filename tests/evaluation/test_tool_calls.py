@@ -162,6 +162,7 @@ def test_right_values_are_right_and_what_is_required_is_missed(data):
     ([{"name": "f", "arguments": '{"a": 1}'}], [{"f": {"a": 1}}]),
     ([{"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}], [{"f": {"a": 1}}]),
     ([{"f": None}], [{"f": {}}]),
+    ([{"f": '{"a": "\\ud800"}'}], None),
     ([{"f": '"{\\"a\\": 1}"'}], [{"f": {"a": 1}}]),
     ([["f"]], None),
     (7, None),

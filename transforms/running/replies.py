@@ -180,14 +180,14 @@ def object_in(text: str, keys: Iterable[str] = ()) -> dict[str, Any]:
     Raises:
       Unreadable: there is none: ``not_json``.
     """
-    asked, best = frozenset(keys), None
+    requested, best = frozenset(keys), None
     for value in values_in(text):
-        while asked and isinstance(value, dict) and len(value) == 1 and asked.isdisjoint(value):
+        while requested and isinstance(value, dict) and len(value) == 1 and requested.isdisjoint(value):
             (inner,) = value.values()
             if not isinstance(inner, dict):
                 break
             value = inner
-        if isinstance(value, dict) and (best is None or len(asked & value.keys()) >= len(asked & best.keys())):
+        if isinstance(value, dict) and (best is None or len(requested & value.keys()) >= len(requested & best.keys())):
             best = value
     if best is None:
         raise Unreadable("not_json")
@@ -209,7 +209,9 @@ def written_calls(text: str, names: Collection[str]) -> Calls:
     if not calls:
         begin = re.search(rf"\[\s*{_either(names)}\s*\(", text)
         python = python_calls(text[begin.start() : text.rfind("]") + 1] if begin else _unfenced(text)) or []
-        calls = [(name, json.dumps(given, ensure_ascii=False)) for call in python for name, given in call.items()]
+        calls = [
+            (name, json.dumps(arguments, ensure_ascii=False)) for call in python for name, arguments in call.items()
+        ]
     return calls if all(name in names for name, _ in calls) else []
 
 
