@@ -59,7 +59,7 @@ def reworded_tasks(tasks: Sequence[Task], corpus: Corpus) -> tuple[list[dict[str
 
 
 def messages_of(task: Task) -> Iterator[tuple[tuple[int, int, int], str]]:
-    """Yield ((turn, message, part), text) of each non-empty text of the user; part is -1 in a message that is a text."""
+    """Yield ((turn, message, part), text) of each non-empty text of the user; the part of a plain text is -1."""
     for i, turn in enumerate(task["question"]):
         for j, message in enumerate(turn):
             content = message.get("content") if message.get("role") == "user" else None
