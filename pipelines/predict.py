@@ -89,6 +89,8 @@ def report(prediction: Prediction, _: dict[str, int]) -> None:
         for kind, (unit, text) in prediction.warnings.items():
             if n := counts.get(f"{kind}/{name}".rstrip("/"), 0):
                 logging.warning("%s: %s", name or written.path, text.replace("{n}", counted(n, unit)))
+    if n := sum(n for name, n in counts.items() if name.partition("/")[0] == "written_calls"):
+        say(f"{counted(n, 'call')} written as text, because the endpoint passed none in the form of its API")
     sent, answered = (sum(n for name, n in counts.items() if name.partition("/")[0] == kind) for kind in TOKENS)
     if prediction.cost:
         dollars = prediction.cost(sent, answered)

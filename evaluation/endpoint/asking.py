@@ -18,12 +18,9 @@ import msgspec
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.chat import Chat, Endpoint, Message, Reply, characters
+from parapet.transforms.running.chat import Chat, Endpoint, Message, characters
 from parapet.transforms.running.fence import Refused, Stopped
-
-
-class Unreadable(Exception):
-    """An answer without the requested content; the message is a one-word reason."""
+from parapet.transforms.running.replies import Reply, Unreadable, written_calls
 
 
 class Question(NamedTuple):
@@ -81,6 +78,9 @@ class Asker:
         reply = Reply("")
         try:
             reply = self.chat.ask(question.messages, **question.parameters)
+            tools = [tool["function"]["name"] for tool in question.parameters.get("tools", ()) if "function" in tool]
+            if tools and not reply.tool_calls and (calls := written_calls(reply.text, tools)):
+                reply = msgspec.structs.replace(reply, tool_calls=calls, written=True)
             return Asked(question.key, reply, ""), question.read(reply)
         except Stopped as error:
             raise InputError(str(error), self.chat.endpoint.url) from None
@@ -143,6 +143,7 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
             counts["tokens_sent"] += question.reply.tokens[0]
             counts["tokens_answered"] += question.reply.tokens[1]
             counts["answers_had"] += 1
+            counts["written_calls"] += len(question.reply.tool_calls) if question.reply.written else 0
             counts["unread"] += bool(question.unread)
             if question.unread:
                 counts[f"unread_{question.unread.partition(':')[0]}"] += 1
@@ -205,16 +206,3 @@ def in_json(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Makes request parameters for an answer that is an object of a JSON Schema; all properties are required."""
     whole = {"type": "object", "properties": dict(schema), "required": list(schema), "additionalProperties": False}
     return {"response_format": {"type": "json_schema", "json_schema": {"name": name, "schema": whole}}}
-
-
-def object_in(text: str) -> dict[str, Any]:
-    """Parses the JSON object in an answer, ignoring text around it. Raises Unreadable, ``not_json``."""
-    if "{" in text and "}" in text:
-        text = text[text.index("{") : text.rindex("}") + 1]  # removes ```json or an introduction
-    try:
-        value = msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise Unreadable("not_json")
-    return value

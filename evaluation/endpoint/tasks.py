@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from parapet.evaluation.endpoint.asking import Asker, Question, Unreadable, in_json, object_in
+from parapet.evaluation.endpoint.asking import Asker, Question, in_json
 from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
 from parapet.evaluation.generation.corpus import Candidate
 from parapet.evaluation.generation.scoring import LABELS, Judgement, Pair, Scorer, entails
@@ -16,7 +16,8 @@ from parapet.evaluation.models.generation.inference import Generated
 from parapet.evaluation.models.turns import UNREAD, Answer
 from parapet.evaluation.ood import IN_DOMAIN, OOD
 from parapet.schemas.service import Service
-from parapet.transforms.running.chat import Chat, Reply
+from parapet.transforms.running.chat import Chat
+from parapet.transforms.running.replies import Reply, Unreadable, object_in
 from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Unanswered
 
 _LEAST_SURE, _SUREST = 51, 100  # percent; below, the score would mean the opposite decision
@@ -49,7 +50,7 @@ class Router(Asker):
 
 
 def _domain(reply: Reply) -> Answer:
-    parsed = object_in(reply.text)
+    parsed = object_in(reply.text, ("out_of_domain", "confidence"))
     is_ood, sure = parsed.get("out_of_domain"), parsed.get("confidence")
     if not isinstance(is_ood, bool):
         raise Unreadable("no_answer")
@@ -198,7 +199,7 @@ class Judge(Asker):
 
 
 def _label(reply: Reply) -> Judgement:
-    label = str(object_in(reply.text).get("label")).strip().lower()
+    label = str(object_in(reply.text, ("label",)).get("label")).strip().lower()
     if label not in LABELS:
         raise Unreadable("no_label")
     return (float(label == LABELS[0]), float(label == LABELS[1]), float(label == LABELS[2]))

@@ -39,7 +39,6 @@ from parapet.evaluation.tools.tasks import (
     predictions_of,
     read_answers,
     read_tasks,
-    with_dots,
 )
 from parapet.evaluation.tools.trajectories import are_tau2, read_trajectories
 from parapet.evaluation.user_code import UserCode
@@ -85,7 +84,6 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
       references: files of tasks.
       predictions: the answers to them, or a folder with those to all sets; empty to run ``model``.
       model: a class, function or object of the user's.
-      underscores: whether function names in the predictions have underscores for dots, as APIs require.
       sets: name to further tasks; ``variants`` are those with the reference's tasks in other words.
     """
 
@@ -94,7 +92,6 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
     references: tuple[str, ...]
     predictions: str = ""
     model: UserCode | None = None
-    underscores: bool = False
     sets: dict[str, str] = msgspec.field(default_factory=dict)
     variants: tuple[str, ...] = ()
 
@@ -124,8 +121,6 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
                 continue
             tasks = read_tasks(path)
             calls_here = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
-            if self.underscores:
-                calls_here = {task_id: with_dots(calls, tasks[task_id].task) for task_id, calls in calls_here.items()}
             sets.setdefault(name, []).extend((task, calls_here[task_id]) for task_id, task in tasks.items())
         return Inputs(sets)
 

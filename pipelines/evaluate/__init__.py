@@ -330,12 +330,13 @@ def _make_generation(args: argparse.Namespace) -> Task[Any]:
 
 def _add_tool_calls(parser: StrictParser) -> None:
     add_tasks(parser)
-    text = "JSON lines with id and result; or a folder with FILE.jsonl, or original/FILE.jsonl, v1/FILE.jsonl, ..."
+    text = (
+        "JSON lines with id and result; or a folder with FILE.jsonl, or original/FILE.jsonl, v1/FILE.jsonl, ...; or a "
+        "model's results of bfcl-eval"
+    )
     parser.group(INPUT)("--predictions", metavar="PATH", reads=True, help=text)
     add_output(parser)
     add_model(parser)
-    text = "names of functions in the predictions have underscores for dots, as APIs want them"
-    parser.group("scoring")("--underscores", rare=True, action="store_true", help=text)
 
 
 def _make_tool_calls(args: argparse.Namespace) -> Task[Any]:

@@ -128,7 +128,7 @@ class LanguageModel(family.Family):
                 family.Output(path, f"{task.answered}/{name}".rstrip("/"), task.unit, (_key("unread", name), _UNREAD))
                 for path, name in task.outputs
             ),
-            notes=(f"answers as they came: {args.output}/answers",),
+            notes=(f"answers: {args.output}/answers",),
             cost=endpoint.cost,
             plan=_plan_of(job) if args.dry_run else (),
         )
@@ -409,7 +409,8 @@ def _measured(cache: str) -> tuple[float, int]:
     """Measures characters per token of requests and tokens per answer in the cache; defaults for an empty cache."""
     import msgspec
 
-    from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Reply
+    from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
+    from parapet.transforms.running.replies import Reply
 
     if not Path(cache).exists():
         return CHARACTERS_OF_TOKEN, _ANSWER

@@ -219,7 +219,7 @@ def _asked(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[re
             title="How the language models were asked",
             note="Answers that could not be read count as wrong. Tokens are those of requests and of answers, as the "
             "server counts them. Endpoints need not be deterministic, even at temperature 0: the kept answers make a "
-            "rerun exact. `answers/` beside the predictions has every answer as it came.",
+            "rerun exact. `answers/` beside the predictions has every answer.",
             columns=["system", "model", "asked with", "answers", "not readable", "tokens", "cost"],
             rows=rows,
             text_columns=3,

@@ -11,7 +11,6 @@ import pytest
 from chat_server import ChatServer
 from kit import BUNDLED, SAMPLE, json_of, refused, rows_of, run, write
 
-from parapet.evaluation.tools.agent import function_of
 from parapet.evaluation.tools.exports import right_calls
 from parapet.evaluation.tools.tasks import read_tasks
 
@@ -29,7 +28,7 @@ def oracle(tasks, out):
         if not known:
             for path in [tasks, *out.glob("rewrite/*/tasks.jsonl"), *out.glob("sets/*/*/*.jsonl")]:
                 for one in read_tasks(str(path)).values():
-                    names = [function_of(tool)["name"] for tool in one.task.function]
+                    names = [*one.task.legal_names.values()]
                     known[key_of(one.task.request, names)] = [
                         {**call, "name": call["name"].replace(".", "_")} for call in right_calls(one)
                     ]

@@ -7,7 +7,6 @@ from babi_toy import CANDIDATES, dialogues
 from chat_server import ChatServer
 from kit import cases, corpus, json_of, raised, refused, rows_of, run, sample_dialogues, write
 
-from parapet.evaluation.endpoint.asking import Unreadable, object_in
 from parapet.evaluation.endpoint.prompting import prompt_of
 from parapet.evaluation.endpoint.tasks import _domain, _label, _utterance
 from parapet.evaluation.models.turns import Answer
@@ -16,7 +15,7 @@ from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.steps import lacks, sets_of
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.chat import Reply
+from parapet.transforms.running.replies import Reply, Unreadable, object_in
 from parapet.transforms.simulators.babi_format import Exchange, candidates_text, dialogue_text
 
 

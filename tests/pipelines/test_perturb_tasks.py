@@ -57,6 +57,31 @@ def test_requests_are_perturbed_and_what_the_calls_need_stays(tmp_path):
     assert "single turn" in refused("perturb", "ood", tasks=tmp_path / "tasks", output=tmp_path / "foreign")
 
 
+def test_only_the_texts_of_the_user_change_in_a_conversation(tmp_path):
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    talk = [
+        {"role": "system", "content": "Please answer briefly and politely"},
+        {"role": "user", "content": [{"type": "text", "text": "Please find the cheapest room"}, image]},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "function": {"name": "hotel.book"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "There is no cheapest room"},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c2", "content": "There is none"},
+                                     {"type": "text", "text": "Please find another room"}]},
+        {"role": "user", "content": "Please find something else"},
+    ]  # fmt: skip
+    write(tmp_path / "tasks/simple.json", json.dumps({**TASK, "question": [talk[:3], talk[3:]]}))
+    truth = {"id": "simple_0", "ground_truth": [{"hotel.book": {}}]}
+    write(tmp_path / "tasks/possible_answer/simple.json", json.dumps(truth))
+    made = run("perturb", "typos", tasks=tmp_path / "tasks", output=tmp_path / "out")
+    assert "3 of 3 messages changed" in made.output
+    (found,) = rows_of(tmp_path / "out/typos/simple.json")
+    changed = [message for turn in found["question"] for message in turn]
+    for i, place in ((1, 0), (4, 1)):
+        assert changed[i]["content"][place]["text"] != talk[i]["content"][place]["text"]
+        changed[i]["content"][place] = talk[i]["content"][place]
+    assert changed[5]["content"] != talk[5]["content"]
+    assert changed[:5] == talk[:5]
+
+
 def tools_named(*names):
     return [{"name": name, "description": f"Does {name.replace('_', ' ')}", "parameters": {}} for name in names]
 

@@ -24,11 +24,12 @@ import msgspec
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms.running.fence import SERVER, Refused, Stopped, in_one_line
 from parapet.transforms.running.progress import spend
+from parapet.transforms.running.replies import Reply, Unreadable, read_reply
 
 if TYPE_CHECKING:
     from openai import OpenAI
 
-Message = Mapping[str, str]  # role and content
+Message = Mapping[str, Any]  # role, content and, in a conversation with tools, calls
 
 _KEY = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w.*-]{6,}")
 _LONGEST_ANSWER = 1 << 20  # characters
@@ -76,24 +77,6 @@ class Endpoint(msgspec.Struct, frozen=True):
             raise InputError("is required: give the name of the model at the endpoint, such as gpt-4o-mini", "--model")
         if self.parallel < 1 or self.max_calls < 0 or self.seconds <= 0:
             raise InputError("calls and seconds must be positive numbers", "--endpoint")
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """An answer.
-
-    Attributes:
-      text: the model's text; empty if it only calls tools.
-      tool_calls: (name, arguments as JSON text) of each call.
-      tokens: the tokens of request and answer, as counted by the server; 0 if it does not count them.
-      characters: length of the request, for estimates of further requests.
-      kept: whether it came from the cache.
-    """
-
-    text: str
-    tool_calls: Sequence[tuple[str, str]] = ()
-    tokens: tuple[int, int] = (0, 0)
-    characters: int = 0
-    kept: bool = False
 
 
 class Chat:
@@ -211,8 +194,8 @@ class Chat:
 
         assert self._client is not None, "open it first"
         try:
-            answer = self._client.chat.completions.create(**request)
-            return _reply(answer)
+            answer = self._client.chat.completions.with_raw_response.create(**request)
+            reply = read_reply(json.loads(answer.text))
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             is_key = isinstance(error, openai.AuthenticationError)
             hint = f": set {self.endpoint.key_variable}" if is_key and self.endpoint.key_variable else ""
@@ -223,8 +206,11 @@ class Chat:
             raise Refused(f"unavailable: {self._cleaned(error)}") from None
         except openai.APIStatusError as error:
             raise Refused(f"invalid: {self._cleaned(error)}") from None
-        except (openai.OpenAIError, ValueError, AttributeError, TypeError, IndexError) as error:
+        except (openai.OpenAIError, Unreadable, ValueError, RecursionError) as error:
             raise Refused(f"wrong_answer: {self._cleaned(error)}") from None
+        if (length := len(reply.text) + sum(len(arguments) for _, arguments in reply.tool_calls)) > _LONGEST_ANSWER:
+            raise Refused(f"too_long: {length:,} characters")
+        return reply
 
     def _cleaned(self, error: Exception) -> str:
         """Return an error's message on one line, without the key or anything similar."""
@@ -236,23 +222,3 @@ class Chat:
 def characters(messages: Sequence[Message], parameters: Mapping[str, Any]) -> int:
     """Return the length of a request as JSON."""
     return len(json.dumps([list(messages), dict(parameters)], ensure_ascii=False))
-
-
-def _reply(answer: Any) -> Reply:
-    """Convert the answer of the API. Raises Refused if it is too long."""
-    message = answer.choices[0].message
-    text = _sound(message.content or "")
-    calls = [
-        (_sound(str(call.function.name)), _sound(str(call.function.arguments)))
-        for call in message.tool_calls or ()
-        if getattr(call, "function", None)
-    ]
-    if len(text) + sum(len(arguments) for _, arguments in calls) > _LONGEST_ANSWER:
-        raise Refused(f"too_long: {len(text):,} characters")
-    usage = answer.usage
-    return Reply(text, calls, (usage.prompt_tokens or 0, usage.completion_tokens or 0) if usage else (0, 0))
-
-
-def _sound(text: str) -> str:
-    """Replace lone surrogates, which cannot be written to files."""
-    return text.encode("utf-8", "replace").decode()

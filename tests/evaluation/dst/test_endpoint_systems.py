@@ -26,7 +26,6 @@ from kit import (
 )
 
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.endpoint.asking import Unreadable
 from parapet.evaluation.endpoint.prompting import prompt_of
 from parapet.evaluation.endpoint.prompts import STYLES, UNPARSED, json_schema, request, state_of, unreadable_state
 from parapet.evaluation.endpoint.values import as_said, moments
@@ -35,7 +34,7 @@ from parapet.pipelines.suite.page import _asked
 from parapet.pipelines.suite.steps import lacks, sets_of
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.service import parse_service
-from parapet.transforms.running.chat import Reply
+from parapet.transforms.running.replies import Reply, Unreadable
 
 SLOTS = [slot("to", "Where to"), slot("time", "When"), slot("seats", "How many", "1", "2")]
 SLOTS.append(slot("wifi", "WiFi", "True", "False"))
@@ -88,6 +87,7 @@ def test_times_and_dates(text, moment):
     "style reply said",
     ("json", Reply('{"active_intent": "FindBus", "to": "fresno", "wifi": "", "seats": 2, "colour": "red"}'), {}),
     ("json", Reply('Sure!\n```json\n{"active_intent": "FindBus", "to": "Fresno", "seats": "two"}\n```'), {}),
+    ("json", Reply('{"to": ...}? No: {"active_intent": "FindBus", "to": "Fresno", "seats": 2}, and {"to": "x"}.'), {}),
     ("tools", Reply("", [("Buses_1", '{"active_intent": "FindBus", "to": "Fresno", "seats": "2"}')]), {}),
     ("tools", Reply('{"active_intent": "FindBus", "to": "Fresno", "seats": "2"}'), {}),
     ("text", Reply("active_intent = FindBus\n- to: Fresno\n**seats** = 2\nwifi = none\nThat is all."), {}),

@@ -8,7 +8,6 @@ person are refused here, too, and requested again with the form's own message.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import threading
 from collections import Counter
@@ -24,8 +23,9 @@ from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.collection.sheet import Sheet
 from parapet.transforms.crowd.ingest import payload
 from parapet.transforms.reports.text import clean
-from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Chat, Message, Reply
+from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Chat, Message
 from parapet.transforms.running.fence import Refused, Stopped
+from parapet.transforms.running.replies import Reply, Unreadable, object_in
 from parapet.transforms.storage.toml import read_table
 
 TRIES = 3
@@ -34,7 +34,6 @@ STAGE = "collect"  # of dead letters
 _TOKENS_OF_FIELD = {"names": 16, "descriptions": 28}  # of a typical answer with its key
 _MOST_TOKENS = {"names": 40, "descriptions": 80}  # of the longest answer that the form accepts
 _NOT_IN_IDS = re.compile(r"[\s,]+")
-_FENCE = re.compile(r"^\s*```\w*\s*\n(.*?)\n?```\s*$", re.DOTALL)
 
 
 class Annotator(msgspec.Struct, frozen=True):
@@ -212,35 +211,13 @@ def parse(text: str, fields: Sequence[str]) -> dict[str, str]:
     Raises:
       ValueError: there is no JSON object with any of the fields.
     """
-    if fenced := _FENCE.match(text):
-        text = fenced[1]
-    decoder = json.JSONDecoder()
-    start = text.find("{")
-    if start < 0:
-        raise ValueError("contains no JSON object")
-    problem = "contains no JSON object with a field of the form"
-    while start >= 0:
-        try:
-            value, end = decoder.raw_decode(text, start)
-        except json.JSONDecodeError as error:
-            problem, end = f"contains no JSON object: {error.msg}", start + 1
-        except RecursionError:
-            raise ValueError("nested too deeply") from None
-        else:
-            if answers := _answers(value, fields):
-                return answers
-        start = text.find("{", end)
-    raise ValueError(problem)
-
-
-def _answers(value: Any, fields: Sequence[str]) -> dict[str, str]:
-    """Extract the texts of an object by field, also if the object is nested: ``{"answers": {…}}``."""
-    if not isinstance(value, dict):
-        return {}
-    answers = {field: value[field] for field in fields if isinstance(value.get(field), str)}
-    if answers or len(value) != 1:
+    try:
+        value = object_in(text, fields)
+    except Unreadable:
+        raise ValueError("contains no JSON object") from None
+    if answers := {field: value[field] for field in fields if isinstance(value.get(field), str)}:
         return answers
-    return _answers(next(iter(value.values())), fields)
+    raise ValueError("contains no JSON object with a field of the form")
 
 
 def fill_in_all(
