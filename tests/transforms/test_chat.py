@@ -12,7 +12,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.running.chat import Chat, Endpoint
 from parapet.transforms.running.fence import Refused, Stopped
 
-pytest.importorskip("openai", reason="the extra llm is not installed")
+pytest.importorskip("httpx", reason="the extra llm is not installed")
 HELLO = [{"role": "user", "content": "Hello"}]
 
 

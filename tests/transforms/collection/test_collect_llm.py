@@ -21,7 +21,7 @@ from parapet.transforms.crowd.serving.forms import read_forms
 from parapet.transforms.reports.text import Conventions
 from parapet.transforms.variants.distance import Method
 
-pytest.importorskip("openai", reason="the extra llm is not installed")
+pytest.importorskip("httpx", reason="the extra llm is not installed")
 _FIELD = re.compile(r"^((?:intent|slot)_\d+|service): (.+)$", re.M)
 
 
