@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.endpoint.asking import Unreadable, object_in
+from parapet.evaluation.endpoint.asking import object_in
 from parapet.evaluation.endpoint.prompting import Prompt
 from parapet.evaluation.endpoint.values import DONTCARE, as_said
 from parapet.schemas.service import Service
-from parapet.transforms.running.chat import Reply
+from parapet.transforms.running.replies import Reply, Unreadable
 
 Style = Literal["tools", "json", "text"]
 STYLES: tuple[Style, ...] = get_args(Style)

@@ -8,17 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from parapet.evaluation.endpoint.asking import Asker, Question, Unreadable, in_json, object_in
+from parapet.evaluation.endpoint.asking import Asker, Question, in_json, object_in
 from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.tools.tasks import Expected, Tool, ToolTask, read_tasks
-from parapet.transforms.running.chat import Chat, Reply
+from parapet.transforms.running.chat import Chat
+from parapet.transforms.running.replies import Reply, Unreadable
 
 _CHUNK = 64  # tasks
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": None}  # BFCL's own types in JSON Schema
 _MOST_CALLS = 16
+REFUSED = {"refused": True}  # in a row without a result
 
 Result = list[dict[str, Any]]
 
@@ -79,7 +81,10 @@ class Job(inference.Job[TaskFile, Tasks, Agent], frozen=True, kw_only=True):
     def answer(self, model: Agent, chunk: Tasks) -> Answers:
         """Encodes rows for ``parapet evaluate --task tool_calls``."""
         results = model.results([task.task for task in chunk.tasks])
-        rows = [{"id": call.task.id, "result": result} for call, result in zip(chunk.tasks, results, strict=True)]
+        rows = [
+            {"id": call.task.id, **(result if result == REFUSED else {"result": result})}
+            for call, result in zip(chunk.tasks, results, strict=True)
+        ]
         data = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
         part = Part(chunk.file.answers, (chunk.number,), data.encode("utf-8", "surrogatepass"))
         return Answers([part], {f"called/{chunk.file.answers}": len(rows)})
@@ -112,7 +117,7 @@ class ToolCaller(Asker):
             parameters = in_json({"calls": _calls_schema(functions)}, "calls")
         read = partial(_calls, named=named, style=self.style)
         texts = [{"role": str(message["role"]), "content": str(message.get("content", ""))} for message in own]
-        return Question({"id": task.id}, [*texts, *messages], parameters, read, {"unreadable": True})
+        return Question({"id": task.id}, [*texts, *messages], parameters, read, {"unreadable": True}, REFUSED)
 
 
 def function_of(tool: Tool) -> dict[str, Any]:
