@@ -122,20 +122,22 @@ def add_model_flags(parser: StrictParser, group: str, rare: bool = False) -> Non
     add("--timeout", rare=True, type=float, default=120.0, metavar="S", help="seconds that an answer may take")
 
 
-_NONE = "none"  # a parameter that is not sent
+NONE = "none"  # a parameter that is not sent
 
 
 def _temperature(text: str) -> float | None:
     with suppress(ValueError):
-        if text == _NONE or 0 <= float(text) < math.inf:
-            return None if text == _NONE else float(text)
+        if text == NONE:
+            return None
+        if 0 <= (number := float(text)) < math.inf:
+            return int(number) if number.is_integer() else number  # 0.0 and 0 are the same request
     raise InputError(f"{text!r} must be a number of 0 or more, or none", "--temperature")
 
 
 def _max_tokens(text: str) -> int | None:
     with suppress(ValueError):
-        if text == _NONE or int(text) > 0:
-            return None if text == _NONE else int(text)
+        if text == NONE or int(text) > 0:
+            return None if text == NONE else int(text)
     raise InputError(f"{text!r} must be a number of 1 or more, or none", "--max_tokens")
 
 
@@ -144,7 +146,7 @@ def _extra_body(text: str) -> dict[str, object]:
     with suppress(ValueError, RecursionError):
         value = json.loads(text)
     if not isinstance(value, dict):
-        raise InputError(f"{text!r} is not a JSON object such as {{\"reasoning_effort\": \"low\"}}", "--extra_body")
+        raise InputError(f'{text!r} is not a JSON object such as {{"reasoning_effort": "low"}}', "--extra_body")
     if taken := sorted({"model", "messages", "tools", "stream", "n"} & value.keys()):
         raise InputError(f"{taken[0]!r} cannot be set: Parapet sets it", "--extra_body")
     return value

@@ -94,7 +94,7 @@ def _report_requests(counts: dict[str, int], price: Callable[[int, int], float])
     else:
         say("tokens: not reported by the endpoint")
     if names := left_out(counts):
-        logging.warning("the endpoint does not take %s: all requests were sent without", names)
+        logging.warning("left out of all requests, as the endpoint does not take it: %s", names)
     refused, requests, reason = refusals(counts)
     if refused:
         text = "%s of %s were refused and will not be scored: %s; run the same command again to ask for them again"

@@ -13,7 +13,18 @@ import numpy as np
 from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.dst.totals import coefficient
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, rows_bytes, set_report
+from parapet.evaluation.task import (
+    Metrics,
+    Result,
+    Stage,
+    Task,
+    check_scored,
+    files_of,
+    group_table,
+    line,
+    rows_bytes,
+    set_report,
+)
 from parapet.evaluation.tools.checking import KINDS, Call, Fault
 from parapet.evaluation.tools.rewording import is_reworded, task_fault
 from parapet.evaluation.tools.tasks import (
@@ -56,9 +67,10 @@ class Scored(msgspec.Struct, frozen=True):
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """The tasks of each set with their calls."""
+    """The tasks of each set with their calls; ``refused`` counts those that are not scored, by set."""
 
     sets: dict[str, list[tuple[Expected, list[Call] | None]]]
+    refused: dict[str, int] = {}
 
 
 class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
@@ -101,6 +113,7 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         if self.model is not None:
             check_code(self.model, "predict")
         sets: dict[str, list[tuple[Expected, list[Call] | None]]] = {}
+        refused: Counter[str] = Counter()
         for name, path, answers in self._files():
             if answers and are_tau2(path):
                 sets.setdefault(name, []).extend(read_trajectories(path, answers))
@@ -109,8 +122,10 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
             calls_here = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
             if self.underscores:
                 calls_here = {task_id: with_dots(calls, tasks[task_id].task) for task_id, calls in calls_here.items()}
-            sets.setdefault(name, []).extend((task, calls_here[task_id]) for task_id, task in tasks.items())
-        return Inputs(sets)
+            sets.setdefault(name, []).extend((tasks[task_id], calls) for task_id, calls in calls_here.items())
+            refused[name] += len(tasks) - len(calls_here)
+        check_scored([task for tasks_of_set in sets.values() for task in tasks_of_set], self.predictions)
+        return Inputs(sets, dict(+refused))
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
         """Computes accuracy by set, category and kind of error; with variants also their sensitivity."""
@@ -123,7 +138,7 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         metrics, details = metrics_of(rows, self.variants), details_of(rows)
         headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
         return Result(
-            files=files_of(metrics, details, _rows(rows), report(rows, metrics, details, headings)),
+            files=files_of(metrics, details, _rows(rows), report(rows, metrics, details, headings, inputs.refused)),
             summary=[
                 f"{line(name, values, headings, 1)}; {text.counted(details['sets'][name]['tasks'], 'task')}"
                 for name, values in metrics.items()
@@ -131,6 +146,7 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
             ],
             options={"sets": list(inputs.sets), "variants": list(self.variants)},
             counts={"tasks": len(rows)},
+            refused=inputs.refused,
         )
 
 
@@ -231,7 +247,13 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any], headings: Mapping[str, str]) -> Report:
+def report(
+    rows: Sequence[Scored],
+    metrics: Metrics,
+    details: Mapping[str, Any],
+    headings: Mapping[str, str],
+    refused: Mapping[str, int] = {},
+) -> Report:
     """Makes the report: accuracy by set and by category, kinds of error, and wrong tasks."""
     sets = {name: numbers for name, numbers in details["sets"].items() if name != ALL or len(details["sets"]) > 2}
     counts = {name: {**numbers["errors"], REWORDED: numbers[REWORDED]} for name, numbers in sets.items()}
@@ -273,6 +295,7 @@ def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any],
         facts={"95 % interval": f"{text.percent(low)} – {text.percent(high)}"},
         chart=HEADINGS,
         terms=TERMS,
+        refused=refused,
         title="Tool calls",
         headline=f"{text.percent(metrics[ALL][ACCURACY])} of the calls are right",
         lead=f"{text.counted(len(rows), 'task')} in {text.counted(len(details['categories']), 'set')}.",

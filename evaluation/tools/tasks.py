@@ -61,6 +61,7 @@ class _Truth(msgspec.Struct, frozen=True):
 class _Row(msgspec.Struct, frozen=True):
     id: str
     result: Any = None
+    refused: bool = False
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -167,7 +168,7 @@ def _by_id(path: str, kind: type[Any]) -> dict[str, Any]:
 
 
 def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Call] | None]:
-    """Reads the calls for each task; None if the answer is unreadable.
+    """Reads the calls for each task; None if the answer is unreadable. Refused requests are left out.
 
     A row is ``{"id", "result": [{FUNCTION: {PARAMETER: VALUE}}]}``; the arguments may be JSON as text. A text as the
     result calls nothing.
@@ -181,7 +182,7 @@ def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Cal
             raise InputError(f"there is no task {name!r}", path)
     if missing := [name for name in tasks if name not in rows]:
         raise InputError(f"there is no answer for {missing[0]!r}; {len(missing):,} are missing in all", path)
-    return {name: calls_of(rows[name].result) for name in tasks}
+    return {name: calls_of(rows[name].result) for name in tasks if not rows[name].refused}
 
 
 def calls_by(model: UserCode, tasks: Mapping[str, Expected]) -> dict[str, list[Call] | None]:

@@ -147,8 +147,8 @@ class States(LanguageModel):
     predict_description = """\
 Asks a language model behind an OpenAI-compatible API for the state of every service in every user turn, and writes
 dialogues with predicted states for 'parapet evaluate --task dst'. Every answer is kept at once (in the output folder):
-run the same command again after a stop. Only the calls that were under way, at most --parallel_calls in each worker, are
-then paid twice. Answers that cannot be read count as wrong; refused requests are not scored."""
+run the same command again after a stop. At most the calls under way, --parallel_calls for each worker, are paid twice.
+Answers that cannot be read count as wrong; refused requests are not scored."""
     predict_example = """\
   parapet predict llm --endpoint embedded --output my_states             # the sample, a small local model
   parapet predict llm --endpoint https://api.openai.com/v1 --model gpt-4o-mini --style tools --price 0.15,0.60 \\

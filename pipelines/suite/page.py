@@ -214,9 +214,10 @@ def _asked(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[re
     if rows:
         yield report.Table(
             title="How the language models were asked",
-            note="Answers that could not be read count as wrong; refused requests, to which there is no answer, are not "
-            "scored. Tokens are those of requests and of answers, as the server counts them. Endpoints need not be deterministic, even at temperature 0: the kept answers make a "
-            "rerun exact. `answers/` beside the predictions has every answer as it came.",
+            note="Answers that could not be read count as wrong; requests that were refused have no answer and are not "
+            "scored. Tokens are those of requests and of answers, as the server counts them. Endpoints need not be "
+            "deterministic, even at temperature 0: the kept answers make a rerun exact. `answers/` beside the "
+            "predictions has every answer as it came.",
             columns=["system", "model", "asked with", "answers", "not readable", "refused", "tokens", "cost"],
             rows=rows,
             text_columns=3,

@@ -268,7 +268,7 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
         ]
         path = chunk.file.answers
         counts = {f"answers/{path}": len(rows)}
-        if empty := sum(row.get("answer") == "" for row in rows):
+        if empty := sum(not row["answer"] and "refused" not in row for row in rows):
             counts[f"empty/{path}"] = empty
         if unread := getattr(model, "not_understood", 0):
             counts[f"not_understood/{path}"] = unread
@@ -277,7 +277,7 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
 
     def _answers(self, ranking: list[str]) -> dict[str, object]:
         if not ranking:
-            return {"refused": True}
+            return {"answer": "", "refused": True}
         return {"answer": ranking[0], **({"answers": ranking} if self.top > 1 else {})}
 
     def _attention(self, model: Answerer, chunk: BabiChunk, ranked: Sequence[Sequence[list[str]]]) -> Iterator[Part]:

@@ -221,8 +221,8 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
         return merged(generated.candidates, *(_others(path, turn) for path in paths))
 
     def _line(self, turn: SystemTurn, utterance: str, candidates: Sequence[Candidate], refused: bool) -> bytes:
-        row: dict[str, Any] = {"dialogue_id": turn.dialogue_id, "turn": turn.turn}
-        row |= {"refused": True} if refused else {"utterance": utterance}
+        row: dict[str, Any] = {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": utterance}
+        row |= {"refused": True} if refused else {}
         if self.search.candidates:
             row["candidates"] = list(candidates)
         return msgspec.json.encode(row) + b"\n"
