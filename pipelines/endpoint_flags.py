@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.flags import PARALLEL_CALLS, StrictParser
 from parapet.schemas.errors import InputError
@@ -41,7 +41,7 @@ def add_endpoint_flags(
     add("--insecure_key", rare=True, action="store_true", help=text)
     if temperature:
         text = "temperature of the answers, or none: it is not sent (default: 0)"
-        add("--temperature", rare=True, metavar="T", help=text)
+        add("--temperature", rare=True, type=temperature_of, metavar="T", help=text)
     text = "most tokens of an answer, or none: not sent (default: as the task needs)"
     add("--max_tokens", rare=True, metavar="N", help=text)
     text = """further parameters of each request, such as '{"reasoning_effort": "low"}'"""
@@ -74,8 +74,8 @@ def endpoint_of(args: argparse.Namespace, model: str | None, **more: object) -> 
         raise InputError(
             "is required: give the address of the model's API, such as http://127.0.0.1:8080/v1", "--endpoint"
         )
-    parsers: dict[str, Callable[[str], object]] = {
-        "temperature": _temperature,
+    parsers: dict[str, Callable[[Any], object]] = {
+        "temperature": lambda value: None if value == NONE else value,
         "max_tokens": _max_tokens,
         "extra_body": _extra_body,
         "price": _price,
@@ -84,7 +84,8 @@ def endpoint_of(args: argparse.Namespace, model: str | None, **more: object) -> 
     options = {name: parsers[name](value) if name in parsers else value for name, value in options.items()}
     if "price" in options:
         options["dollars"] = options.pop("price")
-    endpoint = Endpoint(args.endpoint, model or "", **options, **more)
+    options |= {name: value for name, value in more.items() if value is not None}
+    endpoint = Endpoint(args.endpoint, model or "", **options)
     endpoint.check()
     return endpoint
 
@@ -125,13 +126,14 @@ def add_model_flags(parser: StrictParser, group: str, rare: bool = False) -> Non
 NONE = "none"  # a parameter that is not sent
 
 
-def _temperature(text: str) -> float | None:
+def temperature_of(text: str) -> float | str:
+    """Parses a temperature, or ``none``, for argparse."""
     with suppress(ValueError):
         if text == NONE:
-            return None
+            return NONE
         if 0 <= (number := float(text)) < math.inf:
             return int(number) if number.is_integer() else number  # 0.0 and 0 are the same request
-    raise InputError(f"{text!r} must be a number of 0 or more, or none", "--temperature")
+    raise argparse.ArgumentTypeError(f"{text!r} must be a number of 0 or more, or {NONE}")
 
 
 def _max_tokens(text: str) -> int | None:

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.exchange import FORMAT, QUOTA, Answer, Exchange
+from parapet.transforms.running.exchange import QUOTA, Answer, Exchange
 from parapet.transforms.running.fence import SERVER, THIS_MACHINE, Refused, Stopped, in_one_line
 from parapet.transforms.running.progress import spend
 from parapet.transforms.running.replies import Reply, Unreadable, read_reply
@@ -245,29 +245,21 @@ class Chat:
         return msgspec.structs.replace(msgspec.json.decode(row[0], type=Reply), kept=True) if row else None
 
     def _send(self, request: dict[str, Any]) -> Reply:
-        """Send a request, again after failures that may pass, and without parameters that the endpoint refuses.
-
-        A format of the answer may be refused without naming it: if the request succeeds without, it was refused.
-        """
+        """Send a request, again after failures that may pass, and without parameters that the endpoint refuses."""
         assert self._exchange is not None, "open it first"
-        failures, with_format = 0, None
+        failures = 0
         while True:
             sent = self._without_left_out(request)
             answer = self._exchange.post(sent)
             if not answer.reason:
-                if with_format is not None:
-                    self._leave_out(FORMAT)
                 return _limited(read_reply(answer.body))
             if name := answer.refused_parameter(sent):
                 self._leave_out(name)
             elif failures < answer.retries(self.endpoint.retries):
                 time.sleep(answer.wait(failures))
                 failures += 1
-            elif answer.is_invalid and FORMAT in sent:
-                with_format = answer
-                request = {name: value for name, value in request.items() if name != FORMAT}
             else:
-                raise self._refusal(with_format or answer)
+                raise self._refusal(answer)
 
     def _without_left_out(self, request: Mapping[str, Any]) -> dict[str, Any]:
         left_out = set(self.left_out)

@@ -24,9 +24,9 @@ _LONGEST_WAIT = 60.0  # seconds, whatever a server asks for
 _TIMEOUT, _UNREACHABLE = 408, 0  # statuses if the server did not answer
 
 # Parameters that are left out if the server does not take them; the other words stand for the format of answers.
-FORMAT = "response_format"
-_OPTIONAL = ("temperature", "seed", "max_tokens", "max_completion_tokens", FORMAT)
-_NAMED = re.compile(rf"\b(?:{'|'.join(_OPTIONAL)}|json_schema|structured[_ ]outputs?)\b")
+_FORMAT = "response_format"
+_OPTIONAL = ("temperature", "seed", "max_tokens", "max_completion_tokens", _FORMAT)
+_NAMED = re.compile(rf"\b(?:{'|'.join(_OPTIONAL)}|json[_ ]schema|structured[_ ]outputs?|grammar)\b")
 _OF_THIS_REQUEST = re.compile(r"context|too (?:large|long|many)", re.IGNORECASE)
 _WORDS = ("error", "message", "detail", "errors", "msg", "metadata", "raw")  # keys under which servers give reasons
 
@@ -56,11 +56,6 @@ class Answer(NamedTuple):
         status = self.status
         return (status in (_UNREACHABLE, _TIMEOUT, 409, 429) or status >= 500) and self.code not in QUOTA
 
-    @property
-    def is_invalid(self) -> bool:
-        """Whether the server rejects the request, for a reason that may lie in its parameters."""
-        return self.status in (400, 422) and not _OF_THIS_REQUEST.search(f"{self.code} {self.reason}")
-
     def retries(self, most: int) -> int:
         """Return how often to send the request again; after a timeout only once, as the server may bill each time."""
         return 0 if not self.may_pass else min(most, 1) if self.status == _TIMEOUT else most
@@ -78,7 +73,7 @@ class Answer(NamedTuple):
         if _OF_THIS_REQUEST.search(f"{self.code} {self.reason}"):
             return ""
         words = (match[0] for match in _NAMED.finditer(self.parameter or self.reason))
-        names = (word if word in _OPTIONAL else FORMAT for word in words)
+        names = (word if word in _OPTIONAL else _FORMAT for word in words)
         return next((name for name in names if name in sent), "")
 
 

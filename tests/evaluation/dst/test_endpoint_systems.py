@@ -232,19 +232,34 @@ def slow(answer):
     return later
 
 
-def test_faults_are_absorbed_or_wrong_and_counted(tmp_path, gold):
+def test_faults_are_absorbed_wrong_or_refused_and_counted(tmp_path, gold):
     faults = ["busy", "down", "cut", "not_json", "empty", "long", "bad"] * 2
     with ChatServer(gold, faults) as server:
-        made = run("predict", "llm", endpoint=server.url, model="m", output=tmp_path / "states", parallel_calls=1)
+        flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "parallel_calls": 1}
+        made = run("predict", "llm", **flags, max_bad="8%")
     counts = made.json("run.json")["counts"]
     assert counts["predicted/original"] == 50
-    wrong = [
-        row["unread"].partition(":")[0] for row in rows_of(tmp_path / "states/answers/original.jsonl") if row["unread"]
-    ]
-    assert counts["unread/original"] == len(wrong) == 8  # an HTML page, no choice, a megabyte, a refusal: twice
-    assert set(wrong) <= {"wrong_answer", "too_long", "invalid"}
-    assert "8 answers that could not be read" in made.output
-    assert scored(tmp_path)["joint_goal_accuracy"] == pytest.approx(1 - 8 / 50, abs=0.01)
+    rows = rows_of(tmp_path / "states/answers/original.jsonl")
+    wrong = [row["unread"].partition(":")[0] for row in rows if row["unread"]]
+    refused_ones = [row["refused"].partition(":")[0] for row in rows if row.get("refused")]
+    assert counts["unread/original"] == len(wrong) == 4  # no choice, a megabyte: twice
+    assert counts["refused/original"] == len(refused_ones) == 4  # an HTML page, a refusal: twice
+    assert set(refused_ones) == {"wrong_answer", "invalid"}
+    assert counts["answers_had/original"] == 46
+    assert "4 answers that could not be read" in made.output
+    assert "4 of 50 requests were refused and will not be scored" in made.errors
+    unscored = scored_and_told = run(
+        "evaluate", task="dst", predictions=tmp_path / "states/predictions", output=tmp_path / "scores", replicates=0
+    )
+    n = unscored.json("run.json")["counts"]["refused_frames/original"]
+    assert f"original: {n} frames refused by the endpoint, not scored" in scored_and_told.errors
+    numbers = unscored.json("robustness.json")["sets"]["original"]
+    assert numbers["failures"]["frames"] == 50 - n
+    accuracy = numbers["metrics"]["#ALL_SERVICES"]["joint_goal_accuracy"]
+    assert accuracy == pytest.approx(1 - 4 / (50 - n), abs=0.01)
+    assert "refused, not scored" in (tmp_path / "scores/report.html").read_text()
+    made = run("predict", "llm", **{**flags, "endpoint": server.url}, status=1, timeout=1)  # a server that is gone
+    assert "refused" in made.errors
 
 
 def test_a_dry_run_says_what_it_would_take_and_nothing_is_paid_twice(tmp_path, gold):
@@ -325,7 +340,7 @@ def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
     assert (row[0], row[1], row[3:]) == (
         "mine, dst",
         f"m\n{server.url}",
-        ["50", "10.0%\n5 not_json", "350 + 150", "$0.65"],
+        ["50", "10.0%\n5 not_json", "0", "350 + 150", "$0.65"],
     )
     assert row[2].endswith("style json")
     template = "\n".join(line for (line,) in prompt.rows)
