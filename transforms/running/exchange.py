@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import random
 import re
 import threading
@@ -198,5 +199,6 @@ def _cause(error: BaseException) -> str:
     """Return the innermost reason, as the outer ones only say that there is no connection."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner.exceptions[0] if isinstance(inner, BaseExceptionGroup) else inner
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return str(text)
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)
+    return str(getattr(error, "strerror", None) or error) or type(error).__name__
