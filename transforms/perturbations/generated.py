@@ -82,7 +82,7 @@ class Writer:
         self.__dict__.update(state, _used=Counter(), _lock=threading.Lock())
 
     def open(self) -> None:
-        """Create the client. Raises MissingExtra without the package ``openai``."""
+        """Create the client. Raises MissingExtra without the package ``httpx``."""
         self.chat.open()
 
     def close(self) -> None:
