@@ -80,9 +80,9 @@ class Job(inference.Job[TaskFile, Tasks, Agent], frozen=True, kw_only=True):
 
     def answer(self, model: Agent, chunk: Tasks) -> Answers:
         """Encodes rows for ``parapet evaluate --task tool_calls``."""
-        results = model.results([task.task for task in chunk.tasks])
+        results: Sequence[Any] = model.results([task.task for task in chunk.tasks])
         rows = [
-            {"id": call.task.id, **(result if result == REFUSED else {"result": result})}
+            {"id": call.task.id, **(REFUSED if result is REFUSED else {"result": result})}
             for call, result in zip(chunk.tasks, results, strict=True)
         ]
         data = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)

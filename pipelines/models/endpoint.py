@@ -412,7 +412,8 @@ def _measured(cache: str) -> tuple[float, int]:
     """Measures characters per token of requests and tokens per answer in the cache; defaults for an empty cache."""
     import msgspec
 
-    from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Reply
+    from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
+    from parapet.transforms.running.replies import Reply
 
     if not Path(cache).exists():
         return CHARACTERS_OF_TOKEN, _ANSWER

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.exchange import QUOTA, Answer, Exchange
+from parapet.transforms.running.exchange import QUOTA, UNREACHABLE, Answer, Exchange
 from parapet.transforms.running.fence import SERVER, THIS_MACHINE, Refused, Stopped, in_one_line
 from parapet.transforms.running.progress import spend
 from parapet.transforms.running.replies import Reply, Unreadable, read_reply
@@ -247,7 +247,8 @@ class Chat:
     def _send(self, request: dict[str, Any]) -> Reply:
         """Send a request, again after failures that may pass, and without parameters that the endpoint refuses."""
         assert self._exchange is not None, "open it first"
-        failures = 0
+        is_gone = self._alike[0].startswith(f"unavailable: {UNREACHABLE}")  # the last request has waited long enough
+        failures, retries = 0, 0 if is_gone else self.endpoint.retries
         while True:
             sent = self._without_left_out(request)
             answer = self._exchange.post(sent)
@@ -255,7 +256,7 @@ class Chat:
                 return _limited(read_reply(answer.body))
             if name := answer.refused_parameter(sent):
                 self._leave_out(name)
-            elif failures < answer.retries(self.endpoint.retries):
+            elif failures < answer.retries(retries):
                 time.sleep(answer.wait(failures))
                 failures += 1
             else:

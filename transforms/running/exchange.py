@@ -19,10 +19,11 @@ from parapet.schemas.errors import MissingExtra
 from parapet.transforms.running.replies import Unreadable
 
 LARGEST = 16 << 20  # bytes of an answer
+UNREACHABLE = "cannot be reached"
 QUOTA = ("insufficient_quota", "billing_hard_limit_reached")
 
 _LONGEST_WAIT = 60.0  # seconds, whatever a server asks for
-_TIMEOUT, _UNREACHABLE = 408, 0  # statuses if the server did not answer
+_TIMEOUT, _NO_STATUS = 408, 0  # if the server did not answer
 
 # Parameters that are left out if the server does not take them; the other words stand for the format of answers.
 _FORMAT = "response_format"
@@ -55,7 +56,7 @@ class Answer(NamedTuple):
     def may_pass(self) -> bool:
         """Whether the same request may succeed later."""
         status = self.status
-        return (status in (_UNREACHABLE, _TIMEOUT, 409, 429) or status >= 500) and self.code not in QUOTA
+        return (status in (_NO_STATUS, _TIMEOUT, 409, 429) or status >= 500) and self.code not in QUOTA
 
     def retries(self, most: int) -> int:
         """Return how often to send the request again; after a timeout only once, as the server may bill each time."""
@@ -65,7 +66,7 @@ class Answer(NamedTuple):
         """Return the seconds to wait after a number of earlier failures."""
         if self.retry_after is not None:
             return min(max(self.retry_after, 0.0), _LONGEST_WAIT)
-        return min(0.5 * 2**failures, 8.0) * random.uniform(0.75, 1)  # noqa: S311
+        return min(0.5 * 2.0**failures, 8.0) * random.uniform(0.75, 1)  # noqa: S311
 
     def refused_parameter(self, sent: Collection[str]) -> str:
         """Return the parameter, of those that were sent, that the server names and that can be left out, or ''."""
@@ -119,7 +120,7 @@ class Exchange:
         except TimeoutError:
             return Answer(_TIMEOUT, reason=f"no complete answer within {self.seconds:g} seconds")
         except self._failures as error:
-            return Answer(_UNREACHABLE, reason=f"cannot be reached: {_cause(error)}")
+            return Answer(_NO_STATUS, reason=f"{UNREACHABLE}: {_cause(error)}")
 
     async def _post(self, content: bytes) -> Answer:
         async with asyncio.timeout(self.seconds), self._client.stream("POST", self.url, content=content) as response:
