@@ -70,8 +70,9 @@ class Writer:
     def __init__(self, endpoint: Endpoint) -> None:
         self.chat = Chat(endpoint)
         self.parallel = endpoint.parallel
-        asked = _prompts() if endpoint.parameters() == {"temperature": 0} else (_prompts(), endpoint.parameters())
-        self.model = f"{endpoint.model},prompts={hashlib.sha256(repr(asked).encode()).hexdigest()[:8]}"
+        is_usual = endpoint.parameters() == {"temperature": 0}
+        content = repr(_prompts() if is_usual else (_prompts(), endpoint.parameters()))
+        self.model = f"{endpoint.model},prompts={hashlib.sha256(content.encode()).hexdigest()[:8]}"
         self._used: Counter[str] = Counter()
         self._lock = threading.Lock()
 
