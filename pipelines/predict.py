@@ -70,12 +70,12 @@ def build(pipeline: beam.Pipeline, prediction: Prediction) -> None:
     _ = written | "Publish" >> files.Publish(job.output, prediction.header, counts, check)
 
 
-def _check(counts: dict[str, int], asked: str, answered: str, max_bad: Fraction) -> dict[str, int]:
+def _check(counts: dict[str, int], max_bad: Fraction, **kinds: str) -> dict[str, int]:
     from parapet.evaluation.endpoint.outcomes import check_refusals
     from parapet.evaluation.models.inference import check_invariants
 
     check_refusals(counts, max_bad)
-    return check_invariants(counts, asked, answered)
+    return check_invariants(counts, **kinds)
 
 
 def _report_requests(counts: dict[str, int], price: Callable[[int, int], float]) -> None:
