@@ -11,14 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, Key, group_label
-from parapet.schemas.errors import run_header
+from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path
 from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page
 from parapet.transforms.reports.text import counted, number, percent
@@ -108,6 +108,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
       options: options that determine the content, for ``run.json``; ``counts`` are the numbers of scored items.
       plugins: the record of the plug-ins used, see ``parapet.transforms.running.plugins.recorded``.
       warnings: messages that the user should act on.
+      refused: set to the number of items that are not scored, see :func:`refused_notes`.
     """
 
     files: dict[str, bytes]
@@ -116,6 +117,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int] = {}
     plugins: Mapping[str, object] = {}
     warnings: Sequence[str] = ()
+    refused: Mapping[str, int] = {}
 
 
 class Task(msgspec.Struct, Generic[Inputs], frozen=True, kw_only=True):
@@ -141,7 +143,8 @@ class Task(msgspec.Struct, Generic[Inputs], frozen=True, kw_only=True):
         if self.inputs():
             places = {flag: as_path(path) for flag, path in self.inputs().items() if path is not None}
             header["inputs"] = {flag: sha256_of(path) for flag, path in places.items() if path.is_file()}
-            header["counts"] = result.counts
+            refused = {f"refused/{name}".rstrip("/"): n for name, n in result.refused.items()}
+            header["counts"] = {**result.counts, **refused}
         return header
 
 
@@ -251,6 +254,18 @@ def group_dots(title: str, groups: Mapping[str, Mapping[str, Any]], metrics: Hea
     return Dots(title=title, dots=dots)
 
 
+def refused_notes(refused: Mapping[str, int], unit: str = "request") -> list[str]:
+    """Says how many items of each set are not scored, because the endpoint refused the requests for them."""
+    text = "refused by the endpoint, not scored: run the prediction again to ask for them again"
+    return [f"{name + ': ' if name else ''}{counted(n, unit)} {text}" for name, n in refused.items()]
+
+
+def check_scored(items: Sized, path: str) -> None:
+    """Raises InputError if there is nothing to score, because all requests were refused."""
+    if not items:
+        raise InputError("has no answer to score: the endpoint refused all requests", path, "--predictions")
+
+
 def set_report(
     metrics: Metrics,
     headings: Headings,
@@ -263,6 +278,7 @@ def set_report(
     overall: str = "",
     terms: Mapping[str, str] = {},
     links: Mapping[str, str] = {},
+    refused: Mapping[str, int] = {},
     **texts: Any,
 ) -> Report:
     """Makes the report of a task: the metrics of all sets, then the sections of the task.
@@ -278,8 +294,14 @@ def set_report(
       overall: the group of the tiles; by default that of :func:`main_group`.
       terms: the terms of the task.
       links: further files.
+      refused: set to the number of items that are not scored, see :func:`refused_notes`.
       texts: title, headline, lead and notes of the report.
     """
+    if refused:
+        sizes = {name: {**counts, "refused": refused.get(name, 0)} for name, counts in sizes.items()}
+        sizes |= {ALL: {**sizes[ALL], "refused": sum(refused.values())}} if ALL in sizes else {}
+        headings = {**headings, "refused": "refused"}
+        texts["notes"] = [*texts.get("notes", ()), *refused_notes(refused)]
     groups = {
         group_label(name): {**values, **sizes.get(name, {})}
         for name, values in metrics.items()

@@ -378,7 +378,7 @@ def add_translation_flags(parser: Parser) -> None:
     add("--engine", choices=ENGINES, help=text)
     add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: pt)")
     translating.add_flags(parser, rare=True, more="; T5, BART or Pegasus for checkpoint; a name for llm")
-    add_endpoint_flags(parser, "--engine llm", rare=True)
+    add_endpoint_flags(parser, "--engine llm", rare=True, temperature=False)  # it is among those of translation
     text = "before each text of --engine checkpoint (default: 'paraphrase: ' for T5, else nothing)"
     parser.group("--engine checkpoint", rare=True)("--prefix", metavar="TEXT", help=text)
 
@@ -448,7 +448,9 @@ def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
                 raise InputError(
                     f"is for {is_named} --kinds does not include it: add it, or leave the flag out", f"--{flag}"
                 )
-    wrong = {RULES: _TRANSLATING, LLM: set(_TRANSLATING) - {*_OF_LLM}}.get(engine, ENDPOINT_FLAGS)
+    wrong = {RULES: _TRANSLATING, LLM: set(_TRANSLATING) - {*_OF_LLM}}.get(
+        engine, set(ENDPOINT_FLAGS) - {*translating.FLAGS}
+    )
     for flag in _TRANSLATING:
         if flag in wrong and getattr(args, flag):
             of_flag = f"--engine {LLM}" if flag in ENDPOINT_FLAGS else "an engine that translates"

@@ -23,6 +23,7 @@ from parapet.evaluation.task import (
     change_text,
     group_table,
     json_bytes,
+    refused_notes,
     sensitivity_is_defined,
 )
 from parapet.schemas.errors import InputError
@@ -38,6 +39,7 @@ JGA = "joint_goal_accuracy"
 WRONG_SLOTS, LOST_SLOTS, COMPARED = "wrong_slots", "lost_slots", "compared_dialogues"
 # Names of counts: frames with a wrong slot, and those that are right on the original.
 WRONG_FRAMES, RIGHT_ON_ORIGINAL = "wrong_frames", "right_on_original"
+REFUSED = "refused_frames"  # frames that are not scored, as the request for one of their turn was refused
 
 SENSITIVITY = "sensitivity/"  # prefix of the key of its sums: sensitivity/frame/zero
 SLOTS = "slots/"  # prefix of a set's name: the sums of its slots
@@ -81,6 +83,7 @@ def metadata_files(config: Config, counts: Counts, _examples: object, scores: Se
     for name in config.plan.sets:
         if not counts.sum("frames", set=name):
             lacks = "user turn has a frame" if counts.sum("scored_dialogues", set=name) else "dialogue has a prediction"
+            lacks = "request was answered" if counts.sum(REFUSED, set=name) else lacks
             where = f"set {name!r}, split {config.sources.split!r}"
             place = config.sources.others.get(name, config.sources.reference)
             raise InputError(f"no {lacks}, so there is nothing to score", place, where)
@@ -120,6 +123,7 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
                 "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
                 "wrong_slots": kinds(WRONG_SLOTS, name),
                 "failures": {key: counts.sum(count, set=name) for key, count in failures.items()},
+                **({REFUSED: refused} if (refused := counts.sum(REFUSED, set=name)) else {}),
             }
             for name, set_plan in plan.sets.items()
         },
@@ -304,12 +308,22 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
                 f"Schema sensitivity is over the {dialogues['compared']:,} of {dialogues['original']:,} dialogues "
                 "that all variants have."
             )
+    refused = {name: n for name, numbers_of_set in sets.items() if (n := numbers_of_set.get(REFUSED))}
+    notes += refused_notes(refused, "frame")
     sections += [
         group_table(
             "Wrong frames by set",
             "set",
-            {name: numbers_of_set["failures"] for name, numbers_of_set in sets.items()},
-            {"frames": "frames", "wrong": "wrong", "right_on_original": "right on the original, wrong here"},
+            {
+                name: {**numbers_of_set["failures"], REFUSED: refused.get(name, 0)}
+                for name, numbers_of_set in sets.items()
+            },
+            {
+                "frames": "frames",
+                "wrong": "wrong",
+                "right_on_original": "right on the original, wrong here",
+                **({REFUSED: "refused, not scored"} if refused else {}),
+            },
             note="Each set has a page that shows its wrong frames. Those that are right on the original come first.",
             hrefs={(i, 0): page_place(name) for i, name in enumerate(sets)},
             numbers_in="robustness.json",

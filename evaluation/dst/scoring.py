@@ -30,6 +30,7 @@ from parapet.evaluation.dst.results import (
     COMPARED,
     JGA,
     LOST_SLOTS,
+    REFUSED,
     RIGHT_ON_ORIGINAL,
     SENSITIVITY,
     SLOTS,
@@ -108,13 +109,15 @@ class ScoreFile:
             sums.totals[name] = totals.add_up(scored[name], dialogue_set.seen, config.across_turn)
             sums.totals[SLOTS + name] = totals.add_up_slots(scored[name])
             counts = {
-                "frames": sum(map(len, scored[name])),
+                "frames": sum(not frame.refused for frames in scored[name] for frame in frames),
                 "dialogues": len(references),
                 "scored_dialogues": len(scored[name]),
                 WRONG_FRAMES: wrong,
                 RIGHT_ON_ORIGINAL: right_on_original,
                 **msgspec.structs.asdict(passed_over),
             }
+            if refused := sum(frame.refused for frames in scored[name] for frame in frames):
+                counts[REFUSED] = refused
             for count, n in counts.items():
                 result.counts.add(count, n, set=name)
             every = (wrong for frames in scored[name] for frame in frames for wrong in frame.wrong)
@@ -260,6 +263,6 @@ class EvaluateStates(beam.PTransform):
             partial(results.metadata_files, config),
             beam.pvalue.AsList(scores),
             invariants=[balance],
-            recorded=("frames", "dialogues", *PassedOver.__struct_fields__),
+            recorded=("frames", "dialogues", REFUSED, *PassedOver.__struct_fields__),
         )
         return published

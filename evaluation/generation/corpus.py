@@ -555,6 +555,7 @@ class Prediction(msgspec.Struct, frozen=True):
       utterance: the system's choice.
       candidates: an ensemble to rank by faithfulness; optional.
       set: the name of its set, if a file has predictions for several sets.
+      refused: whether there is no utterance, because the request for it was refused.
     """
 
     dialogue_id: str
@@ -562,6 +563,7 @@ class Prediction(msgspec.Struct, frozen=True):
     utterance: str
     candidates: tuple[Candidate, ...] | None = None
     set: str = ""
+    refused: bool = False
 
 
 def read_predictions(

@@ -27,6 +27,7 @@ from parapet.evaluation.task import (
     Result,
     Stage,
     Task,
+    check_scored,
     files_of,
     group_dots,
     group_table,
@@ -117,10 +118,11 @@ TAKEN = frozenset({"set", "dialogue_id", "turn", *_TEXTS, *measures.METRICS})
 
 
 class SetInputs(msgspec.Struct, frozen=True):
-    """The data of a set."""
+    """The data of a set; ``refused`` is the number of turns that are not scored."""
 
     corpus: Corpus
     predictions: dict[Place, Prediction]
+    refused: int = 0
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -191,7 +193,9 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
             self.predictions, split, {name: corpus_here.turns for name, corpus_here in corpora.items()}
         )
         named = len(corpora) > 1
-        sets = {name if named else "": SetInputs(corpora[name], predictions[name]) for name in corpora}
+        sets = {name if named else "": _answered(corpora[name], predictions[name]) for name in corpora}
+        for set_input in sets.values():
+            check_scored(set_input.predictions, self.predictions)
         return Inputs(sets, scorer, metrics)
 
     def _scorer(self) -> Scorer:
@@ -226,8 +230,12 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
         names = {"name": scorer.name, "model": scorer.model, **getattr(scorer.scorer, "about", {})}
         details = measures.details_of(sets, scorer=names, rules=self.rules, validation=self.validation)
         original = next(iter(sets.values())).corpus
+        refused = {name: set_input.refused for name, set_input in inputs.sets.items() if set_input.refused}
         return Result(
-            files=files_of(metrics, details, rows_of(sets, list(inputs.metrics)), report(sets, metrics, details)),
+            files=files_of(
+                metrics, details, rows_of(sets, list(inputs.metrics)), report(sets, metrics, details, refused)
+            ),
+            refused=refused,
             summary=_summary(metrics, details, list(inputs.metrics)),
             options={
                 "split": self.sources.split,
@@ -243,6 +251,15 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
             counts={"turns": details["turns"], "acts": details["coverage"]["acts"]["acts"]},
             plugins=recorded(*(chosen for chosen, _ in inputs.metrics.values())),
         )
+
+
+def _answered(corpus: Corpus, predictions: dict[Place, Prediction]) -> SetInputs:
+    """Leaves out the turns without an utterance, because a request was refused."""
+    answered = {place: prediction for place, prediction in predictions.items() if not prediction.refused}
+    if len(answered) < len(predictions):
+        turns = tuple(turn for turn in corpus.turns if turn.place in answered)
+        corpus = msgspec.structs.replace(corpus, turns=turns)
+    return SetInputs(corpus, answered, len(predictions) - len(answered))
 
 
 def rows_of(sets: Mapping[str, ScoredSet], plugins: Sequence[str]) -> bytes:
@@ -331,7 +348,9 @@ def _judge(scorer: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str, Any]) -> Report:
+def report(
+    sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str, Any], refused: Mapping[str, int] = {}
+) -> Report:
     """Makes the report from ``metrics.json``, ``details.json`` and the turns."""
     of_all, scorer, covered = metrics[ALL], details["scorer"], details["coverage"]
     group = main_group(metrics)
@@ -368,6 +387,7 @@ def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str
         },
         chart={"sgsacc": "SGSAcc"},
         terms=TERMS | {"BLEU": f"By sacrebleu, from 0 to 100: `{details['bleu_signature']}`."},
+        refused=refused,
         title="Generated utterances",
         headline=f"{with_group('Turns that say all their acts faithfully', metrics, group, 'sgsacc')}: "
         f"{text.percent(metrics[group]['sgsacc'])}",

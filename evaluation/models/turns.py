@@ -24,6 +24,7 @@ from parapet.transforms.storage.compressed import read_input
 
 INTENT, ACTS = "intent", "acts"
 UNREAD = "unread"  # the label of an answer that could not be read; it always counts as wrong
+REFUSED = "refused"  # the label if there is no answer; the turn is not scored
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -288,7 +289,9 @@ def _line(turn: Turn, answer: Answer, job: Job) -> bytes:
         answer = Answer(IN_DOMAIN, 0.0) if turn.label == OOD else Answer(OOD, 1.0)
     row: dict[str, Any] = {"set": name} if name else {}
     row |= {"dialogue_id": dialogue, "turn": position}
-    if job.task != OOD:
+    if answer.label == REFUSED:
+        row["refused"] = True
+    elif job.task != OOD:
         row["predicted"] = answer.label
     else:
         row["score"] = answer.score

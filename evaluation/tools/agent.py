@@ -26,6 +26,7 @@ from parapet.transforms.running.replies import (
 _CHUNK = 64  # tasks
 _JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": None}  # BFCL's own types in JSON Schema
 _MOST_CALLS = 16
+REFUSED = {"refused": True}  # in a row without a result
 
 Result = list[dict[str, Any]]
 
@@ -85,8 +86,11 @@ class Job(inference.Job[TaskFile, Tasks, Agent], frozen=True, kw_only=True):
 
     def answer(self, model: Agent, chunk: Tasks) -> Answers:
         """Encodes rows for ``parapet evaluate --task tool_calls``."""
-        results = model.results([task.task for task in chunk.tasks])
-        rows = [{"id": call.task.id, "result": result} for call, result in zip(chunk.tasks, results, strict=True)]
+        results: Sequence[Any] = model.results([task.task for task in chunk.tasks])
+        rows = [
+            {"id": call.task.id, **(REFUSED if result is REFUSED else {"result": result})}
+            for call, result in zip(chunk.tasks, results, strict=True)
+        ]
         data = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
         part = Part(chunk.file.answers, (chunk.number,), data.encode("utf-8", "surrogatepass"))
         counts = {f"called/{chunk.file.answers}": len(rows)}
@@ -119,7 +123,8 @@ class ToolCaller(Asker):
         if self.style == "json":
             parameters = in_json({"calls": _calls_schema(functions)}, "calls")
         read = partial(_calls, named={legal: name for name, legal in task.legal_names.items()}, style=self.style)
-        return Question({"id": task.id}, prompted(task, self.prompt, self.style), parameters, read, UNREADABLE)
+        messages = prompted(task, self.prompt, self.style)
+        return Question({"id": task.id}, messages, parameters, read, UNREADABLE, REFUSED)
 
 
 def prompted(task: ToolTask, prompt: Prompt, style: str) -> list[Message]:

@@ -20,6 +20,7 @@ from parapet.evaluation.task import (
     Result,
     Stage,
     Task,
+    check_scored,
     files_of,
     group_table,
     line,
@@ -72,9 +73,10 @@ class Scored(msgspec.Struct, frozen=True):
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """The tasks of each set with their calls."""
+    """The tasks of each set with their calls; ``refused`` counts those that are not scored, by set."""
 
     sets: dict[str, list[tuple[Expected, list[Call] | None]]]
+    refused: dict[str, int] = {}
 
 
 class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
@@ -115,14 +117,17 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         if self.model is not None:
             check_code(self.model, "predict")
         sets: dict[str, list[tuple[Expected, list[Call] | None]]] = {}
+        refused: Counter[str] = Counter()
         for name, path, answers in self._files():
             if answers and are_tau2(path):
                 sets.setdefault(name, []).extend(read_trajectories(path, answers))
                 continue
             tasks = read_tasks(path)
             calls_here = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
-            sets.setdefault(name, []).extend((task, calls_here[task_id]) for task_id, task in tasks.items())
-        return Inputs(sets)
+            sets.setdefault(name, []).extend((tasks[task_id], calls) for task_id, calls in calls_here.items())
+            refused[name] += len(tasks) - len(calls_here)
+        check_scored([task for tasks_of_set in sets.values() for task in tasks_of_set], self.predictions)
+        return Inputs(sets, dict(+refused))
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
         """Computes accuracy by set, category and kind of error; with variants also their sensitivity."""
@@ -136,7 +141,7 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
         printed = with_defined_sensitivity(metrics, self.variants)
         return Result(
-            files=files_of(metrics, details, _rows(rows), report(rows, printed, details, headings)),
+            files=files_of(metrics, details, _rows(rows), report(rows, printed, details, headings, inputs.refused)),
             summary=[
                 f"{line(name, values, headings, 1)}; {text.counted(details['sets'][name]['tasks'], 'task')}"
                 for name, values in printed.items()
@@ -144,6 +149,7 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
             ],
             options={"sets": list(inputs.sets), "variants": list(self.variants)},
             counts={"tasks": len(rows)},
+            refused=inputs.refused,
         )
 
 
@@ -253,7 +259,13 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any], headings: Mapping[str, str]) -> Report:
+def report(
+    rows: Sequence[Scored],
+    metrics: Metrics,
+    details: Mapping[str, Any],
+    headings: Mapping[str, str],
+    refused: Mapping[str, int] = {},
+) -> Report:
     """Makes the report: accuracy by set and by category, kinds of error, and wrong tasks."""
     sets = {name: numbers for name, numbers in details["sets"].items() if name != ALL or len(details["sets"]) > 2}
     counts = {name: {**numbers["errors"], REWORDED: numbers[REWORDED]} for name, numbers in sets.items()}
@@ -299,6 +311,7 @@ def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any],
         facts=facts,
         chart=HEADINGS,
         terms=TERMS,
+        refused=refused,
         title="Tool calls",
         headline=f"{with_group('Accuracy', metrics, group, ACCURACY)}: {text.percent(metrics[group][ACCURACY])}",
         lead=f"{text.counted(len(rows), 'task')} in {text.counted(len(details['categories']), 'set')}.",

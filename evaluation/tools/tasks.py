@@ -92,6 +92,7 @@ class _Truth(msgspec.Struct, frozen=True):
 class _Row(msgspec.Struct, frozen=True):
     id: str
     result: Any = None
+    refused: bool = False
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -248,7 +249,7 @@ def _by_id(path: str, kind: type[Any]) -> dict[str, tuple[str, Any]]:
 
 
 def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Call] | None]:
-    """Reads the calls for each task; None if the answer is unreadable.
+    """Reads the calls for each task; None if the answer is unreadable. Refused requests are left out.
 
     A row is ``{"id", "result": [{FUNCTION: {PARAMETER: VALUE}}]}``; the arguments may be JSON as text. The result of a
     model that is prompted is a text with calls in Python's syntax; other texts call nothing. Names may be those that an
@@ -263,7 +264,11 @@ def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Cal
             raise InputError(f"there is no task {name!r}", path)
     if missing := [name for name in tasks if name not in rows]:
         raise InputError(f"there is no answer for {missing[0]!r}; {len(missing):,} are missing in all", path)
-    return {name: _with_own_names(rows[name][1].result, task.task) for name, task in tasks.items()}
+    return {
+        name: _with_own_names(rows[name][1].result, task.task)
+        for name, task in tasks.items()
+        if not rows[name][1].refused
+    }
 
 
 def calls_by(model: UserCode, tasks: Mapping[str, Expected]) -> dict[str, list[Call] | None]:

@@ -152,14 +152,14 @@ def run_task(
         return task, task.read(), args.output
 
     def act(prepared: tuple[Task[Inputs], Inputs, str]) -> None:
-        from parapet.evaluation.task import publish
+        from parapet.evaluation.task import publish, refused_notes
         from parapet.pipelines.progress import running
 
         task, inputs, output = prepared
         with running(parser.prog) as run:
             result = task.score(inputs, run.stage)
         publish(output, result.files, task.header(result))
-        for warning in result.warnings:
+        for warning in [*refused_notes(result.refused), *result.warnings]:
             logging.warning("%s", warning)
         for line in result.summary:
             say(line)

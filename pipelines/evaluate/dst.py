@@ -115,7 +115,8 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints joint goal accuracy by set, and warns about skipped records."""
-    from parapet.evaluation.dst.results import change_of, sensitivity_of
+    from parapet.evaluation.dst.results import REFUSED, change_of, sensitivity_of
+    from parapet.evaluation.task import refused_notes
     from parapet.schemas.layout import MANIFEST
     from parapet.transforms.running.counts import Counts
     from parapet.transforms.storage.files import read_written
@@ -136,6 +137,10 @@ def report(config: Config, counters: dict[str, int]) -> None:
         if (config.unit, config.zero) != ("frame", "zero"):
             zero = "are dropped" if config.zero == "drop" else "count as 0"
             say(f"  schema sensitivity by {config.unit}; {config.unit}s that are wrong under all variants {zero}")
+    for note in refused_notes(
+        {name: n for name, values in numbers["sets"].items() if (n := values.get(REFUSED))}, "frame"
+    ):
+        logging.warning("%s", note)
     for name, unit in (("missing_dialogues", "dialogue"), ("missing_turns", "turn"), ("unknown_slots", "slot")):
         if n := counts.sum(name):
             logging.warning("--official ignored %s %s", counted(n, unit), name.partition("_")[0])

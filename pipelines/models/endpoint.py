@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parapet.evaluation.models.configs import PredictionConfig
 from parapet.pipelines.command import check_apart, counted
 from parapet.pipelines.endpoint_flags import add_model_flags, endpoint_or_embedded
-from parapet.pipelines.flags import INPUT, OUTPUT, SCHEMA_VARIANTS, Parser, add_dry_run
+from parapet.pipelines.flags import INPUT, OUTPUT, SCHEMA_VARIANTS, Parser, add_dry_run, add_max_bad
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import add_sets, add_tasks, sources_of, task_sets
 from parapet.schemas.errors import InputError, run_header
@@ -74,6 +74,7 @@ class LanguageModel(family.Family):
         parser.group(OUTPUT)("--cache", rare=True, metavar="FILE", help=text)
         add_model_flags(parser, _GROUP)
         self.add_styles(parser)
+        add_max_bad(parser, "requests")
         add_dry_run(parser)
         return parser
 
@@ -110,7 +111,7 @@ class LanguageModel(family.Family):
             counted=task.answered,
         )
         named = [family.named_digest(path) for _, path in task.inputs]
-        about = {"name": endpoint.model, "temperature": endpoint.temperature, "dollars": list(endpoint.dollars)}
+        about = {"name": endpoint.model, **endpoint.parameters(), "dollars": list(endpoint.dollars)}
         if not endpoint.known_as:
             about["endpoint"] = endpoint.url
         return family.Prediction(
@@ -130,6 +131,7 @@ class LanguageModel(family.Family):
             ),
             notes=(f"answers: {args.output}/answers",),
             cost=endpoint.cost,
+            max_bad=args.max_bad,
             plan=_plan_of(job) if args.dry_run else (),
         )
 
@@ -145,7 +147,8 @@ class States(LanguageModel):
     predict_description = """\
 Asks a language model behind an OpenAI-compatible API for the state of every service in every user turn, and writes
 dialogues with predicted states for 'parapet evaluate --task dst'. Every answer is kept at once (in the output folder):
-run the same command again after a stop, and nothing is paid twice. Answers that cannot be read count as wrong."""
+run the same command again after a stop. At most the calls under way, --parallel_calls for each worker, are paid twice.
+Answers that cannot be read count as wrong; refused requests are not scored."""
     predict_example = """\
   parapet predict llm --endpoint embedded --output my_states             # the sample, a small local model
   parapet predict llm --endpoint https://api.openai.com/v1 --model gpt-4o-mini --style tools --price 0.15,0.60 \\

@@ -61,7 +61,10 @@ _COMMANDS: dict[str, tuple[tuple[str, ...], Options]] = {
 }
 
 # The keys of a system behind an endpoint that 'parapet predict llm' also has; tables of its further tasks inherit them.
-_SAME = ("endpoint", "model", "max_calls", "parallel_calls", "timeout", "cache")
+_SAME = (
+    *("endpoint", "model", "max_calls", "parallel_calls", "timeout", "cache"),
+    *("temperature", "max_tokens", "extra_body", "insecure_key", "max_bad"),
+)
 _OF_ENDPOINT = {**{name: name for name in _SAME}, "api_key_env": "key_variable"}
 # The command that predicts each task with a language model, and its additional keys.
 _ASKED = {

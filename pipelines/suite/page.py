@@ -16,6 +16,7 @@ from parapet.evaluation.compare.leaderboard import Board, read_board
 from parapet.evaluation.compare.results import mixes, set_order
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.dst.results import worst_set
+from parapet.evaluation.endpoint import outcomes
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import NOT_DEFINED
 from parapet.pipelines.suite.gates import verdicts_of
@@ -194,33 +195,35 @@ def _asked(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[re
             if "prompt" not in run:
                 continue
             model, options, task = run["model"], run["options"], name.rpartition("/")[2]
-            totals: dict[str, int] = {}
-            for key, n in run["counts"].items():
-                kind = key.partition("/")[0]
-                totals[kind] = totals.get(kind, 0) + n
-            answers = totals.get("answers_had", 0)
-            why = ", ".join(f"{n:,} {kind[7:]}" for kind, n in totals.items() if kind.startswith("unread_"))
-            cost = (totals["tokens_sent"] * model["dollars"][0] + totals["tokens_answered"] * model["dollars"][1]) / 1e6
+            sums, without = outcomes.totals(run["counts"]), outcomes.left_out(run["counts"])
+            answers, (refused, _, reason) = sums.get("answers_had", 0), outcomes.refusals(run["counts"])
+            why = ", ".join(f"{n:,} {kind[7:]}" for kind, n in sums.items() if kind.startswith("unread_"))
+            tokens = sums.get("tokens_sent", 0), sums.get("tokens_answered", 0)
+            cost = (tokens[0] * model["dollars"][0] + tokens[1] * model["dollars"][1]) / 1e6
             style = f", style {options['style']}" if "style" in options else ""
+            temperature = "not sent" if model["temperature"] is None else model["temperature"]
+            note = f"\nsent without {without}, which the endpoint does not take" if without else ""
             rows.append(
                 [
                     f"{system}, {task}",
                     f"{model['name']}\n{model.get('endpoint', 'embedded')}",
-                    f"temperature {model['temperature']}{style}",
+                    f"temperature {temperature}{style}{note}",
                     f"{answers:,}",
-                    f"{percent(totals.get('unread', 0) / answers if answers else 0)}\n{why}".strip(),
-                    f"{totals['tokens_sent']:,} + {totals['tokens_answered']:,}",
-                    f"${cost:,.2f}" if any(model["dollars"]) else "–",
+                    f"{percent(sums.get('unread', 0) / answers if answers else 0)}\n{why}".strip(),
+                    f"{refused:,}\n{reason}".strip(),
+                    f"{tokens[0]:,} + {tokens[1]:,}" if any(tokens) else "not reported",
+                    f"${cost:,.2f}" if any(model["dollars"]) and any(tokens) else "–",
                 ]
             )
             prompts.setdefault(run["prompt"]["template"], []).append(f"{system}, {task}")
     if rows:
         yield report.Table(
             title="How the language models were asked",
-            note="Answers that could not be read count as wrong. Tokens are those of requests and of answers, as the "
-            "server counts them. Endpoints need not be deterministic, even at temperature 0: the kept answers make a "
-            "rerun exact. `answers/` beside the predictions has every answer.",
-            columns=["system", "model", "asked with", "answers", "not readable", "tokens", "cost"],
+            note="Answers that could not be read count as wrong; requests that were refused have no answer and are not "
+            "scored. Tokens are those of requests and of answers, as the server counts them. Endpoints need not be "
+            "deterministic, even at temperature 0: the kept answers make a rerun exact. `answers/` beside the "
+            "predictions has every answer.",
+            columns=["system", "model", "asked with", "answers", "not readable", "refused", "tokens", "cost"],
             rows=rows,
             text_columns=3,
             numbers_in="run.json",

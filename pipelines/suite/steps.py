@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -350,7 +351,8 @@ def _flag(action: argparse.Action, value: Value, key: str) -> Iterator[str] | li
         raise InputError(f"expected a value, found {str(value).lower()}: --{key} is not a switch", "", key)
     if action.nargs in ("+", "*") or isinstance(action.nargs, int):
         return [flag, *map(str, _items(value))]
-    return [f"{flag}={_joined(value)}"]
+    is_json = action.metavar == "JSON" and isinstance(value, dict)
+    return [f"{flag}={json.dumps(value) if is_json else _joined(value)}"]
 
 
 def _items(value: Value) -> list[Value]:

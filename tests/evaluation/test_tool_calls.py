@@ -11,6 +11,7 @@ from chat_server import ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import BUNDLED, cases, holding, json_of, lacking, raised, refused, rows_of, run, write
+from local_http import Answer
 
 from parapet.evaluation.compare.results import Column, read_outcome
 from parapet.evaluation.endpoint.prompting import prompt_of
@@ -535,6 +536,37 @@ def test_tasks_with_conversations_and_tools_of_no_known_form(tmp_path, change, t
     reason = str(raised(InputError, read_tasks, str(path)))
     assert "line 2" in reason
     assert told in reason
+
+
+@cases(
+    "told error",
+    ("does not support tools", lambda body: Answer({"error": {"message": "tiny does not support tools"}}, 400)),
+    ("out of quota", lambda body: Answer({"error": {"message": "out of quota", "code": "insufficient_quota"}}, 429)),
+    ("HTTP 401", lambda body: Answer({"error": {"message": "no"}}, 401)),
+    ("Extra inputs", lambda body: Answer({"detail": [{"loc": ["body", "tools"], "msg": "Extra inputs"}]}, 422)),
+)
+def test_refused_requests_are_neither_wrong_nor_right(tmp_path, told, error):
+    """Also where no call is right; the run fails in the endpoint's words, and evaluate leaves out what it lacks."""
+    root = tasks_at(tmp_path / "tasks")
+    with ChatServer(error) as server:
+        flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "said"}
+        made = run("predict", "llm_tools", "--reference", str(root), **flags, status=1)
+        assert told in made.errors
+        assert not (tmp_path / "said/run.json").exists()
+    tasks = {key: one for path in root.glob("*.json") for key, one in read_tasks(str(path)).items()}
+
+    def answer(body):
+        return error(body) if body["messages"] == server.requests[0]["messages"] else oracle(tasks)(body)
+
+    if told != "HTTP 401" and "quota" not in told:
+        with ChatServer(answer) as server:
+            flags |= {"endpoint": server.url, "parallel_calls": 1}
+            run("predict", "llm_tools", "--reference", str(root), **flags, max_bad="50%")
+        made = score(tmp_path, root, tmp_path / "said/predictions")
+        numbers = made.json("metrics.json")["#ALL"]
+        assert numbers["accuracy"] == 1.0
+        assert "original: 1 request refused by the endpoint, not scored" in made.errors
+        assert made.json("run.json")["counts"] == {"refused/original": 1, "tasks": len(tasks) - 1}
 
 
 DATA = Path(os.environ.get("PARAPET_DATA", "")) / "agents/bfcl"

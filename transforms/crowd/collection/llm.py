@@ -29,6 +29,7 @@ from parapet.transforms.running.replies import Reply, Unreadable, object_in
 from parapet.transforms.storage.toml import read_table
 
 TRIES = 3
+UNPARSABLE = "unparsable"  # reason of a form without answers; others are those of refused requests
 STAGE = "collect"  # of dead letters
 
 _TOKENS_OF_FIELD = {"names": 16, "descriptions": 28}  # of a typical answer with its key
@@ -42,12 +43,12 @@ class Annotator(msgspec.Struct, frozen=True):
     Attributes:
       number: odd for names, even for descriptions.
       style: the part of the prompt that distinguishes annotators of the same model.
-      temperature: the temperature of the model's answers. ``seed`` is the seed of the first attempt.
+      temperature: the temperature of the model's answers; None: not sent. ``seed`` is the seed of the first attempt.
     """
 
     number: int
     style: str
-    temperature: float
+    temperature: float | None
     seed: int
 
     def worker_id(self, model: str) -> str:
@@ -84,7 +85,11 @@ class Filled(msgspec.Struct):
 
 
 def plan(
-    sheets: Sequence[Sheet], annotators: int | None, temperatures: Sequence[float], seed: int = 0, first: int = 1
+    sheets: Sequence[Sheet],
+    annotators: int | None,
+    temperatures: Sequence[float | None],
+    seed: int = 0,
+    first: int = 1,
 ) -> list[Work]:
     """Plan which annotators fill in which forms, in the order of forms.
 
@@ -127,7 +132,10 @@ def fill_in(chat: Chat, work: Work) -> Filled:
     conversation, wanted = begin, list(sheet.form.fields)
     for i in range(TRIES):
         try:
-            reply = _ask(chat, conversation, wanted, work, i)
+            reply = chat.ask(conversation, **_parameters(work, wanted, i))
+        except Unreadable as error:
+            result.failed = f"{UNPARSABLE}: {error}"
+            continue
         except Refused as error:
             result.failed = error.reason
             break
@@ -136,7 +144,7 @@ def fill_in(chat: Chat, work: Work) -> Filled:
         try:
             answers = parse(reply.text, wanted)
         except ValueError as error:
-            result.failed = f"unparsable: {error}"
+            result.failed = f"{UNPARSABLE}: {error}"
             continue
         result.failed, result.refused = "", {}
         for field in wanted:
@@ -166,22 +174,8 @@ def _parameters(work: Work, fields: Sequence[str], i: int = 0) -> dict[str, Any]
         "temperature": work.annotator.temperature,
         "seed": work.annotator.seed + i,
         "max_tokens": _MOST_TOKENS[work.sheet.form.task] * (len(fields) + 1),
+        "response_format": response_format(fields),
     }
-
-
-def _ask(chat: Chat, conversation: Sequence[Message], wanted: Sequence[str], work: Work, i: int) -> Reply:
-    """Ask for JSON with these fields; without a schema if the server does not accept one."""
-    plain = _parameters(work, wanted, i)
-    with_schema = {**plain, "response_format": response_format(wanted)}
-    # An earlier run may have asked without a schema: then the cached reply is used instead of a new request.
-    if not chat.knows(conversation, **with_schema) and chat.knows(conversation, **plain):
-        return chat.ask(conversation, **plain)
-    try:
-        return chat.ask(conversation, **with_schema)
-    except Refused as error:
-        if not error.reason.startswith("invalid"):
-            raise
-    return chat.ask(conversation, **plain)
 
 
 def response_format(fields: Sequence[str]) -> dict[str, Any]:
@@ -316,8 +310,7 @@ def estimate(chat: Chat, work: Sequence[Work]) -> Counter[str]:
 def _is_kept(chat: Chat, work: Work) -> bool:
     """Whether the cache has the first attempt."""
     fields, conversation = work.sheet.form.fields, messages(work.sheet, work.annotator.style)
-    plain = _parameters(work, fields)
-    return any(chat.knows(conversation, **plain, **more) for more in ({"response_format": response_format(fields)}, {}))
+    return chat.knows(conversation, **_parameters(work, fields))
 
 
 @cache
