@@ -44,7 +44,12 @@ class Parameter(msgspec.Struct, frozen=True):
     @property
     def description(self) -> str:
         """Return the description, or an empty string."""
-        return str(self.schema.get("description", "")) if isinstance(self.schema, dict) else ""
+        return str(self.schema.get("description") or "") if isinstance(self.schema, dict) else ""
+
+    @property
+    def values(self) -> list[Any]:
+        """Return the values of its enum, or an empty list."""
+        return (self.schema.get("enum") or []) if isinstance(self.schema, dict) else []
 
 
 class _Shape:
@@ -139,7 +144,7 @@ class Parameters:
 
     def _read(self, schema: Any, pointer: str) -> _Shape:
         shape = self._shapes[pointer] = _Shape(pointer)
-        if isinstance(schema, bool) and pointer:
+        if (isinstance(schema, bool) or schema is None) and pointer:
             return shape
         if not isinstance(schema, dict):
             raise InputError(f"expected a JSON Schema, found {_kind(schema)}", "", pointer)
@@ -237,9 +242,9 @@ class Renaming:
                     else self._schema(below, f"{place}/{_escaped(name)}")
                     for name, below in item.items()
                 }
-            elif key == "required":
+            elif key == "required" and isinstance(item, list):
                 written[key] = [*map(rename, item)]
-            elif key == "$ref":
+            elif key == "$ref" and isinstance(item, str):
                 renamed = f"#{self.pointer(unquote(item[1:]))}" if item.startswith("#/") else item
                 written[key] = item if unquote(item) == renamed else renamed
             elif key in _VALUES or (key in _LISTS_OF_VALUES and isinstance(item, list)):
@@ -275,6 +280,8 @@ def _subschemas(schema: Mapping[str, Any], pointer: str) -> Iterator[tuple[str, 
     """Yield (keyword, pointer, name, subschema)."""
     for key, value in schema.items():
         place = f"{pointer}/{_escaped(key)}"
+        if _is_absent(value):
+            continue
         if key in _KEYED:
             yield from ((key, f"{place}/{_escaped(name)}", name, below) for name, below in value.items())
         elif key in _LISTS or (key == "items" and isinstance(value, list)):
@@ -283,18 +290,28 @@ def _subschemas(schema: Mapping[str, Any], pointer: str) -> Iterator[tuple[str, 
             yield key, place, "", value
 
 
+def _is_absent(value: Any) -> bool:
+    """Whether a keyword counts as absent: null, or the empty list that PHP writes for an empty object."""
+    return value is None or value == []
+
+
 def _check(schema: Mapping[str, Any], pointer: str) -> None:
-    """Raise InputError for a keyword whose value has the wrong type."""
+    """Raise InputError for a keyword whose value has the wrong type.
+
+    ``required`` may also be true or false, as a property of draft 3 has it.
+    """
     expected: dict[str, tuple[type, ...]] = {
         **dict.fromkeys(_KEYED, (dict,)),
-        **dict.fromkeys((*_LISTS, "required", "enum"), (list,)),
+        **dict.fromkeys((*_LISTS, "enum"), (list,)),
+        "required": (list, bool),
         **dict.fromkeys(("description", "$ref"), (str,)),
         "type": (str, list),
     }
     for key, kinds in expected.items():
-        if key in schema and not isinstance(schema[key], kinds):
+        if not _is_absent(schema.get(key)) and not isinstance(schema[key], kinds):
             raise InputError(f"expected {_NAMES[kinds[0]]}, found {_kind(schema[key])}", "", f"{pointer}/{key}")
-    for i, name in enumerate(schema.get("required", ())):
+    required = schema.get("required")
+    for i, name in enumerate(required if isinstance(required, list) else ()):
         if not isinstance(name, str):
             raise InputError(f"expected a string, found {_kind(name)}", "", f"{pointer}/required/{i}")
 

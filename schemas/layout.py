@@ -630,6 +630,9 @@ def _read_lenient(path: Path, split: str) -> SplitSchemas:
         raise (InputError(reason, path) if (reason := _foreign(data, path)) else error) from None
     schemas = parse_services(tools.services(), path, split)
     schemas.tools = tools
+    schemas.bad += [
+        BadService(InputError(f"{bad.reason}; it stays unchanged", path, bad.where), None) for bad in tools.bad
+    ]
     return schemas
 
 

@@ -29,12 +29,28 @@ LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # names that the APIs accept
 
 _MARK = re.compile(rb'"(?:parameters|input_schema|inputSchema|function|tools)"\s*+:')
 _COULD_BE_INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]|[0-9]{300}")
+_OWN_TYPES = ("function", "custom")
 _SCHEMA_KEYS = ("input_schema", "inputSchema", "parameters")
 _SHAPES = "expected the shape of OpenAI, Anthropic (input_schema), MCP (inputSchema) or BFCL (parameters)"
 
 
+def is_hosted(raw: Any) -> bool:
+    """Whether a definition is of a tool that the API itself runs, such as ``{"type": "web_search"}``.
+
+    It has a type of its own and no parameters, or nothing but its options: ``{"google_search": {}}``.
+    """
+    if not isinstance(raw, dict) or any(key in raw for key in (*_SCHEMA_KEYS, *_OWN_TYPES)):
+        return False
+    return not _has_own_type(raw) or (len(raw) == 1 and all(isinstance(options, dict) for options in raw.values()))
+
+
+def _has_own_type(function: Mapping[str, Any]) -> bool:
+    """Whether a definition says that the caller runs the tool, or says nothing."""
+    return function.get("type") in (*_OWN_TYPES, None)
+
+
 class Tool:
-    """A tool.
+    """A tool that the caller runs, in any dialect. Absent parts may be null.
 
     Attributes:
       raw: the tool as read from the file.
@@ -54,15 +70,15 @@ class Tool:
         if not isinstance(raw, dict):
             raise InputError(f"is not a tool: {_SHAPES}", "", "")
         # OpenAI's Chat Completions API has the function inside, its Responses API has not.
-        self._inside = "function" if raw.get("type") == "function" and "function" in raw else ""
+        self._inside = next((kind for kind in _OWN_TYPES if raw.get("type") == kind and kind in raw), "")
         function = raw[self._inside] if self._inside else raw
         place = f"/{self._inside}" if self._inside else ""
         if not isinstance(function, dict):
             raise InputError("expected an object", "", place)
-        keys = [key for key in _SCHEMA_KEYS if key in function]
-        if not keys and (function.get("type", "function") != "function" or "name" not in function):
+        self._key = next((key for key in _SCHEMA_KEYS if function.get(key) is not None), "")
+        has_schema = any(key in function for key in _SCHEMA_KEYS)
+        if not has_schema and (not _has_own_type(function) or "name" not in function):
             raise InputError(f"is not a tool: {_SHAPES}", "", place)
-        self._key = keys[0] if keys else ""
         texts = {"name": function.get("name"), "description": function.get("description") or ""}
         for key, value in texts.items():
             if not isinstance(value, str):
@@ -70,9 +86,8 @@ class Tool:
         self.name, self.description = str(texts["name"]), str(texts["description"])
         if not self.name.strip():
             raise InputError("the name is empty", "", f"{place}/name")
-        root = function.get(self._key) if self._key else None
         try:
-            self.parameters = Parameters({} if root is None else root)
+            self.parameters = Parameters(function[self._key] if self._key and function[self._key] != [] else {})
         except InputError as error:
             raise InputError(error.reason, "", f"{place}/{self._key}{error.where}") from None
 
@@ -82,30 +97,52 @@ class Tool:
         function["name"] = name
         if description is not None and "description" in function:
             function["description"] = description
-        if self._key and function[self._key] is not None:
+        if self._key and isinstance(function[self._key], dict):
             function[self._key] = renaming.schema()
         return {**self.raw, self._inside: function} if self._inside else function
 
 
 class Toolset:
-    """The tools of a file or task, in order.
+    """The tools of a file or task.
+
+    Attributes:
+      tools: the tools, in order.
+      hosted: the number of tools that the API runs, which stay as they are.
+      bad: what is wrong with each invalid tool; these stay as they are, too. ``where`` is the item.
 
     Raises:
-      InputError: a tool is invalid, or a name is duplicated; ``where`` is the item.
+      InputError: a name is duplicated.
     """
 
     def __init__(self, name: str, items: Sequence[Any], place: Callable[[int, str], str]) -> None:
         self.name = name
-        self.tools: list[Tool] = []
+        self.hosted = 0
+        self.bad: list[InputError] = []
+        self._items: list[Any] = []
         known: dict[str, int] = {}
         for i, item in enumerate(items):
+            self._items.append(item)
+            if is_hosted(item):
+                self.hosted += 1
+                continue
             try:
-                tool = Tool(item)
-                if (first := known.setdefault(tool.name, i)) != i:
-                    raise InputError(f"the name {tool.name!r} appears twice, first in item {first + 1}")
+                self._items[i] = tool = Tool(item)
             except InputError as error:
-                raise InputError(error.reason, "", place(i, error.where)) from None
-            self.tools.append(tool)
+                self.bad.append(InputError(error.reason, "", place(i, error.where)))
+                continue
+            if (first := known.setdefault(tool.name, i)) != i:
+                reason = f"the name {tool.name!r} appears twice, first in item {first + 1}"
+                raise InputError(reason, "", place(i, ""))
+        self.tools = [item for item in self._items if isinstance(item, Tool)]
+
+    def other_names(self) -> list[str]:
+        """Return the names of what is not among the tools."""
+        others = (item for item in self._items if isinstance(item, dict))
+        return [item["name"] for item in others if isinstance(item.get("name"), str)]
+
+    def written(self, renamed: Callable[[Tool], dict[str, Any]]) -> list[Any]:
+        """Return the definitions in their order, each tool as ``renamed`` makes it."""
+        return [renamed(item) if isinstance(item, Tool) else item for item in self._items]
 
 
 class ToolNames(msgspec.Struct, frozen=True):
@@ -155,7 +192,7 @@ def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
                 key = f"parameter/{tool.name}{parameter.pointer}"
                 scope = f"{tool.name}/{parameter.scope}"
                 elements.append((key, scope, parameter.name, by_pointer[parameter.pointer]))
-        refused, taken = list[str](), set[tuple[str, str]]()
+        refused, taken = list[str](), {("", name) for name in toolset.other_names()}
         # original names have priority over new ones
         for key, scope, old, new in sorted(elements, key=lambda element: element[2] != element[3]):
             if new != old and (not is_legal(new, old) or (scope, new) in taken):
@@ -180,13 +217,16 @@ class ToolFile:
       toolsets: the toolsets by name: one named after the file, or for tasks the distinct ones, named after the first
         task.
       of_tasks: the id of each task to the name of its toolset.
+      hosted: the number of tools that the API itself runs.
+      bad: what is wrong with each invalid tool.
 
     Args:
       data: the content.
       path: the path for messages; its stem is the name of the toolset.
 
     Raises:
-      InputError: the file is not JSON, or has no tools; names the file, the item or line, and the JSON Pointer in it.
+      InputError: the file is not JSON, or has no valid tool; names the file, the item or line, and the JSON Pointer in
+        it.
     """
 
     def __init__(self, data: bytes, path: object) -> None:
@@ -216,6 +256,13 @@ class ToolFile:
                 self._paths.setdefault(toolset, []).append(keys)
                 if keys and isinstance(keys[0], int):
                     self.of_tasks[name] = toolset
+            toolsets = self.toolsets.values()
+            self.hosted = sum(toolset.hosted for toolset in toolsets)
+            self.bad = [InputError(bad.reason, path, bad.where) for toolset in toolsets for bad in toolset.bad]
+            if self.bad and not any(toolset.tools for toolset in toolsets):
+                raise self.bad[0]
+            if self.hosted and not any(toolset.tools for toolset in toolsets):
+                raise InputError("has only tools that the API itself runs, whose names and descriptions are fixed")
         except InputError as error:
             raise InputError(error.reason, path, error.where) from None
 
@@ -264,7 +311,7 @@ class ToolFile:
             if variant is None:
                 left_out |= {keys[:1] for keys in self._paths[name]}
                 continue
-            tools = [tool.renamed(*variant.of(tool)) for tool in toolset.tools]
+            tools = toolset.written(lambda tool, variant=variant: tool.renamed(*variant.of(tool)))
             for keys in self._paths[name]:
                 if self.of_tasks:  # there may be thousands, so the list is copied only once
                     content[keys[0]] = {**content[keys[0]], "function": tools}

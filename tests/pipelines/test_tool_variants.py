@@ -148,11 +148,16 @@ def test_back_translation_of_tools(openai, tmp_path):
     assert made.json("pt/tools.json")[0]["function"]["parameters"]["required"] == ["number_of_the_client", "stops"]
 
 
-def test_bad_tools_are_refused_by_their_place(tmp_path):
+def test_a_bad_tool_is_named_by_its_place_and_stays(tmp_path):
     content = toolset("anthropic")
     content[1]["input_schema"]["properties"]["note"] = []
-    place = write(tmp_path / "tools.json", content)
+    place = write(tmp_path / "tools.json", [*content, {"type": "web_search_20250305", "name": "web_search"}])
+    made = run("back_translate", schemas=place, output=tmp_path / "out", status=None)
+    assert "tools.json: item 2: /input_schema/properties/note: expected a JSON Schema, found a list" in made.errors
+    assert "1 tool that the API runs will stay unchanged" in made.errors
+    assert made.json("pt/tools.json")[1:] == [content[1], {"type": "web_search_20250305", "name": "web_search"}]
+    write(place, content[1:])
     for command in ("hits", "compose", "back_translate"):
         flags = {"responses": [place]} if command == "compose" else {}
-        said = refused(command, schemas=place, output=tmp_path / "out", **flags)
-        assert "tools.json: item 2: /input_schema/properties/note: expected a JSON Schema, found a list" in said
+        said = refused(command, schemas=place, output=tmp_path / "no", **flags)
+        assert "tools.json: item 1: /input_schema/properties/note: expected a JSON Schema, found a list" in said

@@ -132,7 +132,10 @@ def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
 
 def toolset_of(task: Mapping[str, Any]) -> Toolset:
     """Return the tools of a task. Raises InputError if one is invalid."""
-    return Toolset(task["id"], task["function"], lambda i, pointer: f"/function/{i}{pointer}")
+    toolset = Toolset(task["id"], task["function"], lambda i, pointer: f"/function/{i}{pointer}")
+    if toolset.bad:
+        raise toolset.bad[0]
+    return toolset
 
 
 def renamed_task(
@@ -154,10 +157,9 @@ def renamed_task(
     if len({texts.name for texts in chosen.values()}) < len(chosen):
         raise InputError(f"name_collision: variant {variant.name} gives two tools of the task the same name")
     renamings = {tool.name: _renaming(tool, chosen[tool.name]) for tool in toolset.tools}
-    functions = [
-        tool.renamed(chosen[tool.name].name, chosen[tool.name].description, renamings[tool.name])
-        for tool in toolset.tools
-    ]
+    functions = toolset.written(
+        lambda tool: tool.renamed(chosen[tool.name].name, chosen[tool.name].description, renamings[tool.name])
+    )
     renamed_answer = None
     if answer is not None:
         calls = answer.get("ground_truth")
