@@ -123,7 +123,7 @@ def compose_variant(
       raw: the service as read from its file.
       variant: 1 to 5, or a suffix; ``X_1`` becomes ``X_11``.
       names: form field (``intent_0``, ``slot_3``) to new name of every intent and slot.
-      descriptions: form field, including ``service``, to new description.
+      descriptions: form field, including ``service``, to new description. Those that are missing stay.
     """
     slots = {slot["name"]: names[f"slot_{i}"] for i, slot in enumerate(raw["slots"])}
     service = dict(raw)
@@ -131,14 +131,14 @@ def compose_variant(
     if "tool_keys" not in raw:  # toolsets have no description
         service["description"] = descriptions["service"]
     service["slots"] = [
-        {**slot, "name": names[f"slot_{i}"], "description": descriptions[f"slot_{i}"]}
+        {**slot, "name": names[f"slot_{i}"], "description": descriptions.get(f"slot_{i}", slot["description"])}
         for i, slot in enumerate(raw["slots"])
     ]
     service["intents"] = [
         {
             **intent,
             "name": names[f"intent_{i}"],
-            "description": descriptions[f"intent_{i}"],
+            "description": descriptions.get(f"intent_{i}", intent["description"]),
             **{key: _renamed(intent[key], slots) for key in _SLOT_REFERENCES if key in intent},
         }
         for i, intent in enumerate(raw["intents"])
