@@ -220,6 +220,10 @@ class ToolVariant(msgspec.Struct, frozen=True):
         tools = {tool.name: self.names.get(f"tool/{tool.name}", tool.name) for tool in toolset.tools}
         return Mentions(tools, {tool.name: self.of(tool)[2].own for tool in toolset.tools})
 
+    def definitions(self, toolset: Toolset, mentions: Mentions) -> list[Any]:
+        """Return the definitions of a toolset in the variant."""
+        return toolset.written(lambda tool: tool.renamed(*self.of(tool, mentions)))
+
     def of(self, tool: Tool, mentions: Mentions = NO_MENTIONS) -> tuple[str, str, Renaming]:
         """Return (name, description, renaming of the parameters) of a tool for :meth:`Tool.renamed`."""
         own, prefix = f"tool/{tool.name}", f"parameter/{tool.name}"
@@ -366,9 +370,7 @@ class ToolFile:
                 left_out |= {keys[:1] for keys in self._paths[name]}
                 continue
             mentions = variant.mentions(toolset)
-            tools = toolset.written(
-                lambda tool, variant=variant, mentions=mentions: tool.renamed(*variant.of(tool, mentions))
-            )
+            tools = variant.definitions(toolset, mentions)
             for keys in self._paths[name]:
                 if self.of_tasks:  # there may be thousands, so the list is copied only once
                     content[keys[0]] = {**mentions.task(content[keys[0]]), "function": tools}

@@ -50,8 +50,8 @@ _ACTIONS = {
     for word in words.split()
 }
 _SYNONYMS = {
-    "concert": "event", "film": "movie", "hcf": "gcd", "lawsuit": "case", "mail": "email", "photo": "image", "picture": "image",
-    "temperature": "weather", "vehicle": "car",
+    "concert": "event", "film": "movie", "hcf": "gcd", "lawsuit": "case", "mail": "email", "photo": "image",
+    "picture": "image", "temperature": "weather", "vehicle": "car",
 }  # fmt: skip
 _ENDING = re.compile(r"(?:ings?|ions?|ers?|e?s|e)$")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # digits only number versions, as in Weather_1
@@ -116,7 +116,7 @@ class Catalogue:
         actions = {_ACTIONS[word] for word in (_action_word(name), _action_word(other)) if word}
         if len(actions) > 1:
             return cosine >= _OTHERWISE
-        mentioned = any(_subject(one) <= self._subjects[two] for one, two in ((name, other), (other, name)))
+        mentioned = _subject(name) <= self._subjects[other] or _subject(other) <= self._subjects[name]
         return cosine >= _EQUIVALENT or mentioned or may_be_same(name, other)
 
 
