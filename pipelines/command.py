@@ -224,9 +224,6 @@ def read_good(root: str | Path) -> list[SplitSchemas]:
     for bad in (bad for split in splits for bad in split.bad):
         logging.warning("left out: %s", bad.error)
     for split in splits:
-        if split.tools is not None and (n := split.tools.undescribed()):
-            elements = counted(n, "tool or parameter", "tools and parameters")
-            logging.info("%s: %s without a description will stay unchanged", split.path, elements)
         if split.tools is not None and (n := split.tools.hosted):
             logging.info("%s: %s that the API runs will stay unchanged", split.path, counted(n, "tool"))
     return splits

@@ -70,6 +70,10 @@ def _check_toolkit(name: str, args: argparse.Namespace) -> tuple[str, list[str],
     return name, _files_of(args), args
 
 
+_Rows = list[dict[str, Any]]
+_Read = dict[Any, tuple[_Rows, _Rows]]  # file to its tasks and their right calls
+
+
 def _act_toolkit(prepared: tuple[str, list[str], argparse.Namespace]) -> None:
     from parapet.evaluation.task import publish
     from parapet.schemas.errors import run_header
@@ -82,20 +86,46 @@ def _act_toolkit(prepared: tuple[str, list[str], argparse.Namespace]) -> None:
     toolkits = _corrupted(read, str(args.seed)) if name == "corrupted" else _toolkits(name, read, args)
     files: dict[str, bytes] = {}
     counts: dict[str, int] = {}
+    fewer: dict[str, int] = {}
     for set_name, place, tasks, answers in toolkits:
         counts[set_name] = counts.get(set_name, 0) + len(tasks)
+        if name == "distractors":
+            count = int(set_name.rpartition("-")[2])
+            more = _added(read[place][0], tasks)
+            fewer[set_name] = fewer.get(set_name, 0) + sum(n < count for n in more)
+            tasks = tasks if any(more) else []
         files |= {f"{set_name}/{place.name}": json_lines(tasks)} if tasks else {}
         files |= {f"{set_name}/{ANSWERS}/{place.name}": json_lines(answers)} if tasks and answers else {}
     if not files:
-        raise InputError("no task has a correct call, so there is no tool to remove", "--tasks")
+        raise InputError(_IMPOSSIBLE[name], "--tasks")
     options = {key: vars(args)[key] for key in ("seed", "count") if key in args}
     publish(args.output, files, {**run_header(f"perturb_{name}", options), "counts": counts})
     for set_name, n in counts.items():
-        say(f"{args.output}/{set_name}: {counted(n, 'task')}")
+        lacking = f", {fewer[set_name]:,} of them with fewer tools than asked for" if fewer.get(set_name) else ""
+        say(f"{args.output}/{set_name}: {counted(n, 'task')}{lacking}")
 
 
-_Rows = list[dict[str, Any]]
-_Read = dict[Any, tuple[_Rows, _Rows]]  # file to its tasks and their right calls
+_IMPOSSIBLE = {
+    "distractors": "the tasks have no other tools to add: all offer the same ones, or tools that may do the same",
+    "missing_tool": "no task has a correct call, so there is no tool to remove, or no tool would be left",
+}
+
+
+def impossible(name: str, path: Path) -> str:
+    """Returns why distractors or a missing tool would change no task of a file; empty if they change some."""
+    from parapet.schemas.tasks import answers_beside
+
+    if name not in _IMPOSSIBLE or not path.is_file():
+        return ""
+    tasks, truths = lines_of(path), lines_of(answers_beside(path))
+    (toolkits,) = _toolkits(name, {path: (tasks, truths)}, argparse.Namespace(count=[1], seed=""))
+    changed = any(_added(tasks, toolkits[2])) if name == "distractors" else toolkits[2]
+    return "" if changed else _IMPOSSIBLE[name]
+
+
+def _added(tasks: _Rows, perturbed: _Rows) -> list[int]:
+    """Returns the number of tools that each task has more than before."""
+    return [len(new["function"]) - len(old["function"]) for old, new in zip(tasks, perturbed, strict=True)]
 
 
 def _toolkits(name: str, read: _Read, args: argparse.Namespace) -> Iterator[tuple[str, Path, _Rows, _Rows]]:

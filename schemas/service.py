@@ -69,11 +69,13 @@ class Toolset(Service, kw_only=True):
       tool_keys: form field to the elements that share its texts: ``tool/NAME``, ``parameter/NAME/POINTER``. The first
         one is part of the id.
       tool_scopes: form field to the scopes in which the name must be unique.
+      tool_cues: form field to what is shown of an element without a description.
     """
 
     toolset: str
     tool_keys: dict[str, list[str]]
     tool_scopes: dict[str, list[str]]
+    tool_cues: dict[str, str]
 
 
 # msgspec prepares a Struct on first use; two threads that do so at the same time crash the process (0.22).
@@ -160,6 +162,7 @@ class Element(msgspec.Struct, frozen=True):
       field: the form field, ``intent_0``, ``slot_3`` or ``service``: kind and position in the original schema.
       values: the possible values of a categorical slot, else empty.
       scopes: elements that share a scope must have different names.
+      cue: the text that stands for a missing description when its name is asked for.
     """
 
     id: str
@@ -169,6 +172,7 @@ class Element(msgspec.Struct, frozen=True):
     description: str
     values: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ("",)
+    cue: str = ""
 
     def text(self, task: Task) -> str:
         """Return the original of the text that ``task`` asks for."""
@@ -176,28 +180,31 @@ class Element(msgspec.Struct, frozen=True):
 
     def prompt(self, task: Task) -> str:
         """Return the text that ``task`` shows."""
-        return self.description if task == "names" else self.name
+        return (self.description or self.cue) if task == "names" else self.name
 
 
 def elements_of(service: Service, task: Task) -> list[Element]:
     """Return the elements that ``task`` asks about: intents, slots and, for descriptions, the service.
 
-    Toolsets have no description.
+    Toolsets have no description, and some of their tools and parameters have none, either.
     """
     name = service.service_name
 
     def element(kind: Kind, position: int, of: Intent | Slot, values: Sequence[str] = ()) -> Element:
-        field, key, scopes = f"{kind}_{position}", f"{kind}/{of.name}", tuple[str, ...](("",))
+        field, key, scopes, cue = f"{kind}_{position}", f"{kind}/{of.name}", tuple[str, ...](("",)), ""
         if isinstance(service, Toolset):
             key, scopes = service.tool_keys[field][0], tuple(service.tool_scopes[field])
-        return Element(f"{name}/{key}", field, kind, of.name, of.description, tuple(values), scopes)
+            cue = service.tool_cues.get(field, "")
+        return Element(f"{name}/{key}", field, kind, of.name, of.description, tuple(values), scopes, cue)
 
     elements = [element("intent", i, intent) for i, intent in enumerate(service.intents)]
     elements += [
         element("slot", i, slot, slot.possible_values if slot.is_categorical else ())
         for i, slot in enumerate(service.slots)
     ]
-    if task == "descriptions" and not isinstance(service, Toolset):
+    if task == "descriptions" and isinstance(service, Toolset):
+        return [element for element in elements if not element.cue]
+    if task == "descriptions":
         elements.append(Element(f"{name}/service", "service", "service", name, service.description))
     return elements
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.arguments import Parameters, Renaming
+from parapet.schemas.arguments import NO_TEXTS, Parameters, Renaming
 from parapet.schemas.errors import InputError, not_finite_in, reason_and_place, surrogate_in
 from parapet.schemas.json_text import parse_exactly, without_mark
 from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, read_whole
+from parapet.schemas.mentions import NO_MENTIONS, Mentions, retitled
 from parapet.schemas.service import SERVICE_NAME
 from parapet.schemas.tasks import is_task
-from parapet.schemas.tool_texts import parts_of
+from parapet.schemas.tool_texts import documented_in, parts_of
 
 TOOLS, NAMES = "tools.json", "names.json"  # of a variant
 
@@ -91,15 +92,63 @@ class Tool:
         except InputError as error:
             raise InputError(error.reason, "", f"{place}/{self._key}{error.where}") from None
 
-    def renamed(self, name: str, description: str | None, renaming: Renaming) -> dict[str, Any]:
-        """Return the tool with a new name, a new description (None to keep it), and renamed parameters."""
+    def renamed(self, name: str, description: str, renaming: Renaming, is_final: bool = False) -> dict[str, Any]:
+        """Return the tool with a new name, a new description and renamed parameters.
+
+        Its other texts get the new names of the tools and parameters that they mention.
+
+        Args:
+          name: the new name.
+          description: the new description.
+          renaming: the new names of the parameters.
+          is_final: whether the description has the new names of what it mentions.
+        """
         function = dict(self.raw[self._inside] if self._inside else self.raw)
+        outer = {key: value for key, value in self.raw.items() if key != self._inside} if self._inside else {}
+        for part in (function, outer):
+            part.update({key: self._other(key, value, name, renaming) for key, value in part.items()})
         function["name"] = name
-        if description is not None and "description" in function:
-            function["description"] = description
+        if function.get("description") is not None:
+            function["description"] = description if is_final else renaming.mentions.replaced(description, renaming.own)
         if self._key and isinstance(function[self._key], dict):
             function[self._key] = renaming.schema()
-        return {**self.raw, self._inside: function} if self._inside else function
+            if isinstance(self.parameters.root.get("title"), str):
+                function[self._key]["title"] = retitled(self.parameters.root["title"], self.name, name)
+        return {**self.raw, **outer, self._inside: function} if self._inside else function
+
+    def _other(self, key: str, value: Any, name: str, renaming: Renaming) -> Any:
+        """Return another part of the definition, such as its title, annotations, examples or the schema of results."""
+        if key == "title" and isinstance(value, str):
+            return retitled(value, self.name, name)
+        if key == "annotations" and isinstance(value, dict):
+            return {below: self._other(below, item, name, renaming) for below, item in value.items()}
+        if "example" in key:
+            return self._example(value, renaming)
+        return value if key in (self._key, "name", "type") else self._texts("", value, name, renaming)
+
+    def _example(self, value: Any, renaming: Renaming) -> Any:
+        """Rename arguments, which may be a part of an example."""
+        if isinstance(value, list):
+            return [self._example(item, renaming) for item in value]
+        if not isinstance(value, dict):
+            return renaming.mentions.replaced(value, renaming.own) if isinstance(value, str) else value
+        if any(each.name in value for each in self.parameters.all if not each.scope):
+            return renaming.arguments(value)
+        return {key: self._example(item, renaming) for key, item in value.items()}
+
+    def _texts(self, key: str, value: Any, name: str, renaming: Renaming) -> Any:
+        """Replace names in texts alone: the names of results are no parameters."""
+        if isinstance(value, dict):
+            return {below: self._texts(below, item, name, renaming) for below, item in value.items()}
+        if isinstance(value, list) and key not in NO_TEXTS:
+            return [self._texts(key, item, name, renaming) for item in value]
+        if not isinstance(value, str) or key in NO_TEXTS:
+            return value
+        if key == "title" and value.startswith(self.name):
+            return name + value.removeprefix(self.name)
+        if key == "title":
+            return renaming.mentions.title(value, {})
+        return renaming.mentions.replaced(value, renaming.own)
 
 
 class Toolset:
@@ -166,14 +215,23 @@ class ToolVariant(msgspec.Struct, frozen=True):
     names: Mapping[str, str]
     descriptions: Mapping[str, str]
 
-    def of(self, tool: Tool) -> tuple[str, str | None, Renaming]:
+    def mentions(self, toolset: Toolset) -> Mentions:
+        """Return the names that texts of a toolset may mention."""
+        tools = {tool.name: self.names.get(f"tool/{tool.name}", tool.name) for tool in toolset.tools}
+        return Mentions(tools, {tool.name: self.of(tool)[2].own for tool in toolset.tools})
+
+    def definitions(self, toolset: Toolset, mentions: Mentions) -> list[Any]:
+        """Return the definitions of a toolset in the variant."""
+        return toolset.written(lambda tool: tool.renamed(*self.of(tool, mentions)))
+
+    def of(self, tool: Tool, mentions: Mentions = NO_MENTIONS) -> tuple[str, str, Renaming]:
         """Return (name, description, renaming of the parameters) of a tool for :meth:`Tool.renamed`."""
         own, prefix = f"tool/{tool.name}", f"parameter/{tool.name}"
         names = {each.pointer: self.names.get(prefix + each.pointer, each.name) for each in tool.parameters.first()}
         pointers = (each.pointer for each in tool.parameters.all if prefix + each.pointer in self.descriptions)
         texts = {pointer: self.descriptions[prefix + pointer] for pointer in pointers}
-        renaming = tool.parameters.renaming(names, texts)
-        return self.names.get(own, tool.name), self.descriptions.get(own), renaming
+        renaming = tool.parameters.renaming(names, texts, mentions)
+        return self.names.get(own, tool.name), self.descriptions.get(own, tool.description), renaming
 
 
 def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
@@ -311,12 +369,15 @@ class ToolFile:
             if variant is None:
                 left_out |= {keys[:1] for keys in self._paths[name]}
                 continue
-            tools = toolset.written(lambda tool, variant=variant: tool.renamed(*variant.of(tool)))
+            mentions = variant.mentions(toolset)
+            tools = variant.definitions(toolset, mentions)
             for keys in self._paths[name]:
                 if self.of_tasks:  # there may be thousands, so the list is copied only once
-                    content[keys[0]] = {**content[keys[0]], "function": tools}
+                    content[keys[0]] = {**mentions.task(content[keys[0]]), "function": tools}
                     continue
                 items = functools.reduce(lambda holder, key: holder[key], keys, content)
+                if keys:
+                    content = mentions.rest(content)
                 content = _replaced(content, keys, tools if isinstance(items, list) else tools[0])
         if left_out:
             content = [task for i, task in enumerate(content) if (i,) not in left_out]
@@ -327,13 +388,6 @@ class ToolFile:
     def services(self) -> list[dict[str, Any]]:
         """Return the toolsets as services, for :class:`parapet.schemas.service.Toolset`."""
         return [_as_service(toolset) for toolset in self.toolsets.values()]
-
-    def undescribed(self) -> int:
-        """Count the tools and parameters without a description, which keep their names."""
-        tools = [tool for toolset in self.toolsets.values() for tool in toolset.tools]
-        texts = [tool.description for tool in tools]
-        texts += [each.description for tool in tools for each in tool.parameters.first()]
-        return sum(not text.strip() for text in texts)
 
     def service_files(self, services: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
         """Return :meth:`variant_files`, given the variants of :meth:`services`."""
@@ -365,49 +419,58 @@ class ToolFile:
 
 def _descriptions(toolset: Toolset) -> dict[str, str]:
     """Return the description of each element."""
-    of_tools = {f"tool/{tool.name}": tool.description for tool in toolset.tools}
+    of_tools = {f"tool/{tool.name}": _text(tool.description) for tool in toolset.tools}
     return of_tools | {
-        f"parameter/{tool.name}{each.pointer}": each.description
+        f"parameter/{tool.name}{each.pointer}": _text(each.description)
         for tool in toolset.tools
         for each in tool.parameters.all
     }
 
 
 def _as_service(toolset: Toolset) -> dict[str, Any]:
-    """Convert a toolset to a service without elements that have no description, since annotators could not name them.
+    """Convert a toolset to a service.
 
     Descriptions contain only their meaning; formats, defaults and units are kept in each variant. Parameters with the
-    same name and description, such as a user id that each tool takes, share a slot.
+    same name and description, such as a user id that each tool takes, share a slot. Elements without a description come
+    last, because only their names can be reworded; such parameters share a slot if they also have the same values.
     """
     elements: dict[str, list[dict[str, Any]]] = {"intent": [], "slot": []}
     keys: dict[str, list[str]] = {}
     scopes: dict[str, list[str]] = {}
-    shared: dict[tuple[str, str], str] = {}
+    cues: dict[str, str] = {}
+    shared: dict[tuple[str, ...], str] = {}
 
-    def add(kind: str, key: str, scope: str, texts: tuple[str, str], **more: Any) -> None:
-        field = shared.setdefault(texts, f"slot_{len(elements['slot'])}") if kind == "slot" else ""
-        field = field or f"intent_{len(elements['intent'])}"
+    def add(field: str, key: str, scope: str, name: str, description: str, cue: str, **more: Any) -> None:
         if field not in keys:
-            elements[kind].append({"name": texts[0], "description": parts_of(texts[1]).meaning, **more})
+            meaning = parts_of(description).meaning
+            elements[field.partition("_")[0]].append({"name": name, "description": meaning, **more})
+            if not description:
+                cues[field] = cue
         keys.setdefault(field, []).append(key)
         if scope not in scopes.setdefault(field, []):
             scopes[field].append(scope)
 
-    for tool in toolset.tools:
-        if tool.description.strip():
-            add("intent", f"tool/{tool.name}", "", (tool.name, tool.description))
-        first = {each.pointer for each in tool.parameters.first()}
-        for each in tool.parameters.all:
-            texts = (each.name, each.description)
-            if each.description.strip() and (each.pointer in first or texts in shared):
-                values = each.schema.get("enum", ())
+    for is_described in (True, False):
+        for tool in toolset.tools:
+            about = _text(tool.description)
+            if bool(about) == is_described:
+                add(f"intent_{len(elements['intent'])}", f"tool/{tool.name}", "", tool.name, about, tool.name)
+            about = " ".join((parts_of(about).meaning or tool.name).split())
+            first = {each.pointer for each in tool.parameters.first()}
+            for each in tool.parameters.all:
+                text, documented = _text(each.description), documented_in(tool.description, each.name)
+                like = (each.name, text) if text else (each.name, "", documented, json.dumps([each.type, each.values]))
+                if bool(text) != is_described or (each.pointer not in first and like not in shared):
+                    continue
                 add(
-                    "slot",
+                    shared.setdefault(like, f"slot_{len(elements['slot'])}"),
                     f"parameter/{tool.name}{each.pointer}",
                     f"{tool.name}/{each.scope}",
-                    texts,
-                    is_categorical=bool(values),
-                    possible_values=[value if isinstance(value, str) else json.dumps(value) for value in values],
+                    each.name,
+                    text,
+                    documented or f"{each.name} (a parameter of: {about})",
+                    is_categorical=bool(each.values),
+                    possible_values=[value if isinstance(value, str) else json.dumps(value) for value in each.values],
                 )
     return {
         "service_name": toolset.name,
@@ -417,7 +480,13 @@ def _as_service(toolset: Toolset) -> dict[str, Any]:
         "toolset": toolset.name,
         "tool_keys": keys,
         "tool_scopes": scopes,
+        "tool_cues": cues,
     }
+
+
+def _text(description: str) -> str:
+    """Return a description, or an empty string if it is blank."""
+    return description if description.strip() else ""
 
 
 def _replaced(content: Any, keys: Sequence[Any], value: Any) -> Any:

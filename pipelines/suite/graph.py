@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from parapet.pipelines.perturb import TOOLKITS
 from parapet.pipelines.suite.steps import (
     COMPARISON,
     RESULTS,
@@ -34,7 +35,7 @@ from parapet.pipelines.suite.steps import (
     unknown_key,
     without,
 )
-from parapet.pipelines.suite.suite_file import HEADS, NAME, NO_NAME, SEED, SuiteFile
+from parapet.pipelines.suite.suite_file import HEADS, NAME, NO_NAME, PARTS, SEED, SuiteFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.schemas.release import NO_LICENCE, parse_config
@@ -169,6 +170,9 @@ class _Builder:
         if self.tasks:
             command, defaults, corpus = ("perturb", chosen), {}, {"tasks": [self.tasks]}
         step, about = f"sets/{name}", f"Perturbation: {chosen}"
+        if reason := self._impossible(chosen):
+            self.left_out.append(LeftOut(step, place, reason, "tasks with other tools"))
+            return
         if self._add(step, command, {**corpus, **defaults, **entry}, place, needs, about):
             try:
                 sets, in_folders = self.sets_of(chosen, {**entry, **({"tasks": True} if self.tasks else {})})
@@ -179,6 +183,14 @@ class _Builder:
                 if name != chosen:
                     own_name = name + folder.removeprefix(chosen) if folder.startswith(chosen) else f"{name}-{folder}"
                 self._add_set(ScoredSet(own_name, f"@{step}/{folder}" if in_folders else f"@{step}"), place)
+
+    def _impossible(self, perturbation: str) -> str:
+        """Returns why a perturbation of toolkits changes nothing in the user's tasks; empty if it changes some."""
+        if perturbation not in TOOLKITS or not self.tasks or self.tasks.startswith(SAMPLE):
+            return ""
+        from parapet.pipelines.perturb_tasks import impossible
+
+        return impossible(perturbation, self.suite.folder / self.tasks)
 
     def _add_set(self, scored: ScoredSet, place: str) -> None:
         if scored.name in ("original", "v1", "v2", "v3", "v4", "v5"):
@@ -623,7 +635,7 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
         own["statistics"] = [{"path": "@statistics", "name": "table_1"}]
     if own_text := keys.get("licence_file") if LICENCE_FILE not in files else None:
         keys["licence_file"] = _from_release(suite, str(own_text), "licence_file")
-    for key in ("corpora", "tasks", "audits", "statistics", "tables"):
+    for key in PARTS:
         entries = [*own.get(key, []), *keys.get(key, [])]
         if not all(isinstance(entry, dict) and isinstance(entry.get("path"), str) for entry in entries):
             raise suite.error("expected tables with a path", f"release.{key}")

@@ -73,7 +73,7 @@ def suite_report(
         command="suite",
         title=suite.title,
         headline=suite.title,
-        lead=" ".join([*filter(None, [suite.description]), *_worst(wrong)]),
+        lead=" ".join([*filter(None, [suite.description, suite.corpus.description]), *_worst(wrong)]),
         tiles=scores.tiles(board) if board is not None else [],
         sections=[
             *first,

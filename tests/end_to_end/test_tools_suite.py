@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 
 import datasets
 import mlcroissant
@@ -164,6 +165,12 @@ def test_tasks_of_ones_own_take_the_place_of_the_samples(tmp_path):
     assert "none.jsonl" in told
     out = tmp_path / "made"
     run_suite(out, "--skip", "back_translate", "sets/verbose", "sets/distractors", tasks=tmp_path / "mine.jsonl")
+    # Neither the page nor the release says that they are ours.
+    card, config = out / "release/mine/1.0.0/README.md", (out / "release.toml").read_text()
+    for text in ((out / "index.html").read_text(), card.read_text(), config):
+        assert not re.findall("CC0|[Pp]ublic domain|twelve tools|40 tasks|authors of Parapet|Parapet's tools", text)
+    assert 'name = "Unnamed"' in config
+    assert "LicenseRef-not-given" in card.read_text()
     scores = {name: json_of(out / f"scores/{name}/tool_calls/metrics.json") for name in ("model", "keywords")}
     sets = ["original", "typos", "missing_tool"]
     assert set(scores["keywords"]) == {"#ALL", "#MEAN", *sets}

@@ -106,6 +106,17 @@ needs = "--set systems.theirs.predictions=DIR"
     assert graph.systems == ["keywords", "theirs"]
 
 
+@cases("name", "sample", "llm_sample", "tools", "raddle")
+def test_a_built_in_suite_does_not_call_the_users_data_ours(name, folder):
+    """Without data of one's own it does, except where it has no sample."""
+    sample, own = read_suite(name), read_suite(name, [f"corpus.sgd={folder}/My Corpus-2", "corpus.tasks="])
+    words = re.compile("CC0|[Pp]ublic domain|twelve tools|authors of Parapet|Parapet's|[Oo]ur sample")
+    said = [str((suite.title, suite.description, suite.corpus.description, suite.release)) for suite in (sample, own)]
+    assert bool(words.search(said[0])) == (name != "raddle")
+    assert not words.search(said[1])
+    assert own.release is None or own.release["name"] == "my_corpus_2"
+
+
 def test_commands_for_people_to_go_on_with(folder):
     then = [
         "parapet collect serve --hits=@pages",

@@ -161,7 +161,10 @@ class Meaning:
             field: sorted({plain(text, task) for text in texts} - {""}) for field, texts in answers.items()
         }
         own = {
-            element.field: (plain(element.name, "names"), plain(element.description, "descriptions"))
+            element.field: (
+                plain(element.name, "names"),
+                plain(element.description, "descriptions") or plain(element.name, "names"),
+            )
             for element in elements
         }
         texts = [text for pair in own.values() for text in pair] + [

@@ -272,6 +272,7 @@ def measures_of(items: Iterable[Item], variants: Sequence[str], tokenizer: str =
     by_description = [
         _mean(sentence_bleu(texts[first], [texts[second]]).score for first, second in pairs)
         for texts in (dict(zip(descriptions, row, strict=True)) for row in zip(*descriptions.values(), strict=True))
+        if texts[ORIGINAL]
     ]
     return {
         "variants": rows,
