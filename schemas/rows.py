@@ -16,8 +16,8 @@ CrowdTask = Task | Literal["rewrites", "ratings", "validity"]
 Disposition = Literal["used", "surplus", "duplicate", "rejected", "review"]
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
 
-# The sources of answers: Mechanical Turk, Prolific, the user's own annotators, a language model.
-AnswerSource = Literal["mturk", "prolific", "in_house", "llm"]
+# The sources of answers: Mechanical Turk, Prolific, the user's own annotators, a language model, simulated annotators.
+AnswerSource = Literal["mturk", "prolific", "in_house", "llm", "practice"]
 ANSWER_SOURCES: tuple[AnswerSource, ...] = get_args(AnswerSource)
 
 
@@ -32,9 +32,10 @@ class Assignment(msgspec.Struct):
         also mean that the form did not have the field.
       accept_time: seconds since 1970, UTC; None if missing or unreadable, as is ``submit_time``.
       work_seconds: from acceptance to submission.
-      rejected: whether the requester has rejected the assignment.
+      rejected: whether the requester has rejected the assignment, or simulated annotators have filled it in.
       source: ``file: row N``, for messages; never part of an output.
       platform: the source of the answers.
+      unread: the times that the record states and that could not be read, with the reason; for a warning.
       keystrokes: form field to the number of keystrokes that changed its text, if the form counted them. Such forms
         also count ``pastes`` and ``seconds`` (with the focus in the field).
     """
@@ -51,6 +52,7 @@ class Assignment(msgspec.Struct):
     rejected: bool = False
     source: str = ""
     platform: AnswerSource = "mturk"
+    unread: tuple[str, ...] = ()
     keystrokes: dict[str, int] = {}
     pastes: dict[str, int] = {}
     seconds: dict[str, float] = {}
