@@ -15,6 +15,8 @@ CrowdTask = Task | Literal["rewrites", "ratings", "validity"]
 
 Disposition = Literal["used", "surplus", "duplicate", "rejected", "review"]
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
+# In messages and on pages. A surplus answer of a service that is not composed yet is one that it needs.
+IN_WORDS: dict[str, str] = {**{name: name for name in DISPOSITIONS}, "surplus": "good, not used yet"}
 
 # The sources of answers: Mechanical Turk, Prolific, the user's own annotators, a language model, simulated annotators.
 AnswerSource = Literal["mturk", "prolific", "in_house", "llm", "practice"]

@@ -483,6 +483,7 @@ class Sources(msgspec.Struct, frozen=True):
       reviewers: two sheets to be merged, or an empty list.
       encoding: the encoding of response files without a byte order mark.
       kind: the kind of tasks whose answers are accepted.
+      allow_practice: whether to use the answers of simulated annotators.
     """
 
     responses: list[str]
@@ -490,6 +491,7 @@ class Sources(msgspec.Struct, frozen=True):
     reviewers: list[str] = []
     encoding: str = "utf-8"
     kind: TaskKind = SCHEMA_TASKS
+    allow_practice: bool = False
 
     def files(self) -> list[tuple[str, str]]:
         """Return (name of the flag, path) of each file."""
