@@ -21,6 +21,13 @@ IN_WORDS: dict[str, str] = {**{name: name for name in DISPOSITIONS}, "surplus": 
 # The sources of answers: Mechanical Turk, Prolific, the user's own annotators, a language model, simulated annotators.
 AnswerSource = Literal["mturk", "prolific", "in_house", "llm", "practice"]
 ANSWER_SOURCES: tuple[AnswerSource, ...] = get_args(AnswerSource)
+WRITERS: dict[str, str] = {
+    "mturk": "crowd workers of Amazon Mechanical Turk",
+    "prolific": "participants of Prolific",
+    "in_house": "annotators of the authors",
+    "llm": "a language model",
+    "practice": "simulated annotators, whose answers mean nothing",
+}
 
 
 class Assignment(msgspec.Struct):
