@@ -42,7 +42,7 @@ class Assignment(msgspec.Struct):
       accept_time: seconds since 1970, UTC; None if missing or unreadable, as is ``submit_time``.
       work_seconds: from acceptance to submission.
       rejected: whether the requester has rejected the assignment, or simulated annotators have filled it in.
-      source: ``file: row N``, for messages; never part of an output.
+      source: ``file: row N``, for messages.
       platform: the source of the answers.
       unread: the times that the record states and that could not be read, with the reason; for a warning.
       keystrokes: form field to the number of keystrokes that changed its text, if the form counted them. Such forms

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.errors import InputError
-from parapet.schemas.rows import DISPOSITIONS, Assignment, DeadLetter, Disposition
+from parapet.schemas.rows import DISPOSITIONS, WRITERS, Assignment, DeadLetter, Disposition
 from parapet.transforms.crowd.ingest import Sources, distinct, read_responses, read_sheet
 from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.merge import (
@@ -35,7 +35,7 @@ from parapet.transforms.crowd.merge import (
 from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order, review_pages, review_sheet
 from parapet.transforms.crowd.vet import PASS, Verdict
 from parapet.transforms.crowd.worker_ids import load_worker_key, redact, without_ids
-from parapet.transforms.reports.report import Report, page
+from parapet.transforms.reports.report import Report, Text, page
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.fence import Fault, bad_record
 
@@ -369,6 +369,13 @@ class Composed(msgspec.Struct, Generic[OutcomeT]):
         ordered = sorted(self.outcomes, key=lambda outcome: outcome.name)
         return pa.concat_tables([schema.empty_table(), *(outcome.table for outcome in ordered)])
 
+    def sources(self) -> dict[str, int]:
+        """Count the answers by their source."""
+        total: Counter[str] = Counter()
+        for outcome in self.outcomes:
+            total.update(outcome.table.column("source").to_pylist() if outcome.table is not None else ())
+        return dict(sorted(total.items()))
+
     def decisions(self) -> dict[str, int]:
         """Count the decisions that took effect, by decision."""
         total: Counter[str] = Counter({"accept": 0, "fix": 0, "reject": 0})
@@ -559,13 +566,21 @@ def stage(task: CrowdTask[OutcomeT], composed: Composed[OutcomeT]) -> dict[str, 
         (item for outcome in composed.outcomes for item in outcome.reviews), key=review_order
     )
     results = task.results(composed)
+    results.statistics["sources"] = composed.sources()
     if composed.warnings:
         results.statistics["warnings"] = composed.warnings
-        notes = [*results.report.notes, *(f"{text}." for text in composed.warnings)]
-        results = results._replace(report=msgspec.structs.replace(results.report, notes=notes))
+    writers = [f"{counted(n, 'answer')}: {WRITERS[source]}." for source, n in composed.sources().items()]
+    report = msgspec.structs.replace(
+        results.report,
+        notes=[*results.report.notes, *(f"{text}." for text in composed.warnings)],
+        sections=[
+            *results.report.sections,
+            *([Text(title="Who wrote the answers", paragraphs=writers)] if writers else []),
+        ],
+    )
     whole: dict[str, bytes | Iterable[bytes]] = {
         "statistics.json": (json.dumps(results.statistics, indent=2) + "\n").encode(),
-        "report.html": page(results.report).encode(),
+        "report.html": page(report).encode(),
         "review.csv": review_sheet(reviews, task.explanations),
         "dead_letters.jsonl": (msgspec.json.encode(letter) + b"\n" for letter in composed.dead),
         **dict(review_pages(reviews, task.explanations, command=task.pipeline)),

@@ -300,14 +300,15 @@ def split_answers(given: Mapping[str, str], field: re.Pattern[str] = FIELD) -> t
 
     Raises Unusable if ``taskAnswers`` is not the JSON list of one object that crowd-form pages submit.
     """
+    pages: dict[str, str] = {}
     if "taskAnswers" in given:
         pages = _task_answers(given["taskAnswers"])
-        given = {name: text for name, text in given.items() if name != "taskAnswers"}
         if twice := next((name for name in pages if given.get(name, "") not in ("", pages[name])), None):
             raise Unusable(f"task_answers: field {twice!r} is answered twice, differently")
-        given = given | pages
     answers, others = {}, {}
-    for name, text in given.items():
+    for name, text in ({**given, **pages}).items():
+        if name == "taskAnswers":
+            continue
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if field.fullmatch(name):
             answers[name] = text

@@ -110,7 +110,7 @@ def missing_answers(rows: Iterable[Mapping[str, Any]], services: Mapping[str, Ma
     by_service: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_service.setdefault(row["service_name"], []).append(row)
-    known = {name: of for name, of in by_service.items() if services[name]["answers"]["total"]}
+    known = {name: short for name, short in by_service.items() if services[name]["answers"]["total"]}
 
     def order(name: str) -> tuple[bool, int, str]:
         return not services[name]["to_accept"], services[name]["to_accept"] or len(known[name]), name
@@ -122,14 +122,14 @@ def _missing(service: str, rows: Sequence[Mapping[str, Any]], to_accept: int) ->
     by_number: dict[int, list[str]] = {}
     for row in rows:
         _, _, element = row["element_id"].partition("/")
-        what = f"{row['task'].removesuffix('s')} of {element.rpartition('/')[2]}"
-        by_number.setdefault(max(int(row["need"]) - int(row["have"]), 0), []).append(what)
+        label = f"{row['task'].removesuffix('s')} of {element.rpartition('/')[2]}"
+        by_number.setdefault(max(int(row["need"]) - int(row["have"]), 0), []).append(label)
     needs = []
     for n, elements in sorted(by_number.items()):
         more = f", and {len(elements) - _MOST_NAMED:,} more" if len(elements) > _MOST_NAMED else ""
         verb, each = ("needs", "") if len(elements) == 1 else ("need", " each")
-        what = f"{counted(n, 'more answer')}{each}" if n else "another answer, as a name would occur twice"
-        needs.append(f"{counted(len(elements), 'element')} {verb} {what}: {', '.join(elements[:_MOST_NAMED])}{more}")
+        lacking = f"{counted(n, 'more answer')}{each}" if n else "another answer, as a name would occur twice"
+        needs.append(f"{counted(len(elements), 'element')} {verb} {lacking}: {', '.join(elements[:_MOST_NAMED])}{more}")
     held = sum(int(row["in_review"]) for row in rows)
     answers = f"{counted(held, 'answer')} to these {'is' if held == 1 else 'are'} held for review"
     if to_accept:
