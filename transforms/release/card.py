@@ -233,7 +233,7 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
 def _by(sources: Mapping[str, int]) -> str:
     """Name who wrote the answers, the most frequent first; the table of sources has the rest."""
     writers = [WRITERS.get(name, name) for name in sorted(sources, key=lambda name: (-sources[name], name))]
-    return f" of {in_line(writers)}" if writers else ""
+    return f" of {' and '.join(writers)}" if writers else ""
 
 
 def _sources_table(sources: Mapping[str, int]) -> Table:
