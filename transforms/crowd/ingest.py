@@ -708,7 +708,8 @@ def _items(value: Any, annotations: dict[str, str]) -> Iterator[tuple[str, Any]]
     """Yield the assignments in a JSON value with their places, and remember the annotations of HITs."""
     if isinstance(value, list):
         for n, item in enumerate(value, 1):
-            yield from ((f", item {n}{place}", inner) for place, inner in _items(item, annotations))
+            own = f", item {n}" if len(value) > 1 else ""
+            yield from ((own + place, inner) for place, inner in _items(item, annotations))
         return
     if not isinstance(value, dict) or "AssignmentId" in value:
         yield "", value

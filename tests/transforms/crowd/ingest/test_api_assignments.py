@@ -152,8 +152,8 @@ BARE = {name: value for name, value in item().items() if name != "RequesterAnnot
     ([TWO], None, ("1, item 1", "1, item 2")),
     ([TWO], 0, ("1, item 1", "1, item 2")),
     ([page(*TWO, NextToken="p1")], 4, ("1, item 1", "1, item 2")),
-    ([page(TWO[0], NextToken="p1"), page(), page(TWO[1])], 4, ("1, item 1", "21, item 1")),
-    ([page(TWO[0]), TWO[1]], None, ("1, item 1", "2")),
+    ([page(TWO[0], NextToken="p1"), page(), page(TWO[1])], 4, ("1", "21")),
+    ([page(TWO[0]), TWO[1]], None, ("1", "2")),
     ([{"Assignment": BARE, "HIT": HIT}, {"Assignment": TWO[1]}], 4, ("1", "16")),
     ([{"NumResults": 1, "HITs": [HIT]}, page(BARE, TWO[1])], 4, ("10, item 1", "10, item 2")),
 )
