@@ -35,7 +35,7 @@ from parapet.transforms.release.reading import table_of_lines
 
 SCHEMAS = "schemas"
 PARAPHRASES = "paraphrases"
-OF_PARAPHRASES = "paraphrases of crowdworkers"
+OF_PARAPHRASES = "answers to paraphrasing tasks"
 WHOLE = "full"  # the split of inputs without splits; ``datasets`` reserves ``all``
 
 TASK, BESIDE = "task", "beside"
@@ -497,7 +497,7 @@ def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
 
 
 def count_answers(rows: Iterable[Mapping[str, Any]]) -> Counts:
-    """Count crowdworkers' answers by disposition and source, and rejected ones by reason."""
+    """Count answers by disposition and source, and rejected ones by reason."""
     counts: Counts = Counter()
     for row in rows:
         counts["disposition", str(row["disposition"]), ""] += 1
