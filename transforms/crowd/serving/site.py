@@ -120,7 +120,7 @@ class Site:
 
     def answer(self, request: Request, body: bytes) -> Response:
         """Answer a request by the method that is named after its own method and the first part of its path."""
-        name = request.scope["path"].split("/")[1] or "home"
+        name = request.scope["path"].partition("/")[2].partition("/")[0] or "home"
         method = "post" if request.method == "POST" else "get"
         try:
             endpoint: Callable[..., Response] | None = getattr(self, f"{method}_{name}", None)
