@@ -25,7 +25,7 @@ DESCRIPTION = """\
 Serves the forms of 'parapet hits' to people, until Ctrl-C. Each person opens an invitation link, gets one task at a
 time, and never names and describes the same service. Every answer is saved before the server confirms it.
 
-Put a reverse proxy with TLS in front of it, and give the address that people use as --public_url."""
+In public it needs a reverse proxy with TLS in front of it: give the address that people use as --public_url."""
 
 EXAMPLE = """\
   parapet collect serve --hits my_hits --db answers.sqlite --people 18

@@ -103,24 +103,21 @@ def connections(limits: Limits) -> type[H11Protocol]:
     return Limited
 
 
+Answer = Callable[[Request, bytes], Response]
+
+
 class Guard:
     """ASGI application that checks every request before it is answered, and adds security headers to every response.
 
     Args:
       answer: answers a request, whose body is the second argument. It is called in a thread.
+      client: identifies the sender of a request. A team may share an address, so known people have their own limits.
       origin: scheme, host and port under which browsers reach the server.
       limits: see :class:`Limits`.
-      client: identifies the sender of a request. A team may share an address, so known people have their own limits.
     """
 
-    def __init__(
-        self,
-        answer: Callable[[Request, bytes], Response],
-        origin: str,
-        limits: Limits,
-        client: Callable[[Request], str],
-    ) -> None:
-        self.answer, self.origin, self.limits, self.client = answer, origin, limits, client
+    def __init__(self, answer: Answer, client: Callable[[Request], str], origin: str, limits: Limits) -> None:
+        self.answer, self.client, self.origin, self.limits = answer, client, origin, limits
         self.host = origin.partition("://")[2]
         self._requests = Rate(limits.requests_per_minute)
         self._current = Counter[str]()  # requests in work, by address

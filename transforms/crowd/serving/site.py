@@ -7,7 +7,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -33,13 +32,8 @@ _MOST_FIELDS = 2_000
 _MOST = 1_000_000  # maximum keystrokes, pastes or seconds of a field
 
 _TYPES = {"collect.js": "text/javascript", "collect.css": "text/css"}
-_TROUBLES = {
-    507: (
-        "The server's disk is full",
-        "Your answers are not saved there, but kept in this browser: try again later.",
-    ),
-    503: ("The server is busy", "Your answers are kept in this browser: try again in a minute."),
-}
+_TROUBLES = {507: "The server's disk is full", 503: "The server is busy"}
+_KEPT = "Your answers are not saved there, but kept in this browser: try again later."
 _CROWD = (
     "a new participant was refused, because %d had come from the same address within an hour; if this happens to "
     "everybody, the reverse proxy does not send X-Forwarded-For"
@@ -111,12 +105,8 @@ class Site:
         self._newcomers = Rate(settings.limits.newcomers_per_hour, _HOUR)
         secure = settings.origin.startswith("https:")
         self._cookie = {name: f"{'__Host-' if secure else ''}parapet-{name}" for name in _LASTS}
+        self.app = Guard(self.answer, self._client, settings.origin, settings.limits)
         self._cookie_flags: dict[str, Any] = {"httponly": True, "samesite": "lax", "secure": secure, "path": "/"}
-
-    @cached_property
-    def app(self) -> Guard:
-        """Return the ASGI application."""
-        return Guard(self.answer, self.settings.origin, self.settings.limits, self._client)
 
     def answer(self, request: Request, body: bytes) -> Response:
         """Answer a request by the method that is named after its own method and the first part of its path."""
@@ -128,7 +118,7 @@ class Site:
                 raise Refused(404, "There is no such page", "")
             return endpoint(request, _fields(body)) if method == "post" else endpoint(request)
         except Unavailable as error:
-            status, (title, text) = error.status, _TROUBLES[error.status]
+            status, title, text = error.status, _TROUBLES[error.status], _KEPT
         except Refused as refused:
             status, title, text = refused.status, refused.title, refused.text
         if name == "submit":  # sent by the form's script
