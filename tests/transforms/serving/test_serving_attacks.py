@@ -2,12 +2,16 @@
 
 import contextlib
 import gc
+import http.client
 import json
+import re
 import shutil
 import socket
 import sqlite3
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlencode
 
 import kit
 import pytest
@@ -154,6 +158,38 @@ def test_refused_requests_are_forgotten(tmp_path, hits):
             assert someone.get("/nothing").status_code == 404
         gc.collect()
         assert sum(isinstance(each, Request) for each in gc.get_objects()) <= 2
+
+
+def resident():
+    """The resident memory of this process, in megabytes."""
+    return int(re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+
+
+@pytest.mark.thorough
+def test_20_000_requests_leave_the_memory_as_it_was(tmp_path, hits):
+    paths = ("/", "/task?assignmentId=0", "/join/1-0", "/nothing", "/progress")
+
+    def send(n):
+        """Sends requests of which the server refuses most, some large."""
+        cookie = "; ".join(f"{name}={value}" for name, value in people[n % 6].http.cookies.items())
+        for i in range(n):
+            connection = http.client.HTTPConnection("127.0.0.1", it.settings.port)
+            headers = {"Origin": it.settings.origin, "Cookie": cookie if i % 2 else ""}
+            if i % 6 < 5:
+                connection.request("GET", paths[i % 6], headers=headers)
+            else:
+                path = ("/progress", "/submit")[i // 6 % 2]
+                connection.request("POST", path, urlencode({"secret": i, "slot_0": "x" * 100_000}), headers)
+            connection.getresponse().read()
+            connection.close()
+
+    with site(tmp_path, hits, limits=replace(WIDE, failures_per_minute=1_000_000)) as it:
+        people = [joined(it, n) for n in range(1, 7)]
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(send, [250] * 4))
+            before = resident()
+            list(threads.map(send, [250] * 80))
+            assert resident() - before < 15
 
 
 def opened(it, text, source="127.0.0.1"):

@@ -60,7 +60,7 @@ class Exporter:
             try:
                 self.write()
             except InputError as error:
-                logging.error("%s; the answers are safe in %s", error, self.store.path)
+                logging.error("%s", error)
 
     def write(self) -> None:
         """Export new submissions."""
@@ -72,19 +72,19 @@ class Exporter:
             if others:
                 reason = (
                     f"contains {counted(len(others), 'line')} that {self.store.path} does not have, which would be "
-                    "lost: give another --export, or the --db that wrote this file"
+                    "lost: give another --export, or the --db that wrote it"
                 )
                 raise InputError(reason, self.path, "--export")
-        _write(self.path, data, "--export")
+        _write(self.path, data, "--export", f"; all answers are in {self.store.path}, see --export_only")
         self._exported = n
 
 
-def _write(path: Path, data: bytes, flag: str) -> None:
+def _write(path: Path, data: bytes, flag: str, hint: str = "") -> None:
     """Write a file that only its owner can read; if it is a link, the file that it leads to."""
     try:
         disk.write(path.resolve(), data, private=True)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", path, flag) from None
+        raise InputError(f"cannot be written: {error.strerror}{hint}", path, flag) from None
 
 
 def serve(run: Run, say: Callable[[str], None]) -> int:
