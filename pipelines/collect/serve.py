@@ -19,7 +19,7 @@ from parapet.transforms.crowd.hits.people import needed_people
 from parapet.transforms.running.fence import THIS_MACHINE
 
 if TYPE_CHECKING:
-    from parapet.transforms.crowd.serving.server import Run
+    from parapet.transforms.crowd.serving.site import Run
 
 DESCRIPTION = """\
 Serves the forms of 'parapet hits' to people, until Ctrl-C. Each person opens an invitation link, gets one task at a
@@ -84,16 +84,18 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Callable[[], int]:
     """Reads the forms and returns a function that serves them. Raises InputError if a flag cannot be used."""
     try:
-        from parapet.transforms.crowd.serving import server
+        from parapet.transforms.crowd.serving.site import Run
     except ImportError as error:
         raise MissingExtra(str(error.name), "collect") from None
     from parapet.transforms.crowd.serving.forms import read_forms
 
     db = Path(args.db)
+    if db.is_dir():
+        raise InputError("is a folder: give a file", db, "--db")
     export = Path(args.export or db.with_suffix(".jsonl"))
     invitations = Path(args.invitations or db.with_suffix(".invitations.csv"))
     _check_flags(args)
-    _check_paths(db, {"--people": Path(args.people or ""), "--export": export, "--invitations": invitations})
+    _check_paths(db, {"--people": Path(args.people or os.devnull), "--export": export, "--invitations": invitations})
     if args.export_only:
         if not db.is_file():
             raise InputError("there is no such file: give the --db of an earlier run", db, "--db")
@@ -103,7 +105,7 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
     forms = read_forms(args.hits)
     limit = args.tasks_per_person or (1 if args.platform == "prolific" else None)
     needed = needed_people(((form.service, form.task, form.wanted) for form in forms), limit)
-    run = server.Run(
+    run = Run(
         forms=forms,
         db=db,
         export=export,

@@ -147,7 +147,7 @@ def test_annotators_and_a_server_that_is_killed(tmp_path, corpus):
     assert figures(tmp_path, hits(tmp_path, corpus, annotators // 2), annotators, kills) == (annotators, {})
 
 
-def test_mistakes_are_named(tmp_path, corpus):
+def test_mistakes_are_named(tmp_path, corpus, monkeypatch):
     made, db = hits(tmp_path, corpus, 1), tmp_path / "a.sqlite"
     serve = ("collect", "serve", "--db", db)
     for flags, word in (
@@ -161,10 +161,14 @@ def test_mistakes_are_named(tmp_path, corpus):
         ({"hits": made, "public_url": "https://a.example/b"}, "--public_url"),
         ({"hits": made, "platform": "prolific"}, "--completion_url"),
         ({"hits": made, "platform": "prolific", "completion_url": "https://x.example", "people": 3}, "--people"),
+        ({"hits": made, "platform": "prolific", "completion_url": "https://x.example"}, "--study_id"),
         ({"hits": made, "tasks_per_person": 0}, "--tasks_per_person"),
         ({"export_only": True}, "there is no such file"),
     ):
         assert word in kit.refused(*serve, **flags), flags
+    monkeypatch.setenv("PARAPET_COLLECT_SECRET", "x" * 19)
+    assert "at least 20 characters" in kit.refused(*serve, hits=made)
+    monkeypatch.delenv("PARAPET_COLLECT_SECRET")
     page = next((made / "pages").glob("*.html"))
     page.write_text(page.read_text().replace("mturk_form", "form"))
     assert "make the pages again" in kit.refused(*serve, hits=made)

@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.serving.assign import Event, choose
+from parapet.transforms.crowd.serving.assign import Event, State, choose
 from parapet.transforms.crowd.serving.forms import Form
 from parapet.transforms.storage import disk
 
@@ -224,8 +224,9 @@ class Store:
         sql = """SELECT person, form, CASE WHEN state = 'open' AND accepted + (expires - accepted) / ? < ? THEN 'late'
             ELSE state END AS state FROM assignments ORDER BY n"""
         rows = db.execute(sql, (_PATIENCE, self.now())).fetchall()
-        for late in ("open", "expired"):
-            states = {state: state for state in ("open", "submitted", "returned", "expired")} | {"late": late}
+        readings: tuple[State, ...] = ("open", "expired")  # of those that are late
+        for late in readings:
+            states: dict[str, State] = {**{state: state for state in get_args(State)}, "late": late}
             history = [Event(row["person"], self.forms[row["form"]], states[row["state"]]) for row in rows]
             if form := choose(person, forms, history, limit):
                 return None, form
