@@ -236,7 +236,7 @@ def _create(study: Study, args: argparse.Namespace) -> int:
     say(f"completion url: {study.completion_url}")
     say(
         f"next: parapet collect serve --hits {args.hits} --db answers.sqlite --platform prolific "
-        f"--public_url {args.public_url} --completion_url '{study.completion_url}'"
+        f"--public_url {args.public_url} --study_id {study.id} --completion_url '{study.completion_url}'"
     )
     return 0
 
