@@ -18,7 +18,15 @@ from msgspec import UNSET, UnsetType
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
 from parapet.schemas.json_text import check_kept
-from parapet.schemas.layout import as_path, check_published, is_there
+from parapet.schemas.layout import (
+    SINGLE,
+    TRAIN,
+    SplitSchemas,
+    as_path,
+    check_published,
+    dialogue_files,
+    is_there,
+)
 from parapet.schemas.limits import MAX_LINE, in_bytes, lines_of, open_path
 from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.matching import find_variants
@@ -287,6 +295,17 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
                 raise InputError(reason, file.path, where)
             paths[dialogue.dialogue_id] = file.path
             yield file.path, dialogue
+
+
+def services_of_train(root: str | Path, schemas: Mapping[str, SplitSchemas]) -> frozenset[str] | None:
+    """Returns the names of the services that a system has seen in training; None if there is no training split.
+
+    Args:
+      root: the corpus.
+      schemas: its schemas by split; one for all splits, as MultiWOZ 2.2 has it, is also that of train.
+    """
+    train = schemas.get(TRAIN) or (schemas.get(SINGLE) if dialogue_files(root, TRAIN) else None)
+    return None if train is None else frozenset(service.service_name for service in train.services)
 
 
 def parse_sets(values: Sequence[str]) -> dict[str, str]:

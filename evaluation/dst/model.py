@@ -35,16 +35,14 @@ from parapet.evaluation.dst.frames import (
     slots_of,
 )
 from parapet.evaluation.dst.totals import Policy, Unit
-from parapet.evaluation.sets import ORIGINAL, Kind, SetRoot, Sources, find_sets, prediction_files
+from parapet.evaluation.sets import ORIGINAL, Kind, SetRoot, Sources, find_sets, prediction_files, services_of_train
 from parapet.evaluation.user_code import UserCode, make, running
 from parapet.schemas.dialogue import Action, check_ids
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import (
-    SINGLE,
     TEST,
     SplitSchemas,
     as_path,
-    dialogue_files,
     is_there,
     parse_services,
     read_root,
@@ -199,10 +197,8 @@ def _seen(
     if root.kind == "variant" and original is not None:
         # A variant's train/schema.json may have services that the original's lacks, such as all of SGD-X.
         return seen_variants(originals_of(root.name, services, original.services), original.seen)
-    if "train" in schemas:
-        return frozenset(service.service_name for service in schemas["train"].services)
-    if SINGLE in schemas and dialogue_files(root.path, "train"):
-        return frozenset(services)  # one schema for all splits, as MultiWOZ 2.2 has it
+    if (seen := services_of_train(root.path, schemas)) is not None:
+        return seen
     if root.kind == "other" and original is not None:
         return original.seen  # it uses the original's names
     remarks.append(f"{root.name}: there is no train/schema.json, so all of its services count as unseen")

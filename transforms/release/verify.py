@@ -361,7 +361,12 @@ def _read_all(root: Path, manifest: Manifest, processes: int | None) -> list[tup
     expect(len(manifest.files), "files")
     for file in manifest.files:
         match = _COPY.fullmatch(file.path)
-        source = plan.Source("", "", match[1], match[2] or SINGLE, file.path, 0, match[3]) if match else None
+        source = None
+        if match:
+            # dialogues beside a single schema have a split of their own name, its services are of all splits
+            alone = next(iter(manifest.configs[match[1]].splits), SINGLE) if match[1] in manifest.configs else SINGLE
+            split = match[2] or (SINGLE if match[3] == "schema.json" else alone)
+            source = plan.Source("", "", match[1], split, file.path, 0, match[3])
         task = _Task(str(root), file, source, parquet=shards.get(file.path))
         if file.path not in present:  # the check of files reports it
             contents.append((task, _Content()))
@@ -373,7 +378,8 @@ def _read_all(root: Path, manifest: Manifest, processes: int | None) -> list[tup
             tasks.append(task)
     for i, task in enumerate(tasks):
         if task.json:
-            of_split = services.get((task.json.corpus, task.json.split), {})
+            corpus, split = task.json.corpus, task.json.split
+            of_split = services.get((corpus, split), services.get((corpus, SINGLE), {}))
             tasks[i] = msgspec.structs.replace(task, services=of_split)
     if processes is None:
         processes = _cores() if manifest.size >= LARGE else 1
