@@ -280,7 +280,6 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
       InputError: a file or dialogue cannot be read or is not Unicode, two dialogues have the same id, or the split does
         not exist.
     """
-    paths: dict[str, str] = {}
     for file in sorted(read_corpus(root, [split]).files, key=lambda file: file.path):
         for position, raw, plain, dialogue in dialogues_of(file):
             where = f"[{position}]"
@@ -290,10 +289,6 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
                 raise InputError(
                     "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.path, where
                 )
-            if first := paths.get(dialogue.dialogue_id):
-                reason = f"dialogue {dialogue.dialogue_id!r} is in {first}, too: give each dialogue its own id"
-                raise InputError(reason, file.path, where)
-            paths[dialogue.dialogue_id] = file.path
             yield file.path, dialogue
 
 

@@ -37,7 +37,7 @@ from parapet.evaluation.dst.frames import (
 from parapet.evaluation.dst.totals import Policy, Unit
 from parapet.evaluation.sets import ORIGINAL, Kind, SetRoot, Sources, find_sets, prediction_files, services_of_train
 from parapet.evaluation.user_code import UserCode, make, running
-from parapet.schemas.dialogue import Action, check_ids
+from parapet.schemas.dialogue import Action, check_ids, check_no_id_twice
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import (
     TEST,
@@ -178,6 +178,7 @@ def _read_set(
 ) -> tuple[Set, dict[str, tuple[str, int]]]:
     """Reads a set; also returns the path and size of its files, by name."""
     corpus = read_corpus(root.path, [split])
+    check_no_id_twice(corpus.files)
     schemas = {schemas.split: schemas for schemas in read_root(root.path, leave_out_bad=True)}
     remarks += corpus.problems
     here = schemas.get(split) or next(iter(schemas.values()))

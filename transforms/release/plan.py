@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parapet.schemas import dialogue_table, layout
-from parapet.schemas.dialogue import Dialogue, Frame, Turn, dialogue_folders, problems_of
+from parapet.schemas.dialogue import Dialogue, Frame, Turn, check_no_id_twice, dialogue_folders, list_files, problems_of
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
 from parapet.schemas.release import (
     CONFIG_NAME,
@@ -199,10 +199,12 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path) -> None:
             continue
         plan.services[name][split] = {service.service_name: service for service in schemas.services}
         hidden = split in corpus.hide_labels
-        for path in layout.dialogue_files(root, folder):
-            relative = f"{folder}/{path.name}" if folder else path.name
-            plan.sources.append(Source("dialogue", name, name, split, str(path), of_input, relative, hidden=hidden))
-            _add_config(plan, name, corpus.kind, "dialogue", ["dialogue_id"], dialogue_table.DIALOGUES)
+        files = sorted(list_files(root, [folder]), key=lambda file: file.name)
+        check_no_id_twice(files)
+        _add_config(plan, name, corpus.kind, "dialogue", ["dialogue_id"], dialogue_table.DIALOGUES)
+        plan.sources += [
+            Source("dialogue", name, name, split, file.path, of_input, file.relative, hidden=hidden) for file in files
+        ]
 
 
 def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
