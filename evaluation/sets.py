@@ -7,8 +7,9 @@ Errors in JSON lines name file and line.
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Literal, NamedTuple, TypeVar
 
@@ -301,6 +302,35 @@ def services_of_train(root: str | Path, schemas: Mapping[str, SplitSchemas]) -> 
     """
     train = schemas.get(TRAIN) or (schemas.get(SINGLE) if dialogue_files(root, TRAIN) else None)
     return None if train is None else frozenset(service.service_name for service in train.services)
+
+
+def common_dialogues(sets: Mapping[str, Collection[str]]) -> frozenset[str]:
+    """Returns the dialogues that all sets have, which are compared; warns about the others.
+
+    Args:
+      sets: the distinct ids of the dialogues of each set, the original's first.
+
+    Raises:
+      InputError: less than half of the original's dialogues are in all sets.
+    """
+    original, *_ = sets
+    common = frozenset(sets[original]).intersection(*sets.values())
+    others = [f"{len(ids) - len(common):,} of {name}" for name, ids in sets.items() if len(ids) > len(common)]
+    if not others:
+        return common
+    counts = ", ".join([*others[:6], "..."] if len(others) > 6 else others)
+    if not common or 2 * len(common) < len(sets[original]):
+        reason = (
+            f"the sets have different dialogues: all of them have only {len(common):,} of the "
+            f"{len(sets[original]):,} of {original}; the others are {counts}: give sets made from the same dialogues"
+        )
+        raise InputError(reason, "--variants, --sets")
+    logging.warning(
+        "the sets have different dialogues: only the %s that all of them have are compared, without %s",
+        f"{len(common):,}",
+        counts,
+    )
+    return common
 
 
 def parse_sets(values: Sequence[str]) -> dict[str, str]:

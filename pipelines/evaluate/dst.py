@@ -86,7 +86,7 @@ def check(args: argparse.Namespace) -> Config:
     """Reads flags, schemas and file names. Raises InputError if one of them cannot be used."""
     from parapet.evaluation.dst import model
     from parapet.evaluation.dst.frames import ScoreConfig
-    from parapet.evaluation.dst.model import Config, make_plan, unmatched
+    from parapet.evaluation.dst.model import Config, comparable, make_plan, unmatched
 
     code = model_of(args)
     if args.batch_size < 1:
@@ -100,6 +100,7 @@ def check(args: argparse.Namespace) -> Config:
     if lacking := unmatched(plan.sets.values(), plan.jobs):
         reason = f"variants are compared file by file, but {'; '.join(lacking)}"
         raise InputError(reason, sources.variants or sources.reference)
+    plan = comparable(plan)
     for line in plan.remarks:
         logging.warning("%s", line)
     scoring = ScoreConfig(not args.exact, args.official)

@@ -222,17 +222,14 @@ def test_dialogues_of_a_file_with_one_id_are_refused(tmp_path):
     assert refused(with_one_id(corpus, 2), Keywords(), split="train").startswith(reason)
 
 
-def test_dialogues_of_several_files_with_one_id_are_refused_or_scored_file_by_file(tmp_path, capsys):
+def test_dialogues_of_several_files_with_one_id_are_refused(tmp_path, capsys):
     corpus = with_one_id(tmp_path / "corpus", 1)
-    scored = by_command(tmp_path / "out", "--reference", tmp_path / "corpus", "--model", BASELINE, "--split", "train")
-    assert metrics_of(scored) == parapet.score_states(CORPUS, Keywords(), split="train").metrics
-    assert "dialogue 'same' appears twice" in refused(corpus, Keywords(), split="train")
-    dialogues = list(corpus.dialogues("train"))
-    assert "dialogue 'same' appears twice" in refused(corpus, dialogues[1:], split="train")
-    lines = write(tmp_path / "lines.jsonl", "".join(json.dumps(line) + "\n" for line in lines_of(dialogues[:1])))
-    flags = ["--split", "train", "--reference", str(tmp_path / "corpus"), "--predictions", str(lines)]
-    assert evaluate(["--task", "dst", *flags, "--output", str(tmp_path / "refused")]) == 1
-    assert "dialogue 'same' is in both dialogues_001.json and dialogues_002.json" in capsys.readouterr().err
+    root = tmp_path / "corpus/train"
+    reason = f"{root}/dialogues_002.json: [0]: duplicate_id: dialogue 'same' is in {root}/dialogues_001.json, too"
+    assert reason in refused(corpus, Keywords(), split="train")
+    flags = ["--split", "train", "--reference", str(tmp_path / "corpus"), "--model", BASELINE]
+    assert evaluate(["--task", "dst", *flags, "--output", str(tmp_path / "refused")]) == 2
+    assert reason in capsys.readouterr().err
 
 
 def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):

@@ -70,7 +70,9 @@ def test_an_id_in_two_files_of_a_split_is_refused_with_both_places(argv, sample,
     assert not (tmp_path / "out/run.json").exists()
     if argv[0] in ("perturb", "rewrite", "ood"):
         made = run(*argv, output=tmp_path / "out", max_bad="100%", quiet=True)
-        ids = [dialogue["dialogue_id"] for path in made.folder.rglob("test/dialogues_*.json") for dialogue in json_of(path)]
+        ids = [
+            dialogue["dialogue_id"] for path in made.folder.rglob("test/dialogues_*.json") for dialogue in json_of(path)
+        ]
         assert ids.count("1_00003") == 1
         assert {(letter["file"], letter["dialogue_id"]) for letter in made.dead_letters} == {
             ("dialogues_007.json", "[1]")
