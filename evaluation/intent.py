@@ -21,6 +21,7 @@ from parapet.evaluation.sets import (
     Placed,
     Sources,
     check_complete,
+    check_has_dialogues,
     common_dialogues,
     existing_file,
     find_sets,
@@ -299,7 +300,9 @@ def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
     roots = find_sets(sources)
     labels = Labels({}, [root.name for root in roots] if len(roots) > 1 else [""])
     originals: dict[str, Service] = {}
-    for name, (set_name, path, kind) in zip(labels.names, roots, strict=True):
+    for name, root in zip(labels.names, roots, strict=True):
+        set_name, path, kind = root
+        check_has_dialogues(root)
         if path.is_file():
             labels.turns.update(_labels_of_lines(str(path), intents, name))
             continue

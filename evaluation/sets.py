@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.dialogue import Dialogue, corpus_files
 from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
 from parapet.schemas.json_text import check_kept
 from parapet.schemas.layout import (
@@ -291,6 +291,13 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
                     "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.path, where
                 )
             yield file.path, dialogue
+
+
+def check_has_dialogues(root: SetRoot) -> None:
+    """Raises InputError for a variant that has only schemas."""
+    if root.kind == "variant" and root.path.is_dir() and not corpus_files(root.path):
+        reason = f"contains schemas without dialogues: run 'parapet rewrite --variants {root.path.parent}'"
+        raise InputError(f"{reason}, and give its output", root.path, "--variants")
 
 
 def services_of_train(root: str | Path, schemas: Mapping[str, SplitSchemas]) -> frozenset[str] | None:

@@ -357,14 +357,14 @@ def _repeated(
     suspects: set[tuple[str, bytes]] = set()
     known: set[tuple[str, bytes]] = set()
     for file, data in zip(files, pool.map(_content, files), strict=True):
-        ids = {(file.split, found) for found in _ID.findall(data)}
+        ids = {(file.split, text) for text in _ID.findall(data)}
         suspects |= ids & known
         known |= ids
     first: dict[tuple[str, str], str] = {}
     for file in files:
         repeated = []
         data = _content(file) if suspects else b""
-        if any((file.split, found) in suspects for found in _ID.findall(data)):
+        if any((file.split, text) in suspects for text in _ID.findall(data)):
             with suppress(InputError):  # its reader explains what is wrong with the file
                 for position, (item, _) in enumerate(read_each(data, file.path)):
                     name = item.get("dialogue_id") if isinstance(item, dict) else None

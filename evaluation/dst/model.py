@@ -40,6 +40,7 @@ from parapet.evaluation.sets import (
     Kind,
     SetRoot,
     Sources,
+    check_has_dialogues,
     common_dialogues,
     find_sets,
     prediction_files,
@@ -219,6 +220,7 @@ def _read_set(
     root: SetRoot, split: str, original: Set | None, remarks: list[str]
 ) -> tuple[Set, dict[str, tuple[str, int]]]:
     """Reads a set; also returns the path and size of its files, by name."""
+    check_has_dialogues(root)
     corpus = read_corpus(root.path, [split])
     check_no_id_twice(corpus.files)
     schemas = {schemas.split: schemas for schemas in read_root(root.path, leave_out_bad=True)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from parapet.pipelines.command import run_command, say
 from parapet.pipelines.evaluate import add_model, from_flags, model_of
 from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
-from parapet.pipelines.sets import add_sets, sources_of
+from parapet.pipelines.sets import add_sets, of_run, sources_of
 from parapet.pipelines.workers import LARGE
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.text import counted, percent
@@ -88,6 +88,7 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.evaluation.dst.frames import ScoreConfig
     from parapet.evaluation.dst.model import Config, comparable, make_plan, unmatched
 
+    args.predictions = of_run(args.predictions, "dst") if args.predictions else args.predictions
     code = model_of(args)
     if args.batch_size < 1:
         raise InputError("must be 1 or more", "--batch_size")

@@ -290,7 +290,10 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
             raise InputError("must be one or more of train, dev, test", "--split")
         for split in splits:
             if split not in folders:
-                known = ", ".join(folder for folder in folders if folder) or "none"
+                known = ", ".join(folder for folder in folders if folder)
+                if not known:
+                    expected = f"expected {split}/dialogues_001.json, or dialogues_001.json beside schema.json"
+                    raise InputError(f"contains schemas, but no dialogues: {expected}", root)
                 raise InputError(
                     f"there are no dialogues in {split!r}; these splits have some: {known}", root, "--split"
                 )
