@@ -42,13 +42,14 @@ authors = [{name = "Ada"}]
 corpora = [{path = "sgd", name = "original", kind = "original"}]
 """
 READERS = [
-    *(["perturb", "typos", "--sgd=sgd"], ["rewrite", "--sgd=sgd", "--variants=sgd_x"], ["few_shot", "--sgd=sgd"]),
-    *(["ood", "--sgd=sgd", "--rates=0.1"], ["augment", "--sgd=sgd", "--split=test", "--sets=none"]),
-    *(
-        ["evaluate", "--task=dst", "--reference=sgd", "--model=keywords"],
-        ["hits", "--task=rewrites", "--dialogues=sgd"],
-    ),
-    *(["evaluate", "--task=response", "--reference=sgd", "--predictions=reference"]),
+    ["perturb", "typos", "--sgd=sgd"],
+    ["rewrite", "--sgd=sgd", "--variants=sgd_x"],
+    ["few_shot", "--sgd=sgd"],
+    ["ood", "--sgd=sgd", "--rates=0.1"],
+    ["augment", "--sgd=sgd", "--split=test", "--sets=none"],
+    ["evaluate", "--task=dst", "--reference=sgd", "--model=keywords"],
+    ["evaluate", "--task=response", "--reference=sgd", "--predictions=reference"],
+    ["hits", "--task=rewrites", "--dialogues=sgd"],
     ["release", "build", "--config=release.toml"],
 ]
 
@@ -64,7 +65,7 @@ def test_an_id_in_two_files_of_a_split_is_refused_with_both_places(argv, sample,
         write(tmp_path / f"sgd/{split}/dialogues_007.json", [{**first[0], "dialogue_id": "alone"}, first[3]])
     told = refused(*argv, output=tmp_path / "out", status=(1, 2))
     assert re.search(
-        r"test|train/dialogues_007\.json: (dialogue )?\[1\]: duplicate_id: dialogue '1_00003' is in sgd", told
+        r"(test|train)/dialogues_007\.json: (dialogue )?\[1\]: duplicate_id: dialogue '1_00003' is in sgd", told
     )
     assert re.search(r"sgd/(test|train)/dialogues_001\.json, too", told)
     assert not (tmp_path / "out/run.json").exists()
