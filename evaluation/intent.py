@@ -21,6 +21,8 @@ from parapet.evaluation.sets import (
     Placed,
     Sources,
     check_complete,
+    check_has_dialogues,
+    common_dialogues,
     existing_file,
     find_sets,
     groups_of,
@@ -190,7 +192,16 @@ class Intent(Task[Items], frozen=True, kw_only=True):
             rows = list(keyed_rows(self.predictions, Prediction))
             return Items({(*key, ""): _item(placed, None, {}, intents) for key, placed in rows})
         split = self.sources.split if self.sources else TEST
-        return _match(self.predictions, split, labels, intents)
+        items = _match(self.predictions, split, labels, intents)
+        if self.sources is None or len(labels.names) == 1:
+            return items
+        dialogues: dict[str, set[str]] = {name: set() for name in labels.names}
+        for name, dialogue_id, _ in labels.turns:
+            dialogues[name].add(dialogue_id)
+        common = common_dialogues(dialogues)
+        return msgspec.structs.replace(
+            items, items={key: item for key, item in items.items.items() if key[1] in common}
+        )
 
     def score(self, inputs: Items, stage: Stage) -> Result:
         """Computes accuracy and macro-F1."""
@@ -301,7 +312,9 @@ def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
     roots = find_sets(sources)
     labels = Labels({}, [root.name for root in roots] if len(roots) > 1 else [""])
     originals: dict[str, Service] = {}
-    for name, (set_name, path, kind) in zip(labels.names, roots, strict=True):
+    for name, root in zip(labels.names, roots, strict=True):
+        set_name, path, kind = root
+        check_has_dialogues(root)
         if path.is_file():
             labels.turns.update(_labels_of_lines(str(path), intents, name))
             continue

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart
 from parapet.pipelines.flags import INPUT, StrictParser, add_reference, add_split, add_variant
-from parapet.schemas.layout import sample_root, split_of_folder
+from parapet.schemas.layout import MANIFEST, as_path, is_there, sample_root, split_of_folder
 
 if TYPE_CHECKING:
     from parapet.evaluation.sets import Sources
@@ -71,6 +71,16 @@ def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sour
     return Sources(reference, split, args.variants, tuple(listed(args.variant)), others, predictions)
 
 
+def of_run(path: str, task: str) -> str:
+    """Returns the folder of predictions in the output of ``predict``; any other path unchanged."""
+    folder = as_path(path)
+    if path and is_there(path) and (folder / MANIFEST).is_file():
+        for name in ("responses", "predictions") if task == "response" else ("predictions",):
+            if (folder / name).is_dir():
+                return str(folder / name)
+    return path
+
+
 def add_tasks(parser: StrictParser) -> None:
     """Adds the flags that name agents' tasks, and further sets of them."""
     add = parser.group(INPUT)
@@ -87,7 +97,6 @@ def task_sets(args: argparse.Namespace) -> tuple[dict[str, str], tuple[str, ...]
     """
     from parapet.evaluation.sets import parse_sets
     from parapet.schemas.errors import InputError
-    from parapet.schemas.layout import as_path
 
     others, folder = parse_sets(args.sets), as_path(args.variants or "")
     for path in [*args.reference, *others.values(), args.variants]:

@@ -580,7 +580,7 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
                 path = root.parent / "schema.json"  # one schema for all splits, as in MultiWOZ 2.2
         places = [(path, SINGLE)] if path.exists() else []
     if not places:
-        expected = "expected train/schema.json, dev/schema.json or test/schema.json"
+        expected = "expected train/schema.json, dev/schema.json or test/schema.json, or schema.json beside dialogues"
         raise InputError(f"contains no schema: {expected}{held_by(root)}", root)
     return compared([_read_lenient(path, split) for path, split in places], leave_out_bad)
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.arguments import NO_TEXTS, Parameters, Renaming
-from parapet.schemas.errors import InputError, not_finite_in, reason_and_place, surrogate_in
+from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
 from parapet.schemas.json_text import parse_exactly, without_mark
 from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, read_whole
 from parapet.schemas.mentions import NO_MENTIONS, Mentions, retitled
@@ -29,7 +29,6 @@ TOOLS, NAMES = "tools.json", "names.json"  # of a variant
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # names that the APIs accept
 
 _MARK = re.compile(rb'"(?:parameters|input_schema|inputSchema|function|tools)"\s*+:')
-_COULD_BE_INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]|[0-9]{300}")
 _OWN_TYPES = ("function", "custom")
 _SCHEMA_KEYS = ("input_schema", "inputSchema", "parameters")
 _SHAPES = "expected the shape of OpenAI, Anthropic (input_schema), MCP (inputSchema) or BFCL (parameters)"
@@ -528,8 +527,6 @@ def _parse(data: bytes) -> Any:
     # Large files are only searched if their text may contain such values.
     if b"\\u" in data and (place := surrogate_in(content)) is not None:
         raise InputError("contains a lone surrogate, which is not a valid character", "", place)
-    if _COULD_BE_INFINITE.search(data) and (place := not_finite_in(content)) is not None:
-        raise InputError("NaN or infinity, which JSON cannot represent", "", place)
     return content
 
 

@@ -133,7 +133,7 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
         numbers["variants"] = {
             **_variants(config, metrics, intervals),
             "lost_slots": {name: kinds(LOST_SLOTS, name) for name in plan.variants},
-            "dialogues": {"compared": counts.sum(COMPARED), "original": counts.sum("scored_dialogues", set=ORIGINAL)},
+            "dialogues": {"compared": counts.sum(COMPARED), "original": plan.dialogues},
         }
     return numbers
 

@@ -90,9 +90,14 @@ class ScoreFile:
         for member in job.members:
             name, dialogue_set, passed_over = member.set, plan.sets[member.set], PassedOver()
             references = parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference)
-            predictions, path = self._predictions(model, name, references, member.predictions, loose.get(name, ()))
+            known, common = references, plan.common
+            if common is not None:
+                references = [reference for reference in references if reference.dialogue_id in common]
+            predictions, path = self._predictions(
+                model, name, known if model is None else references, member.predictions, loose.get(name, ())
+            )
             if not config.scoring.official:
-                check_known(references, predictions, path)
+                check_known(known, predictions, path)
             frames = score_dialogues(references, predictions, dialogue_set.slots(), config.scoring, path, passed_over)
             # With a model, the progress counts predictions rather than scores, as they take most of the time.
             scored[name] = list(frames if model is not None else tracked(frames, "dialogues"))
@@ -200,8 +205,7 @@ def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:
     """Yields each job with the parts of loose prediction files that belong to it.
 
     Raises:
-      InputError: a file cannot be read, or several reference files have the same dialogue; or, unless ``official``, the
-        reference lacks a predicted dialogue.
+      InputError: a file cannot be read; or, unless ``official``, the reference lacks a predicted dialogue.
     """
     parts: dict[str, Parts] = {job.name: {} for job in plan.jobs}
     for name in dict(plan.loose):
@@ -209,11 +213,7 @@ def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:
         members = [(job, member) for job in plan.jobs for member in job.members if member.set == name]
         for job, member in members:
             for dialogue in parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference):
-                other = places.setdefault(dialogue.dialogue_id, job.name)
-                if other != job.name:
-                    reason = f"dialogue {dialogue.dialogue_id!r} is in both {min(other, job.name)} and "
-                    reason += f"{max(other, job.name)}: give each file predictions of the same name"
-                    raise InputError(reason, "--reference", name)
+                places[dialogue.dialogue_id] = job.name
         for path in (path for set_name, path in plan.loose if set_name == name):
             before = None
             for prediction, part in read_parts(path, name):

@@ -21,7 +21,7 @@ from parapet.evaluation.generation.corpus import read as read_corpus
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.metrics import ChosenMetric, Numbers, ScoredSet, ScoredTurn, missing_values
 from parapet.evaluation.generation.scoring import Cached, Nli, ScoredAct, Scorer, evaluate
-from parapet.evaluation.sets import ALL, ORIGINAL, Key, Sources, find_sets
+from parapet.evaluation.sets import ALL, ORIGINAL, Key, Sources, common_dialogues, find_sets
 from parapet.evaluation.task import (
     Metrics,
     Result,
@@ -192,6 +192,11 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
         predictions = read_predictions(
             self.predictions, split, {name: corpus_here.turns for name, corpus_here in corpora.items()}
         )
+        dialogues = {name: {turn.dialogue_id for turn in corpus.turns} for name, corpus in corpora.items()}
+        common = common_dialogues(dialogues)
+        for name, corpus in corpora.items():
+            turns = tuple(turn for turn in corpus.turns if turn.dialogue_id in common)
+            corpora[name] = msgspec.structs.replace(corpus, turns=turns)
         named = len(corpora) > 1
         sets = {name if named else "": _answered(corpora[name], predictions[name]) for name in corpora}
         for set_input in sets.values():

@@ -117,7 +117,7 @@ def readable(root: str, split: str, read: Callable[[Raw], list[Row]]) -> Iterato
     Raises:
       InputError: a file or a dialogue cannot be read.
     """
-    for path in sorted(file.path for file in read_corpus(root, [split]).files):
+    for path in read_corpus(root, [split]).paths():
         for raw, _ in read_each(read_input(path, MAX_DIALOGUE_FILE), path):
             try:
                 typed(raw)

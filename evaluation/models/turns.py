@@ -88,7 +88,7 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
     if task == OOD:
         raise InputError("contains no set of 'parapet ood': give its output, or JSON lines with ood or in_domain", path)
     corpus = corpora.read_corpus(path, [split])
-    return (turn for file in sorted(file.path for file in corpus.files) for turn in turns_of_corpus(file, "", {}, task))
+    return (turn for path in corpus.paths() for turn in turns_of_corpus(path, "", {}, task))
 
 
 def turn_of(key: Key, ood: bool, utterance: str) -> Turn:

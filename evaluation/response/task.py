@@ -34,6 +34,7 @@ from parapet.evaluation.sets import (
     Key,
     Sources,
     Turns,
+    common_dialogues,
     find_sets,
     match_turns,
     read_dialogues,
@@ -365,8 +366,14 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
             split = self.sources.split if self.sources else TEST
             turns = {name: reference.responses for name, reference in references.items()}
             responses = read_responses(self.predictions, split, turns)
-        several = len(references) > 1
-        return {name if several else "": SetInputs(references[name], responses[name]) for name in references}
+        common = common_dialogues({name: reference.responses for name, reference in references.items()})
+        sets = {}
+        for name, reference in references.items():
+            goals = {dialogue: goal for dialogue, goal in reference.goals.items() if dialogue in common}
+            compared = {dialogue: answers for dialogue, answers in responses[name].items() if dialogue in common}
+            reference = msgspec.structs.replace(reference, goals=goals)
+            sets[name if len(references) > 1 else ""] = SetInputs(reference, compared)
+        return sets
 
     def _references(self) -> dict[str, Reference]:
         """Reads the reference of each set. Variants have that of the original, as goals use the names of its schema."""

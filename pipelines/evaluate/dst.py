@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from parapet.pipelines.command import run_command, say
 from parapet.pipelines.evaluate import add_model, from_flags, model_of
 from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
-from parapet.pipelines.sets import add_sets, sources_of
+from parapet.pipelines.sets import add_sets, of_run, sources_of
 from parapet.pipelines.workers import LARGE
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.text import counted, percent
@@ -86,8 +86,9 @@ def check(args: argparse.Namespace) -> Config:
     """Reads flags, schemas and file names. Raises InputError if one of them cannot be used."""
     from parapet.evaluation.dst import model
     from parapet.evaluation.dst.frames import ScoreConfig
-    from parapet.evaluation.dst.model import Config, make_plan, unmatched
+    from parapet.evaluation.dst.model import Config, comparable, make_plan, unmatched
 
+    args.predictions = of_run(args.predictions, "dst") if args.predictions else args.predictions
     code = model_of(args)
     if args.batch_size < 1:
         raise InputError("must be 1 or more", "--batch_size")
@@ -100,6 +101,7 @@ def check(args: argparse.Namespace) -> Config:
     if lacking := unmatched(plan.sets.values(), plan.jobs):
         reason = f"variants are compared file by file, but {'; '.join(lacking)}"
         raise InputError(reason, sources.variants or sources.reference)
+    plan = comparable(plan)
     for line in plan.remarks:
         logging.warning("%s", line)
     scoring = ScoreConfig(not args.exact, args.official)

@@ -226,14 +226,15 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     if page.is_relative_to(Path.cwd()):
         page = page.relative_to(Path.cwd())
     board = config.state.output / COMPARISON / "leaderboard.json"
-    if done and board.is_file():
+    is_lost = COMPARISON in outcomes and outcomes[COMPARISON].status not in (DONE, UNCHANGED)
+    if done and board.is_file() and not is_lost:
         from parapet.evaluation.compare.leaderboard import read_board
         from parapet.evaluation.compare.page import terminal_lines
 
         for line in terminal_lines(read_board(str(board))):
             say(line)
     say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {page}")
-    missed = _gates(config)
+    missed = _gates(config, is_lost)
     if failed:
         they = "they depend on steps that" if len(blocked) > 1 else "it depends on steps that"
         also = f"; not run, because {they} failed: {', '.join(blocked)}" if blocked else ""
@@ -241,9 +242,14 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     return EXIT_FAILURE if failed or missed else 0
 
 
-def _gates(config: Config) -> int:
-    """Prints the verdicts of the gates, and writes them for ``--junit``; returns how many gates are missed."""
-    verdicts = verdicts_of(config.suite, config.state.output)
+def _gates(config: Config, is_lost: bool) -> int:
+    """Prints the verdicts of the gates, and writes them for ``--junit``; returns how many gates are missed.
+
+    Args:
+      config: the settings of the run.
+      is_lost: whether the comparison failed, so that no number is known.
+    """
+    verdicts = verdicts_of(config.suite, config.state.output, is_lost)
     for verdict in verdicts:
         if verdict.is_met:
             say(f"gate met: {verdict.text()}")

@@ -145,14 +145,14 @@ def _names(number: Number) -> Iterator[str]:
         yield from (name, f"{number.system}.{name}")
 
 
-def verdicts_of(suite: SuiteFile, output: Path) -> list[Verdict]:
-    """Judges a suite's gates by the numbers in its output folder."""
+def verdicts_of(suite: SuiteFile, output: Path, is_lost: bool = False) -> list[Verdict]:
+    """Judges a suite's gates by the numbers in its output folder; by none if the comparison failed."""
     if not suite.gates:
         return []
     from parapet.evaluation.compare.leaderboard import Value, is_undefined, read_board
 
     place = output / COMPARISON / "leaderboard.json"
-    values = read_board(str(place)).values if place.is_file() else []
+    values = read_board(str(place)).values if place.is_file() and not is_lost else []
     of_systems: dict[str, list[Value]] = {}
     for score in values:
         of_systems.setdefault(score.system, []).append(score)

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from parapet.pipelines.perturb import TOOLKITS
+from parapet.pipelines.sets import of_run
 from parapet.pipelines.suite.steps import (
     COMPARISON,
     RESULTS,
@@ -326,6 +327,7 @@ class _Builder:
         folder = self.suite.folder / str(self._expanded(predictions))
         if not predictions or not folder.is_dir():
             return corpus
+        folder = Path(of_run(str(folder), step.rpartition("/")[2]))
 
         def is_there(name: str) -> bool:
             try:

@@ -340,6 +340,34 @@ def test_a_module_beside_the_suite_is_part_of_a_model(folder):
     assert before != source_hash("models/mine.py:load", folder)
 
 
+CHANGING = """
+import json, pathlib
+from parapet.evaluation.dst.baseline import Keywords
+class Changing(Keywords):
+    def __init__(self):
+        super().__init__()
+        path, mark = pathlib.Path("corpus/test/dialogues_001.json"), pathlib.Path("changed")
+        if not mark.exists():
+            path.write_text(json.dumps(json.loads(path.read_bytes())[1:]))
+            mark.touch()
+"""
+
+
+def test_a_corpus_that_changes_while_the_suite_runs_fails_it(folder):
+    text = '[corpus]\nsgd = "corpus"\n[[sets]]\nperturbation = "typos"\n[gates]\njoint_goal_accuracy = ">= 0"\n'
+    write(folder / "small.toml", text + '[[systems]]\nname = "mine"\nmodel = "changing.py:Changing"\n')
+    write(folder / "changing.py", CHANGING)
+    result = suite(folder, status=1)
+    assert "inputs changed while the suite ran, so the results of 3 steps are not used" in result.errors
+    assert "run the suite again" in result.errors
+    assert "gate missed: joint_goal_accuracy >= 0: the results contain no such number" in result.errors
+    manifest = json_of(folder / "out/run.json")
+    assert (manifest["steps"], len(manifest["failed"])) == ({}, 3)
+    assert not (folder / "out/table.csv").exists()
+    assert "3 steps run, 0 unchanged" in suite(folder).output
+    assert would_run(folder) == 0
+
+
 def test_links_in_a_corpus_are_followed_and_the_suites_output_is_no_part_of_it(folder):
     (folder / "corpus/test").rename(folder / "elsewhere")
     (folder / "corpus/test").symlink_to(folder / "elsewhere")

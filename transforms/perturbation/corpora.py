@@ -23,6 +23,7 @@ from parapet.schemas.dialogue import (
     DialogueFile,
     Frame,
     State,
+    check_no_id_twice,
     checked_each,
     dialogue_folders,
     dialogue_text,
@@ -135,6 +136,11 @@ class Corpus:
         return sorted(
             (file for file in self.files if file.split in folders), key=lambda f: (folders.index(f.split), f.name)
         )
+
+    def paths(self) -> list[str]:
+        """Return the paths of the files, sorted. Raises InputError if a dialogue's id is in two files of a split."""
+        check_no_id_twice(self.files)
+        return sorted(file.path for file in self.files)
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
         """Yield the dialogues of one file, each with the error that makes it unusable, if any.
@@ -284,7 +290,10 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
             raise InputError("must be one or more of train, dev, test", "--split")
         for split in splits:
             if split not in folders:
-                known = ", ".join(folder for folder in folders if folder) or "none"
+                known = ", ".join(folder for folder in folders if folder)
+                if not known:
+                    expected = f"expected {split}/dialogues_001.json, or dialogues_001.json beside schema.json"
+                    raise InputError(f"contains schemas, but no dialogues: {expected}", root)
                 raise InputError(
                     f"there are no dialogues in {split!r}; these splits have some: {known}", root, "--split"
                 )
@@ -415,7 +424,11 @@ def read_items(file: DialogueFile) -> Iterator[tuple[Any, bool]]:
     if file.form == ROWS and file.content is None:
         return checked_each(read_rows(file.path, *file.rows))
     read = read_messages if file.form == MESSAGES else read_each
-    return read(read_file(file), file.path)
+    items = read(read_file(file), file.path)
+    if not file.repeated:
+        return items
+    repeated = {position: InputError(reason) for position, reason in file.repeated}
+    return ((repeated[i], False) if i in repeated else item for i, item in enumerate(items))
 
 
 def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:

@@ -147,14 +147,16 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | I
       InputError: the file cannot be read, or is not a list; may come after some dialogues.
     """
     data = file_bytes(file).removeprefix(b"\xef\xbb\xbf")
-    position = 0
+    position, repeated = 0, dict(file.repeated)
     first: dict[str, int] = {}
     with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         if not data.isascii():
             data.decode()  # checks the encoding of parts that are not decoded below
         for raw in _split(data):
             dialogue_here = _typed(raw)
-            if _is_refused(bytes(raw), dialogue_here) or repeated_id(dialogue_here.dialogue_id, position, first):
+            if position in repeated or repeated_id(dialogue_here.dialogue_id, position, first):
+                break
+            if _is_refused(bytes(raw), dialogue_here):
                 break
             yield position, None, dialogue_here
             position += 1
