@@ -263,7 +263,7 @@ def class_of(name: str, command: Command) -> type[Perturbation]:
 
 def check(name: str, program: str, command: Command, args: argparse.Namespace) -> Config:
     """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
-    from parapet.transforms.perturbation.corpora import listed, messages_corpus, read_corpus
+    from parapet.transforms.perturbation.corpora import check_languages, listed, messages_corpus, read_corpus
     from parapet.transforms.perturbation.corpus import check_needs_none, complete
     from parapet.transforms.running.fence import calling
     from parapet.transforms.running.runs import RunInfo
@@ -288,6 +288,8 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
         splits = list(dict.fromkeys(listed(args.split))) if command.has_split else None
         corpus = read_corpus(root, splits)
     perturbation.splits = tuple(corpus.folders)
+    where = "--messages" if messages else "--sgd"
+    check_languages(perturbation.name, perturbation.languages, corpus, where)
     needs_whole = perturbation.needs_corpus() or perturbation.analyzes_all_splits
     whole = read_corpus(root, None) if needs_whole and not messages else corpus
     with calling():
@@ -347,16 +349,20 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the metrics of each set; for a dry run, what it would cost."""
+    from parapet.transforms.perturbation.corpora import in_languages
+    from parapet.transforms.perturbation.report import notes_of
+
     perturbation, output = config.perturbation, config.info.output
     if config.dry_run:
-        for line in perturbation.plan_lines(config.corpus.files):
+        files = [in_languages(file, perturbation.languages) for file in config.corpus.files]
+        for line in perturbation.plan_lines(files):
             print(line)
         return
     statistics = say_summary(output, perturbation)
     if perturbation.name == TRANSLATING:
         for line in end_translation(perturbation, output, counters):
             say(line)
-    for note in perturbation.notes(statistics):
+    for note in notes_of(perturbation, statistics):
         logging.warning("%s", note)
     warn_dead_letters(output, perturbation.tallies, config.command.unusable)
 

@@ -311,6 +311,7 @@ class DialogueFile(msgspec.Struct, frozen=True):
       content: its bytes if it exists in memory only.
       form: the form of the file: empty for the SGD layout, ``MESSAGES`` or ``ROWS``.
       rows: for ``ROWS``, the range of rows in the file at ``path``, without its end (-1 for all rows).
+      languages: the languages of the dialogues to analyze; if empty, all.
     """
 
     split: str
@@ -320,6 +321,7 @@ class DialogueFile(msgspec.Struct, frozen=True):
     content: bytes | None = None
     form: str = ""
     rows: tuple[int, int] = (0, -1)
+    languages: tuple[str, ...] = ()
 
     @property
     def relative(self) -> str:
