@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parapet.pipelines import progress, runners, workers
-from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
+from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input, may_be_path
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.hub_tables import PREFIX, download
 from parapet.schemas.layout import SplitSchemas, as_path, check_output, find_output, is_below, read_root, same_place
@@ -120,6 +120,7 @@ def _run(
                 args, rest = parser.parse(argv)
                 args.runner_flags = rest
                 configure_logging(args.log_format, args.quiet)
+                check_all_apart(parser, args)
                 if (output := _written(parser, args)) is not None:
                     locks.enter_context(writing(output))
                 check_there(parser, args)
@@ -223,6 +224,8 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
     if str(sgd := getattr(args, "sgd", "")).startswith(PREFIX):
         args.sgd = str(download(sgd))
     for action, path in _inputs(parser, args):
+        if not is_input(action):
+            continue
         if "://" not in path and not os.path.exists(path):
             kind = {"FILE": "file", "DIR": "folder"}.get(str(action.metavar), "file or folder")
             raise InputError(f"there is no such {kind}", path, action.option_strings[0])
@@ -237,9 +240,10 @@ def _inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Iterat
         value_here = getattr(args, action.dest, None)
         metavar = str(action.metavar)
         values = [value_here] if isinstance(value_here, str) else value_here if isinstance(value_here, list) else []
-        for value in values if is_input(action) else []:
+        for value in values if may_be_path(action) else []:
             path = value.partition("=")[2] if "=" in metavar else value
-            if path not in ("", *metavar.split("|"), getattr(args, "output", None)):
+            is_word = not is_input(action) and not {"/", "."} & {*path}  # such as "--source chat"
+            if not is_word and path not in ("", *metavar.split("|")):
                 yield action, path
 
 
@@ -263,23 +267,32 @@ def check_input(path: str, flag: str, output: str | None = None) -> None:
     check_output(parent, flag)
 
 
-def check_apart(output: str, **inputs: str | None) -> None:
-    """Raises InputError if the output is the same folder as an input, or one lies inside the other.
+_READ_AGAIN = ("--memory", "--decisions")  # files that a run may read from its own output
+
+
+def check_all_apart(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Raises InputError if the output is one of the inputs that the flags name, or one lies inside the other."""
+    output = getattr(args, "output", None)
+    for action, path in _inputs(parser, args) if output else ():
+        if action.option_strings[0] not in _READ_AGAIN:
+            check_apart(output, action.option_strings[0], path)
+
+
+def check_apart(output: str, flag: str, place: str) -> None:
+    """Raises InputError if the output is the same as an input, or one lies inside the other.
 
     Publishing would replace the input, or make it unreadable: it would have files that its run.json does not list.
     """
-    for flag, place in inputs.items():
-        if not place:
-            continue
-        if same_place(place, output):
-            raise InputError(f"is the same folder as --{flag}: choose another folder", output, "--output")
-        if (parent := find_output(place)) is not None and same_place(parent.folder, output):
-            reason = (
-                f"an earlier run wrote --{flag} into this folder, and a new run would delete it: choose another folder"
-            )
-            raise InputError(reason, output, "--output")
-        if is_below(output, place) and find_output(output) is None and any(as_path(output).glob("*")):
-            raise InputError(f"lies inside --{flag}: choose a folder outside of it", output, "--output")
+    is_inside, has_inside = is_below(output, place), is_below(place, output)
+    if is_inside and has_inside:
+        raise InputError(f"is the same as {flag}: choose another folder", output, "--output")
+    if is_inside:
+        raise InputError(f"lies inside {flag}: choose a folder outside of it", output, "--output")
+    if has_inside and (parent := find_output(place)) is not None and same_place(parent.folder, output):
+        reason = f"an earlier run wrote {flag} into this folder, and a new run would delete it: choose another folder"
+        raise InputError(reason, output, "--output")
+    if has_inside and as_path(place).is_dir():
+        raise InputError(f"contains {flag}: choose a folder beside it", output, "--output")
 
 
 def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:

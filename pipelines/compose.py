@@ -6,7 +6,7 @@ import argparse
 import logging
 from collections.abc import Sequence
 
-from parapet.pipelines.command import check_apart, counted, report_faults, run_command
+from parapet.pipelines.command import counted, report_faults, run_command
 from parapet.pipelines.crowd_answers import (
     Composition,
     PublishedAnswers,
@@ -91,7 +91,6 @@ def check(args: argparse.Namespace) -> Composition:
     from parapet.transforms.crowd.services import Options, SchemaTask
 
     responses = args.responses or []
-    check_apart(args.output, schemas=args.schemas)
     if args.schemas is None:
         crowd = layout.sample_root() / "crowd"
         responses = responses or [str(crowd / name) for name in ("names.csv", "descriptions.csv")]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, check_apart, counted, run_checked, say
+from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import stays_within
@@ -107,7 +107,6 @@ def check(args: argparse.Namespace) -> Config:
     for flag in ("max_mb", "timeout"):
         if getattr(args, flag) < 1:
             raise InputError("must be 1 or more", f"--{flag}")
-    check_apart(args.output, release=args.release, submissions=args.submissions, private=args.private, ood=args.ood)
     output = Path(args.output)
     if not stays_within(args.output, f"{SCORES}/any"):
         raise InputError("leads outside of the output folder by a link: remove the link", output / SCORES)

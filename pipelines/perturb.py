@@ -16,7 +16,7 @@ import msgspec
 
 from parapet.pipelines import back_translate as translating
 from parapet.pipelines import workers
-from parapet.pipelines.command import check_apart, run_command, say, say_summary, starting, warn_dead_letters
+from parapet.pipelines.command import run_command, say, say_summary, starting, warn_dead_letters
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_FLAGS
 from parapet.pipelines.endpoint_flags import add_endpoint_flags, endpoint_of
@@ -268,8 +268,6 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
     from parapet.transforms.running.fence import calling
     from parapet.transforms.running.runs import RunInfo
 
-    places = {option.name: getattr(args, option.name) for option in command.options if option.apart}
-    check_apart(args.output, sgd=args.sgd, **places)
     which = class_of(name, command)
     root = str(args.sgd or sample_root())
     messages: list[str] = getattr(args, "messages", [])
@@ -314,8 +312,6 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
 
 def _check_messages(args: argparse.Namespace) -> None:
     """Raises InputError if another flag contradicts ``--messages``."""
-    for path in args.messages:
-        check_apart(args.output, messages=path)
     if args.sgd:
         raise InputError("give either --sgd or --messages", "--messages")
     if getattr(args, "split", TEST) != TEST:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parapet.pipelines.command import check_apart, counted, run_checked, say, starting
+from parapet.pipelines.command import counted, run_checked, say, starting
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
 from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS, class_of, command_of
 from parapet.pipelines.sets import TASKS
@@ -137,8 +137,6 @@ def _files_of(args: argparse.Namespace) -> list[str]:
     """Lists the files of ``--tasks``. Raises InputError if one cannot be read."""
     from parapet.evaluation.tools.tasks import list_files, read_tasks
 
-    for path in args.tasks:
-        check_apart(args.output, tasks=path)
     (files,) = list_files(args.tasks, {}).values()
     for path in files:
         read_tasks(path)

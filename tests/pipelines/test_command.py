@@ -90,15 +90,20 @@ def test_outputs_and_inputs_are_apart(tmp_path):
     def typos(sgd, output, status=0):
         return run("perturb", "typos", "--quiet", sgd=sgd, output=output, status=status)
 
-    for output in (out, corpus / "out", corpus / "out"):
-        typos(corpus, output)
+    typos(corpus, out)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for sgd in (out / "typos", out / "typos/test"):
         told = typos(sgd, out, status=2).errors
         assert "an earlier run wrote --sgd into this folder, and a new run would delete it" in told
     for sgd in (corpus, tmp_path / "link"):
-        said = typos(sgd, corpus / "test", status=2).errors
-        assert "test: --output: lies inside --sgd: choose a folder outside of it" in said
+        for folder in ("test", "out", "train/deep/out/"):
+            said = typos(sgd, corpus / folder, status=2).errors
+            assert "--output: lies inside --sgd: choose a folder outside of it" in said
+        assert "--output: is the same as --sgd: choose another folder" in typos(sgd, corpus, status=2).errors
+        assert "--output: contains --sgd: choose a folder beside it" in typos(sgd, tmp_path, status=2).errors
+    address = f"file://{corpus}/"
+    assert "is the same as --sgd" in typos(f"{tmp_path}/./corpus", address, status=2).errors
+    assert "lies inside --sgd" in typos(address, f"{tmp_path}/link/out", status=2).errors
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
