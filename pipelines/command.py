@@ -76,6 +76,8 @@ def run_command(
     """
 
     def act(config: Config, args: argparse.Namespace) -> int | None:
+        if runners.names_dataflow(args.runner_flags) and getattr(args, "dry_run", False):
+            return _show_plan(parser, args, inputs(config))
         counters: dict[str, int] | None = {}
         if not getattr(args, "dry_run", False):
             counters = run_pipeline(
@@ -116,13 +118,22 @@ def _run(
 ) -> int:
     with commanding(), _locking() as locks:
         try:
-            with starting(parser.prog, argv):
+            with starting(parser.prog, argv) as run:
                 args, rest = parser.parse(argv)
                 args.runner_flags = rest
                 configure_logging(args.log_format, args.quiet)
                 check_all_apart(parser, args)
                 if (output := _written(parser, args)) is not None:
                     locks.enter_context(writing(output))
+                named = [(action.option_strings[0], path) for action, path in _inputs(parser, args) if is_input(action)]
+                if isinstance(parser, Parser) and runners.names_dataflow(rest):
+                    runners.check(runners.parsed(rest), args.output, ())
+                    if getattr(args, "dry_run", False) and any("://" in path for _, path in named):
+                        return _show_plan(parser, args, [(flag, path) for flag, path in named if "://" in path])
+                in_buckets = [path for _, path in named if path.startswith("gs://")]
+                if in_buckets:
+                    run.stage(f"connecting to {in_buckets[0]}")
+                    runners.check_storage(in_buckets)
                 check_there(parser, args)
                 config = check(args)
         except SystemExit as stop:
@@ -151,6 +162,18 @@ def _run(
         return EXIT_FAILURE
 
 
+def _show_plan(parser: Parser | StrictParser, args: argparse.Namespace, inputs: list[tuple[str, str]]) -> int:
+    """Prints what would run on Dataflow. Raises UsageError if it could not run."""
+    try:
+        options = runners.parsed(args.runner_flags)
+        runners.check(options, args.output, inputs)
+    except InputError as error:
+        raise UsageError(error.reason, error.path, error.where) from None
+    for line in runners.plan_lines(options, parser.prog, args.output, inputs):
+        say(line)
+    return 0
+
+
 @contextmanager
 def _locking() -> Iterator[ExitStack]:
     with ExitStack() as locks:
@@ -162,14 +185,14 @@ def _locking() -> Iterator[ExitStack]:
 
 
 @contextmanager
-def starting(title: str, argv: Sequence[str] | None) -> Iterator[None]:
+def starting(title: str, argv: Sequence[str] | None) -> Iterator[progress.Run]:
     """Shows that a command is starting, as the imports needed to check its flags may take seconds."""
     configure_logging("text", quiet=True)  # Beam logs warnings while it is imported
     progress.live_wanted = not _NO_DISPLAY.search(" ".join(sys.argv[1:] if argv is None else argv))
     progress.began = time.monotonic()
     with progress.running(title) as run:
         run.stage("starting")
-        yield
+        yield run
 
 
 def say(line: str) -> None:
@@ -358,10 +381,9 @@ def run_pipeline(
       UsageError: the flags or inputs cannot be used; nothing has run.
     """
     import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
 
-    options = PipelineOptions(args.runner_flags)
     try:
+        options = runners.parsed(args.runner_flags)
         n_workers = workers.count(args, [path for _, path in inputs], large)
     except InputError as error:
         raise UsageError(error.reason, error.path, error.where) from None
@@ -373,6 +395,9 @@ def run_pipeline(
         started = time.monotonic()
         try:
             runners.check(options, args.output, inputs)
+            if args.output.startswith("gs://"):
+                run.stage(f"connecting to {args.output}")
+                runners.check_storage([args.output])
             pipeline = beam.Pipeline(local_runner, options=options)
             build(pipeline)
         except InputError as error:

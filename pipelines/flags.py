@@ -245,9 +245,13 @@ class Parser(StrictParser):
         argv = sys.argv[1:] if argv is None else argv
         if reason := runners.refused(argv):
             self.error(reason)
-        argv = self.check_flags(argv, beam_flags)
+        is_dry = "--dry_run" not in self._option_string_actions and runners.names_dataflow(argv)
+        dry = [flag for flag in argv if is_dry and flag in ("--dry_run", "--dry-run")]
+        argv = self.check_flags([flag for flag in argv if flag not in dry], beam_flags)
         args, rest = self.parse_known_args(argv)
         self._check_empty(args)
+        if dry:
+            args.dry_run = True
         if rest:
             self._check_runner_flags(rest)
         if any(c in args.output for c in "*?["):
