@@ -295,7 +295,7 @@ _READ_AGAIN = ("--memory", "--decisions")  # files that a run may read from its 
 
 def check_all_apart(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Raises InputError if the output is one of the inputs that the flags name, or one lies inside the other."""
-    output = getattr(args, "output", None)
+    output = str(getattr(args, "output", None) or "")
     for action, path in _inputs(parser, args) if output else ():
         if action.option_strings[0] not in _READ_AGAIN:
             check_apart(output, action.option_strings[0], path)

@@ -110,7 +110,7 @@ def check(args: argparse.Namespace) -> Config:
     output = Path(args.output)
     if not stays_within(args.output, f"{SCORES}/any"):
         raise InputError("leads outside of the output folder by a link: remove the link", output / SCORES)
-    folders = [] if args.submissions is None else _folders(Path(args.submissions), output)
+    folders = [] if args.submissions is None else _folders(Path(args.submissions))
     released = open_released(args.release, args.private, args.split)
     tasks = tasks_of(args.tasks, released, args.ood)
     dialogues = {name: len(ids) for name, ids in released.dialogues.items()}
@@ -120,12 +120,10 @@ def check(args: argparse.Namespace) -> Config:
     return Config(args, released, setting, selection, folders)
 
 
-def _folders(submissions: Path, output: Path) -> list[Path]:
-    """Lists the folders of submissions by name, without hidden ones. Raises InputError if the output lies inside."""
+def _folders(submissions: Path) -> list[Path]:
+    """Lists the folders of submissions by name, without hidden ones. Raises InputError if there is no such folder."""
     if not submissions.is_dir():
         raise InputError("there is no such folder", submissions, "--submissions")
-    if submissions.resolve() in output.resolve().parents:
-        raise InputError("lies inside the folder of submissions: choose another", output, "--output")
     return sorted(
         path for path in submissions.iterdir() if path.name[:1] != "." and (path.is_dir() or path.is_symlink())
     )

@@ -184,7 +184,7 @@ def test_files_without_messages(content, reason, tmp_path):
 
 def test_flags_that_contradict(chats, tmp_path):
     flags = {"messages": chats, "output": tmp_path / "out"}
-    assert "--messages: give either --sgd or --messages" in refused("perturb", "typos", **flags, sgd=tmp_path)
+    assert "--messages: give either --sgd or --messages" in refused("perturb", "typos", **flags, sgd=chats)
     assert "--split: has no effect with --messages" in refused("perturb", "typos", **flags, split="dev")
     for name in ("ood", "unseen_entities"):
         said = refused("perturb", name, **flags)

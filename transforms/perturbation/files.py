@@ -15,6 +15,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
+import msgspec
 
 from parapet.schemas.dialogue import MESSAGES, DialogueFile, typed
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
@@ -127,7 +128,7 @@ class PerturbCorpus(beam.PTransform):
         )
 
 
-class KnownLanguage(NamedTuple):
+class KnownLanguage(msgspec.Struct, frozen=True):
     """Checks that most dialogues are in languages that the perturbation knows."""
 
     perturbation: Perturbation
