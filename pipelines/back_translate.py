@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import check_apart, counted, read_good, run_command, say
+from parapet.pipelines.command import counted, read_good, run_command, say
 from parapet.pipelines.endpoint_flags import NONE, temperature_of
 from parapet.pipelines.flags import PARALLEL_CALLS, Parser, add_dry_run, add_max_bad, add_schemas, add_seed
 from parapet.schemas.errors import InputError, run_header
@@ -244,7 +244,6 @@ def check(args: argparse.Namespace) -> Config:
     check_flags(args)
     if args.engine != "local" and args.seed is not None:
         raise InputError(f"is for --engine local, but this is --engine {args.engine}", "--seed")
-    check_apart(args.output, schemas=args.schemas)
     pivots = ("pt" if args.engine == EMBEDDED else "zh,ja,ko") if args.pivots is None else args.pivots
     corpus = _corpus(args.schemas or sample_root(), parse_pivots(pivots))
     memory = read_memories(args)

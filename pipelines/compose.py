@@ -8,7 +8,7 @@ import io
 import logging
 from collections.abc import Sequence
 
-from parapet.pipelines.command import check_apart, counted, report_faults, run_command, say
+from parapet.pipelines.command import counted, report_faults, run_command, say
 from parapet.pipelines.crowd_answers import (
     Composition,
     PublishedAnswers,
@@ -94,7 +94,6 @@ def check(args: argparse.Namespace) -> Composition:
     from parapet.transforms.crowd.services import Options, SchemaTask
 
     responses = args.responses or []
-    check_apart(args.output, schemas=args.schemas)
     if args.schemas is None:
         crowd = layout.sample_root() / "crowd"
         responses = responses or [str(crowd / name) for name in ("names.csv", "descriptions.csv")]

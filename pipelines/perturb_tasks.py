@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parapet.pipelines.command import check_apart, counted, run_checked, say, starting
+from parapet.pipelines.command import counted, run_checked, say, starting
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
 from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS, class_of, command_of
 from parapet.pipelines.sets import TASKS
@@ -166,8 +167,6 @@ def _files_of(args: argparse.Namespace) -> list[str]:
     """Lists the files of ``--tasks``. Raises InputError if one cannot be read."""
     from parapet.evaluation.tools.tasks import list_files, read_tasks
 
-    for path in args.tasks:
-        check_apart(args.output, tasks=path)
     (files,) = list_files(args.tasks, {}).values()
     for path in files:
         read_tasks(path)
@@ -204,19 +203,23 @@ def _check(name: str, args: argparse.Namespace) -> Plan:
 
 def _act(plan: Plan) -> None:
     from parapet.evaluation.task import publish
+    from parapet.schemas.dialogue import typed
     from parapet.schemas.errors import run_header
     from parapet.schemas.layout import as_path
     from parapet.schemas.tasks import ANSWERS, answers_beside
     from parapet.transforms.perturbation.corpus import perturbed_sets
+    from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, other_language
     from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, messages_of, reworded_tasks
 
     files: dict[str, bytes] = {}
-    counts: dict[str, int] = {"messages": 0}
+    counts = {"messages": 0, OTHER_LANGUAGES: 0}
     for path in plan.files:
         place = as_path(path)
         tasks, truths = lines_of(place), lines_of(answers_beside(place))
         counts["messages"] += sum(1 for task in tasks for _ in messages_of(task))
         corpus = corpus_of_tasks(tasks, {truth["id"]: truth for truth in truths})
+        languages = plan.perturbation.languages
+        counts[OTHER_LANGUAGES] += sum(bool(other_language(typed(raw), languages)) for raw in corpus.dialogues())
         for name, perturbed in perturbed_sets(corpus, plan.perturbation).items():
             reworded, changed = reworded_tasks(tasks, perturbed)
             files[f"{name}/{place.name}"] = json_lines(reworded)
@@ -225,6 +228,9 @@ def _act(plan: Plan) -> None:
             counts[f"changed/{name}"] = counts.get(f"changed/{name}", 0) + changed
     options: dict[str, Any] = {"perturbation": plan.perturbation.name, **plan.perturbation.recorded_options()}
     publish(plan.output, files, {**run_header("perturb_tasks", options), "counts": counts})
+    if n := counts[OTHER_LANGUAGES]:
+        known = ", ".join(plan.perturbation.languages)
+        logging.warning("%s in other languages than %s: they stay as they are", counted(n, "message"), known)
     for kind, n in counts.items():
         if name := kind.partition("/")[2]:
             say(f"{plan.output}/{name}: {n:,} of {counted(counts['messages'], 'message')} changed")

@@ -313,6 +313,7 @@ class DialogueFile(msgspec.Struct, frozen=True):
       form: the form of the file: empty for the SGD layout, ``MESSAGES`` or ``ROWS``.
       rows: for ``ROWS``, the range of rows in the file at ``path``, without its end (-1 for all rows).
       repeated: (position, problem) of dialogues whose id another file of the split has, too.
+      languages: the languages of the dialogues to analyze; if empty, all.
     """
 
     split: str
@@ -323,6 +324,7 @@ class DialogueFile(msgspec.Struct, frozen=True):
     form: str = ""
     rows: tuple[int, int] = (0, -1)
     repeated: tuple[tuple[int, str], ...] = ()
+    languages: tuple[str, ...] = ()
 
     @property
     def relative(self) -> str:

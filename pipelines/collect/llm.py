@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, check_apart, counted, run_checked, say
+from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
 from parapet.pipelines.endpoint_flags import NONE, add_endpoint_flags, endpoint_of
 from parapet.pipelines.flags import (
     INPUT,
@@ -109,7 +109,6 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
     from parapet.transforms.crowd.collection.sheet import read_sheet
     from parapet.transforms.crowd.serving.forms import read_forms
 
-    check_apart(args.output, hits=args.hits)
     for flag, most in _MOST.items():
         value = getattr(args, flag)
         if value is not None and not 1 <= value <= most:

@@ -151,8 +151,8 @@ def run_task(
             args.predictions = of_run(paths, name) if isinstance(paths, str) else [of_run(path, name) for path in paths]
         task = make_task(args)
         for flag, path in task.inputs().items():
-            check_apart(args.output, **{flag.partition("/")[0]: path})
             if path is not None:
+                check_apart(args.output, f"--{flag.partition('/')[0]}", path)
                 check_input(path, f"--{flag.partition('/')[0].partition(' ')[0]}", args.output)
         return task, task.read(), args.output
 
@@ -276,8 +276,6 @@ def _make_ranking(args: argparse.Namespace) -> Task[Any]:
 
     if not 1 <= args.top <= MOST:
         raise InputError(f"{args.top}: must be a number from 1 to {MOST}", "--top")
-    for path in args.predictions:  # a folder, of which inputs() lists the files
-        check_apart(args.output, predictions=path)
     paths = {"references": tuple(args.reference), "predictions": tuple(args.predictions)}
     return from_flags(Ranking, args, sets=parse_sets(args.sets), **paths)
 
@@ -361,7 +359,6 @@ def _make_tool_calls(args: argparse.Namespace) -> Task[Any]:
     from parapet.evaluation.tools.task import ToolCalls
 
     sets, variants = task_sets(args)
-    check_apart(args.output, predictions=args.predictions)
     answers = {"predictions": args.predictions or "", "model": model_of(args)}
     return from_flags(ToolCalls, args, references=tuple(args.reference), sets=sets, variants=variants, **answers)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parapet.evaluation.models.configs import PredictionConfig
-from parapet.pipelines.command import check_apart, counted
+from parapet.pipelines.command import counted
 from parapet.pipelines.endpoint_flags import add_model_flags, endpoint_or_embedded
 from parapet.pipelines.flags import INPUT, OUTPUT, SCHEMA_VARIANTS, Parser, add_dry_run, add_max_bad
 from parapet.pipelines.models import family
@@ -96,7 +96,6 @@ class LanguageModel(family.Family):
 
         if not args.cache and "://" in args.output:
             raise InputError("must be a local file, in which answers are kept", "--cache")
-        check_apart(args.output, prompt=args.prompt)
         prompt = prompt_of(self.task, args.prompt)
         task = self.plan(args, prompt)
         endpoint = endpoint_or_embedded(args, dry=args.dry_run)
@@ -213,7 +212,6 @@ decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as tho
         from parapet.evaluation.ood import is_of_ood
         from parapet.schemas.layout import as_path, read_root
 
-        check_apart(args.output, domains=args.domains)
         sources = sources_of(args)
         reference = turns.find(sources, "ood")
         root = as_path(args.domains or sources.reference)
@@ -321,9 +319,6 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
             raise InputError("requires --candidates, which are ranked: add them", "--candidates")
         others = parse_sets(args.sets)
         tests = list_tests(args.reference, others)
-        for path in [*args.reference, *others.values()]:
-            check_apart(args.output, reference=path)
-        check_apart(args.output, examples=args.examples, candidates=args.candidates)
         shown = tuple(read_dialogues(args.examples)[: args.shots]) if args.examples else ()
         candidates = tuple(read_candidates(args.candidates)) if args.candidates else ()
         files = tuple(

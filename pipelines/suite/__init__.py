@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, check_there, run_checked, say
+from parapet.pipelines.command import EXIT_FAILURE, check_all_apart, check_there, run_checked, say
 from parapet.pipelines.flags import INPUT, OUTPUT, RUNNING, Parser, add_dry_run
 from parapet.pipelines.suite import gates
 from parapet.pipelines.suite.gates import verdicts_of
@@ -289,6 +289,7 @@ def check_steps(
         outside = argparse.Namespace(**{key: _outside(value, output) for key, value in vars(flags).items()})
         with contextlib.chdir(suite.folder):
             try:
+                check_all_apart(parser, flags)
                 check_there(parser, outside)
             except InputError as error:
                 raise suite.error(f"{error.path}: {error.reason}", f"{place}.{error.where.lstrip('-')}") from None

@@ -371,12 +371,15 @@ def test_a_corpus_that_changes_while_the_suite_runs_fails_it(folder):
 def test_links_in_a_corpus_are_followed_and_the_suites_output_is_no_part_of_it(folder):
     (folder / "corpus/test").rename(folder / "elsewhere")
     (folder / "corpus/test").symlink_to(folder / "elsewhere")
-    (folder / "elsewhere/above").symlink_to(folder)  # a circle
+    (folder / "elsewhere/above").symlink_to(folder)  # a circle, in which the output lies, too
+    said = suite(folder, output="corpus/out", status=2).errors
+    assert "corpus/out/sets/typos" in said
+    assert "lies inside --sgd: choose a folder outside of it" in said
     for steps in (1, 0):
-        said = suite(folder, "--only", "sets/typos", output="corpus/out").output
+        said = suite(folder, "--only", "sets/typos", output="out").output
         assert f"{steps} step{'s' * (not steps)} run, {1 - steps} unchanged" in said
     cut_one(folder / "elsewhere/dialogues_001.json")
-    said = suite(folder, "--only", "sets/typos", "--dry_run", output="corpus/out").output
+    said = suite(folder, "--only", "sets/typos", "--dry_run", output="out").output
     assert "1 step would run, 0 unchanged" in said
 
 

@@ -28,6 +28,7 @@ COMMAND = Command(
                 "generated, corpus (the half of its names that is held out), or a CSV file slot_or_kind,value",
                 "SOURCE",
                 default="generated",
+                apart=True,
             ),
             Option(
                 "categorical",

@@ -15,6 +15,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import REPLACEMENTS
 from parapet.transforms.perturbation.base import Analysis, Detailed, Perturbation, Perturbed, Place, Shared, share_of
 from parapet.transforms.perturbation.corpora import Corpus, Item, read_corpus
+from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.entities import CATEGORICAL, COMMAND
@@ -44,6 +45,7 @@ class UnseenEntities(Perturbation):
     """
 
     name = "unseen_entities"
+    languages = (ENGLISH,)
     needs_annotation = True
     command = COMMAND
     row_schema = REPLACEMENTS

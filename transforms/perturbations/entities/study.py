@@ -23,7 +23,8 @@ from parapet.schemas.dialogue import DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.transforms.perturbation.base import REFUSED
-from parapet.transforms.perturbation.corpora import Corpus, inlined, read_items, selected, train_files
+from parapet.transforms.perturbation.corpora import Corpus, in_languages, inlined, read_items, selected, train_files
+from parapet.transforms.perturbation.languages import ENGLISH, check_language
 from parapet.transforms.perturbations.entities.choosing import (
     CORPUS,
     GENERATED,
@@ -157,7 +158,7 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
     sources = inlined(corpus) if config.values == CORPUS else []
     roles = [set(files) for files in (trained, perturbed, sources)]
     files = [
-        StudiedFile(file, *(file in of_role for of_role in roles))
+        StudiedFile(in_languages(file, (ENGLISH,)), *(file in of_role for of_role in roles))
         for file in dict.fromkeys([*trained, *perturbed, *sources])
     ]
     schemas = [training.folders[split] for split in dict.fromkeys(file.split for file in trained)]
@@ -215,7 +216,7 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
                 with needed(file.path, f"[{position}]"):
                     texts.update(strings_of(raw))
             with _refusing(studied, position, refused):
-                of_dialogue = list(values_of(typed(raw))) if wants_values else ()
+                of_dialogue = list(values_of(check_language(typed(raw), file.languages))) if wants_values else ()
                 for slot, value, is_canonical in of_dialogue:
                     values.setdefault(slot, (set(), set()))[is_canonical].add(value)
     except InputError:
@@ -252,7 +253,7 @@ def _groups(studied: StudiedFile, kinds: Kinds, refused: Refused) -> Iterator[li
         for position, (raw, _) in enumerate(read_items(studied.file)):
             groups = None
             with _refusing(studied, position, refused):
-                groups = find_values(typed(raw), kinds).groups
+                groups = find_values(check_language(typed(raw), studied.file.languages), kinds).groups
             if groups is not None:
                 yield groups
 
