@@ -91,7 +91,7 @@ def add_flags(parser: Parser, rare: bool = False, more: str = "") -> None:
     add = parser.group("--engine local", rare=True)
     add("--beams", type=int, metavar="N", help="beams of the search (default: 4)")
     add("--sample", action="store_true", default=None, help="sample words instead of searching, for diversity")
-    text = "temperature of --sample (default: 1)" + ("; of --engine llm (default: 0, none: not sent)" if rare else "")
+    text = "temperature of --sample" + ("; of --engine llm, where none is not sent" if rare else " (default: 1)")
     add("--temperature", type=temperature_of, metavar="T", help=text)
 
 
