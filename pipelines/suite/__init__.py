@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, check_there, run_checked, say
-from parapet.pipelines.flags import INPUT, OUTPUT, RUNNING, Parser, add_dry_run
-from parapet.pipelines.suite import gates
+from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.steps import (
     COMPARISON,
@@ -100,8 +99,6 @@ def parser() -> Parser:
         help="run only these steps, such as scores/*, and what they need",
     )
     add("--skip", nargs="+", default=[], metavar="STEP", help="leave out these steps, and what cannot do without them")
-    text = "file to write with the verdicts on [gates], as JUnit's XML, for continuous integration"
-    flags.group(OUTPUT)("--junit", rare=True, metavar="FILE", help=text)
     add("--jobs", type=int, default=0, metavar="N", help="steps to run at a time (default: one for each core)")
     add_dry_run(flags)
     return flags
@@ -241,18 +238,13 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
 
 
 def _gates(config: Config) -> int:
-    """Prints the verdicts of the gates, and writes them for ``--junit``; returns how many gates are missed."""
+    """Prints the verdicts of the gates; returns how many gates are missed."""
     verdicts = verdicts_of(config.suite, config.state.output)
     for verdict in verdicts:
         if verdict.is_met:
             say(f"gate met: {verdict.text()}")
         else:
             logging.error("gate missed: %s", verdict.text())
-    if config.args.junit:
-        try:
-            Path(config.args.junit).write_bytes(gates.junit(config.suite.name, verdicts))
-        except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", config.args.junit, "--junit") from None
     return sum(not verdict.is_met for verdict in verdicts)
 
 
