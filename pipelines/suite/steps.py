@@ -218,7 +218,7 @@ _OF_MODELS = {
     **dict.fromkeys(("tiny_dst", "embeddings", "memn2n", "classifier", "damd"), "models"),
     **dict.fromkeys(("t5dst", "sgp_dst", "ft_t5", "pt_t5", "soloist"), "local"),
 }
-_NOT_IN_SUITES = ("suite", "mturk", "doctor", "completion")
+_NOT_IN_SUITES = ("suite", "mturk", "doctor")
 ENGINES = ("engine", "speaker", "listener")  # options that name an engine
 
 
