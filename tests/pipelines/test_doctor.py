@@ -45,7 +45,7 @@ def test_every_extra_is_listed_and_those_for_users_with_their_purpose():
     assert not lacking(output, *extras)
     assert set(doctor.ENABLES) <= set(extras)
     for_developers = {line.split()[1] for line in output.splitlines() if line.endswith("for developers")}
-    assert for_developers <= {"docs", "lint", "test", "fluency"}
+    assert for_developers <= {"docs", "lint", "test"}
 
 
 def test_tools_are_looked_up_on_the_path(tmp_path, monkeypatch):
@@ -53,4 +53,7 @@ def test_tools_are_looked_up_on_the_path(tmp_path, monkeypatch):
     (tmp_path / "gcloud").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     lines = run("doctor").output.splitlines()
-    assert [line.split()[:2] for line in lines if "credentials" in line] == [["missing", "aws"], ["installed", "gcloud"]]
+    assert [line.split()[:2] for line in lines if "credentials" in line] == [
+        ["missing", "aws"],
+        ["installed", "gcloud"],
+    ]
