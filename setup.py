@@ -163,7 +163,6 @@ setup(
         "parapet.translation_engines": [
             "embedded=parapet.transforms.translation.embedded:Embedded [translate]",
             "google=parapet.transforms.translation.google:Google [google]",
-            "libretranslate=parapet.transforms.translation.libretranslate:LibreTranslate",
             "local=parapet.transforms.translation.local:Local [local]",
         ],
         "parapet.speech_engines": [

@@ -54,7 +54,7 @@ def test_bash_completes_commands_flags_values_and_files(tmp_path):
         "parapet evaluate --task ": list(TASKS),
         "parapet evaluate --task ood --p": ["--predictions", "--positive"],
         "parapet evaluate --task ood --split ": ["train", "dev", "test"],
-        "parapet back_translate --engine=l": ["libretranslate", "local"],
+        "parapet back_translate --engine=l": ["local"],
         "parapet hits --schemas my_corpus/s": ["my_corpus/schema.json"],
         "parapet nosuch --x": [],
     }
