@@ -390,9 +390,9 @@ def _extras(step: Step) -> Iterator[str]:
 
 @cache
 def _is_installed(extra: str) -> bool:
-    from parapet.pipelines.doctor import installed, requirements_of
+    from parapet.pipelines.doctor import problems
 
-    return all(installed(requirement.name) is not None for requirement in requirements_of(DISTRIBUTION, extra))
+    return not any(problems(extra))
 
 
 def unknown_key(key: str, keys: Iterable[str], what: str = "key", of: str = "") -> str:
