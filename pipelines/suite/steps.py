@@ -19,7 +19,7 @@ import msgspec
 from parapet.pipelines import dispatch
 from parapet.pipelines.flags import Parser, StrictParser
 from parapet.pipelines.perturb import CORRUPTIONS, DISTRACTORS, TOOLKITS
-from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
+from parapet.schemas.errors import InputError, install_line
 from parapet.schemas.layout import sample_root
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running import plugins
