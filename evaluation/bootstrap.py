@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_Z = NormalDist().inv_cdf(0.975)
 REPLICATES = 1000
 CHUNK = 64  # dialogues at a time
 POINT = 40  # binary digits after the point: whole numbers, so that sums do not depend on the order; up to 8 million fit
 _HALF = 26
+_SAME = 1e-9  # replicates closer than this do not vary
 
 Counts = NDArray[np.int64]
 # The dialogue of each value, and the values; NaN values are ignored.
@@ -101,19 +101,47 @@ def quiet() -> Any:
 
 
 def interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float] | None:
-    """Computes the percentile interval of a statistic from its replicates; None if all are NaN."""
+    """Computes the percentile interval of a statistic from its replicates.
+
+    None if all are NaN, or if they do not vary: an interval without width would claim certainty.
+    """
     known = values[np.isfinite(values)]
-    if not known.size:
+    if not known.size or np.ptp(known) < _SAME:
         return None
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 
-def wilson_interval(right: int, n: int) -> tuple[float, float] | None:
-    """Computes the 95 % interval of a share (Wilson 1927), also for small samples and shares near 0 and 1."""
+def share_interval(values: NDArray[np.float64], dialogues: int, level: float = 0.95) -> tuple[float, float] | None:
+    """Computes the interval of a mean of values from 0 to 1 from its replicates.
+
+    If the replicates do not vary, as at 0 and 100 % or with a single dialogue, it is Wilson's, and each dialogue counts
+    as one observation.
+    """
+    known = values[np.isfinite(values)]
+    if known.size and np.ptp(known) < _SAME:
+        return wilson_interval(float(known[0]) * dialogues, dialogues, level)
+    return interval(values, level)
+
+
+def dialogues_of(counts: Counts) -> int:
+    """Returns the effective number of dialogues (Kish 1965) from the numbers of values in each replicate.
+
+    With Poisson weights, these have the mean ``sum(n)`` and the variance ``sum(n ** 2)`` over the dialogues' numbers of
+    values; the squared mean over the variance is the number of dialogues if all have equally many.
+    """
+    replicates = [int(count) for count in counts]
+    total, squares = sum(replicates), sum(count * count for count in replicates)
+    spread = len(replicates) * squares - total * total
+    return round(total * total / spread) if spread else 0
+
+
+def wilson_interval(right: float, n: int, level: float = 0.95) -> tuple[float, float] | None:
+    """Computes the interval of a share (Wilson 1927), also for small samples and shares near 0 and 1."""
     if not n:
         return None
-    share, z2 = right / n, _Z * _Z
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    share, z2 = right / n, z * z
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = _Z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    half = z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     return max(0.0, middle - half), min(1.0, middle + half)

@@ -21,6 +21,8 @@ from parapet.evaluation.sets import (
     Placed,
     Sources,
     check_complete,
+    check_has_dialogues,
+    common_dialogues,
     existing_file,
     find_sets,
     groups_of,
@@ -30,7 +32,19 @@ from parapet.evaluation.sets import (
     read_dialogues,
     with_mean,
 )
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, rows_bytes, set_report
+from parapet.evaluation.task import (
+    Metrics,
+    Result,
+    Stage,
+    Task,
+    files_of,
+    group_table,
+    line,
+    main_group,
+    rows_bytes,
+    set_report,
+    with_group,
+)
 from parapet.schemas.dialogue import Dialogue, Frame, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, TEST, read_root
@@ -178,7 +192,16 @@ class Intent(Task[Items], frozen=True, kw_only=True):
             rows = list(keyed_rows(self.predictions, Prediction))
             return Items({(*key, ""): _item(placed, None, {}, intents) for key, placed in rows})
         split = self.sources.split if self.sources else TEST
-        return _match(self.predictions, split, labels, intents)
+        items = _match(self.predictions, split, labels, intents)
+        if self.sources is None or len(labels.names) == 1:
+            return items
+        dialogues: dict[str, set[str]] = {name: set() for name in labels.names}
+        for name, dialogue_id, _ in labels.turns:
+            dialogues[name].add(dialogue_id)
+        common = common_dialogues(dialogues)
+        return msgspec.structs.replace(
+            items, items={key: item for key, item in items.items.items() if key[1] in common}
+        )
 
     def score(self, inputs: Items, stage: Stage) -> Result:
         """Computes accuracy and macro-F1."""
@@ -289,7 +312,9 @@ def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
     roots = find_sets(sources)
     labels = Labels({}, [root.name for root in roots] if len(roots) > 1 else [""])
     originals: dict[str, Service] = {}
-    for name, (set_name, path, kind) in zip(labels.names, roots, strict=True):
+    for name, root in zip(labels.names, roots, strict=True):
+        set_name, path, kind = root
+        check_has_dialogues(root)
         if path.is_file():
             labels.turns.update(_labels_of_lines(str(path), intents, name))
             continue
@@ -454,7 +479,7 @@ def most_confused(counts: Counts, most: int = MOST_CONFUSED) -> list[dict[str, A
 
 def report(items: Mapping[ItemKey, Item], metrics: Metrics, details: Mapping[str, Details]) -> Report:
     """Makes the report: scores by set, confusions, scores by intent, and some wrong items."""
-    everything = details[ALL]
+    everything, group = details[ALL], main_group(metrics)
     ranked = sorted(everything["classes"].items(), key=lambda pair: (pair[1]["f1"], pair[0]))
     wrong = [key for key in sorted(items) if items[key].label != items[key].predicted]
     examples = [
@@ -485,6 +510,7 @@ def report(items: Mapping[ItemKey, Item], metrics: Metrics, details: Mapping[str
         chart={"macro_f1": "macro-F1"},
         terms=TERMS,
         title="Intents",
-        headline=f"{text.percent(metrics[ALL]['accuracy'])} of intents are right",
+        headline=f"{with_group('Intent accuracy', metrics, group, 'accuracy')}: "
+        f"{text.percent(metrics[group]['accuracy'])}",
         lead=f"{text.counted(everything['items'], 'item')} with {text.counted(len(everything['classes']), 'intent')}.",
     )

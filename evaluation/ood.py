@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -34,7 +35,18 @@ from parapet.evaluation.sets import (
     read_dialogues,
     with_mean,
 )
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, line, rows_bytes, set_report, sha256_of
+from parapet.evaluation.task import (
+    Metrics,
+    Result,
+    Stage,
+    Task,
+    check_scored,
+    files_of,
+    line,
+    rows_bytes,
+    set_report,
+    sha256_of,
+)
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, as_path, is_root, is_there
 from parapet.schemas.limits import open_path
@@ -150,6 +162,7 @@ class Detected(Keyed, kw_only=True):
     response: str | UnsetType = UNSET
     label: Label | UnsetType = UNSET
     utterance: str = ""
+    refused: bool = False
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -197,8 +210,8 @@ class OodRow(msgspec.Struct):
     fallback: str | None
 
 
-def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, Turn]:
-    """Reads the turns by key.
+def read_turns(predictions: str, split: str, truth: Truths | None) -> tuple[dict[Key, Turn], dict[str, int]]:
+    """Reads the turns by key, and the number of refused requests for turns by set.
 
     Args:
       predictions: JSON lines, or a folder with those of each set.
@@ -216,6 +229,7 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
     rows = keyed_predictions(predictions, split, names, Detected) if truth else keyed_rows(predictions, Detected)
     fallbacks = set(map(_words, [*FALLBACKS, *(its.fallback for its in truths.values() if its.fallback)]))
     turns: dict[Key, Turn] = {}
+    refused: set[Key] = set()
     first: Placed[Detected] | None = None
     for key, placed in rows:
         row = placed.row
@@ -232,6 +246,9 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
             raise placed.error("has no label: add it to the row, or give --reference")
         if its is not None and row.label is not UNSET and (row.label == OOD) != its.ood:
             raise placed.error("the label differs from the one in the reference")
+        if row.refused:
+            refused.add(key)
+            continue
         if row.score is UNSET and predicted is UNSET:
             raise placed.error("has neither a score nor a predicted label")
         first = first or placed
@@ -246,8 +263,9 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
             if (getattr(turns[key], name) is None) != (getattr(first_turn, name) is None):
                 lacks, has = ("no", "one") if getattr(first_turn, name) is not None else ("a", "none")
                 raise placed.error(f"has {lacks} {name}, but the first row has {has}: give it in all rows, or in none")
-    check_complete(truths, turns, predictions)
-    return turns
+    check_complete(truths, turns.keys() | refused, predictions)
+    check_scored(turns, predictions)
+    return turns, dict(Counter(key[0] for key in sorted(refused)))
 
 
 def _words(response: str) -> str:
@@ -441,11 +459,13 @@ class Detections(msgspec.Struct, frozen=True):
 
     Attributes:
       in_domain: sets of corpora without labels, all of whose turns are in domain.
+      refused: set to the number of turns that are not scored, because the request was refused.
     """
 
     turns: dict[Key, Turn]
     threshold: Threshold | None = None
     in_domain: frozenset[str] = frozenset()
+    refused: dict[str, int] = {}
 
     @property
     def cut(self) -> float | None:
@@ -486,9 +506,9 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         """
         sources = self.sources
         truth = read_truth(sources, self.chosen) if sources else None
-        turns = read_turns(self.predictions, sources.split if sources else TEST, truth)
+        turns, refused = read_turns(self.predictions, sources.split if sources else TEST, truth)
         threshold = self._tuned(turns) if self.dev else None
-        return Detections(turns, threshold, truth.in_domain if truth else frozenset())
+        return Detections(turns, threshold, truth.in_domain if truth else frozenset(), refused)
 
     def _tuned(self, turns: Mapping[Key, Turn]) -> Threshold:
         """Tunes the threshold on --dev."""
@@ -504,7 +524,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
             reason = "is the same as --predictions: a threshold must not be tuned on the turns that are scored"
             raise InputError(reason, self.dev, "--dev")
         truth = read_truth(msgspec.structs.replace(in_folder, split=self.dev_split), self.chosen) if in_folder else None
-        dev = read_turns(self.dev, self.dev_split, truth)
+        dev, _ = read_turns(self.dev, self.dev_split, truth)
         for path, read in ((self.predictions, turns), (self.dev, dev)):
             if any(turn.score is None for turn in read.values()):
                 raise InputError("the rows have no score, which --dev requires to tune a threshold", path)
@@ -538,6 +558,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
                 **({"sets": [name for name in sizes if name != ALL]} if len(sizes) > 1 else {}),
             },
             counts={"turns": len(inputs.turns)},
+            refused=inputs.refused,
         )
 
 
@@ -646,6 +667,7 @@ def report(
         chart={chart: HEADINGS[chart]},
         overall=MEAN if MEAN in metrics else ALL,
         terms=TERMS,
+        refused=detections.refused,
         title="Out-of-domain detection",
         headline="Out-of-domain detection",
         lead=f"{text.counted(sizes[ALL]['turns'], 'turn')}, {sizes[ALL]['ood']:,} of them out-of-domain. Positive is "

@@ -20,12 +20,15 @@ from parapet.evaluation.task import (
     Result,
     Stage,
     Task,
+    check_scored,
     files_of,
     group_table,
     line,
+    main_group,
     rows_bytes,
     set_report,
     shown,
+    with_group,
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there
@@ -69,12 +72,14 @@ class Answer(msgspec.Struct):
 
     Attributes:
       answers: the best answers, beginning with ``answer``; missing without a ranking.
+      refused: whether there is no answer, because the request for it was refused.
     """
 
     dialogue: int
     turn: int
     answer: str
     answers: list[str] | None = None
+    refused: bool = False
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -101,6 +106,7 @@ class TestFile(msgspec.Struct, frozen=True):
       task: its number, as text, or the name without ``-OOV`` if it has none.
       oov: whether it is a test with words that training lacks.
       set: the name of its set, if there are sets.
+      refused: the number of refused requests; their dialogues are not scored.
     """
 
     name: str
@@ -108,6 +114,7 @@ class TestFile(msgspec.Struct, frozen=True):
     oov: bool
     responses: list[Response]
     set: str = ""
+    refused: int = 0
 
     @property
     def place(self) -> str:
@@ -241,15 +248,18 @@ def read_test(
                     raise InputError(f"{answer!r} must be one of the candidates", predictions, where)
     stem = stem_of(reference).removeprefix("dialog-babi-")
     numbered = _TASK.search(stem)
+    refused = [dialogue for (dialogue, _), ranking in answers.items() if not ranking]
     responses = [
         Response(d, t, exchange.user, exchange.bot, answers[d, t][0], answers[d, t])
         for d, exchanges in enumerate(dialogues)
+        if d not in refused
         for t, exchange in enumerate(exchanges)
     ]
-    if not responses:
+    if not answers:
         raise InputError("the bot says nothing in this dialogue", reference)
+    check_scored(responses, predictions)
     task = numbered[1] if numbered else _OOV.sub("", stem)
-    return TestFile(stem, task, bool(_OOV.search(stem)), responses, name)
+    return TestFile(stem, task, bool(_OOV.search(stem)), responses, name, len(refused))
 
 
 def read_candidates(path: str) -> frozenset[str]:
@@ -279,7 +289,8 @@ def _answers_of_lines(path: str, dialogues: Sequence[Sequence[Exchange]], top: i
             raise InputError(reason, path, where)
         if (row.dialogue, row.turn) in answers:
             raise InputError(f"dialogue {row.dialogue} turn {row.turn} appears twice", path, where)
-        answers[row.dialogue, row.turn] = _ranking(row, top, path, where) if top > 1 else (row.answer.strip(),)
+        ranking = _ranking(row, top, path, where) if top > 1 and not row.refused else (row.answer.strip(),)
+        answers[row.dialogue, row.turn] = () if row.refused else ranking
     keys = ((d, t) for d, exchanges in enumerate(dialogues) for t in range(len(exchanges)))
     if missing := [key for key in keys if key not in answers]:
         (dialogue, turn), n = missing[0], len(missing)
@@ -387,13 +398,16 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
             within = f" within the top {self.top}, mean reciprocal rank "
             lines = [of_group + within + rank for of_group, rank in zip(lines, ranks, strict=True)]
         return Result(
-            files=files_of(metrics, details, rows, report(scored, metrics, details, self.top)),
+            files=files_of(
+                metrics, details, rows, report(scored, metrics, details, self.top, refused_of(inputs.files))
+            ),
             summary=lines,
             options={
                 **({"sets": list(dict.fromkeys(file.set for file in inputs.files))} if self.sets else {}),
                 **({"top": self.top} if self.top > 1 else {}),
             },
             counts={"responses": len(scored)},
+            refused=refused_of(inputs.files),
             warnings=[
                 (
                     f"{name}: {text.counted(n, 'response')} cannot be answered correctly, because the candidates "
@@ -523,9 +537,23 @@ def by_task(details: Mapping[str, Any]) -> list[list[str]]:
     ]
 
 
-def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Mapping[str, Any], top: int = 1) -> Report:
+def refused_of(files: Sequence[TestFile]) -> dict[str, int]:
+    """Counts the refused requests by group. The dialogues that lack their answers are not scored."""
+    counts: dict[str, int] = {}
+    for file in files:
+        counts[file.group] = counts.get(file.group, 0) + file.refused
+    return {group: n for group, n in counts.items() if n}
+
+
+def report(
+    rows: Sequence[ScoredResponse],
+    metrics: Metrics,
+    details: Mapping[str, Any],
+    top: int = 1,
+    refused: Mapping[str, int] = {},
+) -> Report:
     """Makes the report: scores by set or file, by task, and by rank, of API calls, and frequent wrong answers."""
-    files = details["files"]
+    files, group = details["files"], main_group(metrics)
     counts = {"responses": "responses", "dialogues": "dialogues"}
     counts |= {} if details["candidates"] is None else {NO_CANDIDATE: "not among the candidates"}
     within: Headings = {
@@ -570,8 +598,10 @@ def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Mapping[st
         sections=[table for table in tables if table.rows],
         tiles={**HEADINGS, API_CALL: "API calls"},
         terms=TERMS,
+        refused=refused,
         title="Response ranking",
-        headline=f"{text.percent(metrics[ALL][PER_RESPONSE])} of responses are right",
+        headline=f"{with_group('Right responses', metrics, group, PER_RESPONSE)}: "
+        f"{text.percent(metrics[group][PER_RESPONSE])}",
         lead=f"{text.counted(len(rows), 'response')} in {text.counted(len(files), 'file')}.",
     )
 

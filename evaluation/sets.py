@@ -7,18 +7,27 @@ Errors in JSON lines name file and line.
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.dialogue import Dialogue, corpus_files
 from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
 from parapet.schemas.json_text import check_kept
-from parapet.schemas.layout import as_path, check_published, is_there
+from parapet.schemas.layout import (
+    SINGLE,
+    TRAIN,
+    SplitSchemas,
+    as_path,
+    check_published,
+    dialogue_files,
+    is_there,
+)
 from parapet.schemas.limits import MAX_LINE, in_bytes, lines_of, open_path
 from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.matching import find_variants
@@ -272,7 +281,6 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
       InputError: a file or dialogue cannot be read or is not Unicode, two dialogues have the same id, or the split does
         not exist.
     """
-    paths: dict[str, str] = {}
     for file in sorted(read_corpus(root, [split]).files, key=lambda file: file.path):
         for position, raw, plain, dialogue in dialogues_of(file):
             where = f"[{position}]"
@@ -282,11 +290,54 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
                 raise InputError(
                     "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.path, where
                 )
-            if first := paths.get(dialogue.dialogue_id):
-                reason = f"dialogue {dialogue.dialogue_id!r} is in {first}, too: give each dialogue its own id"
-                raise InputError(reason, file.path, where)
-            paths[dialogue.dialogue_id] = file.path
             yield file.path, dialogue
+
+
+def check_has_dialogues(root: SetRoot) -> None:
+    """Raises InputError for a variant that has only schemas."""
+    if root.kind == "variant" and root.path.is_dir() and not corpus_files(root.path):
+        reason = f"contains schemas without dialogues: run 'parapet rewrite --variants {root.path.parent}'"
+        raise InputError(f"{reason}, and give its output", root.path, "--variants")
+
+
+def services_of_train(root: str | Path, schemas: Mapping[str, SplitSchemas]) -> frozenset[str] | None:
+    """Returns the names of the services that a system has seen in training; None if there is no training split.
+
+    Args:
+      root: the corpus.
+      schemas: its schemas by split; one for all splits, as MultiWOZ 2.2 has it, is also that of train.
+    """
+    train = schemas.get(TRAIN) or (schemas.get(SINGLE) if dialogue_files(root, TRAIN) else None)
+    return None if train is None else frozenset(service.service_name for service in train.services)
+
+
+def common_dialogues(sets: Mapping[str, Collection[str]]) -> frozenset[str]:
+    """Returns the dialogues that all sets have, which are compared; warns about the others.
+
+    Args:
+      sets: the distinct ids of the dialogues of each set, the original's first.
+
+    Raises:
+      InputError: less than half of the original's dialogues are in all sets.
+    """
+    original, *_ = sets
+    common = frozenset(sets[original]).intersection(*sets.values())
+    others = [f"{len(ids) - len(common):,} of {name}" for name, ids in sets.items() if len(ids) > len(common)]
+    if not others:
+        return common
+    counts = ", ".join([*others[:6], "..."] if len(others) > 6 else others)
+    if not common or 2 * len(common) < len(sets[original]):
+        reason = (
+            f"the sets have different dialogues: all of them have only {len(common):,} of the "
+            f"{len(sets[original]):,} of {original}; the others are {counts}: give sets made from the same dialogues"
+        )
+        raise InputError(reason, "--variants, --sets")
+    logging.warning(
+        "the sets have different dialogues: only the %s that all of them have are compared, without %s",
+        f"{len(common):,}",
+        counts,
+    )
+    return common
 
 
 def parse_sets(values: Sequence[str]) -> dict[str, str]:

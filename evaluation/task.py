@@ -11,17 +11,17 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from parapet.evaluation.sets import ALL, MEAN, Key, group_label
-from parapet.schemas.errors import run_header
+from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, Key, group_label
+from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path
 from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page
-from parapet.transforms.reports.text import number, percent
+from parapet.transforms.reports.text import counted, number, percent
 
 ROWS = "rows.parquet"
 
@@ -108,6 +108,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
       options: options that determine the content, for ``run.json``; ``counts`` are the numbers of scored items.
       plugins: the record of the plug-ins used, see ``parapet.transforms.running.plugins.recorded``.
       warnings: messages that the user should act on.
+      refused: set to the number of items that are not scored, see :func:`refused_notes`.
     """
 
     files: dict[str, bytes]
@@ -116,6 +117,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int] = {}
     plugins: Mapping[str, object] = {}
     warnings: Sequence[str] = ()
+    refused: Mapping[str, int] = {}
 
 
 class Task(msgspec.Struct, Generic[Inputs], frozen=True, kw_only=True):
@@ -141,7 +143,8 @@ class Task(msgspec.Struct, Generic[Inputs], frozen=True, kw_only=True):
         if self.inputs():
             places = {flag: as_path(path) for flag, path in self.inputs().items() if path is not None}
             header["inputs"] = {flag: sha256_of(path) for flag, path in places.items() if path.is_file()}
-            header["counts"] = result.counts
+            refused = {f"refused/{name}".rstrip("/"): n for name, n in result.refused.items()}
+            header["counts"] = {**result.counts, **refused}
         return header
 
 
@@ -158,6 +161,45 @@ TERMS = {
 NOT_SHARES = {"bleu": None, "combined": None, "mean_reciprocal_rank": 3}
 
 Headings = Mapping[str, str]  # metric or count to its heading
+
+# Below this accuracy, schema sensitivity and relative changes say nothing: nearly all frames are wrong under all
+# variants and count as 0, and a few frames more or fewer change the accuracy by hundreds of percent.
+FLOOR = 0.05
+NOT_DEFINED = "not defined"
+UNDEFINED_SENSITIVITY = (
+    f"It is not defined where the accuracy on the original, or its mean over the variants, is below {FLOOR:.0%}: a "
+    "system that is nearly always wrong is not sensitive to the wording either."
+)
+
+
+def sensitivity_is_defined(*accuracies: float | None) -> bool:
+    """Whether schema sensitivity is shown beside the accuracies on the original and over the variants."""
+    return all(accuracy is None or accuracy >= FLOOR for accuracy in accuracies)
+
+
+def relative_change(value: float, original: float, low: float | None) -> float | None:
+    """Computes a relative change; None if the original is below :data:`FLOOR`, or ``low``, its interval's end, is 0."""
+    return (value - original) / original if low is not None and low > 0 and original >= FLOOR else None
+
+
+def change_text(value: float, original: float, low: float | None) -> str:
+    """Formats a change of a share: ``-7.7 points (-27.5%)``, without the second part if there is no relative change."""
+    relative = relative_change(value, original, low)
+    of_original = "" if relative is None else f" ({percent(relative, signed=True)})"
+    return f"{number(100 * (value - original), 1, signed=True)} points{of_original}"
+
+
+def main_group(metrics: Metrics) -> str:
+    """Returns the group of the key numbers: the original, or else the mean over several sets."""
+    return next(name for name in (ORIGINAL, MEAN, ALL) if name in metrics)
+
+
+def with_group(label: str, metrics: Metrics, group: str, metric: str) -> str:
+    """Adds to a metric's label what it is of: ``accuracy, original``, ``F1, mean over 3 sets``; nothing for one set."""
+    sets = [name for name, values in metrics.items() if name[:1] != "#" and metric in values]
+    if group == MEAN:
+        return f"{label}, mean over {counted(len(sets), 'set')}"
+    return label if group == ALL or len(sets) < 2 else f"{label}, {group}"
 
 
 def files_of(metrics: Metrics, details: object, rows: bytes, report: Report) -> dict[str, bytes]:
@@ -212,6 +254,18 @@ def group_dots(title: str, groups: Mapping[str, Mapping[str, Any]], metrics: Hea
     return Dots(title=title, dots=dots)
 
 
+def refused_notes(refused: Mapping[str, int], unit: str = "request") -> list[str]:
+    """Says how many items of each set are not scored, because the endpoint refused the requests for them."""
+    text = "refused by the endpoint, not scored: run the prediction again to ask for them again"
+    return [f"{name + ': ' if name else ''}{counted(n, unit)} {text}" for name, n in refused.items()]
+
+
+def check_scored(items: Sized, path: str) -> None:
+    """Raises InputError if there is nothing to score, because all requests were refused."""
+    if not items:
+        raise InputError("has no answer to score: the endpoint refused all requests", path, "--predictions")
+
+
 def set_report(
     metrics: Metrics,
     headings: Headings,
@@ -221,9 +275,10 @@ def set_report(
     tiles: Headings | None = None,
     facts: Mapping[str, str] = {},
     chart: Headings | None = None,
-    overall: str = ALL,
+    overall: str = "",
     terms: Mapping[str, str] = {},
     links: Mapping[str, str] = {},
+    refused: Mapping[str, int] = {},
     **texts: Any,
 ) -> Report:
     """Makes the report of a task: the metrics of all sets, then the sections of the task.
@@ -236,16 +291,23 @@ def set_report(
       tiles: the numbers at the top, of the group ``overall``; None for the metrics of ``headings``.
       facts: further tiles, already formatted.
       chart: the metrics to chart if there are several sets.
-      overall: the group of the tiles.
+      overall: the group of the tiles; by default that of :func:`main_group`.
       terms: the terms of the task.
       links: further files.
+      refused: set to the number of items that are not scored, see :func:`refused_notes`.
       texts: title, headline, lead and notes of the report.
     """
+    if refused:
+        sizes = {name: {**counts, "refused": refused.get(name, 0)} for name, counts in sizes.items()}
+        sizes |= {ALL: {**sizes[ALL], "refused": sum(refused.values())}} if ALL in sizes else {}
+        headings = {**headings, "refused": "refused"}
+        texts["notes"] = [*texts.get("notes", ()), *refused_notes(refused)]
     groups = {
         group_label(name): {**values, **sizes.get(name, {})}
         for name, values in metrics.items()
         if name in sizes or name == MEAN
     }
+    overall = overall or main_group(metrics)
     of_all = metrics[overall]
     tiles = {key: label for key, label in headings.items() if key in of_all} if tiles is None else tiles
     sets: list[Section] = [group_table("Sets", "set", groups, headings, numbers_in="metrics.json")]
@@ -254,7 +316,10 @@ def set_report(
     return Report(
         command="evaluate",
         tiles=[
-            *(Tile(label, shown(key, of_all.get(key))) for key, label in tiles.items()),
+            *(
+                Tile(with_group(label, metrics, overall, key), shown(key, of_all.get(key)))
+                for key, label in tiles.items()
+            ),
             *(Tile(label, value) for label, value in facts.items()),
         ],
         sections=[*sets, *sections],

@@ -65,8 +65,9 @@ class Composition:
     """The result of :func:`compose`: the variants of a corpus's schemas, and the verdict on every answer.
 
     Attributes:
-      variants: ``v1`` (nearest to the original) to ``v5``, each a dict from the name of a split (``schema`` if there
-        are no splits) to its services, as in ``schema.json``. Services that need more answers are left out.
+      variants: ``v1`` (nearest to the original in letters, not in meaning) to ``v5``, each a dict from the name of a
+        split (``schema`` if there are no splits) to its services, as in ``schema.json``. Services that need more
+        answers are left out.
       audit: the verdict on every answer, one row each, as in ``responses.parquet``.
       dead_letters: the records that could not be used, with the reasons.
     """

@@ -80,7 +80,8 @@ class Scores:
           seed: the seed of the resampling; two trackers with the same seed are resampled alike.
 
         Returns:
-          (low, high), 0 to 1; NaN if no frame has the metric.
+          (low, high), 0 to 1; NaN if no frame has the metric. If the metric is the same in all dialogues, as at 0 and
+          100 %, Wilson's interval with each dialogue as one observation.
 
         Raises:
           InputError: there is no such metric, or ``level`` or ``replicates`` is out of range.
@@ -97,7 +98,7 @@ class Scores:
 
         _check_known(metric, METRICS, "metric")
         values = statistics(self._dialogues, self._seen, self._across_turn, metric)
-        return _interval(values.get(services, ([], [])), level, replicates, seed)
+        return _interval(values.get(services, ([], [])), level, replicates, seed, share=True)
 
     @cached_property
     def frames(self) -> pa.Table:
@@ -284,7 +285,7 @@ def schema_sensitivity_interval(
       seed: the seed of the resampling.
 
     Returns:
-      (low, high), as shares; NaN if no frame has a coefficient.
+      (low, high), as shares; NaN if no frame has a coefficient, or if all have the same one.
 
     Raises:
       InputError: as for :func:`schema_sensitivity`; or ``level`` or ``replicates`` is out of range.
@@ -294,7 +295,7 @@ def schema_sensitivity_interval(
       >>> from parapet.evaluation.dst.baseline import Keywords
       >>> scores = parapet.score_states(parapet.load_corpus(), Keywords())
       >>> parapet.schema_sensitivity_interval([scores, scores])  # two variants with the same predictions
-      (0.0, 0.0)
+      (nan, nan)
     """
     from parapet.evaluation.dst.frames import METRICS
 
@@ -325,8 +326,10 @@ def _coefficients(
     return totals.measured(together, lambda _: (ALL,))[unit] if together else None
 
 
-def _interval(statistic: bootstrap.Statistic, level: float, replicates: int, seed: int | str) -> tuple[float, float]:
-    """Computes the percentile interval of the mean of some values; NaN if there are none."""
+def _interval(
+    statistic: bootstrap.Statistic, level: float, replicates: int, seed: int | str, share: bool = False
+) -> tuple[float, float]:
+    """Computes the interval of the mean of some values, which are 0 to 1 with ``share``; NaN if there is none."""
     from parapet.evaluation import bootstrap
     from parapet.transforms.running.seeding import seed_text
 
@@ -335,7 +338,10 @@ def _interval(statistic: bootstrap.Statistic, level: float, replicates: int, see
     if replicates < 1:
         raise InputError(f"{replicates}: must be 1 or more", "replicates")
     drawn = bootstrap.replicated(seed_text(seed), [statistic], replicates)
-    return bootstrap.interval(bootstrap.means(drawn)[:, 0], level) or (math.nan, math.nan)
+    values, undefined = bootstrap.means(drawn)[:, 0], (math.nan, math.nan)
+    if share:
+        return bootstrap.share_interval(values, bootstrap.dialogues_of(drawn[:, 0, 1]), level) or undefined
+    return bootstrap.interval(values, level) or undefined
 
 
 def _check_known(value: str, known: Sequence[str], place: str) -> None:

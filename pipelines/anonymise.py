@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import check_apart, counted, run_command, say, warn_dead_letters
+from parapet.pipelines.command import counted, run_command, say, warn_dead_letters
 from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_max_bad, add_seed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -88,8 +88,6 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.transforms.anonymise.writing import Config, parse_splits
     from parapet.transforms.perturbation.corpora import listed
 
-    for path in args.chats or ():
-        check_apart(args.output, chats=path)
     files = chats.list_chats(args.chats or [str(sample_root() / "chats.jsonl")])
     entities = mentions.read_entities(args.entities) if args.entities else []
     regions = tuple(listed(args.phone_regions.upper()))

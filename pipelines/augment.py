@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import check_apart, counted, run_command, say, warn_dead_letters
+from parapet.pipelines.command import counted, run_command, say, warn_dead_letters
 from parapet.pipelines.flags import INPUT, Parser, add_max_bad, add_seed, add_sgd, add_split, add_variant
 from parapet.schemas.layout import TRAIN, sample_root
 
@@ -78,7 +78,6 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.transforms.splits.augment.plan import Rates
     from parapet.transforms.variants.matching import check_matched
 
-    check_apart(args.output, sgd=args.sgd, backtrans=args.backtrans, oracle=args.oracle)
     folders = {kind: folder for kind in ("backtrans", "oracle") if (folder := getattr(args, kind))}
     sets = plans.parse_sets(plans.default_sets(folders) if args.sets is None else args.sets)
     plans.check_folders(sets, folders)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import check_apart, counted, run_command, say, warn_dead_letters
+from parapet.pipelines.command import counted, run_command, say, warn_dead_letters
 from parapet.pipelines.flags import INPUT, Parser, add_max_bad, add_seed
 from parapet.schemas.errors import InputError
 
@@ -90,7 +90,6 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.transforms.simulators.task6.calls import read_knowledge
     from parapet.transforms.simulators.task6.conversion import Config
 
-    check_apart(args.output, logs=args.logs)
     logs = calls.read_logs(args.logs, calls.PAPER_DEV if args.split_rule == PAPER else None)
     if not any(logs.splits.values()):
         raise InputError("the lists name no calls", args.logs, "--logs")

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import check_apart, counted, read_good, run_command, say
+from parapet.pipelines.command import counted, read_good, run_command, say
+from parapet.pipelines.endpoint_flags import NONE, temperature_of
 from parapet.pipelines.flags import PARALLEL_CALLS, Parser, add_dry_run, add_max_bad, add_schemas, add_seed
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import sample_root
@@ -83,7 +84,8 @@ def add_flags(parser: Parser, rare: bool = False, more: str = "") -> None:
     add = parser.group("--engine local", rare=True)
     add("--beams", type=int, metavar="N", help="beams of the search (default: 4)")
     add("--sample", action="store_true", default=None, help="sample words instead of searching, for diversity")
-    add("--temperature", type=float, metavar="X", help="temperature of --sample (default: 1)")
+    text = "temperature of --sample (default: 1)" + ("; of --engine llm (default: 0, none: not sent)" if rare else "")
+    add("--temperature", type=temperature_of, metavar="T", help=text)
 
 
 def check_flags(args: argparse.Namespace) -> None:
@@ -91,6 +93,8 @@ def check_flags(args: argparse.Namespace) -> None:
     for engine, flags in _FLAGS_OF.items():
         for flag in flags:
             shared = args.engine == CHECKPOINT and flag in ("model", "beams")
+            if engine == args.engine and getattr(args, flag) == NONE:
+                raise InputError("must be a number: only a language model is asked without it", f"--{flag}")
             if engine != args.engine and not shared and getattr(args, flag) is not None:
                 raise InputError(f"is for --engine {engine}, but this is --engine {args.engine}", f"--{flag}")
 
@@ -233,7 +237,6 @@ def check(args: argparse.Namespace) -> Config:
     check_flags(args)
     if args.engine != "local" and args.seed is not None:
         raise InputError(f"is for --engine local, but this is --engine {args.engine}", "--seed")
-    check_apart(args.output, schemas=args.schemas)
     pivots = ("pt" if args.engine == EMBEDDED else "zh,ja,ko") if args.pivots is None else args.pivots
     corpus = _corpus(args.schemas or sample_root(), parse_pivots(pivots))
     memory = read_memories(args)

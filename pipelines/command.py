@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parapet.pipelines import progress, runners, stopping, workers
-from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
+from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input, may_be_path
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.hub_tables import PREFIX, download
 from parapet.schemas.layout import SplitSchemas, as_path, check_output, find_output, is_below, read_root, same_place
@@ -76,6 +76,8 @@ def run_command(
     """
 
     def act(config: Config, args: argparse.Namespace) -> int | None:
+        if runners.names_dataflow(args.runner_flags) and getattr(args, "dry_run", False):
+            return _show_plan(parser, args, inputs(config))
         counters: dict[str, int] | None = {}
         if not getattr(args, "dry_run", False):
             counters = run_pipeline(
@@ -116,13 +118,23 @@ def _run(
 ) -> int:
     with commanding(), _locking() as locks:
         try:
-            with starting(parser.prog, argv):
+            with starting(parser.prog, argv) as run:
                 args, rest = parser.parse(argv)
                 args.runner_flags = rest
                 configure_logging(args.log_format, args.quiet)
+                check_all_apart(parser, args)
                 if (output := _written(parser, args)) is not None:
                     locks.enter_context(writing(output))
                     before = runners.manifest_identity(output)
+                named = [(action.option_strings[0], path) for action, path in _inputs(parser, args) if is_input(action)]
+                if isinstance(parser, Parser) and runners.names_dataflow(rest):
+                    runners.check(runners.parsed(rest), args.output, ())
+                    if getattr(args, "dry_run", False) and any("://" in path for _, path in named):
+                        return _show_plan(parser, args, [(flag, path) for flag, path in named if "://" in path])
+                in_buckets = [path for _, path in named if path.startswith("gs://")]
+                if in_buckets:
+                    run.stage(f"connecting to {in_buckets[0]}")
+                    runners.check_storage(in_buckets)
                 check_there(parser, args)
                 config = check(args)
         except SystemExit as stop:
@@ -174,6 +186,18 @@ def _left_by(output: str, before: object) -> str:
     return f"{output} was complete by then" if after != before else ""
 
 
+def _show_plan(parser: Parser | StrictParser, args: argparse.Namespace, inputs: list[tuple[str, str]]) -> int:
+    """Prints what would run on Dataflow. Raises UsageError if it could not run."""
+    try:
+        options = runners.parsed(args.runner_flags)
+        runners.check(options, args.output, inputs)
+    except InputError as error:
+        raise UsageError(error.reason, error.path, error.where) from None
+    for line in runners.plan_lines(options, parser.prog, args.output, inputs):
+        say(line)
+    return 0
+
+
 @contextmanager
 def _locking() -> Iterator[ExitStack]:
     with ExitStack() as locks:
@@ -185,14 +209,14 @@ def _locking() -> Iterator[ExitStack]:
 
 
 @contextmanager
-def starting(title: str, argv: Sequence[str] | None) -> Iterator[None]:
+def starting(title: str, argv: Sequence[str] | None) -> Iterator[progress.Run]:
     """Shows that a command is starting, as the imports needed to check its flags may take seconds."""
     configure_logging("text", quiet=True)  # Beam logs warnings while it is imported
     progress.live_wanted = not _NO_DISPLAY.search(" ".join(sys.argv[1:] if argv is None else argv))
     progress.began = time.monotonic()
     with progress.running(title) as run:
         run.stage("starting")
-        yield
+        yield run
 
 
 def say(line: str) -> None:
@@ -224,9 +248,8 @@ def read_good(root: str | Path) -> list[SplitSchemas]:
     for bad in (bad for split in splits for bad in split.bad):
         logging.warning("left out: %s", bad.error)
     for split in splits:
-        if split.tools is not None and (n := split.tools.undescribed()):
-            elements = counted(n, "tool or parameter", "tools and parameters")
-            logging.info("%s: %s without a description will stay unchanged", split.path, elements)
+        if split.tools is not None and (n := split.tools.hosted):
+            logging.info("%s: %s that the API runs will stay unchanged", split.path, counted(n, "tool"))
     return splits
 
 
@@ -247,6 +270,8 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
     if str(sgd := getattr(args, "sgd", "")).startswith(PREFIX):
         args.sgd = str(download(sgd))
     for action, path in _inputs(parser, args):
+        if not is_input(action):
+            continue
         if "://" not in path and not os.path.exists(path):
             kind = {"FILE": "file", "DIR": "folder"}.get(str(action.metavar), "file or folder")
             raise InputError(f"there is no such {kind}", path, action.option_strings[0])
@@ -261,9 +286,10 @@ def _inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Iterat
         value_here = getattr(args, action.dest, None)
         metavar = str(action.metavar)
         values = [value_here] if isinstance(value_here, str) else value_here if isinstance(value_here, list) else []
-        for value in values if is_input(action) else []:
+        for value in values if may_be_path(action) else []:
             path = value.partition("=")[2] if "=" in metavar else value
-            if path not in ("", *metavar.split("|"), getattr(args, "output", None)):
+            is_word = not is_input(action) and not {"/", "."} & {*path}  # such as "--source chat"
+            if not is_word and path not in ("", *metavar.split("|")):
                 yield action, path
 
 
@@ -287,23 +313,32 @@ def check_input(path: str, flag: str, output: str | None = None) -> None:
     check_output(parent, flag)
 
 
-def check_apart(output: str, **inputs: str | None) -> None:
-    """Raises InputError if the output is the same folder as an input, or one lies inside the other.
+_READ_AGAIN = ("--memory", "--decisions")  # files that a run may read from its own output
+
+
+def check_all_apart(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Raises InputError if the output is one of the inputs that the flags name, or one lies inside the other."""
+    output = str(getattr(args, "output", None) or "")
+    for action, path in _inputs(parser, args) if output else ():
+        if action.option_strings[0] not in _READ_AGAIN:
+            check_apart(output, action.option_strings[0], path)
+
+
+def check_apart(output: str, flag: str, place: str) -> None:
+    """Raises InputError if the output is the same as an input, or one lies inside the other.
 
     Publishing would replace the input, or make it unreadable: it would have files that its run.json does not list.
     """
-    for flag, place in inputs.items():
-        if not place:
-            continue
-        if same_place(place, output):
-            raise InputError(f"is the same folder as --{flag}: choose another folder", output, "--output")
-        if (parent := find_output(place)) is not None and same_place(parent.folder, output):
-            reason = (
-                f"an earlier run wrote --{flag} into this folder, and a new run would delete it: choose another folder"
-            )
-            raise InputError(reason, output, "--output")
-        if is_below(output, place) and find_output(output) is None and any(as_path(output).glob("*")):
-            raise InputError(f"lies inside --{flag}: choose a folder outside of it", output, "--output")
+    is_inside, has_inside = is_below(output, place), is_below(place, output)
+    if is_inside and has_inside:
+        raise InputError(f"is the same as {flag}: choose another folder", output, "--output")
+    if is_inside:
+        raise InputError(f"lies inside {flag}: choose a folder outside of it", output, "--output")
+    if has_inside and (parent := find_output(place)) is not None and same_place(parent.folder, output):
+        reason = f"an earlier run wrote {flag} into this folder, and a new run would delete it: choose another folder"
+        raise InputError(reason, output, "--output")
+    if has_inside and as_path(place).is_dir():
+        raise InputError(f"contains {flag}: choose a folder beside it", output, "--output")
 
 
 def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
@@ -369,10 +404,9 @@ def run_pipeline(
       UsageError: the flags or inputs cannot be used; nothing has run.
     """
     import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
 
-    options = PipelineOptions(args.runner_flags)
     try:
+        options = runners.parsed(args.runner_flags)
         n_workers = workers.count(args, [path for _, path in inputs], large)
     except InputError as error:
         raise UsageError(error.reason, error.path, error.where) from None
@@ -385,6 +419,9 @@ def run_pipeline(
         started = time.monotonic()
         try:
             runners.check(options, args.output, inputs)
+            if args.output.startswith("gs://"):
+                run.stage(f"connecting to {args.output}")
+                runners.check_storage([args.output])
             pipeline = beam.Pipeline(local_runner, options=options)
             build(pipeline)
         except InputError as error:

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import check_apart
 from parapet.pipelines.evaluate import run_task
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
 from parapet.schemas.errors import InputError
@@ -35,7 +34,7 @@ def parser() -> StrictParser:
     """Builds the command line."""
     parser = StrictParser("compare", DESCRIPTION, EXAMPLE, NOTE)
     text = "systems; OUT is an output of 'evaluate', and NAME may be repeated; NAME/PART: of one of --sets or --domains"
-    parser.group(INPUT)("--systems", required=True, nargs="+", metavar="NAME=OUT", help=text)
+    parser.group(INPUT)("--systems", required=True, nargs="+", metavar="NAME=OUT", apart=True, help=text)
     add_output(parser)
     add = parser.group("comparison")
     add(
@@ -63,7 +62,7 @@ def parser() -> StrictParser:
     add("--replicates", rare=True, type=int, default=10_000, metavar="N", help=text)
     add = parser.group("systems that were scored on different sets", exclusive=True)
     add("--common", action="store_true", help="compare what all have (the default), without a warning")
-    add("--all", action="store_true", help="show everything; only systems that have all sets have an average")
+    add("--all", action="store_true", help="show everything; means are over the sets that all systems have")
     add("--strict", action="store_true", help="refuse them")
     add_seed(parser, "the tests")
     return parser
@@ -80,9 +79,6 @@ def task(args: argparse.Namespace) -> Compare:
     systems = _parse(args.systems)
     selection = Selection(tuple(args.sets), tuple(args.domains), tuple(args.average))
     names = dict.fromkeys(selection.system_and_part(name)[0] for name in systems)
-    for name, paths in systems.items():
-        for path in paths:
-            check_apart(args.output, **{f"systems {name}": path})
     return Compare(
         systems=systems,
         metrics=tuple(args.metrics),

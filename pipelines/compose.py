@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import logging
 from collections.abc import Sequence
 
-from parapet.pipelines.command import check_apart, counted, report_faults, run_command
+from parapet.pipelines.command import counted, report_faults, run_command, say
 from parapet.pipelines.crowd_answers import (
     Composition,
     PublishedAnswers,
@@ -18,6 +20,7 @@ from parapet.pipelines.crowd_answers import (
 from parapet.pipelines.flags import Parser, add_schemas, add_seed
 from parapet.transforms.running import plugins
 
+MOST_SHOWN = 5  # services that the command tells what they lack
 DISTANCES = plugins.Names(plugins.DISTANCES)
 
 EXAMPLE = """\
@@ -91,7 +94,6 @@ def check(args: argparse.Namespace) -> Composition:
     from parapet.transforms.crowd.services import Options, SchemaTask
 
     responses = args.responses or []
-    check_apart(args.output, schemas=args.schemas)
     if args.schemas is None:
         crowd = layout.sample_root() / "crowd"
         responses = responses or [str(crowd / name) for name in ("names.csv", "descriptions.csv")]
@@ -106,6 +108,9 @@ def check(args: argparse.Namespace) -> Composition:
 
 def report(config: Composition, counters: dict[str, int]) -> int:
     """Prints what was composed and what to do next. Returns the exit status."""
+    from parapet.transforms.crowd.report import missing_answers
+    from parapet.transforms.storage.files import read_written
+
     published = PublishedAnswers(config.task.output)
     services = published.statistics["services"].values()
     complete = sum(service["composed"] and not service["partial"] for service in services)
@@ -115,6 +120,15 @@ def report(config: Composition, counters: dict[str, int]) -> int:
     missing = short - partial  # the headline already names services that --allow_partial composed
     needs = f"{counted(missing, 'service')} {'needs' if missing == 1 else 'need'} more answers"
     published.say(headline, needs if missing else "")
+    if missing:
+        rows = csv.DictReader(io.StringIO(read_written(config.task.output, "shortfall.csv").decode()))
+        sentences = missing_answers(list(rows), published.statistics["services"])
+        for sentence in sentences[:MOST_SHOWN]:
+            say(f"missing: {sentence}")
+        if len(sentences) > MOST_SHOWN:
+            say(
+                f"missing: {counted(len(sentences) - MOST_SHOWN, 'more service')}, see {config.task.output}/report.html"
+            )
     bad = "schemas" in published.stages
     if bad:
         logging.warning("services with invalid schemas were left out: see the dead letters of stage schemas")

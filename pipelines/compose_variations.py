@@ -6,7 +6,7 @@ import argparse
 import logging
 from collections.abc import Sequence
 
-from parapet.pipelines.command import check_apart, counted, report_faults, run_command, say
+from parapet.pipelines.command import counted, report_faults, run_command, say
 from parapet.pipelines.crowd_answers import (
     Composition,
     PublishedAnswers,
@@ -62,7 +62,6 @@ def check(args: argparse.Namespace) -> Composition:
     from parapet.transforms.crowd.rewritten_turns.tasks import REWRITING_TASKS, read_tasks
     from parapet.transforms.perturbation.corpora import read_corpus
 
-    check_apart(args.output, sgd=args.sgd)
     sample = [str(sample_root() / "crowd" / "rewrites.csv")] if args.sgd is None else []
     sources = check_answers(args, args.responses or sample, REWRITING_TASKS)
     sgd = args.sgd or str(sample_root())

@@ -33,7 +33,6 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 import msgspec
 from msgspec import NODEFAULT, Meta
 
-from parapet.pipelines.command import check_apart
 from parapet.pipelines.flags import Add, StrictParser
 from parapet.schemas.errors import InputError
 
@@ -149,7 +148,7 @@ def add_flags(parser: StrictParser, config: type[msgspec.Struct], group: str, **
             options["required"] = True
         elif flag.kind is not bool:
             options["default"] = list(flag.default) if isinstance(flag.default, tuple) else flag.default
-        action = add(f"--{flag.name}", reads=extra.get("reads", False), **options)
+        action = add(f"--{flag.name}", reads=extra.get("reads", False), apart=flag.is_path, **options)
         if completes := extra.get("completes"):
             action.completer = lambda completes=completes, **_: completes  # type: ignore[attr-defined]
 
@@ -163,16 +162,13 @@ def read_config(config: type[Config], args: argparse.Namespace, **own: object) -
       own: fields without flags, or whose value differs from that of their flag.
 
     Raises:
-      InputError: a number is out of range, or ``--output`` is one of the inputs.
+      InputError: a number is out of range.
     """
     values = {name: getattr(args, name) for name in config.__struct_fields__ if hasattr(args, name)} | own
     for flag in config_flags(config):
         value = values.get(flag.name)
         for item in value if isinstance(value, list | tuple) else [value]:
-            if item and flag.is_path and hasattr(args, "output"):
-                named = "=" in flag.extra.get("metavar", "")  # the values are NAME=PATH
-                check_apart(args.output, **{flag.name: item.partition("=")[2] if named else item})
-            elif isinstance(item, int | float) and (reason := out_of_range(item, flag.meta)):
+            if isinstance(item, int | float) and (reason := out_of_range(item, flag.meta)):
                 raise InputError(f"{item}: {reason}", f"--{flag.name}")
     return config(**values)
 

@@ -39,6 +39,8 @@ def add_answer_flags(parser: Parser) -> None:
         metavar=("A", "B"),
         help="decisions of two reviewers, to merge and to measure their agreement",
     )
+    text = "use the answers of 'parapet collect practice', which mean nothing, to try out a collection"
+    add("--allow_practice", rare=True, action="store_true", help=text)
     _add_encoding(parser, INPUT)
 
 
@@ -99,7 +101,8 @@ def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: Task
 
     if not responses:
         raise InputError("is required: give the files with the answers", "--responses")
-    sources = Sources(_files_of(responses), args.decisions, args.reviewers, args.encoding, kind)
+    files = _files_of(responses)
+    sources = Sources(files, args.decisions, args.reviewers, args.encoding, kind, args.allow_practice)
     sources.check("--")
     return sources
 
@@ -170,9 +173,11 @@ class PublishedAnswers:
           headline: the summary of what was composed.
           missing: how many units need more answers, as in ``1 service needs more answers``; empty if none.
         """
+        from parapet.schemas.rows import IN_WORDS
+
         out, answers, agreement = self.output, self.statistics["answers"], self.statistics["agreement"]
         say(headline)
-        say("answers: " + ", ".join(f"{answers[name]:,} {name}" for name in answers))
+        say("answers: " + "; ".join(f"{n:,} {IN_WORDS.get(name, name)}" for name, n in answers.items()))
         say(f"report: {out}/report.html")
         if answers["review"]:
             say(
@@ -183,6 +188,8 @@ class PublishedAnswers:
             say(f"reviewers: {_agreement(agreement)}; see {out}/adjudicate.csv")
         if missing:
             logging.warning("%s, see %s/shortfall.csv", missing, out)
+        for warning in self.statistics.get("warnings", ()):
+            logging.warning("%s", warning)
         if self.unused:
             records = counted(self.unused.total(), "record")
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in self.unused.most_common())

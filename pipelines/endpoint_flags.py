@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
+import math
+from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.flags import PARALLEL_CALLS, StrictParser
 from parapet.schemas.errors import InputError
@@ -13,23 +17,35 @@ if TYPE_CHECKING:
     from parapet.transforms.running.chat import Endpoint
 
 # without the model's name, as some commands have a --model already
-FLAGS = ("endpoint", "key_variable", "max_calls", "price")
+FLAGS = ("endpoint", "key_variable", "insecure_key", "max_calls", "price", "temperature", "max_tokens", "extra_body")
 _KEY = "OPENAI_API_KEY"
 _MOST_PARALLEL = 256
 
 
-def add_endpoint_flags(parser: StrictParser, group: str = "language model", rare: bool = False) -> None:
-    """Adds ``--endpoint``, ``--key_variable``, ``--max_calls`` and ``--price``.
+def add_endpoint_flags(
+    parser: StrictParser, group: str = "language model", rare: bool = False, temperature: bool = True
+) -> None:
+    """Adds :data:`FLAGS`.
 
     Args:
       parser: the command's parser.
       group: the help section.
       rare: whether only ``--help-all`` shows ``--endpoint``, too.
+      temperature: whether ``--temperature`` is added; a command may have its own.
     """
     add = parser.group(group)
     text = "any OpenAI-compatible API, such as http://127.0.0.1:8080/v1"
     add("--endpoint", rare=rare, metavar="URL", help=text)
     add("--key_variable", rare=True, metavar="NAME", help=f"environment variable with the key (default: {_KEY})")
+    text = "send the key over plain http to another machine, too"
+    add("--insecure_key", rare=True, action="store_true", help=text)
+    if temperature:
+        text = "temperature of the answers, or none: it is not sent (default: 0)"
+        add("--temperature", rare=True, type=temperature_of, metavar="T", help=text)
+    text = "most tokens of an answer, or none: not sent (default: as the task needs)"
+    add("--max_tokens", rare=True, metavar="N", help=text)
+    text = """further parameters of each request, such as '{"reasoning_effort": "low"}'"""
+    add("--extra_body", rare=True, metavar="JSON", help=text)
     add(
         "--max_calls",
         rare=True,
@@ -58,15 +74,18 @@ def endpoint_of(args: argparse.Namespace, model: str | None, **more: object) -> 
         raise InputError(
             "is required: give the address of the model's API, such as http://127.0.0.1:8080/v1", "--endpoint"
         )
-    options = {
-        "key_variable": args.key_variable,
-        "max_calls": args.max_calls,
-        "dollars": None if args.price is None else _price(args.price),
-        **more,
+    parsers: dict[str, Callable[[Any], object]] = {
+        "temperature": lambda value: None if value == NONE else value,
+        "max_tokens": _max_tokens,
+        "extra_body": _extra_body,
+        "price": _price,
     }
-    endpoint = Endpoint(
-        args.endpoint, model or "", **{name: value for name, value in options.items() if value is not None}
-    )
+    options = {name: value for name in FLAGS[1:] if (value := getattr(args, name, None)) is not None}
+    options = {name: parsers[name](value) if name in parsers else value for name, value in options.items()}
+    if "price" in options:
+        options["dollars"] = options.pop("price")
+    options |= {name: value for name, value in more.items() if value is not None}
+    endpoint = Endpoint(args.endpoint, model or "", **options)
     endpoint.check()
     return endpoint
 
@@ -102,6 +121,37 @@ def add_model_flags(parser: StrictParser, group: str, rare: bool = False) -> Non
     add("--prompt", rare=True, metavar="FILE", reads=True, help=text)
     add("--parallel_calls", rare=True, type=int, default=4, metavar="N", help=PARALLEL_CALLS)
     add("--timeout", rare=True, type=float, default=120.0, metavar="S", help="seconds that an answer may take")
+
+
+NONE = "none"  # a parameter that is not sent
+
+
+def temperature_of(text: str) -> float | str:
+    """Parses a temperature, or ``none``, for argparse."""
+    with suppress(ValueError):
+        if text == NONE:
+            return NONE
+        if 0 <= (number := float(text)) < math.inf:
+            return int(number) if number.is_integer() else number  # 0.0 and 0 are the same request
+    raise argparse.ArgumentTypeError(f"{text!r} must be a number of 0 or more, or {NONE}")
+
+
+def _max_tokens(text: str) -> int | None:
+    with suppress(ValueError):
+        if text == NONE or int(text) > 0:
+            return None if text == NONE else int(text)
+    raise InputError(f"{text!r} must be a number of 1 or more, or none", "--max_tokens")
+
+
+def _extra_body(text: str) -> dict[str, object]:
+    value = None
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text)
+    if not isinstance(value, dict):
+        raise InputError(f'{text!r} is not a JSON object such as {{"reasoning_effort": "low"}}', "--extra_body")
+    if taken := sorted({"model", "messages", "tools", "stream", "n"} & value.keys()):
+        raise InputError(f"{taken[0]!r} cannot be set: Parapet sets it", "--extra_body")
+    return value
 
 
 def _price(given: str) -> tuple[float, float]:

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from parapet.pipelines import progress, runners, workers
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SPLITS, TEST, as_path
+from parapet.schemas.layout import SPLITS, TEST, as_path, plain_path, sample_root
 
 EXIT_USAGE = 2
 INPUT, OUTPUT, RUNNING = "input", "output", "running"
@@ -29,6 +29,7 @@ Add = Callable[..., argparse.Action]
 
 _MOST_COLUMNS = 100  # for the help on a wide terminal
 _EXAMPLE_LINES = 5  # lines of examples in the short help
+_NAMES = re.compile(r"(?:[\w.-]+=)*")
 _COMMENT = re.compile(r"^(.*\S)\s+(# .*)$")
 _WHERE_RUNNER_FLAGS_GO = "Flags of Apache Beam (--runner, --direct_running_mode, --project, ...) go to the runner."
 
@@ -73,6 +74,9 @@ _MEANT = {
     **dict.fromkeys(("__jobs", "__processes", "__threads"), ("__workers", "__jobs")),
 }
 
+# The bundled sample, as in the files of suites: a path, or behind NAME= or a comma.
+_SAMPLE = re.compile(r"(?:^|(?<=[=,]))@sample(?=[/,]|$)")
+
 
 class StrictParser(argparse.ArgumentParser):
     """An argparse parser with strict, grouped flags; its error for an unknown flag suggests the nearest one.
@@ -107,17 +111,19 @@ class StrictParser(argparse.ArgumentParser):
     def group(self, title: str, rare: bool = False, exclusive: bool = False) -> Add:
         """Returns a function that adds flags to the group with this title.
 
-        The function takes the arguments of ``add_argument``, and two more: ``rare`` (only ``--help-all`` shows the
-        flag) and ``reads`` (its values are files or folders that must exist). At most one of the ``exclusive`` flags
-        may be used.
+        The function takes the arguments of ``add_argument``, and three more: ``rare`` (only ``--help-all`` shows the
+        flag), ``reads`` (its values are files or folders that must exist) and ``apart`` (they may be, so that the
+        output must not be one of them). At most one of the ``exclusive`` flags may be used.
         """
         group = self._adds.get(title) or self.add_argument_group(title)
         self._adds[title] = group
         container = group.add_mutually_exclusive_group() if exclusive else group
 
-        def add(*names: str, rare: bool = rare, reads: bool = False, **options: Any) -> argparse.Action:
+        def add(
+            *names: str, rare: bool = rare, reads: bool = False, apart: bool = False, **options: Any
+        ) -> argparse.Action:
             action = container.add_argument(*names, **options)
-            action.rare, action.reads = rare, reads  # type: ignore[attr-defined]
+            action.rare, action.reads, action.apart = rare, reads, reads or apart  # type: ignore[attr-defined]
             return action
 
         return add
@@ -177,16 +183,20 @@ class StrictParser(argparse.ArgumentParser):
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses strictly; returns the flags and an empty list, as no flags are left for others."""
-        return self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple)), []
+        args = self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple))
+        self._check_empty(args)
+        return args, []
 
     def check_flags(self, argv: Sequence[str], others: Callable[[], Iterable[str]]) -> list[str]:
-        """Returns the arguments with each flag spelled as it is defined.
+        """Returns the arguments with each flag spelled as it is defined, and paths for ``@sample``.
 
         Exits if a flag is neither ours nor in ``others()``, and suggests the nearest one: for a mistyped ``--ouput``,
         argparse would only report that ``--output`` is missing.
         """
+        argv = [_SAMPLE.sub(lambda _: str(sample_root()), argument) for argument in argv]
         ours = {canonical(flag): flag for flag in self._option_string_actions if flag.startswith("--")}
         end = argv.index("--") if "--" in argv else len(argv)
+        argv = [*map(self._plain, argv[:end]), *argv[end:]]
         result, strange = list(argv), {}
         for i, argument in enumerate(argv[:end]):
             flag, equals, value = argument.partition("=")
@@ -206,6 +216,23 @@ class StrictParser(argparse.ArgumentParser):
                 result[i] = spelled + rest
         return result
 
+    def _check_empty(self, args: argparse.Namespace) -> None:
+        """Exits if a path is empty, as where a variable of the shell is not set."""
+        for action in self._actions:
+            value = getattr(args, action.dest, None)
+            if (is_input(action) or action.dest == "output") and value != action.default and value in ("", [""]):
+                self.error(f"{action.option_strings[0]}: is empty: give a path")
+
+    def _plain(self, argument: str) -> str:
+        """Replaces the address of a local file by its path, also behind ``--flag=`` and ``NAME=``."""
+        name, address, rest = argument.partition("file:/")
+        if not address or not _NAMES.fullmatch(name):
+            return argument
+        try:
+            return name + plain_path(address + rest)
+        except InputError as error:
+            self.error(str(error))
+
 
 class Parser(StrictParser):
     """The parser of a Beam pipeline: it has ``--output``, and leaves Beam's own flags to the runner."""
@@ -222,8 +249,13 @@ class Parser(StrictParser):
         argv = sys.argv[1:] if argv is None else argv
         if reason := runners.refused(argv):
             self.error(reason)
-        argv = self.check_flags(argv, beam_flags)
+        is_dry = "--dry_run" not in self._option_string_actions and runners.names_dataflow(argv)
+        dry = [flag for flag in argv if is_dry and flag in ("--dry_run", "--dry-run")]
+        argv = self.check_flags([flag for flag in argv if flag not in dry], beam_flags)
         args, rest = self.parse_known_args(argv)
+        self._check_empty(args)
+        if dry:
+            args.dry_run = True
         if rest:
             self._check_runner_flags(rest)
         if any(c in args.output for c in "*?["):
@@ -295,6 +327,11 @@ def is_rare(action: argparse.Action) -> bool:
 def is_input(action: argparse.Action) -> bool:
     """Whether the values of a flag are files or folders that must exist."""
     return getattr(action, "reads", False)
+
+
+def may_be_path(action: argparse.Action) -> bool:
+    """Whether the values of a flag are files or folders, or may be."""
+    return getattr(action, "apart", False)
 
 
 def wrap_commands(text: str, width: int = 78) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from parapet.pipelines.command import check_apart, counted, read_good, run_command, say
+from parapet.pipelines.command import counted, read_good, run_command, say
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_schemas, add_seed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
@@ -189,9 +189,6 @@ def check(args: argparse.Namespace) -> Config:
         tasks = [task for task, flags in _FLAGS_OF.items() if flag in flags]
         if args.task not in tasks and getattr(args, flag) is not None:
             raise InputError(f"is for --task {' and '.join(tasks)}, but this is --task {args.task}", f"--{flag}")
-    check_apart(args.output, schemas=args.schemas, scores=args.scores)
-    for place in args.dialogues or ():
-        check_apart(args.output, dialogues=place)
     check_task = {
         SCHEMAS: _check_schemas,
         REWRITES: _check_rewrites,
@@ -271,8 +268,6 @@ def _check_validity(args: argparse.Namespace) -> Config:
     if args.dialogues and len(args.dialogues) > 1:
         raise InputError("takes one corpus for validity, the original of the --sets", "--dialogues")
     sets = parse_sets(args.sets or [])
-    for root in sets.values():
-        check_apart(args.output, sets=root)
     numbers = _numbers(args, {"pairs": _PAIRS, "items": _ITEMS, "checks": _CHECKS})
     reference = args.dialogues[0] if args.dialogues else str(sample_root())
     split = split_of_folder(reference) or args.split or TEST

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, check_apart, counted, run_checked, say
+from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import stays_within
@@ -107,11 +107,10 @@ def check(args: argparse.Namespace) -> Config:
     for flag in ("max_mb", "timeout"):
         if getattr(args, flag) < 1:
             raise InputError("must be 1 or more", f"--{flag}")
-    check_apart(args.output, release=args.release, submissions=args.submissions, private=args.private, ood=args.ood)
     output = Path(args.output)
     if not stays_within(args.output, f"{SCORES}/any"):
         raise InputError("leads outside of the output folder by a link: remove the link", output / SCORES)
-    folders = [] if args.submissions is None else _folders(Path(args.submissions), output)
+    folders = [] if args.submissions is None else _folders(Path(args.submissions))
     released = open_released(args.release, args.private, args.split)
     tasks = tasks_of(args.tasks, released, args.ood)
     dialogues = {name: len(ids) for name, ids in released.dialogues.items()}
@@ -121,12 +120,10 @@ def check(args: argparse.Namespace) -> Config:
     return Config(args, released, setting, selection, folders)
 
 
-def _folders(submissions: Path, output: Path) -> list[Path]:
-    """Lists the folders of submissions by name, without hidden ones. Raises InputError if the output lies inside."""
+def _folders(submissions: Path) -> list[Path]:
+    """Lists the folders of submissions by name, without hidden ones. Raises InputError if there is no such folder."""
     if not submissions.is_dir():
         raise InputError("there is no such folder", submissions, "--submissions")
-    if submissions.resolve() in output.resolve().parents:
-        raise InputError("lies inside the folder of submissions: choose another", output, "--output")
     return sorted(
         path for path in submissions.iterdir() if path.name[:1] != "." and (path.is_dir() or path.is_symlink())
     )

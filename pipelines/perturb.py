@@ -16,7 +16,7 @@ import msgspec
 
 from parapet.pipelines import back_translate as translating
 from parapet.pipelines import workers
-from parapet.pipelines.command import check_apart, run_command, say, say_summary, starting, warn_dead_letters
+from parapet.pipelines.command import run_command, say, say_summary, starting, warn_dead_letters
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_FLAGS
 from parapet.pipelines.endpoint_flags import add_endpoint_flags, endpoint_of
@@ -263,13 +263,11 @@ def class_of(name: str, command: Command) -> type[Perturbation]:
 
 def check(name: str, program: str, command: Command, args: argparse.Namespace) -> Config:
     """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
-    from parapet.transforms.perturbation.corpora import listed, messages_corpus, read_corpus
+    from parapet.transforms.perturbation.corpora import check_languages, listed, messages_corpus, read_corpus
     from parapet.transforms.perturbation.corpus import check_needs_none, complete
     from parapet.transforms.running.fence import calling
     from parapet.transforms.running.runs import RunInfo
 
-    places = {option.name: getattr(args, option.name) for option in command.options if option.apart}
-    check_apart(args.output, sgd=args.sgd, **places)
     which = class_of(name, command)
     root = str(args.sgd or sample_root())
     messages: list[str] = getattr(args, "messages", [])
@@ -288,6 +286,8 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
         splits = list(dict.fromkeys(listed(args.split))) if command.has_split else None
         corpus = read_corpus(root, splits)
     perturbation.splits = tuple(corpus.folders)
+    where = "--messages" if messages else "--sgd"
+    check_languages(perturbation.name, perturbation.languages, corpus, where)
     needs_whole = perturbation.needs_corpus() or perturbation.analyzes_all_splits
     whole = read_corpus(root, None) if needs_whole and not messages else corpus
     with calling():
@@ -312,8 +312,6 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
 
 def _check_messages(args: argparse.Namespace) -> None:
     """Raises InputError if another flag contradicts ``--messages``."""
-    for path in args.messages:
-        check_apart(args.output, messages=path)
     if args.sgd:
         raise InputError("give either --sgd or --messages", "--messages")
     if getattr(args, "split", TEST) != TEST:
@@ -347,16 +345,20 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the metrics of each set; for a dry run, what it would cost."""
+    from parapet.transforms.perturbation.corpora import in_languages
+    from parapet.transforms.perturbation.report import notes_of
+
     perturbation, output = config.perturbation, config.info.output
     if config.dry_run:
-        for line in perturbation.plan_lines(config.corpus.files):
+        files = [in_languages(file, perturbation.languages) for file in config.corpus.files]
+        for line in perturbation.plan_lines(files):
             print(line)
         return
     statistics = say_summary(output, perturbation)
     if perturbation.name == TRANSLATING:
         for line in end_translation(perturbation, output, counters):
             say(line)
-    for note in perturbation.notes(statistics):
+    for note in notes_of(perturbation, statistics):
         logging.warning("%s", note)
     warn_dead_letters(output, perturbation.tallies, config.command.unusable)
 
@@ -378,7 +380,7 @@ def add_translation_flags(parser: Parser) -> None:
     add("--engine", choices=ENGINES, help=text)
     add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: pt)")
     translating.add_flags(parser, rare=True, more="; T5, BART or Pegasus for checkpoint; a name for llm")
-    add_endpoint_flags(parser, "--engine llm", rare=True)
+    add_endpoint_flags(parser, "--engine llm", rare=True, temperature=False)  # it is among those of translation
     text = "before each text of --engine checkpoint (default: 'paraphrase: ' for T5, else nothing)"
     parser.group("--engine checkpoint", rare=True)("--prefix", metavar="TEXT", help=text)
 
@@ -448,7 +450,9 @@ def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
                 raise InputError(
                     f"is for {is_named} --kinds does not include it: add it, or leave the flag out", f"--{flag}"
                 )
-    wrong = {RULES: _TRANSLATING, LLM: set(_TRANSLATING) - {*_OF_LLM}}.get(engine, ENDPOINT_FLAGS)
+    wrong = {RULES: _TRANSLATING, LLM: set(_TRANSLATING) - {*_OF_LLM}}.get(
+        engine, set(ENDPOINT_FLAGS) - {*translating.FLAGS}
+    )
     for flag in _TRANSLATING:
         if flag in wrong and getattr(args, flag):
             of_flag = f"--engine {LLM}" if flag in ENDPOINT_FLAGS else "an engine that translates"

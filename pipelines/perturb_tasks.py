@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parapet.pipelines.command import check_apart, counted, run_checked, say, starting
+from parapet.pipelines.command import counted, run_checked, say, starting
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
 from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS, class_of, command_of
 from parapet.pipelines.sets import TASKS
@@ -70,6 +71,10 @@ def _check_toolkit(name: str, args: argparse.Namespace) -> tuple[str, list[str],
     return name, _files_of(args), args
 
 
+_Rows = list[dict[str, Any]]
+_Read = dict[Any, tuple[_Rows, _Rows]]  # file to its tasks and their right calls
+
+
 def _act_toolkit(prepared: tuple[str, list[str], argparse.Namespace]) -> None:
     from parapet.evaluation.task import publish
     from parapet.schemas.errors import run_header
@@ -82,20 +87,46 @@ def _act_toolkit(prepared: tuple[str, list[str], argparse.Namespace]) -> None:
     toolkits = _corrupted(read, str(args.seed)) if name == "corrupted" else _toolkits(name, read, args)
     files: dict[str, bytes] = {}
     counts: dict[str, int] = {}
+    fewer: dict[str, int] = {}
     for set_name, place, tasks, answers in toolkits:
         counts[set_name] = counts.get(set_name, 0) + len(tasks)
+        if name == "distractors":
+            count = int(set_name.rpartition("-")[2])
+            more = _added(read[place][0], tasks)
+            fewer[set_name] = fewer.get(set_name, 0) + sum(n < count for n in more)
+            tasks = tasks if any(more) else []
         files |= {f"{set_name}/{place.name}": json_lines(tasks)} if tasks else {}
         files |= {f"{set_name}/{ANSWERS}/{place.name}": json_lines(answers)} if tasks and answers else {}
     if not files:
-        raise InputError("no task has a correct call, so there is no tool to remove", "--tasks")
+        raise InputError(_IMPOSSIBLE[name], "--tasks")
     options = {key: vars(args)[key] for key in ("seed", "count") if key in args}
     publish(args.output, files, {**run_header(f"perturb_{name}", options), "counts": counts})
     for set_name, n in counts.items():
-        say(f"{args.output}/{set_name}: {counted(n, 'task')}")
+        lacking = f", {fewer[set_name]:,} of them with fewer tools than asked for" if fewer.get(set_name) else ""
+        say(f"{args.output}/{set_name}: {counted(n, 'task')}{lacking}")
 
 
-_Rows = list[dict[str, Any]]
-_Read = dict[Any, tuple[_Rows, _Rows]]  # file to its tasks and their right calls
+_IMPOSSIBLE = {
+    "distractors": "the tasks have no other tools to add: all offer the same ones, or tools that may do the same",
+    "missing_tool": "no task has a correct call, so there is no tool to remove, or no tool would be left",
+}
+
+
+def impossible(name: str, path: Path) -> str:
+    """Returns why distractors or a missing tool would change no task of a file; empty if they change some."""
+    from parapet.schemas.tasks import answers_beside
+
+    if name not in _IMPOSSIBLE or not path.is_file():
+        return ""
+    tasks, truths = lines_of(path), lines_of(answers_beside(path))
+    (toolkits,) = _toolkits(name, {path: (tasks, truths)}, argparse.Namespace(count=[1], seed=""))
+    changed = any(_added(tasks, toolkits[2])) if name == "distractors" else toolkits[2]
+    return "" if changed else _IMPOSSIBLE[name]
+
+
+def _added(tasks: _Rows, perturbed: _Rows) -> list[int]:
+    """Returns the number of tools that each task has more than before."""
+    return [len(new["function"]) - len(old["function"]) for old, new in zip(tasks, perturbed, strict=True)]
 
 
 def _toolkits(name: str, read: _Read, args: argparse.Namespace) -> Iterator[tuple[str, Path, _Rows, _Rows]]:
@@ -136,8 +167,6 @@ def _files_of(args: argparse.Namespace) -> list[str]:
     """Lists the files of ``--tasks``. Raises InputError if one cannot be read."""
     from parapet.evaluation.tools.tasks import list_files, read_tasks
 
-    for path in args.tasks:
-        check_apart(args.output, tasks=path)
     (files,) = list_files(args.tasks, {}).values()
     for path in files:
         read_tasks(path)
@@ -174,19 +203,23 @@ def _check(name: str, args: argparse.Namespace) -> Plan:
 
 def _act(plan: Plan) -> None:
     from parapet.evaluation.task import publish
+    from parapet.schemas.dialogue import typed
     from parapet.schemas.errors import run_header
     from parapet.schemas.layout import as_path
     from parapet.schemas.tasks import ANSWERS, answers_beside
     from parapet.transforms.perturbation.corpus import perturbed_sets
+    from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, other_language
     from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, messages_of, reworded_tasks
 
     files: dict[str, bytes] = {}
-    counts: dict[str, int] = {"messages": 0}
+    counts = {"messages": 0, OTHER_LANGUAGES: 0}
     for path in plan.files:
         place = as_path(path)
         tasks, truths = lines_of(place), lines_of(answers_beside(place))
         counts["messages"] += sum(1 for task in tasks for _ in messages_of(task))
         corpus = corpus_of_tasks(tasks, {truth["id"]: truth for truth in truths})
+        languages = plan.perturbation.languages
+        counts[OTHER_LANGUAGES] += sum(bool(other_language(typed(raw), languages)) for raw in corpus.dialogues())
         for name, perturbed in perturbed_sets(corpus, plan.perturbation).items():
             reworded, changed = reworded_tasks(tasks, perturbed)
             files[f"{name}/{place.name}"] = json_lines(reworded)
@@ -195,6 +228,9 @@ def _act(plan: Plan) -> None:
             counts[f"changed/{name}"] = counts.get(f"changed/{name}", 0) + changed
     options: dict[str, Any] = {"perturbation": plan.perturbation.name, **plan.perturbation.recorded_options()}
     publish(plan.output, files, {**run_header("perturb_tasks", options), "counts": counts})
+    if n := counts[OTHER_LANGUAGES]:
+        known = ", ".join(plan.perturbation.languages)
+        logging.warning("%s in other languages than %s: they stay as they are", counted(n, "message"), known)
     for kind, n in counts.items():
         if name := kind.partition("/")[2]:
             say(f"{plan.output}/{name}: {n:,} of {counted(counts['messages'], 'message')} changed")

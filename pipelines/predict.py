@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -59,14 +60,45 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def build(pipeline: beam.Pipeline, prediction: Prediction) -> None:
     """Wires the pipeline: splits files into chunks, predicts, and writes files of predictions."""
-    from parapet.evaluation.models.inference import Predict, check_invariants
+    from parapet.evaluation.models.inference import Predict
     from parapet.transforms.storage import files
 
     job = prediction.job
     files.prepare(job.output, f"predict_{job.model}")
     written, counts = pipeline | "Predict" >> Predict(job)
-    check = partial(check_invariants, asked=prediction.asked, answered=prediction.answered)
+    check = partial(_check, asked=prediction.asked, answered=prediction.answered, max_bad=prediction.max_bad)
     _ = written | "Publish" >> files.Publish(job.output, prediction.header, counts, check)
+
+
+def _check(counts: dict[str, int], max_bad: Fraction, **kinds: str) -> dict[str, int]:
+    from parapet.evaluation.endpoint.outcomes import check_refusals
+    from parapet.evaluation.models.inference import check_invariants
+
+    check_refusals(counts, max_bad)
+    return check_invariants(counts, **kinds)
+
+
+def _report_requests(counts: dict[str, int], price: Callable[[int, int], float]) -> None:
+    """Prints what a language model's answers cost, and warns about refused requests and parameters."""
+    from parapet.evaluation.endpoint.outcomes import left_out, refusals, totals
+
+    sums = totals(counts)
+    sent, answered = (sums.get(kind, 0) for kind in TOKENS)
+    if sent or answered:
+        dollars = price(sent, answered)
+        cost = f", ${dollars:,.2f}" if dollars else ""
+        say(
+            f"{sent:,} tokens of requests and {answered:,} tokens of answers{cost}, including those of answers "
+            "that were kept from earlier runs"
+        )
+    else:
+        say("tokens: not reported by the endpoint")
+    if names := left_out(counts):
+        logging.warning("left out of all requests, as the endpoint does not take it: %s", names)
+    refused, requests, reason = refusals(counts)
+    if refused:
+        text = "%s of %s were refused and will not be scored: %s; run the same command again to ask for them again"
+        logging.warning(text, f"{refused:,}", counted(requests, "request"), reason)
 
 
 def report(prediction: Prediction, _: dict[str, int]) -> None:
@@ -89,13 +121,9 @@ def report(prediction: Prediction, _: dict[str, int]) -> None:
         for kind, (unit, text) in prediction.warnings.items():
             if n := counts.get(f"{kind}/{name}".rstrip("/"), 0):
                 logging.warning("%s: %s", name or written.path, text.replace("{n}", counted(n, unit)))
-    sent, answered = (sum(n for name, n in counts.items() if name.partition("/")[0] == kind) for kind in TOKENS)
+    if n := sum(n for name, n in counts.items() if name.partition("/")[0] == "written_calls"):
+        say(f"{counted(n, 'call')} written as text, because the endpoint passed none in the form of its API")
     if prediction.cost:
-        dollars = prediction.cost(sent, answered)
-        cost = f", ${dollars:,.2f}" if dollars else ""
-        say(
-            f"{sent:,} tokens of requests and {answered:,} tokens of answers{cost}, including those of answers "
-            "that were kept from earlier runs"
-        )
+        _report_requests(counts, prediction.cost)
     for note in prediction.notes:
         say(note)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from parapet.pipelines import workers
-from parapet.pipelines.command import EXIT_FAILURE, check_input, counted, say
+from parapet.pipelines.command import EXIT_FAILURE, check_apart, check_input, counted, say
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, surrogate_in
 from parapet.schemas.layout import as_path, parse_json
@@ -68,8 +68,11 @@ def check_build(args: argparse.Namespace) -> _Build:
         raise InputError(problem, args.config, "licence")
     statistics = {entry.name: _numbers(base / entry.path) for entry in config.statistics}
     inputs = (config.corpora, config.tasks, config.audits, config.tables)
+    output = str(as_path(args.output) / config.name / config.version)
     for path in (str(entry.path) for kind in inputs for entry in kind):
-        check_input(path if "://" in path else str(base / path), "--config")
+        place = path if "://" in path else str(base / path)
+        check_apart(output, "--config", place)
+        check_input(place, "--config")
     plan = make_plan(config, base)
     return _Build(args.output, config, plan, licence_text, statistics, _parent(args.output, config, args.config))
 

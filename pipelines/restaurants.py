@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import check_apart, counted, run_command, say
+from parapet.pipelines.command import counted, run_command, say
 from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
 
 if TYPE_CHECKING:
@@ -73,7 +73,6 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology
     from parapet.transforms.simulators.restaurants.simulating import parse_rates
 
-    check_apart(args.output, ontology=args.ontology)
     if args.ontology is None:
         ontology = default_ontology()
     else:

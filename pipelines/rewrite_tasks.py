@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import check_apart, counted, say, warn_dead_letters
+from parapet.pipelines.command import counted, say, warn_dead_letters
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,9 +40,6 @@ def check(args: argparse.Namespace) -> Config:
         raise InputError(
             "is for --sgd, not for --tasks: the names.json of each variant has the names of tools", "--mapping"
         )
-    check_apart(args.output, variants=args.variants)
-    for path in args.tasks:
-        check_apart(args.output, tasks=path)
     variants_here = find_variants(args.variants, [name for name in args.variant.split(",") if name])
     variants = [read_variant(name, path) for name, path in variants_here.items()]
     options = {"variants": [*variants_here], "max_bad": float(args.max_bad)}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
 from itertools import pairwise
 from typing import Any
+from urllib.request import getproxies
 
 from parapet.schemas.errors import InputError
 
@@ -21,6 +24,10 @@ STATE_MESSAGE = "Job %s is in state %s"
 LOST = "a worker is lost: it was killed, or its machine or network is down; run the same command again"
 
 _CONNECTING = 10.0  # seconds
+_STORAGE = "storage.googleapis.com"
+_SETUP_FILES = ("setup.py", "pyproject.toml")  # that Beam takes
+_PROJECT = re.compile(r"[a-z][-a-z0-9:.]+[a-z0-9]")
+_BUCKET = re.compile(r"gs://[a-z0-9][-_.a-z0-9]{1,61}[a-z0-9](?:/|\Z)")
 _NO_LIMIT = 10**8  # seconds; the default --job_server_timeout would also end Beam's wait for the job
 
 _LOSE_DATA = {"dask": "DaskRunner", "bundlebaseddirect": "BundleBasedDirectRunner"}
@@ -32,8 +39,7 @@ _STARTED_HERE = {"flink": "flink_master", "spark": "spark_master_url"}
 
 def refused(argv: Sequence[str]) -> str:
     """Returns why the command line's runner cannot be used; empty if it can."""
-    values = dict(pairwise(argv)) | dict(flag.split("=", 1) for flag in argv if "=" in flag)
-    name = _short(values.get("--runner", ""))
+    name = _runner_in(argv)
     if any(flag.startswith("--dask_") for flag in argv):
         name = "dask"
     if name not in _LOSE_DATA:
@@ -44,6 +50,16 @@ def refused(argv: Sequence[str]) -> str:
     )
 
 
+def names_dataflow(flags: Sequence[str]) -> bool:
+    """Whether Beam's flags select Dataflow; does not import Beam."""
+    return "dataflow" in _runner_in(flags)
+
+
+def _runner_in(argv: Sequence[str]) -> str:
+    values = dict(pairwise(argv)) | dict(flag.split("=", 1) for flag in argv if "=" in flag)
+    return _short(values.get("--runner", ""))
+
+
 def _short(runner: str) -> str:
     """Returns ``flink`` for ``FlinkRunner`` and for its full name."""
     return runner.rpartition(".")[2].lower().removesuffix("runner")
@@ -51,6 +67,46 @@ def _short(runner: str) -> str:
 
 def _name(options: Any) -> str:
     return _short(str(options.get_all_options().get("runner") or ""))
+
+
+def parsed(flags: Sequence[str]) -> Any:
+    """Returns Beam's ``PipelineOptions``. Raises InputError if Beam cannot parse a value."""
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    messages = io.StringIO()
+    try:
+        with redirect_stderr(messages):
+            options = PipelineOptions(list(flags))
+            options.get_all_options()
+    except SystemExit:
+        raise InputError(messages.getvalue().strip().rpartition("error: ")[2]) from None
+    return options
+
+
+def check_storage(paths: Iterable[str]) -> None:
+    """Raises InputError if there are paths in buckets, but Google's storage cannot be reached.
+
+    Its client would try again for minutes.
+    """
+    bucket = next((path for path in paths if path.startswith("gs://")), "")
+    is_elsewhere = os.environ.get("STORAGE_EMULATOR_HOST") or getproxies().get("https")
+    if not bucket or is_elsewhere:
+        return
+    try:
+        socket.create_connection((_STORAGE, 443), timeout=_CONNECTING).close()
+    except OSError as error:
+        reason = f"{_STORAGE} cannot be reached ({error}): check the network and the proxy (HTTPS_PROXY); on "
+        reason += "Dataflow, --dry_run checks the flags without a network"
+        raise InputError(reason, bucket) from None
+
+
+def plan_lines(options: Any, program: str, output: str, inputs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yields what would run on Dataflow, for ``--dry_run``."""
+    beam_options = options.get_all_options(drop_default=True)
+    yield f"would run 'parapet {program.removeprefix('parapet ')}' on Dataflow, and write {output}"
+    yield from (f"  {flag}: {path}" for flag, path in inputs)
+    yield from (f"  --{name}: {value}" for name, value in sorted(beam_options.items()) if name != "runner")
+    yield "dry run: the flags are checked; nothing was read from the cloud or sent to it"
 
 
 def on_dataflow(options: Any) -> bool:
@@ -92,11 +148,23 @@ def _check_dataflow(options: Any, places: list[tuple[str, str]]) -> None:
             "an image with --sdk_container_image"
         )
         raise InputError(reason, "--setup_file=./setup.py")
+    if setup := beam_options.get("setup_file"):
+        if os.path.basename(setup) not in _SETUP_FILES:
+            raise InputError(f"must be called {' or '.join(_SETUP_FILES)}", f"--setup_file {setup}")
+        if not os.path.isfile(setup):
+            raise InputError("there is no such file: run from a checkout of Parapet", f"--setup_file {setup}")
+    if not _PROJECT.fullmatch(beam_options["project"]):
+        reason = "is no project id: small letters, digits and hyphens, such as my-project-1"
+        raise InputError(reason, f"--project {beam_options['project']}")
     staging = beam_options.get("staging_location") or beam_options["temp_location"]
     for flag, path in [("--temp_location", beam_options["temp_location"]), ("--staging_location", staging), *places]:
         if not path.startswith("gs://"):
             raise InputError(
                 "is a local path, which Dataflow's workers cannot read: give a gs:// path", f"{flag} {path}"
+            )
+        if not _BUCKET.match(path):
+            raise InputError(
+                "has no bucket's name of 3 to 63 small letters, digits, dots and hyphens", f"{flag} {path}"
             )
 
 

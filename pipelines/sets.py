@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import check_apart
 from parapet.pipelines.flags import INPUT, StrictParser, add_reference, add_split, add_variant
-from parapet.schemas.layout import sample_root, split_of_folder
+from parapet.schemas.layout import MANIFEST, as_path, is_there, sample_root, split_of_folder
 
 if TYPE_CHECKING:
     from parapet.evaluation.sets import Sources
@@ -64,11 +63,18 @@ def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sour
 
     reference = str(args.reference or sample_root())
     others = parse_sets(args.sets)
-    check_apart(args.output, reference=reference, variants=args.variants, predictions=predictions)
-    for root in others.values():
-        check_apart(args.output, sets=root)
     split = split_of_folder(reference) or args.split  # the other sets use the same split
     return Sources(reference, split, args.variants, tuple(listed(args.variant)), others, predictions)
+
+
+def of_run(path: str, task: str) -> str:
+    """Returns the folder of predictions in the output of ``predict``; any other path unchanged."""
+    folder = as_path(path)
+    if path and is_there(path) and (folder / MANIFEST).is_file():
+        for name in ("responses", "predictions") if task == "response" else ("predictions",):
+            if (folder / name).is_dir():
+                return str(folder / name)
+    return path
 
 
 def add_tasks(parser: StrictParser) -> None:
@@ -87,11 +93,8 @@ def task_sets(args: argparse.Namespace) -> tuple[dict[str, str], tuple[str, ...]
     """
     from parapet.evaluation.sets import parse_sets
     from parapet.schemas.errors import InputError
-    from parapet.schemas.layout import as_path
 
     others, folder = parse_sets(args.sets), as_path(args.variants or "")
-    for path in [*args.reference, *others.values(), args.variants]:
-        check_apart(args.output, reference=path)
     if not args.variants:
         return others, ()
     names = sorted(path.name for path in folder.glob("*") if path.is_dir() and path.name[0] != ".")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import check_apart, run_command, say, warn_dead_letters
+from parapet.pipelines.command import run_command, say, warn_dead_letters
 from parapet.pipelines.flags import EXIT_USAGE, INPUT, Parser, add_max_bad, add_seed, add_sgd
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, TRAIN, sample_root
@@ -154,7 +154,6 @@ def _check(args: argparse.Namespace, name: str) -> Config:
     from parapet.transforms.running.runs import RunInfo
     from parapet.transforms.splits.split import read_split_corpus
 
-    check_apart(args.output, sgd=args.sgd)
     corpus = read_split_corpus(args.sgd or str(sample_root()))
     split = _SPLITS[name](args, corpus)
     for line in corpus.problems_of(split.splits()):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import check_apart, read_good, run_command, say
+from parapet.pipelines.command import read_good, run_command, say
 from parapet.pipelines.flags import INPUT, Parser, add_schema_variants, add_sgd
 from parapet.schemas.errors import run_header
 from parapet.schemas.layout import SPLITS, sample_root
@@ -67,7 +67,6 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.transforms.reports.text import counted
     from parapet.transforms.variants.table1 import read_inputs
 
-    check_apart(args.output, variants=args.variants, sgd=args.sgd)
     inputs = read_inputs(args.sgd or sample_root(), args.variants, args.split, args.tokenizer, read_good)
     if inputs.train is None:
         logging.warning("there is no train/schema.json, so names that occur in train are not counted")

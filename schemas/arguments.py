@@ -7,24 +7,32 @@ renamed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.mentions import NO_MENTIONS, Mentions, retitled
 
 # The keywords of JSON Schema, up to draft 2020-12, that contain subschemas.
 _SAME_PLACE = ("if", "then", "else", "not", "allOf", "anyOf", "oneOf")
 _ITEMS = ("items", "prefixItems", "contains", "additionalItems", "unevaluatedItems")
 _OTHERS = ("additionalProperties", "unevaluatedProperties", "patternProperties")
-_APART = ("$defs", "definitions", "propertyNames")
+_DEFINITIONS = ("$defs", "definitions")
+_APART = (*_DEFINITIONS, "propertyNames")
 _KEYED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _OF_PROPERTIES = ("properties", "dependentSchemas", "dependentRequired", "dependencies")
-_VALUES = ("default", "const")
+_VALUES = ("default", "const", "example")
 _LISTS_OF_VALUES = ("enum", "examples")
+_WITH_SUBSCHEMAS = frozenset((*_SAME_PLACE, *_ITEMS, *_OTHERS, *_APART, *_KEYED, *_LISTS, *_OF_PROPERTIES))
+# Keywords whose strings are no texts that may mention a name.
+NO_TEXTS = frozenset((
+    "type", "format", "pattern", "$id", "$schema", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor",
+    "contentMediaType", "contentEncoding", "required", *_VALUES, *_LISTS_OF_VALUES,
+))  # fmt: skip
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -44,7 +52,17 @@ class Parameter(msgspec.Struct, frozen=True):
     @property
     def description(self) -> str:
         """Return the description, or an empty string."""
-        return str(self.schema.get("description", "")) if isinstance(self.schema, dict) else ""
+        return str(self.schema.get("description") or "") if isinstance(self.schema, dict) else ""
+
+    @property
+    def type(self) -> Any:
+        """Return the type, or None."""
+        return self.schema.get("type") if isinstance(self.schema, dict) else None
+
+    @property
+    def values(self) -> list[Any]:
+        """Return the values of its enum, or an empty list."""
+        return (self.schema.get("enum") or []) if isinstance(self.schema, dict) else []
 
 
 class _Shape:
@@ -139,7 +157,7 @@ class Parameters:
 
     def _read(self, schema: Any, pointer: str) -> _Shape:
         shape = self._shapes[pointer] = _Shape(pointer)
-        if isinstance(schema, bool) and pointer:
+        if (isinstance(schema, bool) or schema is None) and pointer:
             return shape
         if not isinstance(schema, dict):
             raise InputError(f"expected a JSON Schema, found {_kind(schema)}", "", pointer)
@@ -164,9 +182,15 @@ class Parameters:
         """Return the parameters without duplicates of the same name in the same scope."""
         return list({(each.scope, each.name): each for each in reversed(self.all)}.values())[::-1]
 
-    def renaming(self, names: Mapping[str, str], descriptions: Mapping[str, str] | None = None) -> Renaming:
-        """Rename parameters and replace descriptions, both by pointer."""
-        return Renaming(self, names, descriptions or {})
+    def renaming(
+        self,
+        names: Mapping[str, str],
+        descriptions: Mapping[str, str] | None = None,
+        mentions: Mentions = NO_MENTIONS,
+        is_final: bool = False,
+    ) -> Renaming:
+        """Rename parameters and replace descriptions, both by pointer; see :class:`Renaming`."""
+        return Renaming(self, names, descriptions or {}, mentions, is_final)
 
     def shape(self, pointer: str) -> _Shape | None:
         """Return what the subschema at a pointer describes, or None."""
@@ -180,10 +204,20 @@ class Renaming:
       parameters: the parameters of the tool.
       names: pointer of a parameter to its new name. If subschemas share a parameter, the first one's name is used.
       descriptions: pointer to new description.
+      mentions: the names that texts of the schema may mention.
+      is_final: whether the new descriptions have the new names of what they mention.
     """
 
-    def __init__(self, parameters: Parameters, names: Mapping[str, str], descriptions: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        parameters: Parameters,
+        names: Mapping[str, str],
+        descriptions: Mapping[str, str],
+        mentions: Mentions = NO_MENTIONS,
+        is_final: bool = False,
+    ) -> None:
         self._parameters, self._descriptions = parameters, descriptions
+        self.mentions, self._is_final = mentions, is_final
         self._names: dict[tuple[str, str], str] = {}
         for parameter in parameters.all:
             if parameter.pointer in names:
@@ -191,6 +225,8 @@ class Renaming:
         self._by_pointer = {
             each.pointer: self._names.get((each.scope, each.name), each.name) for each in parameters.all
         }
+        # Original name to new name; of parameters with the same name, the first.
+        self.own = {each.name: self._by_pointer[each.pointer] for each in reversed(parameters.all)}
 
     def names(self) -> dict[str, str]:
         """Return original pointer → new name of every parameter."""
@@ -201,14 +237,29 @@ class Renaming:
         renamed, tokens = "", _tokens(pointer)
         for i, token in enumerate(tokens):
             owner = "".join(f"/{_escaped(above)}" for above in tokens[: max(0, i - 1)])
-            names = i and tokens[i - 1] in ("properties", "dependentSchemas")
-            shape = self._parameters.shape(owner) if names else None
-            renamed += f"/{_escaped(token if shape is None else self._renamer(shape)(token))}"
+            shape = self._parameters.shape(owner) if i else None
+            if shape is not None and tokens[i - 1] in ("properties", "dependentSchemas"):
+                token = self._renamer(shape)(token)
+            elif shape is not None and tokens[i - 1] in _DEFINITIONS:
+                token = self._definition(f"{owner}/{_escaped(tokens[i - 1])}", token)
+            renamed += f"/{_escaped(token)}"
         return renamed
 
+    def _definition(self, pointer: str, name: str) -> str:
+        """Return the new name of a definition: another one if it has the name of a parameter."""
+        new = self.own.get(name, name)
+        return name if self._parameters.shape(f"{pointer}/{_escaped(new)}") is not None else new
+
+    def _reference(self, reference: str) -> str:
+        renamed = f"#{self.pointer(unquote(reference[1:]))}" if reference.startswith("#/") else reference
+        return reference if unquote(reference) == renamed else renamed
+
     def schema(self) -> Any:
-        """Return the renamed schema. Values that contain names of parameters, such as defaults, are renamed, too."""
-        return self._schema(self._parameters.root, "")
+        """Return the renamed schema.
+
+        Values that contain names of parameters, such as defaults, are renamed, too, and so are texts that mention them.
+        """
+        return self._schema(self._parameters.root, "", self.own)
 
     def arguments(self, arguments: Any) -> Any:
         """Rename the arguments of a call. Names that the schema does not have are kept.
@@ -218,37 +269,90 @@ class Renaming:
         shape = self._parameters.shape("")
         return arguments if shape is None else self._value(arguments, shape)
 
-    def _schema(self, value: Any, pointer: str) -> Any:
-        """Rename a subschema, or a part of the root that contains subschemas."""
+    def _schema(self, value: Any, pointer: str, near: Mapping[str, str], around: _Shape | None = None) -> Any:
+        """Rename a subschema, or a part of the root that contains subschemas.
+
+        Args:
+          value: the part of the schema.
+          pointer: its pointer.
+          near: the names that its texts may mention, with the nearest parameter of each name.
+          around: the shape of the subschema if the part belongs to a keyword of which nothing is known.
+        """
+        shape = self._parameters.shape(pointer)
         if isinstance(value, list):
-            return [self._schema(item, f"{pointer}/{i}") for i, item in enumerate(value)]
+            if around is not None and value and all(isinstance(item, str) for item in value):
+                is_names = all(item in around.properties for item in value)
+                return [self._renamer(around)(item) if is_names else self._text(item, near) for item in value]
+            return [self._schema(item, f"{pointer}/{i}", near, around) for i, item in enumerate(value)]
+        if isinstance(value, str):
+            return self._text(value, near)
         if not isinstance(value, dict):
             return value
-        shape = self._parameters.shape(pointer)
         if shape is None:
-            return {key: self._schema(item, f"{pointer}/{_escaped(key)}") for key, item in value.items()}
+            is_names = around is not None and bool(value) and all(name in around.properties for name in value)
+            rename = self._renamer(around) if around is not None and is_names else str
+            return {
+                rename(key): self._schema(item, f"{pointer}/{_escaped(key)}", near, around)
+                for key, item in value.items()
+            }
         rename, written = self._renamer(shape), dict[str, Any]()
+        near = {**near, **{name: rename(name) for name in shape.properties}}
         for key, item in value.items():
             place = f"{pointer}/{_escaped(key)}"
             if key in _OF_PROPERTIES and isinstance(item, dict):
                 written[key] = {
                     rename(name): [*map(rename, below)]
                     if key != "properties" and isinstance(below, list)
-                    else self._schema(below, f"{place}/{_escaped(name)}")
+                    else self._schema(below, f"{place}/{_escaped(name)}", near)
                     for name, below in item.items()
                 }
-            elif key == "required":
+            elif key in _DEFINITIONS and isinstance(item, dict):
+                written[key] = {
+                    self._definition(place, name): self._schema(below, f"{place}/{_escaped(name)}", near)
+                    for name, below in item.items()
+                }
+            elif key == "required" and isinstance(item, list):
                 written[key] = [*map(rename, item)]
-            elif key == "$ref":
-                renamed = f"#{self.pointer(unquote(item[1:]))}" if item.startswith("#/") else item
-                written[key] = item if unquote(item) == renamed else renamed
+            elif key == "$ref" and isinstance(item, str):
+                written[key] = self._reference(item)
+            elif key == "discriminator" and isinstance(item, dict):
+                written[key] = self._discriminator(item, rename)
+            elif key == "propertyNames" and isinstance(item, dict):
+                written[key] = {
+                    keyword: [*map(rename, names)] if isinstance(names, list) else rename(names)
+                    for keyword, names in item.items()
+                }
             elif key in _VALUES or (key in _LISTS_OF_VALUES and isinstance(item, list)):
                 written[key] = self._value(item, shape) if key in _VALUES else [self._value(v, shape) for v in item]
+            elif key == "title" and isinstance(item, str):
+                written[key] = self._title(item, pointer, near)
+            elif key in NO_TEXTS:
+                written[key] = item
+            elif isinstance(item, str):
+                written[key] = self._text(item, near, _literals(value))
             else:
-                written[key] = self._schema(item, place)
+                written[key] = self._schema(item, place, near, None if key in _WITH_SUBSCHEMAS else shape)
         if pointer in self._descriptions:
-            written["description"] = self._descriptions[pointer]
+            text = self._descriptions[pointer]
+            written["description"] = text if self._is_final else self._text(text, near, _literals(value))
         return written
+
+    def _text(self, text: str, near: Mapping[str, str], values: Collection[Any] = ()) -> str:
+        return self.mentions.replaced(text, near, values)
+
+    def _title(self, title: str, pointer: str, near: Mapping[str, str]) -> str:
+        if pointer in self._by_pointer and (old := _tokens(pointer)[-1]) != self._by_pointer[pointer]:
+            return retitled(title, old, self._by_pointer[pointer])
+        return self.mentions.title(title, near)
+
+    def _discriminator(self, discriminator: Mapping[str, Any], rename: Callable[[Any], Any]) -> dict[str, Any]:
+        """Rename the property of OpenAPI's ``discriminator``, and the definitions that its values lead to."""
+        written = {**discriminator, "propertyName": rename(discriminator.get("propertyName"))}
+        if isinstance(mapping := discriminator.get("mapping"), dict):
+            written["mapping"] = {
+                value: self._reference(name) if isinstance(name, str) else name for value, name in mapping.items()
+            }
+        return {key: written[key] for key in discriminator}
 
     def _renamer(self, shape: _Shape) -> Callable[[Any], Any]:
         scope = shape.pointers[0]
@@ -275,6 +379,8 @@ def _subschemas(schema: Mapping[str, Any], pointer: str) -> Iterator[tuple[str, 
     """Yield (keyword, pointer, name, subschema)."""
     for key, value in schema.items():
         place = f"{pointer}/{_escaped(key)}"
+        if _is_absent(value):
+            continue
         if key in _KEYED:
             yield from ((key, f"{place}/{_escaped(name)}", name, below) for name, below in value.items())
         elif key in _LISTS or (key == "items" and isinstance(value, list)):
@@ -283,18 +389,28 @@ def _subschemas(schema: Mapping[str, Any], pointer: str) -> Iterator[tuple[str, 
             yield key, place, "", value
 
 
+def _is_absent(value: Any) -> bool:
+    """Whether a keyword counts as absent: null, or the empty list that PHP writes for an empty object."""
+    return value is None or value == []
+
+
 def _check(schema: Mapping[str, Any], pointer: str) -> None:
-    """Raise InputError for a keyword whose value has the wrong type."""
+    """Raise InputError for a keyword whose value has the wrong type.
+
+    ``required`` may also be true or false, as a property of draft 3 has it.
+    """
     expected: dict[str, tuple[type, ...]] = {
         **dict.fromkeys(_KEYED, (dict,)),
-        **dict.fromkeys((*_LISTS, "required", "enum"), (list,)),
+        **dict.fromkeys((*_LISTS, "enum"), (list,)),
+        "required": (list, bool),
         **dict.fromkeys(("description", "$ref"), (str,)),
         "type": (str, list),
     }
     for key, kinds in expected.items():
-        if key in schema and not isinstance(schema[key], kinds):
+        if not _is_absent(schema.get(key)) and not isinstance(schema[key], kinds):
             raise InputError(f"expected {_NAMES[kinds[0]]}, found {_kind(schema[key])}", "", f"{pointer}/{key}")
-    for i, name in enumerate(schema.get("required", ())):
+    required = schema.get("required")
+    for i, name in enumerate(required if isinstance(required, list) else ()):
         if not isinstance(name, str):
             raise InputError(f"expected a string, found {_kind(name)}", "", f"{pointer}/required/{i}")
 
@@ -312,6 +428,14 @@ _NAMES: dict[type, str] = {
 
 def _kind(value: Any) -> str:
     return _NAMES.get(type(value), type(value).__name__)
+
+
+def _literals(schema: Mapping[str, Any]) -> list[Any]:
+    """Return the values that a subschema lists, which its description may quote."""
+    parts = [schema, schema.get("items"), *(schema.get("anyOf") or ()), *(schema.get("oneOf") or ())]
+    of_parts = [part for part in parts if isinstance(part, dict)]
+    listed = [value for part in of_parts for value in part.get("enum") or ()]
+    return [*listed, *(part[key] for part in of_parts for key in _VALUES if key in part)]
 
 
 def _escaped(token: str) -> str:

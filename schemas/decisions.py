@@ -7,7 +7,7 @@ import csv
 import difflib
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Literal, get_args
 
@@ -99,11 +99,12 @@ def parse_decisions(data: bytes, path: object) -> tuple[list[Decision], list[Bad
     Raises:
       InputError: the file is empty, has another encoding, or lacks the columns ``response_id`` and ``decision``.
     """
-    lines = io.StringIO(_decoded(data, path), newline="").readlines()
+    # Spreadsheets may end with millions of blank rows.
+    lines = io.StringIO(_decoded(data, path).rstrip(" \t\r\n,;"), newline="").readlines()
     first = next((i for i, line in enumerate(lines) if line.strip()), None)
     if first is None:
         raise InputError("the file is empty: expected a header with response_id and decision", path)
-    delimiter = _delimiter(lines[first])
+    delimiter = delimiter_of(lines[first], COLUMNS)
     records = _records(lines[first:], delimiter, first)
     header = _header(next(records), path)
     return _collect(records, header, path)
@@ -123,14 +124,17 @@ def _decoded(data: bytes, path: object) -> str:
     return text
 
 
-def _delimiter(header: str) -> str:
-    """Return the delimiter that gives most of our columns; Excel writes ``;`` in half of Europe."""
+def delimiter_of(header: str, columns: Collection[str]) -> str:
+    """Return the delimiter that gives most of some columns: a comma, semicolon or tab.
 
-    def found(delimiter: str) -> int:
-        cells = {cell.strip(" \"'\r\n").casefold() for cell in header.split(delimiter)}
-        return len(cells.intersection(COLUMNS))
+    Excel writes semicolons in half of Europe.
+    """
+    known = {name.casefold() for name in columns}
 
-    return max(_DELIMITERS, key=found)
+    def rank(delimiter: str) -> int:
+        return len({cell.strip(" \"'\r\n").casefold() for cell in header.split(delimiter)} & known)
+
+    return max(_DELIMITERS, key=rank)
 
 
 def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[int, list[str] | None, str]]:

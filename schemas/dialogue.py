@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -290,7 +291,7 @@ def _frame_problems(turn: Turn, frame: Frame, slots: set[str], intents: set[str]
 # The text before the first dialogue of a file, between two, and after the last.
 OPENING, BETWEEN, CLOSING = b"[\n", b",\n", b"\n]\n"
 EMPTY = b"[]\n"
-NULL = b"null"  # orjson also writes it for NaN, which Python's json module keeps
+NULL = b"null"  # orjson also writes it for NaN, which Python's json module refuses
 
 _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
@@ -311,6 +312,8 @@ class DialogueFile(msgspec.Struct, frozen=True):
       content: its bytes if it exists in memory only.
       form: the form of the file: empty for the SGD layout, ``MESSAGES`` or ``ROWS``.
       rows: for ``ROWS``, the range of rows in the file at ``path``, without its end (-1 for all rows).
+      repeated: (position, problem) of dialogues whose id another file of the split has, too.
+      languages: the languages of the dialogues to analyze; if empty, all.
     """
 
     split: str
@@ -320,6 +323,8 @@ class DialogueFile(msgspec.Struct, frozen=True):
     content: bytes | None = None
     form: str = ""
     rows: tuple[int, int] = (0, -1)
+    repeated: tuple[tuple[int, str], ...] = ()
+    languages: tuple[str, ...] = ()
 
     @property
     def relative(self) -> str:
@@ -340,7 +345,52 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
         files = [
             DialogueFile(folder, path.name, str(path), size) for (folder, path), size in zip(paths, sizes, strict=True)
         ]
+        files = [msgspec.structs.replace(file, repeated=repeated) for file, repeated in _repeated(files, pool)]
     return sorted(files, key=lambda file: (-file.size, file.relative))
+
+
+_ID = re.compile(rb'"dialogue_id"\s*:\s*("(?:[^"\\]|\\.)*+")')
+
+
+def _repeated(
+    files: Sequence[DialogueFile], pool: ThreadPoolExecutor
+) -> Iterator[tuple[DialogueFile, tuple[tuple[int, str], ...]]]:
+    """Yield the files in order, each with the dialogues whose id an earlier file of the split has, too."""
+    suspects: set[tuple[str, bytes]] = set()
+    known: set[tuple[str, bytes]] = set()
+    for file, data in zip(files, pool.map(_content, files), strict=True):
+        ids = {(file.split, text) for text in _ID.findall(data)}
+        suspects |= ids & known
+        known |= ids
+    first: dict[tuple[str, str], str] = {}
+    for file in files:
+        repeated = []
+        data = _content(file) if suspects else b""
+        if any((file.split, text) in suspects for text in _ID.findall(data)):
+            with suppress(InputError):  # its reader explains what is wrong with the file
+                for position, (item, _) in enumerate(read_each(data, file.path)):
+                    name = item.get("dialogue_id") if isinstance(item, dict) else None
+                    if (
+                        isinstance(name, str)
+                        and (place := first.setdefault((file.split, name), file.path)) != file.path
+                    ):
+                        reason = f"duplicate_id: dialogue {storable(name)!r} is in {place}, too: give each its own id"
+                        repeated.append((position, reason))
+        yield file, tuple(repeated)
+
+
+def _content(file: DialogueFile) -> bytes:
+    """Return the bytes of a file; empty if its reader will refuse it."""
+    with suppress(InputError, OSError):
+        return read_whole(as_path(file.path), limits.MAX_DIALOGUE_FILE)
+    return b""
+
+
+def check_no_id_twice(files: Iterable[DialogueFile]) -> None:
+    """Raise InputError, with both places, if a dialogue's id is in two files of a split."""
+    for file in files:
+        for position, reason in file.repeated:
+            raise InputError(reason, file.path, f"[{position}]")
 
 
 def corpus_files(root: Path) -> dict[str, list[Path]]:
@@ -386,9 +436,8 @@ def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
     """Yield the items of a dialogue file, with only one of them parsed at a time.
 
     Yields:
-      (item, whether it is plain JSON; Python's json module also accepts NaN, infinity and lone surrogates). An item
-        that exceeds a limit, has values that cannot be preserved, or has the id of an earlier item, is replaced by an
-        ``InputError``.
+      (item, whether it is plain JSON, without lone surrogates). An item that exceeds a limit, has values that cannot be
+        preserved or are not JSON, or has the id of an earlier item, is replaced by an ``InputError``.
 
     Raises:
       InputError: the file is not JSON or not a list; possibly raised after some items.
@@ -422,8 +471,11 @@ def checked_each(items: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
             reason = over_limit(dialogue_id, item.get("turns"))
         if isinstance(dialogue_id, str) and not reason:
             reason = repeated_id(dialogue_id, position, first)
-        plain = isinstance(item, dict) and not reason and surrogate_in(item) is None and not_finite_in(item) is None
-        yield InputError(reason) if reason else item, plain
+        at = not_finite_in(item) if isinstance(item, dict) and not reason else None
+        if reason or at is not None:
+            yield InputError(reason or f"not_sgd: {NOT_FINITE}", "", at or ""), False
+        else:
+            yield item, isinstance(item, dict) and surrogate_in(item) is None
 
 
 def read_item(raw: bytes) -> tuple[Any, bool]:
@@ -436,6 +488,8 @@ def read_item(raw: bytes) -> tuple[Any, bool]:
             item, plain = _decode(raw), True
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             item, plain = parse_as_python(raw), False
+        if not plain and (at := not_finite_in(item)) is not None:
+            raise InputError(NOT_FINITE, "", at)
         check_kept(raw, item)
     except InputError as error:
         return InputError(f"not_sgd: {error.reason}", "", error.where.removeprefix(".")), False
@@ -476,7 +530,7 @@ def dialogue_text(dialogue: Any, plain: bool = True) -> bytes:
         if NULL not in data:
             return as_ascii(data)
     try:
-        return json.dumps([dialogue], indent=2, sort_keys=True)[2:-2].encode("ascii")
+        return json.dumps([dialogue], indent=2, sort_keys=True, allow_nan=False)[2:-2].encode("ascii")
     except RecursionError:
         raise InputError("not_sgd: nested too deeply") from None
     except (TypeError, ValueError) as error:

@@ -1,7 +1,8 @@
 """Parse JSON from other programs without loss, or refuse it with the place of what cannot be preserved.
 
-Integers of any size are preserved. What Python's json module accepts beyond JSON (NaN, infinity, lone surrogates) is
-accepted, because its files contain that. Numbers beyond the range of 64-bit floats, which would become infinity, and
+Integers of any size are preserved, and so are lone surrogates, which Python's json module writes. NaN and infinity,
+which it writes, too, are not JSON: :func:`parse_json` returns them, so that messages can name their place, and
+:func:`parse_exactly` refuses them. Numbers beyond the range of 64-bit floats, which would become infinity, and
 duplicate keys, of which only one value would be left, are refused.
 """
 
@@ -19,7 +20,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import NOT_FINITE, InputError
 from parapet.schemas.limits import MAX_DEPTH
 
 _WRITTEN = 254  # maximum levels that orjson writes
@@ -255,7 +256,7 @@ def _load(data: bytes, fraction: Callable[[str], float | str], exactly: bool) ->
     Args:
       data: the JSON.
       fraction: parses a number that is not an integer, or returns why it cannot be preserved.
-      exactly: whether to refuse duplicate keys and deep nesting, too.
+      exactly: whether to refuse duplicate keys, NaN, infinity and deep nesting, too.
     """
     wrong: list[_Wrong] = []
 
@@ -280,9 +281,11 @@ def _load(data: bytes, fraction: Callable[[str], float | str], exactly: bool) ->
                     values[key] = unkept("the key appears twice")
         return values
 
-    hook = once if exactly else None
+    more: dict[str, Any] = {}
+    if exactly:
+        more = {"object_pairs_hook": once, "parse_constant": lambda _: unkept(NOT_FINITE)}
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=hook, parse_float=number, parse_int=whole)
+        value = json.loads(data.decode("utf-8"), parse_float=number, parse_int=whole, **more)
     except RecursionError:
         raise InputError(_TOO_DEEP) from None
     if exactly and (place := too_deep(value)):

@@ -21,6 +21,7 @@ from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol, cast
+from urllib.parse import unquote
 
 import msgspec
 import orjson
@@ -123,7 +124,7 @@ def find_output(path: str | Path) -> Output | None:
     Raises:
       InputError: the folder is an incomplete release.
     """
-    text = str(path)
+    text = plain_path(path)
     if "://" in text:
         storage = _storage(text)
         return None if storage is None else _nearest(storage, text.rstrip("/"))
@@ -493,8 +494,8 @@ def as_path(path: str | Path) -> Path:
     Raises:
       InputError: the storage is unknown, or the extra for it is not installed.
     """
-    if "://" not in str(path):
-        return Path(path)
+    if "://" not in (text := plain_path(path)):
+        return Path(text)
     from fsspec import get_filesystem_class
     from upath import UPath
 
@@ -533,8 +534,37 @@ def same_place(first: str | Path, second: str | Path) -> bool:
 
 
 def is_below(path: str | Path, folder: str | Path) -> bool:
-    """Whether a local path is in a local folder, or is the folder."""
-    return "://" not in f"{path}{folder}" and Path(path).resolve().is_relative_to(Path(folder).resolve())
+    """Whether a path is in a folder, or is the folder, by its name or by where links lead."""
+    path, folder = plain_path(path), plain_path(folder)
+    if "://" in f"{path}{folder}":
+        return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
+    places = ((absolute(path), absolute(folder)) for absolute in (os.path.abspath, os.path.realpath))
+    return any(Path(path).is_relative_to(folder) for path, folder in places)
+
+
+def plain_path(path: str | Path) -> str:
+    """Return the path of a local file's address (``file:///...``); other paths and addresses as they are.
+
+    Raises:
+      InputError: the address is of another machine, or its path is not absolute.
+    """
+    text = str(path)
+    if text[:6].lower() != "file:/":
+        return text
+    rest = text.removeprefix(text[:5])
+    host, slash, below = rest[2:].partition("/") if rest.startswith("//") else ("", "/", rest[1:])
+    if host not in ("", "localhost") or not slash:
+        raise InputError("is no address of a local file: give its path, or file:///PATH", text)
+    return f"/{unquote(below)}"
+
+
+def with_plain_paths(value: Any) -> Any:
+    """Return a value from TOML with the path instead of the address of each local file."""
+    if isinstance(value, dict):
+        return {key: with_plain_paths(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_plain_paths(item) for item in value]
+    return plain_path(value) if isinstance(value, str) else value
 
 
 def sample_root() -> Path:
@@ -580,7 +610,7 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
                 path = root.parent / "schema.json"  # one schema for all splits, as in MultiWOZ 2.2
         places = [(path, SINGLE)] if path.exists() else []
     if not places:
-        expected = "expected train/schema.json, dev/schema.json or test/schema.json"
+        expected = "expected train/schema.json, dev/schema.json or test/schema.json, or schema.json beside dialogues"
         raise InputError(f"contains no schema: {expected}{held_by(root)}", root)
     return compared([_read_lenient(path, split) for path, split in places], leave_out_bad)
 
@@ -630,6 +660,9 @@ def _read_lenient(path: Path, split: str) -> SplitSchemas:
         raise (InputError(reason, path) if (reason := _foreign(data, path)) else error) from None
     schemas = parse_services(tools.services(), path, split)
     schemas.tools = tools
+    schemas.bad += [
+        BadService(InputError(f"{bad.reason}; it stays unchanged", path, bad.where), None) for bad in tools.bad
+    ]
     return schemas
 
 

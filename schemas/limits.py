@@ -39,6 +39,7 @@ MAX_ID = 1_000  # characters
 
 # Lines and cells of files that are read by line.
 MAX_LINE = 16 * MIB  # bytes; also the limit in characters of a cell, and of a row of several lines
+MAX_BAD_ROWS = 100_000  # of a file of answers; more end the run if they outnumber the rows that can be used
 MAX_CONTENT = 64 * 1024 * MIB  # bytes after decompression
 
 # The first bytes of compressed files and archives.

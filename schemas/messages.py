@@ -1,8 +1,9 @@
 """Chat messages as dialogues: JSON lines ``{"messages": [{"role": "user", "content": ...}]}``, as for fine-tuning.
 
-A dialogue has a turn for each message, in the same position. User messages become user turns, in which the arguments of
-the assistant's calls are annotated, so that perturbations keep them. The dialogue also contains the original line, so
-that it can be written as chat messages again.
+A dialogue has a turn for each message, in the same position; only a user message with several texts has a turn for each
+text. Texts of users become user turns, in which the arguments of the assistant's calls are annotated, so that
+perturbations keep them. The dialogue also contains the original line, so that it can be written as chat messages again:
+messages without a user's text, such as images and results of tools, stay as they are.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from parapet.schemas.dialogue import over_limit, repeated_id
 from parapet.schemas.errors import InputError, surrogate_in
@@ -20,6 +21,7 @@ from parapet.schemas.plain_texts import dialogue_of, longest_first, system_turn,
 
 LINE = "line"  # the key of the original line in a dialogue
 _USER = "user"
+_TEXTS = ("text", "input_text")  # the types of parts that a user writes
 _ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
@@ -60,21 +62,20 @@ def line_text(line: str, turns: Sequence[Mapping[str, Any]]) -> bytes:
       turns: the perturbed turns of the dialogue.
 
     Raises:
-      InputError: the number of turns is not that of the messages.
+      InputError: the number of turns is not that of the texts.
     """
     record = parse_exactly(line.encode())
-    if len(record["messages"]) != len(turns):
+    places = [place for message in record["messages"] for place in _places(message)]
+    if len(places) != len(turns):
         raise InputError("adds or leaves out turns: chat messages keep theirs")
-    has_changed = False
-    for message, turn in zip(record["messages"], turns, strict=True):
-        if message["role"] != _USER or _text(message, "") == turn["utterance"]:
-            continue
-        has_changed = True
-        if isinstance(message["content"], str):
-            message["content"] = turn["utterance"]
-        elif part := _text_part(message["content"]):
-            part["text"] = turn["utterance"]
-    if not has_changed:
+    changed = [
+        (place, turn["utterance"])
+        for place, turn in zip(places, turns, strict=True)
+        if place.is_user and place.text != turn["utterance"]
+    ]
+    for place, text in changed:
+        place.holder[place.key] = text
+    if not changed:
         return f"{line}\n".encode()
     separators = None if '": ' in line else (",", ":")
     return f"{json.dumps(record, ensure_ascii=line.isascii(), separators=separators)}\n".encode()
@@ -90,11 +91,13 @@ def _dialogue(line: bytes, number: int) -> dict[str, Any]:
     if (half := surrogate_in(record)) is not None:
         raise InputError("not_unicode: half a surrogate pair", "", half)
     messages = record["messages"]
-    texts = [_text(message, f"messages[{i}]") for i, message in enumerate(messages)]
+    for i, message in enumerate(messages):
+        _check(message, f"messages[{i}]")
     values = longest_first(values_in([arguments for message in messages for arguments in _arguments(message)]))
     turns = [
-        system_turn(text) if message["role"] != _USER else user_turn(text, values)
-        for message, text in zip(messages, texts, strict=True)
+        user_turn(place.text, values) if place.is_user else system_turn(place.text)
+        for message in messages
+        for place in _places(message)
     ]
     name = record.get("id")
     is_name = isinstance(name, str | int) and not isinstance(name, bool) and name != ""
@@ -104,34 +107,44 @@ def _dialogue(line: bytes, number: int) -> dict[str, Any]:
     return {**dialogue_of(dialogue_id, turns), LINE: line.decode()}
 
 
-def _text(message: Any, where: str) -> str:
-    """Return the text of a message; empty if a message of another role than the user has none."""
+def _check(message: Any, where: str) -> None:
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         raise InputError('not_messages: expected {"role": ..., "content": ...}', "", where)
     if message["role"] not in _ROLES:  # with another name for the user, such as "human", nothing would be perturbed
         reason = f"not_messages: unknown role {message['role']!r}: expected one of {', '.join(_ROLES)}"
         raise InputError(reason, "", f"{where}.role")
+    if message["role"] == _USER and not isinstance(message.get("content"), str | list | None):
+        raise InputError("not_messages: expected a text, or a list of parts", "", f"{where}.content")
+
+
+class _Place(NamedTuple):
+    """Where the text of a turn is: ``holder[key]``."""
+
+    holder: Any
+    key: str | int
+    text: str
+    is_user: bool
+
+
+def _places(message: dict[str, Any]) -> list[_Place]:
+    """Return the places of a message's turns: the texts of a user, otherwise the message itself."""
     content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if message["role"] != _USER:
-        return ""
-    part = _text_part(content)
-    if part is None:
-        reason = "not_messages: expected a text, or a list of parts of which one is a text"
-        raise InputError(reason, "", f"{where}.content")
-    return str(part["text"])
-
-
-def _text_part(content: Any) -> dict[str, Any] | None:
-    """Return the only text among the parts of a content; None without a text, or with several."""
-    parts = content if isinstance(content, list) else []
-    texts = [part for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
-    return texts[0] if len(texts) == 1 else None
+    if message["role"] == _USER and isinstance(content, list):
+        places = [_Place(content, i, part, True) for i, part in enumerate(content) if isinstance(part, str)]
+        parts = [part for part in content if isinstance(part, dict) and part.get("type", "text") in _TEXTS]
+        places += [_Place(part, "text", part["text"], True) for part in parts if isinstance(part.get("text"), str)]
+        if places:
+            return places
+    is_text = isinstance(content, str)
+    return [_Place(message, "content", str(content) if is_text else "", message["role"] == _USER and is_text)]
 
 
 def _arguments(message: Mapping[str, Any]) -> Iterator[Any]:
     """Yield the arguments of the functions that a message calls."""
+    parts = message.get("content")
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, dict) and part.get("type") == "tool_use":
+            yield part.get("input")
     calls = message.get("tool_calls")
     functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     for function in [*functions, message.get("function_call")]:

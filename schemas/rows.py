@@ -15,10 +15,19 @@ CrowdTask = Task | Literal["rewrites", "ratings", "validity"]
 
 Disposition = Literal["used", "surplus", "duplicate", "rejected", "review"]
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
+# In messages and on pages. A surplus answer of a service that is not composed yet is one that it needs.
+IN_WORDS: dict[str, str] = {**{name: name for name in DISPOSITIONS}, "surplus": "good, not used yet"}
 
-# The sources of answers: Mechanical Turk, Prolific, the user's own annotators, a language model.
-AnswerSource = Literal["mturk", "prolific", "in_house", "llm"]
+# The sources of answers: Mechanical Turk, Prolific, the user's own annotators, a language model, simulated annotators.
+AnswerSource = Literal["mturk", "prolific", "in_house", "llm", "practice"]
 ANSWER_SOURCES: tuple[AnswerSource, ...] = get_args(AnswerSource)
+WRITERS: dict[str, str] = {
+    "mturk": "crowd workers of Amazon Mechanical Turk",
+    "prolific": "participants of Prolific",
+    "in_house": "annotators of the authors",
+    "llm": "a language model",
+    "practice": "simulated annotators, whose answers mean nothing",
+}
 
 
 class Assignment(msgspec.Struct):
@@ -32,9 +41,10 @@ class Assignment(msgspec.Struct):
         also mean that the form did not have the field.
       accept_time: seconds since 1970, UTC; None if missing or unreadable, as is ``submit_time``.
       work_seconds: from acceptance to submission.
-      rejected: whether the requester has rejected the assignment.
-      source: ``file: row N``, for messages; never part of an output.
+      rejected: whether the requester has rejected the assignment, or simulated annotators have filled it in.
+      source: ``file: row N``, for messages.
       platform: the source of the answers.
+      unread: the times that the record states and that could not be read, with the reason; for a warning.
       keystrokes: form field to the number of keystrokes that changed its text, if the form counted them. Such forms
         also count ``pastes`` and ``seconds`` (with the focus in the field).
     """
@@ -51,6 +61,7 @@ class Assignment(msgspec.Struct):
     rejected: bool = False
     source: str = ""
     platform: AnswerSource = "mturk"
+    unread: tuple[str, ...] = ()
     keystrokes: dict[str, int] = {}
     pastes: dict[str, int] = {}
     seconds: dict[str, float] = {}

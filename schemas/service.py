@@ -19,7 +19,20 @@ from parapet.schemas.limits import MAX_ELEMENTS
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
 
 
-class Slot(msgspec.Struct, omit_defaults=False):
+class NamedElement(msgspec.Struct):
+    """A part of a schema. ``frame.service == "Hotels_1"``, as a user's model may have it, compares the name."""
+
+    def __eq__(self, other: object) -> bool:
+        """Compares with another element, or the name with a text."""
+        name: str = getattr(self, self.__struct_fields__[0])
+        return name == other if isinstance(other, str) else super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        """Returns the opposite of ``==``, which a Struct does not derive."""
+        return not self == other
+
+
+class Slot(NamedElement, omit_defaults=False):
     """A slot. Non-categorical slots have no possible values; MultiWOZ 2.2 omits the key."""
 
     name: str
@@ -28,7 +41,7 @@ class Slot(msgspec.Struct, omit_defaults=False):
     possible_values: list[str] = []
 
 
-class Intent(msgspec.Struct):
+class Intent(NamedElement):
     """An intent. ``optional_slots`` maps a slot to its default value; MultiWOZ 2.2 has no ``result_slots``."""
 
     name: str
@@ -39,7 +52,7 @@ class Intent(msgspec.Struct):
     result_slots: list[str] = []
 
 
-class Service(msgspec.Struct):
+class Service(NamedElement):
     """A service: its intents and slots, in the order of the file, since other programs rely on their positions."""
 
     service_name: str
@@ -56,11 +69,13 @@ class Toolset(Service, kw_only=True):
       tool_keys: form field to the elements that share its texts: ``tool/NAME``, ``parameter/NAME/POINTER``. The first
         one is part of the id.
       tool_scopes: form field to the scopes in which the name must be unique.
+      tool_cues: form field to what is shown of an element without a description.
     """
 
     toolset: str
     tool_keys: dict[str, list[str]]
     tool_scopes: dict[str, list[str]]
+    tool_cues: dict[str, str]
 
 
 # msgspec prepares a Struct on first use; two threads that do so at the same time crash the process (0.22).
@@ -147,6 +162,7 @@ class Element(msgspec.Struct, frozen=True):
       field: the form field, ``intent_0``, ``slot_3`` or ``service``: kind and position in the original schema.
       values: the possible values of a categorical slot, else empty.
       scopes: elements that share a scope must have different names.
+      cue: the text that stands for a missing description when its name is asked for.
     """
 
     id: str
@@ -156,6 +172,7 @@ class Element(msgspec.Struct, frozen=True):
     description: str
     values: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ("",)
+    cue: str = ""
 
     def text(self, task: Task) -> str:
         """Return the original of the text that ``task`` asks for."""
@@ -163,28 +180,31 @@ class Element(msgspec.Struct, frozen=True):
 
     def prompt(self, task: Task) -> str:
         """Return the text that ``task`` shows."""
-        return self.description if task == "names" else self.name
+        return (self.description or self.cue) if task == "names" else self.name
 
 
 def elements_of(service: Service, task: Task) -> list[Element]:
     """Return the elements that ``task`` asks about: intents, slots and, for descriptions, the service.
 
-    Toolsets have no description.
+    Toolsets have no description, and some of their tools and parameters have none, either.
     """
     name = service.service_name
 
     def element(kind: Kind, position: int, of: Intent | Slot, values: Sequence[str] = ()) -> Element:
-        field, key, scopes = f"{kind}_{position}", f"{kind}/{of.name}", tuple[str, ...](("",))
+        field, key, scopes, cue = f"{kind}_{position}", f"{kind}/{of.name}", tuple[str, ...](("",)), ""
         if isinstance(service, Toolset):
             key, scopes = service.tool_keys[field][0], tuple(service.tool_scopes[field])
-        return Element(f"{name}/{key}", field, kind, of.name, of.description, tuple(values), scopes)
+            cue = service.tool_cues.get(field, "")
+        return Element(f"{name}/{key}", field, kind, of.name, of.description, tuple(values), scopes, cue)
 
     elements = [element("intent", i, intent) for i, intent in enumerate(service.intents)]
     elements += [
         element("slot", i, slot, slot.possible_values if slot.is_categorical else ())
         for i, slot in enumerate(service.slots)
     ]
-    if task == "descriptions" and not isinstance(service, Toolset):
+    if task == "descriptions" and isinstance(service, Toolset):
+        return [element for element in elements if not element.cue]
+    if task == "descriptions":
         elements.append(Element(f"{name}/service", "service", "service", name, service.description))
     return elements
 

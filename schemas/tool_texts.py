@@ -38,6 +38,13 @@ _TELLING = re.compile(
     rf"true|false|unspecified|omitted|{_UNIT})\b",
     re.IGNORECASE,
 )
+# Sections of a docstring, and identifiers such as list_issues, listIssues and `limit`.
+_SECTION = re.compile(
+    r"\s*\n[ \t]*(?:(?:args|arguments|parameters|params|keyword args|returns?|raises|yields|examples?|usage|notes?)"
+    r"[ \t]*(?::[ \t]*\n|\n[ \t]*-{3,})|[:@](?:param|returns?|raises)\b)",
+    re.IGNORECASE,
+)
+_IDENTIFIER = re.compile(r"`[^`\n]+`|\b[A-Za-z]\w*_\w+|\b[a-z]+[A-Z]\w*")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z'\"`(\d])")
 _SHORT = re.compile(r"\b(?:e\.g|i\.e|vs|approx|abbr|max|min|no)\.$", re.IGNORECASE)
 
@@ -50,31 +57,50 @@ class Description(NamedTuple):
       clauses: the clauses of its sentence that must stay.
       sentences: the sentences that must stay.
       ends: whether it ends with a full stop.
+      sections: the sections of a docstring, which must stay.
     """
 
     meaning: str
     clauses: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
     ends: bool = False
+    sections: str = ""
 
     def reworded(self, meaning: str) -> str:
         """Return the description with a new wording of its meaning."""
         text = meaning.strip().rstrip(".")
         text += f" ({'; '.join(self.clauses)})" if self.clauses else ""
         text += "." if self.sentences or self.ends else ""
-        return " ".join([text, *self.sentences])
+        return " ".join([text, *self.sentences]) + self.sections
 
 
 @lru_cache(maxsize=1 << 14)
 def parts_of(description: str) -> Description:
     """Split a description; all of it is its meaning if nothing must stay, or nothing else would be left."""
-    first, *more = _sentences(description.strip())
-    kept = tuple(sentence for sentence in more if _TELLING.search(sentence))
+    section = _SECTION.search(description)
+    text = description[: section.start()] if section else description
+    sections = description[len(text) :]
+    first, *more = _sentences(text.strip())
+    kept = tuple(sentence for sentence in more if _TELLING.search(sentence) or _IDENTIFIER.search(sentence))
     first, *clauses = _without_clauses(first)
     meaning = " ".join([first, *(sentence for sentence in more if sentence not in kept)])
     if not re.search(r"[^\W\d_]{3}", first):
         return Description(description)
-    return Description(meaning, tuple(clauses), kept, description.rstrip().endswith("."))
+    return Description(meaning, tuple(clauses), kept, text.rstrip().endswith("."), sections)
+
+
+def documented_in(docstring: str, name: str) -> str:
+    """Return what the docstring of a tool says about a parameter, or an empty string."""
+    entry = (
+        rf"^[ \t]*(?:[-*][ \t]*|:param[ \t]+(?:\w+[ \t]+)?)?{re.escape(name)}[ \t]*(?:\([^()\n]*\))?[ \t]*:[ \t]*(\S.*)"
+    )
+    match = re.search(entry, docstring, re.MULTILINE)
+    return match[1].strip() if match else ""
+
+
+def identifiers(text: str) -> list[str]:
+    """Return the identifiers in a text, such as ``list_issues``, which no rewording may lose."""
+    return _IDENTIFIER.findall(text)
 
 
 def _sentences(text: str) -> list[str]:

@@ -15,26 +15,42 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.arguments import Parameters, Renaming
-from parapet.schemas.errors import InputError, not_finite_in, reason_and_place, surrogate_in
+from parapet.schemas.arguments import NO_TEXTS, Parameters, Renaming
+from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
 from parapet.schemas.json_text import parse_exactly, without_mark
 from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, read_whole
+from parapet.schemas.mentions import NO_MENTIONS, Mentions, retitled
 from parapet.schemas.service import SERVICE_NAME
 from parapet.schemas.tasks import is_task
-from parapet.schemas.tool_texts import parts_of
+from parapet.schemas.tool_texts import documented_in, parts_of
 
 TOOLS, NAMES = "tools.json", "names.json"  # of a variant
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # names that the APIs accept
 
 _MARK = re.compile(rb'"(?:parameters|input_schema|inputSchema|function|tools)"\s*+:')
-_COULD_BE_INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]|[0-9]{300}")
+_OWN_TYPES = ("function", "custom")
 _SCHEMA_KEYS = ("input_schema", "inputSchema", "parameters")
 _SHAPES = "expected the shape of OpenAI, Anthropic (input_schema), MCP (inputSchema) or BFCL (parameters)"
 
 
+def is_hosted(raw: Any) -> bool:
+    """Whether a definition is of a tool that the API itself runs, such as ``{"type": "web_search"}``.
+
+    It has a type of its own and no parameters, or nothing but its options: ``{"google_search": {}}``.
+    """
+    if not isinstance(raw, dict) or any(key in raw for key in (*_SCHEMA_KEYS, *_OWN_TYPES)):
+        return False
+    return not _has_own_type(raw) or (len(raw) == 1 and all(isinstance(options, dict) for options in raw.values()))
+
+
+def _has_own_type(function: Mapping[str, Any]) -> bool:
+    """Whether a definition says that the caller runs the tool, or says nothing."""
+    return function.get("type") in (*_OWN_TYPES, None)
+
+
 class Tool:
-    """A tool.
+    """A tool that the caller runs, in any dialect. Absent parts may be null.
 
     Attributes:
       raw: the tool as read from the file.
@@ -54,15 +70,15 @@ class Tool:
         if not isinstance(raw, dict):
             raise InputError(f"is not a tool: {_SHAPES}", "", "")
         # OpenAI's Chat Completions API has the function inside, its Responses API has not.
-        self._inside = "function" if raw.get("type") == "function" and "function" in raw else ""
+        self._inside = next((kind for kind in _OWN_TYPES if raw.get("type") == kind and kind in raw), "")
         function = raw[self._inside] if self._inside else raw
         place = f"/{self._inside}" if self._inside else ""
         if not isinstance(function, dict):
             raise InputError("expected an object", "", place)
-        keys = [key for key in _SCHEMA_KEYS if key in function]
-        if not keys and (function.get("type", "function") != "function" or "name" not in function):
+        self._key = next((key for key in _SCHEMA_KEYS if function.get(key) is not None), "")
+        has_schema = any(key in function for key in _SCHEMA_KEYS)
+        if not has_schema and (not _has_own_type(function) or "name" not in function):
             raise InputError(f"is not a tool: {_SHAPES}", "", place)
-        self._key = keys[0] if keys else ""
         texts = {"name": function.get("name"), "description": function.get("description") or ""}
         for key, value in texts.items():
             if not isinstance(value, str):
@@ -70,42 +86,111 @@ class Tool:
         self.name, self.description = str(texts["name"]), str(texts["description"])
         if not self.name.strip():
             raise InputError("the name is empty", "", f"{place}/name")
-        root = function.get(self._key) if self._key else None
         try:
-            self.parameters = Parameters({} if root is None else root)
+            self.parameters = Parameters(function[self._key] if self._key and function[self._key] != [] else {})
         except InputError as error:
             raise InputError(error.reason, "", f"{place}/{self._key}{error.where}") from None
 
-    def renamed(self, name: str, description: str | None, renaming: Renaming) -> dict[str, Any]:
-        """Return the tool with a new name, a new description (None to keep it), and renamed parameters."""
+    def renamed(self, name: str, description: str, renaming: Renaming, is_final: bool = False) -> dict[str, Any]:
+        """Return the tool with a new name, a new description and renamed parameters.
+
+        Its other texts get the new names of the tools and parameters that they mention.
+
+        Args:
+          name: the new name.
+          description: the new description.
+          renaming: the new names of the parameters.
+          is_final: whether the description has the new names of what it mentions.
+        """
         function = dict(self.raw[self._inside] if self._inside else self.raw)
+        outer = {key: value for key, value in self.raw.items() if key != self._inside} if self._inside else {}
+        for part in (function, outer):
+            part.update({key: self._other(key, value, name, renaming) for key, value in part.items()})
         function["name"] = name
-        if description is not None and "description" in function:
-            function["description"] = description
-        if self._key and function[self._key] is not None:
+        if function.get("description") is not None:
+            function["description"] = description if is_final else renaming.mentions.replaced(description, renaming.own)
+        if self._key and isinstance(function[self._key], dict):
             function[self._key] = renaming.schema()
-        return {**self.raw, self._inside: function} if self._inside else function
+            if isinstance(self.parameters.root.get("title"), str):
+                function[self._key]["title"] = retitled(self.parameters.root["title"], self.name, name)
+        return {**self.raw, **outer, self._inside: function} if self._inside else function
+
+    def _other(self, key: str, value: Any, name: str, renaming: Renaming) -> Any:
+        """Return another part of the definition, such as its title, annotations, examples or the schema of results."""
+        if key == "title" and isinstance(value, str):
+            return retitled(value, self.name, name)
+        if key == "annotations" and isinstance(value, dict):
+            return {below: self._other(below, item, name, renaming) for below, item in value.items()}
+        if "example" in key:
+            return self._example(value, renaming)
+        return value if key in (self._key, "name", "type") else self._texts("", value, name, renaming)
+
+    def _example(self, value: Any, renaming: Renaming) -> Any:
+        """Rename arguments, which may be a part of an example."""
+        if isinstance(value, list):
+            return [self._example(item, renaming) for item in value]
+        if not isinstance(value, dict):
+            return renaming.mentions.replaced(value, renaming.own) if isinstance(value, str) else value
+        if any(each.name in value for each in self.parameters.all if not each.scope):
+            return renaming.arguments(value)
+        return {key: self._example(item, renaming) for key, item in value.items()}
+
+    def _texts(self, key: str, value: Any, name: str, renaming: Renaming) -> Any:
+        """Replace names in texts alone: the names of results are no parameters."""
+        if isinstance(value, dict):
+            return {below: self._texts(below, item, name, renaming) for below, item in value.items()}
+        if isinstance(value, list) and key not in NO_TEXTS:
+            return [self._texts(key, item, name, renaming) for item in value]
+        if not isinstance(value, str) or key in NO_TEXTS:
+            return value
+        if key == "title" and value.startswith(self.name):
+            return name + value.removeprefix(self.name)
+        if key == "title":
+            return renaming.mentions.title(value, {})
+        return renaming.mentions.replaced(value, renaming.own)
 
 
 class Toolset:
-    """The tools of a file or task, in order.
+    """The tools of a file or task.
+
+    Attributes:
+      tools: the tools, in order.
+      hosted: the number of tools that the API runs, which stay as they are.
+      bad: what is wrong with each invalid tool; these stay as they are, too. ``where`` is the item.
 
     Raises:
-      InputError: a tool is invalid, or a name is duplicated; ``where`` is the item.
+      InputError: a name is duplicated.
     """
 
     def __init__(self, name: str, items: Sequence[Any], place: Callable[[int, str], str]) -> None:
         self.name = name
-        self.tools: list[Tool] = []
+        self.hosted = 0
+        self.bad: list[InputError] = []
+        self._items: list[Any] = []
         known: dict[str, int] = {}
         for i, item in enumerate(items):
+            self._items.append(item)
+            if is_hosted(item):
+                self.hosted += 1
+                continue
             try:
-                tool = Tool(item)
-                if (first := known.setdefault(tool.name, i)) != i:
-                    raise InputError(f"the name {tool.name!r} appears twice, first in item {first + 1}")
+                self._items[i] = tool = Tool(item)
             except InputError as error:
-                raise InputError(error.reason, "", place(i, error.where)) from None
-            self.tools.append(tool)
+                self.bad.append(InputError(error.reason, "", place(i, error.where)))
+                continue
+            if (first := known.setdefault(tool.name, i)) != i:
+                reason = f"the name {tool.name!r} appears twice, first in item {first + 1}"
+                raise InputError(reason, "", place(i, ""))
+        self.tools = [item for item in self._items if isinstance(item, Tool)]
+
+    def other_names(self) -> list[str]:
+        """Return the names of what is not among the tools."""
+        others = (item for item in self._items if isinstance(item, dict))
+        return [item["name"] for item in others if isinstance(item.get("name"), str)]
+
+    def written(self, renamed: Callable[[Tool], dict[str, Any]]) -> list[Any]:
+        """Return the definitions in their order, each tool as ``renamed`` makes it."""
+        return [renamed(item) if isinstance(item, Tool) else item for item in self._items]
 
 
 class ToolNames(msgspec.Struct, frozen=True):
@@ -129,14 +214,23 @@ class ToolVariant(msgspec.Struct, frozen=True):
     names: Mapping[str, str]
     descriptions: Mapping[str, str]
 
-    def of(self, tool: Tool) -> tuple[str, str | None, Renaming]:
+    def mentions(self, toolset: Toolset) -> Mentions:
+        """Return the names that texts of a toolset may mention."""
+        tools = {tool.name: self.names.get(f"tool/{tool.name}", tool.name) for tool in toolset.tools}
+        return Mentions(tools, {tool.name: self.of(tool)[2].own for tool in toolset.tools})
+
+    def definitions(self, toolset: Toolset, mentions: Mentions) -> list[Any]:
+        """Return the definitions of a toolset in the variant."""
+        return toolset.written(lambda tool: tool.renamed(*self.of(tool, mentions)))
+
+    def of(self, tool: Tool, mentions: Mentions = NO_MENTIONS) -> tuple[str, str, Renaming]:
         """Return (name, description, renaming of the parameters) of a tool for :meth:`Tool.renamed`."""
         own, prefix = f"tool/{tool.name}", f"parameter/{tool.name}"
         names = {each.pointer: self.names.get(prefix + each.pointer, each.name) for each in tool.parameters.first()}
         pointers = (each.pointer for each in tool.parameters.all if prefix + each.pointer in self.descriptions)
         texts = {pointer: self.descriptions[prefix + pointer] for pointer in pointers}
-        renaming = tool.parameters.renaming(names, texts)
-        return self.names.get(own, tool.name), self.descriptions.get(own), renaming
+        renaming = tool.parameters.renaming(names, texts, mentions)
+        return self.names.get(own, tool.name), self.descriptions.get(own, tool.description), renaming
 
 
 def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
@@ -155,7 +249,7 @@ def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
                 key = f"parameter/{tool.name}{parameter.pointer}"
                 scope = f"{tool.name}/{parameter.scope}"
                 elements.append((key, scope, parameter.name, by_pointer[parameter.pointer]))
-        refused, taken = list[str](), set[tuple[str, str]]()
+        refused, taken = list[str](), {("", name) for name in toolset.other_names()}
         # original names have priority over new ones
         for key, scope, old, new in sorted(elements, key=lambda element: element[2] != element[3]):
             if new != old and (not is_legal(new, old) or (scope, new) in taken):
@@ -180,13 +274,16 @@ class ToolFile:
       toolsets: the toolsets by name: one named after the file, or for tasks the distinct ones, named after the first
         task.
       of_tasks: the id of each task to the name of its toolset.
+      hosted: the number of tools that the API itself runs.
+      bad: what is wrong with each invalid tool.
 
     Args:
       data: the content.
       path: the path for messages; its stem is the name of the toolset.
 
     Raises:
-      InputError: the file is not JSON, or has no tools; names the file, the item or line, and the JSON Pointer in it.
+      InputError: the file is not JSON, or has no valid tool; names the file, the item or line, and the JSON Pointer in
+        it.
     """
 
     def __init__(self, data: bytes, path: object) -> None:
@@ -216,6 +313,13 @@ class ToolFile:
                 self._paths.setdefault(toolset, []).append(keys)
                 if keys and isinstance(keys[0], int):
                     self.of_tasks[name] = toolset
+            toolsets = self.toolsets.values()
+            self.hosted = sum(toolset.hosted for toolset in toolsets)
+            self.bad = [InputError(bad.reason, path, bad.where) for toolset in toolsets for bad in toolset.bad]
+            if self.bad and not any(toolset.tools for toolset in toolsets):
+                raise self.bad[0]
+            if self.hosted and not any(toolset.tools for toolset in toolsets):
+                raise InputError("has only tools that the API itself runs, whose names and descriptions are fixed")
         except InputError as error:
             raise InputError(error.reason, path, error.where) from None
 
@@ -264,12 +368,15 @@ class ToolFile:
             if variant is None:
                 left_out |= {keys[:1] for keys in self._paths[name]}
                 continue
-            tools = [tool.renamed(*variant.of(tool)) for tool in toolset.tools]
+            mentions = variant.mentions(toolset)
+            tools = variant.definitions(toolset, mentions)
             for keys in self._paths[name]:
                 if self.of_tasks:  # there may be thousands, so the list is copied only once
-                    content[keys[0]] = {**content[keys[0]], "function": tools}
+                    content[keys[0]] = {**mentions.task(content[keys[0]]), "function": tools}
                     continue
                 items = functools.reduce(lambda holder, key: holder[key], keys, content)
+                if keys:
+                    content = mentions.rest(content)
                 content = _replaced(content, keys, tools if isinstance(items, list) else tools[0])
         if left_out:
             content = [task for i, task in enumerate(content) if (i,) not in left_out]
@@ -280,13 +387,6 @@ class ToolFile:
     def services(self) -> list[dict[str, Any]]:
         """Return the toolsets as services, for :class:`parapet.schemas.service.Toolset`."""
         return [_as_service(toolset) for toolset in self.toolsets.values()]
-
-    def undescribed(self) -> int:
-        """Count the tools and parameters without a description, which keep their names."""
-        tools = [tool for toolset in self.toolsets.values() for tool in toolset.tools]
-        texts = [tool.description for tool in tools]
-        texts += [each.description for tool in tools for each in tool.parameters.first()]
-        return sum(not text.strip() for text in texts)
 
     def service_files(self, services: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
         """Return :meth:`variant_files`, given the variants of :meth:`services`."""
@@ -318,49 +418,58 @@ class ToolFile:
 
 def _descriptions(toolset: Toolset) -> dict[str, str]:
     """Return the description of each element."""
-    of_tools = {f"tool/{tool.name}": tool.description for tool in toolset.tools}
+    of_tools = {f"tool/{tool.name}": _text(tool.description) for tool in toolset.tools}
     return of_tools | {
-        f"parameter/{tool.name}{each.pointer}": each.description
+        f"parameter/{tool.name}{each.pointer}": _text(each.description)
         for tool in toolset.tools
         for each in tool.parameters.all
     }
 
 
 def _as_service(toolset: Toolset) -> dict[str, Any]:
-    """Convert a toolset to a service without elements that have no description, since annotators could not name them.
+    """Convert a toolset to a service.
 
     Descriptions contain only their meaning; formats, defaults and units are kept in each variant. Parameters with the
-    same name and description, such as a user id that each tool takes, share a slot.
+    same name and description, such as a user id that each tool takes, share a slot. Elements without a description come
+    last, because only their names can be reworded; such parameters share a slot if they also have the same values.
     """
     elements: dict[str, list[dict[str, Any]]] = {"intent": [], "slot": []}
     keys: dict[str, list[str]] = {}
     scopes: dict[str, list[str]] = {}
-    shared: dict[tuple[str, str], str] = {}
+    cues: dict[str, str] = {}
+    shared: dict[tuple[str, ...], str] = {}
 
-    def add(kind: str, key: str, scope: str, texts: tuple[str, str], **more: Any) -> None:
-        field = shared.setdefault(texts, f"slot_{len(elements['slot'])}") if kind == "slot" else ""
-        field = field or f"intent_{len(elements['intent'])}"
+    def add(field: str, key: str, scope: str, name: str, description: str, cue: str, **more: Any) -> None:
         if field not in keys:
-            elements[kind].append({"name": texts[0], "description": parts_of(texts[1]).meaning, **more})
+            meaning = parts_of(description).meaning
+            elements[field.partition("_")[0]].append({"name": name, "description": meaning, **more})
+            if not description:
+                cues[field] = cue
         keys.setdefault(field, []).append(key)
         if scope not in scopes.setdefault(field, []):
             scopes[field].append(scope)
 
-    for tool in toolset.tools:
-        if tool.description.strip():
-            add("intent", f"tool/{tool.name}", "", (tool.name, tool.description))
-        first = {each.pointer for each in tool.parameters.first()}
-        for each in tool.parameters.all:
-            texts = (each.name, each.description)
-            if each.description.strip() and (each.pointer in first or texts in shared):
-                values = each.schema.get("enum", ())
+    for is_described in (True, False):
+        for tool in toolset.tools:
+            about = _text(tool.description)
+            if bool(about) == is_described:
+                add(f"intent_{len(elements['intent'])}", f"tool/{tool.name}", "", tool.name, about, tool.name)
+            about = " ".join((parts_of(about).meaning or tool.name).split())
+            first = {each.pointer for each in tool.parameters.first()}
+            for each in tool.parameters.all:
+                text, documented = _text(each.description), documented_in(tool.description, each.name)
+                like = (each.name, text) if text else (each.name, "", documented, json.dumps([each.type, each.values]))
+                if bool(text) != is_described or (each.pointer not in first and like not in shared):
+                    continue
                 add(
-                    "slot",
+                    shared.setdefault(like, f"slot_{len(elements['slot'])}"),
                     f"parameter/{tool.name}{each.pointer}",
                     f"{tool.name}/{each.scope}",
-                    texts,
-                    is_categorical=bool(values),
-                    possible_values=[value if isinstance(value, str) else json.dumps(value) for value in values],
+                    each.name,
+                    text,
+                    documented or f"{each.name} (a parameter of: {about})",
+                    is_categorical=bool(each.values),
+                    possible_values=[value if isinstance(value, str) else json.dumps(value) for value in each.values],
                 )
     return {
         "service_name": toolset.name,
@@ -370,7 +479,13 @@ def _as_service(toolset: Toolset) -> dict[str, Any]:
         "toolset": toolset.name,
         "tool_keys": keys,
         "tool_scopes": scopes,
+        "tool_cues": cues,
     }
+
+
+def _text(description: str) -> str:
+    """Return a description, or an empty string if it is blank."""
+    return description if description.strip() else ""
 
 
 def _replaced(content: Any, keys: Sequence[Any], value: Any) -> Any:
@@ -412,8 +527,6 @@ def _parse(data: bytes) -> Any:
     # Large files are only searched if their text may contain such values.
     if b"\\u" in data and (place := surrogate_in(content)) is not None:
         raise InputError("contains a lone surrogate, which is not a valid character", "", place)
-    if _COULD_BE_INFINITE.search(data) and (place := not_finite_in(content)) is not None:
-        raise InputError("NaN or infinity, which JSON cannot represent", "", place)
     return content
 
 

@@ -9,7 +9,7 @@ class ChatServer(LocalService):
     """Answers ``POST /v1/chat/completions``.
 
     Args:
-      reply: a text, or a message (``content``, ``tool_calls``), for a request's body.
+      reply: a text, a message (``content``, ``tool_calls``), or a whole Answer, for a request's body.
       faults: of one request after the other; "" is nothing. Besides STATUSES: stall, cut, not_json, empty, long.
     """
 
@@ -32,6 +32,8 @@ class ChatServer(LocalService):
         if fault == "not_json":
             return Answer(b"<html>log in first</html>")
         reply = "" if fault == "empty" else "a" * (1 << 21) if fault == "long" else self.reply(body)
+        if isinstance(reply, Answer):
+            return reply
         message = reply if isinstance(reply, dict) else {"content": reply}
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}
         usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}

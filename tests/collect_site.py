@@ -19,7 +19,7 @@ from parapet.transforms.crowd.serving import server as serving
 from parapet.transforms.crowd.serving.forms import Form, read_forms
 from parapet.transforms.crowd.serving.guard import Limits
 
-SECRET = "a secret for tests"
+SECRET = "a secret for tests, long enough"
 SCHEMA = [
     kit.service(
         "Parcels_1",

@@ -11,6 +11,7 @@ import re
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import killed
 import pytest
@@ -282,6 +283,26 @@ def test_what_stands_where_the_output_goes_is_not_lost(name, place, tmp_path):
         assert takes_any or "error: " in said.errors
         assert files_of(folder).items() >= before.items()
     assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_output_and_inputs_are_apart(name, place):
+    """An output that is an input, lies inside one or contains one is refused before anything is written."""
+    argv = argv_of(place, name)
+    for _, flag, path in inputs_of(argv, f"{place}/"):
+        if flag in ("", "--memory", "--decisions") or name.startswith("release"):
+            continue  # no flag, or a file that a run may read again
+        inside = [f"{path}/new/", f"file://{quote(path)}/new"] if Path(path).is_dir() else []
+        around = [str(Path(path).parent)] if Path(path).is_dir() else []
+        for output in (path, *inside, *around):
+            said = run(*ended(argv, output), status=2).errors
+            assert re.search(r"--output: (is the same as|lies inside|contains|an earlier run wrote) --", said), said
+        assert not Path(path, "new").exists()
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_an_empty_output_is_refused(name, place):
+    assert "--output: is empty: give a path" in run(*ended(argv_of(place, name), ""), status=2).errors
 
 
 @pytest.fixture(scope="session")

@@ -150,6 +150,7 @@ _WORDS = {
     **{"book_trip": "journey", "send_parcel": "package", "now": "clock", "user_id": "traveller", "stops": "waypoints"},
     **{"city": "municipality", "nights": "duration", "cabin": "comfort", "payment": "settlement", "card": "plastic"},
     **{"iban": "account", "street": "avenue", "town": "village"},
+    **{"sender": "origin", "receiver": "target", "note": "remark"},
 }
 _NAMES = ("wanted {}", "{} chosen", "proper {}", "{} kept", "main {}")
 _DESCRIPTIONS = (

@@ -385,7 +385,7 @@ def _check_files(release: Release, split: str) -> None:
     """Raises InputError if a file of the split differs from the manifest."""
     known = {file.path: file.sha256 for file in release.manifest.files}
     for root in _roots(release, split):
-        for path in sorted((root.path / split).iterdir()):
+        for path in [*root.path.glob("*.json"), *sorted((root.path / split).iterdir())]:
             relative = path.relative_to(release.root).as_posix()
             if known.get(relative) != sha256_of(path):
                 raise InputError(f"differs from the file that {MANIFEST} lists; {_AGAIN}", path)

@@ -28,6 +28,7 @@ from parapet.evaluation.compare.results import (
     Outcome,
     Selection,
     absent_groups,
+    accuracies,
     assembled,
     columns_of,
     macro_average,
@@ -48,12 +49,14 @@ from parapet.evaluation.compare.significance import (
 )
 from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.sets import ALL, ORIGINAL, existing_file, group_label
+from parapet.evaluation.task import NOT_DEFINED, change_text, sensitivity_is_defined
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.report import Table
-from parapet.transforms.reports.text import counted, number, percent
+from parapet.transforms.reports.text import counted, number
 
 AVERAGE = "average"
+ALL_HAVE = "all systems have"
 Sets = Literal["common", "all", "strict"]
 
 
@@ -223,6 +226,8 @@ def read_systems(
     columns = columns_of(merged, metrics, selection.sets)
     mixed = mixes({column.set for column in columns})  # mixes only repeat the result of their set, diluted
     averaged = [column for column in columns if column.set not in mixed and _is_averaged(column, frozenset(metrics))]
+    if sets == "all":
+        averaged = _common(averaged, outcomes)
     if selection.average:
         averaged = columns_of(merged, selection.average, selection.sets, "--average")
         if bad := next((column.name for column in averaged if column.low_is_good), None):
@@ -243,6 +248,21 @@ def read_systems(
         for name, rows_found in rows.items():
             parts[name] |= rows_found.parts
     return Systems(outcomes, columns, averaged, parts, left_out, selection)
+
+
+def _common(columns: Sequence[Column], outcomes: Mapping[str, Sequence[Outcome]]) -> list[Column]:
+    """Returns the columns that all systems have, so that their means can be compared.
+
+    If there are none, those that all systems with a result of the column's task have.
+    """
+    values = {name: {column: value for outcome in of_system for column, value in outcome.values.items()}
+              for name, of_system in outcomes.items()}  # fmt: skip
+    having = {column: {name for name in values if values[name].get(column) is not None} for column in columns}
+    common = [column for column in columns if len(having[column]) == len(outcomes)]
+    of_tasks: dict[str, set[str]] = {}
+    for column in columns:
+        of_tasks.setdefault(column.task, set()).update(having[column])
+    return common or [column for column in columns if having[column] == of_tasks[column.task]]
 
 
 def _sets_that_are_there(
@@ -327,7 +347,7 @@ def _average(systems: Systems, name: str, seed: str) -> Number:
     parts = [systems.parts[name].get(column, ()) for column in systems.averaged]
     interval = None
     if _alike(parts) and not any(column.metric in OF_100 for column in systems.averaged):
-        interval = intervals([tuple(part for part_list in parts for part in part_list)], seed)[0]
+        interval = intervals([tuple(part for part_list in parts for part in part_list)], seed, [AVERAGE])[0]
     value = macro_average([None if number is None else of_100(metric, number) for metric, number in numbers])
     return Number(value) if interval is None else Number(value, 100 * interval[0], 100 * interval[1])
 
@@ -343,13 +363,11 @@ def _values(systems: Systems, name: str, seed: str) -> Iterator[Value]:
     columns = list(dict.fromkeys(_with_groups(systems.columns, outcomes)))
     known = {column: value_here for outcome in outcomes for column, value_here in outcome.intervals.items()}
     lacking = [column for column in columns if column not in known and column in parts]
-    computed = intervals([parts[column] for column in lacking], seed)
+    computed = intervals([parts[column] for column in lacking], seed, [column.metric for column in lacking])
     known |= {column: value_here for column, value_here in zip(lacking, computed, strict=True) if value_here}
     for column in columns:
-        low, high = known.get(column, (None, None))
         value = systems.value(name, column)
-        if column.metric == SENSITIVITY and systems.value(name, msgspec.structs.replace(column, metric=JGA)) == 0:
-            value = low = high = None  # the sensitivity of a system that is always wrong is 0 / 0
+        low, high = (None, None) if value is None else known.get(column, (None, None))
         yield Value(name, column.task, column.set, column.group, column.metric, value, low, high)
 
 
@@ -410,12 +428,17 @@ _TASKS = {"intent": "intent", "ood": "out-of-domain"}
 
 
 class Block(msgspec.Struct, frozen=True):
-    """The rows of one metric: each system's mean over sets, and a number for each column of the grid."""
+    """The rows of one metric: each system's mean over sets, and a number for each column of the grid.
+
+    Attributes:
+      over: what the means are over, in words: ``10 sets``, or ``the 10 sets that all systems have``.
+    """
 
     title: str
     metric: str
     means: list[Number]
     numbers: list[list[Value | None]]
+    over: str = ""
 
 
 class Grid(msgspec.Struct, frozen=True):
@@ -483,8 +506,8 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
     columns_present = [
         column for column in columns_present if group != WHOLE or (column.task, column.set, column.metric) in wanted
     ]
-    has_goals = {column.task for column in columns_present if column.metric == JGA}
-    beside = [column for column in columns_present if column.metric == SENSITIVITY and column.task in has_goals]
+    has_accuracy = {column.task for column in columns_present if column.metric in AVERAGED.get(column.task, ())[:1]}
+    beside = [column for column in columns_present if column.metric == SENSITIVITY and column.task in has_accuracy]
     of_rows = [column for column in columns_present if column not in beside]
     keys = sorted({(column.set, "") for column in of_rows} | {(column.set, SENSITIVITY) for column in beside},
                   key=lambda key: (set_order(key[0], board.selection.sets), key[1]))  # fmt: skip
@@ -497,20 +520,22 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
 
     blocks = []
     for task, metric in dict.fromkeys((column.task, column.metric) for column in of_rows):
+        has_sensitivity = metric in AVERAGED.get(task, ())[:1]
         rows = [
-            [value(name, Column(task, at, extra or metric, group)) if not extra or metric == JGA else None
+            [value(name, Column(task, at, extra or metric, group)) if not extra or has_sensitivity else None
              for at, extra in keys]
             for name in board.systems
         ]  # fmt: skip
         label = full_label(board, task, metric)
-        blocks.append(Block(label[:1].upper() + label[1:], metric, [_mean(row) for row in rows], rows))
+        blocks.append(Block(label[:1].upper() + label[1:], metric, *_means(rows, metric)))
     averaged = {(column.task, column.metric) for column in board.columns if column.in_average}
     several = sum(not extra for _, extra in keys) > 1  # the mean over a single set is not shown
     averages = [board.average[name] for name in board.systems]
     if group == WHOLE and len(averaged) > 1 and several:
-        blocks.insert(0, Block("Average", AVERAGE, averages, [[None] * len(keys) for _ in board.systems]))
+        nothing: list[list[Value | None]] = [[None] * len(keys) for _ in board.systems]
+        blocks.insert(0, Block("Average", AVERAGE, averages, nothing, averaged_over(board)))
     elif group == WHOLE and len(blocks) == 1:
-        blocks = [msgspec.structs.replace(blocks[0], means=averages)]
+        blocks = [msgspec.structs.replace(blocks[0], means=averages, over=averaged_over(board))]
     names = [
         f"{metric_label(extra)}, {unit(extra)}" if extra else _shared_label(board, at, of_rows) for at, extra in keys
     ]
@@ -528,7 +553,8 @@ def one_row(board: Board) -> Grid:
     )
     names, values = headings(board), board.by_column
     rows: list[list[Value | None]] = [[values[name, column] for column in averaged] for name in board.systems]
-    block = Block("Average", AVERAGE, [board.average[name] for name in board.systems], rows)
+    averages = [board.average[name] for name in board.systems]
+    block = Block("Average", AVERAGE, averages, rows, averaged_over(board))
     shorter = [names[column.name].replace(metric_label(JGA), "JGA") for column in averaged]
     return Grid(board.systems, shorter, [block], True)
 
@@ -562,16 +588,34 @@ def _shared_label(board: Board, name: str, columns: Sequence[Column]) -> str:
     return set_label(board, next(column.task for column in columns if column.set == name), name)
 
 
-def _mean(row: Sequence[Value | None]) -> Number:
-    of_sets = [
-        score for score in row if score is not None and not score.set.startswith("#") and score.metric != SENSITIVITY
-    ]
-    mixed = mixes({score.set for score in of_sets})
-    values = [score.value for score in of_sets if score.set not in mixed]
-    whole = [score.value for score in row if score is not None and score.set != VARIANTS]
-    mean = macro_average(values or whole)
-    metric = next((score.metric for score in row if score is not None), "")
-    return Number(None if mean is None else of_100(metric, mean))
+def _means(rows: list[list[Value | None]], metric: str) -> tuple[list[Number], list[list[Value | None]], str]:
+    """Averages the rows of a block over the sets that all systems with a number in it have; also says what over."""
+    present = [(j, score) for j, score in enumerate(rows[0]) if score is not None and score.metric == metric]
+    sets = {score.set for _, score in present if not score.set.startswith("#")}
+    sets -= mixes(sets)
+    places = [j for j, score in present if (score.set in sets if sets else score.set != VARIANTS)]
+    values = [[None if (score := row[j]) is None else score.value for j in places] for row in rows]
+    having = [row for row in values if any(value is not None for value in row)]
+    common = [i for i in range(len(places)) if all(row[i] is not None for row in having)]
+    means = [macro_average([row[i] for i in common]) for row in values]
+    over = over_in_words(len(common), "set" if sets else "number", len(common) < len(places))
+    return [Number(None if mean is None else of_100(metric, mean)) for mean in means], rows, over
+
+
+def over_in_words(n: int, noun: str, some_lack_others: bool) -> str:
+    """Says what a mean is over: ``10 sets``, or ``the 10 sets that all systems have``."""
+    return f"the {counted(n, noun)} that {ALL_HAVE}" if some_lack_others else counted(n, noun)
+
+
+def averaged_over(board: Board) -> str:
+    """Says what the average of a board is over."""
+    metrics = [column.metric for column in board.columns if column.in_average]
+    mixed = mixes({column.set for column in board.columns})
+    fewer = not board.selection.average and any(
+        column.metric in metrics and not (column.in_average or column.set[:1] == "#" or column.set in mixed)
+        for column in board.columns
+    )
+    return over_in_words(len(metrics), "set" if len(set(metrics)) == 1 else "number", fewer)
 
 
 def unit(metric: str) -> str:
@@ -586,11 +630,13 @@ def shown(metric: str, value: float | None) -> str:
 
 def best(block: Block) -> tuple[set[int], set[tuple[int, int]]]:
     """Finds the rows with the best mean, and the (row, column) of the best numbers, as printed."""
-    if len(block.means) < 2:
+    if len(block.means) < 2 or block.metric == SENSITIVITY:
         return set(), set()
     means = _best([number(mean.value, 1) for mean in block.means], block.metric in LOW_IS_GOOD)
     cells = set()
     for j, column in enumerate(zip(*block.numbers, strict=True)):
+        if any(value is not None and value.metric == SENSITIVITY for value in column):
+            continue  # a low one is good only beside a high accuracy
         low_is_good = any(value is not None and value.metric in LOW_IS_GOOD for value in column)
         texts = ["–" if value is None else shown(value.metric, value.value) for value in column]
         cells |= {(i, j) for i in _best(texts, low_is_good)}
@@ -625,6 +671,9 @@ def grid_tables(of: Sequence[tuple[str, Grid]], title: str, note: str = "") -> l
                 lines.append((group if several else "", name, [(with_interval(mean), i in means), *row]))
     first = of[0][1]
     mean_title = "average" if first.blocks[0].title == "Average" and len(first.blocks) == 1 else "mean"
+    fewer = list(dict.fromkeys(block.over for _, whole in of for block in whole.blocks if ALL_HAVE in block.over))
+    if fewer:
+        mean_title += f" over {fewer[0] if len(fewer) == 1 else f'the sets that {ALL_HAVE}'}"
     columns = ["system", mean_title, *first.headings]
     mixed = [j + 1 for j in sorted(first.mixes)]
     kept = [j for j in range(len(columns) - 1) if j not in mixed and (j > 0 or first.with_mean)]
@@ -656,25 +705,32 @@ def with_interval(mean: Number) -> str:
     return text if mean.low is None or mean.high is None else f"{text}\n{mean.low:.1f}–{mean.high:.1f}"
 
 
+def is_undefined(value: Value, row: Iterable[Value | None]) -> bool:
+    """Whether a number is a schema sensitivity that says nothing beside the accuracies in its row."""
+    scores = {score.column: score.value for score in row if score is not None}
+    return value.metric == SENSITIVITY and not sensitivity_is_defined(*accuracies(scores.get, value.column))
+
+
 def cell(value: Value | None, row: Sequence[Value | None]) -> str:
     """Formats a number, with its interval and its change from the original in small print."""
     if value is None:
         return ""
     if value.value is None:
-        scores = [score.value for score in row if score is not None and (score.set, score.metric) == (value.set, JGA)]
-        return "not defined" if value.metric == SENSITIVITY and scores == [0] else "–"
+        return NOT_DEFINED if is_undefined(value, row) else "–"
     lines = [shown(value.metric, value.value)]
     if value.low is not None and value.high is not None:
         lines.append(f"{shown(value.metric, value.low)}–{shown(value.metric, value.high)}")
-    change = drop(value, row)
-    return "\n".join([*lines, *([percent(change, 1, signed=True)] if change is not None else [])])
+    return "\n".join([*lines, *drop(value, row)])
 
 
-def drop(value: Value, row: Iterable[Value | None]) -> float | None:
-    """Computes the relative change from the original; None for the original itself, or without a number."""
+def drop(value: Value, row: Iterable[Value | None]) -> list[str]:
+    """Formats the change from the original; empty for the original itself, or without a number."""
     if value.set == ORIGINAL or value.metric == SENSITIVITY or value.value is None:
-        return None
-    original = next(
-        (score.value for score in row if score and score.set == ORIGINAL and score.metric == value.metric), None
-    )
-    return (value.value - original) / original if original else None
+        return []
+    originals = (score for score in row if score and score.set == ORIGINAL and score.metric == value.metric)
+    original = next(originals, None)
+    if original is None or original.value is None:
+        return []
+    before, after = (of_100(value.metric, share) / 100 for share in (original.value, value.value))
+    points, _, relative = change_text(after, before, original.low).partition(" (")
+    return [points, *filter(None, [relative.rstrip(")")])]

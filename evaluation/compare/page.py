@@ -8,13 +8,16 @@ from collections import Counter
 import msgspec
 
 from parapet.evaluation.compare.leaderboard import (
+    ALL_HAVE,
     AVERAGE,
     Board,
     Grid,
+    Number,
     Sets,
     SignificanceConfig,
     Systems,
     Value,
+    averaged_over,
     by_domain,
     cell,
     grid,
@@ -44,7 +47,16 @@ from parapet.evaluation.compare.results import (
 )
 from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.sets import ORIGINAL
-from parapet.evaluation.task import Result, Stage, Task, json_bytes
+from parapet.evaluation.task import (
+    FLOOR,
+    NOT_DEFINED,
+    UNDEFINED_SENSITIVITY,
+    Result,
+    Stage,
+    Task,
+    json_bytes,
+    relative_change,
+)
 from parapet.schemas.decisions import csv_bytes
 from parapet.transforms.reports import markdown
 from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page, table_markdown
@@ -54,16 +66,19 @@ MOST_SYSTEMS = 8  # of a chart: more shapes and colours are hard to distinguish
 EXAMPLES = 4  # examples shown for each system
 
 TERMS = {
-    "Mean": "The unweighted mean over the sets of a row. Mixes of sets with the original do not count.",
+    "Mean": "The unweighted mean over the sets of a row that all systems have. Mixes of sets with the original do not "
+    "count.",
     "Average": "The unweighted mean of all columns, as on RADDLE's leaderboard. Not counted are mixes with the "
     "original, metrics of which less is better, and columns that are computed from others (the mean over "
     "variants) or enter others (Inform, Success, BLEU).",
     "JGA": "Joint goal accuracy.",
-    "Small print": "Below each number: its 95% interval, from a Poisson bootstrap over dialogues, and its relative "
-    "change from the original.",
+    "Small print": "Below each number: its 95% interval and its change from the original, in percentage points and "
+    f"relative; the latter where the interval of the original is above 0 and the original is at least {FLOOR:.0%}. "
+    "Intervals are from a Poisson bootstrap over dialogues; where each dialogue has one number, 0 or 1, "
+    "and at 0 and 100%, they are Wilson's.",
     "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: the standard "
     "deviation divided by the mean, averaged over frames (Lee et al. 2022). It can exceed 100%. At the same "
-    "accuracy, less is better.",
+    f"accuracy, less is better; therefore it is never bold. {UNDEFINED_SENSITIVITY}",
     "Seen, unseen": "Seen services are in the schema of the training split, unseen services are not.",
     "p": "How often the difference would be at least as large if chance decided, for each dialogue, which result "
     "belongs to which system: two-sided approximate randomisation over dialogues. For the mean over variants and for "
@@ -77,7 +92,8 @@ TERMS = {
 _MEANINGS = {
     "joint_goal_accuracy": "Joint goal accuracy: the share of frames (a service in a user turn) whose whole predicted "
     "state is right.",
-    SENSITIVITY: "Schema sensitivity: how much it varies over the wordings v1 to v5; 0 means not at all.",
+    SENSITIVITY: "Schema sensitivity: how much it varies over the wordings v1 to v5. Less is better at the same "
+    f"accuracy only; where that is below {FLOOR:.0%} on the original or over the variants, it is not defined.",
 }
 
 
@@ -127,17 +143,20 @@ def _note(whole: Grid) -> str:
     values = [score for block in whole.blocks for row in block.numbers for score in row if score is not None]
     parts = ["its 95% interval"] if any(value.low is not None for value in values) else []
     if any(value.set == ORIGINAL for value in values) and len(whole.headings) > 1:
-        parts.append("its relative change from the original")
+        parts.append("its change from the original, in percentage points and relative")
     several = len(whole.systems) > 1
     lines = [f"Below each number: {' and '.join(parts)}."] if parts else []
     shown = {block.metric for block in whole.blocks} | {value.metric for value in values}
     lines += [meaning for metric, meaning in _MEANINGS.items() if metric in shown]
+    over = list(dict.fromkeys(block.over for block in whole.blocks))
+    if any(ALL_HAVE in text for text in over):
+        lines.append(f"The mean is over {over[0] if len(over) == 1 else f'the sets that {ALL_HAVE}'}.")
     return " ".join([*lines, *(["The best number of a column is bold."] if several else [])])
 
 
 def _relative_changes(board: Board) -> list[Table]:
     """Makes SGD-X's Table 3: each system over the variants, with its relative change from the baseline above it."""
-    values = {(value.system, value.group, value.metric): value.value for value in board.values if value.set == VARIANTS}
+    values = {(value.system, value.group, value.metric): value for value in board.values if value.set == VARIANTS}
     tests = {(test.first, test.second, test.column): test for test in board.tests}
     label = set_label(board, "dst", VARIANTS)
     columns = [(WHOLE, JGA, f"JGA {label}"), (WHOLE, SENSITIVITY, "schema sensitivity"),
@@ -150,10 +169,15 @@ def _relative_changes(board: Board) -> list[Table]:
     for name in _by_baseline(board):
         row, baseline = [name], board.settings.baselines.get(name, "")
         for group, metric, _ in columns:
-            change = board.relative_changes.get(name, {}).get(group, {}).get(metric)
+            value, other = values.get((name, group, metric)), values.get((baseline, group, metric))
+            change = None
+            if value is not None and value.value is not None and other is not None and other.value is not None:
+                change = relative_change(value.value, other.value, other.low)
             test = tests.get((name, baseline, Column("dst", VARIANTS, metric, group).name))
-            bold += [(len(rows), len(row))] if test is not None and test.p_holm < 0.05 else []
-            text = shown(metric, values.get((name, group, metric)))
+            is_bold = test is not None and test.p_holm < 0.05 and metric != SENSITIVITY
+            bold += [(len(rows), len(row))] if is_bold else []
+            text = NOT_DEFINED if metric == SENSITIVITY else "–"
+            text = text if value is None or value.value is None else shown(metric, value.value)
             row.append(text if change is None else f"{text} ({percent(change, 0, signed=True)})")
         rows.append(row)
     note = "Of 100; in brackets the relative change from the baseline, which comes first."
@@ -245,20 +269,23 @@ def _differences(board: Board) -> list[Table]:
     """
     names, sets = headings(board), {column.column.name: column.set for column in board.columns}
     tests = {(test.first, test.second, test.column): test for test in board.tests}
-    numbers = {(name, AVERAGE): average.value for name, average in board.average.items()}
+    numbers = {(name, AVERAGE): average for name, average in board.average.items()}
     for score in board.values:
-        numbers[score.system, score.column.name] = None if score.value is None else of_100(score.metric, score.value)
+        value = None if score.value is None else of_100(score.metric, score.value)
+        numbers[score.system, score.column.name] = Number(value, score.low)
     baselines = [(name, board.settings.baselines[name]) for name in board.systems if name in board.settings.baselines]
     mixed = mixes({*sets.values()})
     rows: dict[bool, list[list[str]]] = {False: [], True: []}
     bold: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
     for first, second in baselines or dict.fromkeys((test.first, test.second) for test in board.tests):
         for column, heading in names.items():
-            value, other, test = numbers[first, column], numbers[second, column], tests.get((first, second, column))
+            value, low = numbers[first, column].value, numbers[second, column].low
+            other, test = numbers[second, column].value, tests.get((first, second, column))
             if (test is None and not baselines) or value is None or other is None:
                 continue
             folded = sets.get(column) in mixed
-            cells = [f"{value - other:+.2f}", percent((value - other) / other, 1, signed=True) if other else "–"]
+            change = relative_change(value / 100, other / 100, low)
+            cells = [f"{value - other:+.2f}", percent(change, signed=True)]
             if test is None:
                 cells += ["–"] * 4
             else:
@@ -267,7 +294,8 @@ def _differences(board: Board) -> list[Table]:
                 cells += [interval, f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
             rows[folded].append([f"{first} – {second}", heading, *cells])
     points = "points of 100" if OF_100 & {column.metric for column in board.columns} else "percentage points"
-    note = f"The first system's score minus the second's, in {points}, and as a share of the second's."
+    note = f"The first system's score minus the second's, in {points}; and as a share of the second's, where its "
+    note += f"interval is above 0 and it is at least {FLOOR:.0%}."
     note += " Bold: p < 0.05 after Holm's correction." if tests else ""
     columns = ["systems", "column", "difference", "change", "interval", "p", "p, Holm", "dialogues"]
     return [
@@ -289,7 +317,8 @@ def _differences(board: Board) -> list[Table]:
 def tiles(board: Board) -> list[Tile]:
     """Makes the tiles with the averages."""
     label, sign = _averaged(board)
-    return [Tile(f"{name}: {label}", number(board.average[name].value, 1) + sign) for name in board.systems[:6]]
+    means = ((name, board.average[name].value) for name in board.systems[:6])
+    return [Tile(f"{name}: {label}", number(mean, 1) + (sign if mean is not None else "")) for name, mean in means]
 
 
 def _averaged(board: Board) -> tuple[str, str]:
@@ -297,9 +326,9 @@ def _averaged(board: Board) -> tuple[str, str]:
     columns = [column for column in board.columns if column.in_average]
     metrics = {column.metric for column in columns}
     if len(metrics) != 1:
-        return f"average of {counted(len(columns), 'number')}, of 100", ""
+        return f"average of {averaged_over(board)}, of 100", ""
     metric = metrics.pop()
-    return f"{metric_label(metric)}, mean over {counted(len(columns), 'set')}", "%" if unit(metric) == "%" else ""
+    return f"{metric_label(metric)}, mean over {averaged_over(board)}", "%" if unit(metric) == "%" else ""
 
 
 def notes(board: Board) -> list[str]:
@@ -482,9 +511,7 @@ def terminal_lines(board: Board, width: int = 100) -> list[str]:
                 pairs = zip(column, block.numbers, strict=True)
                 rows.append([heading, *(cell(value, row).partition("\n")[0] for value, row in pairs)])
         if whole.with_mean:
-            sets = {score.set for score in block.numbers[0] if score and not score.set.startswith("#")} - mixed
-            averaged_over = f"mean over {counted(len(sets), 'set')}" if sets else "mean of all numbers"
-            rows.append([averaged_over, *(number(mean.value, 1) for mean in block.means)])
+            rows.append([f"mean over {block.over}", *(number(mean.value, 1) for mean in block.means)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         shown = max(n for n in range(1, len(widths)) if n == 1 or sum(widths[: n + 1]) + 2 * n <= width)
         lines += [""] if lines else []

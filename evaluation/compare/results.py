@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.dst.model import originals_of
 from parapet.evaluation.response.task import METRICS, SetScores
 from parapet.evaluation.sets import ALL, ORIGINAL
+from parapet.evaluation.task import sensitivity_is_defined
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there, parse_json
 from parapet.schemas.limits import read_whole
@@ -175,10 +176,30 @@ def read_outcome(path: str) -> Outcome:
     options = options if isinstance(options, dict) else {}
     task = command.removeprefix("evaluate").lstrip("_") or str(options.get("task", ""))
     if task == "dst" and (folder / "robustness.json").is_file():
-        return msgspec.structs.replace(_of_dst(folder, path), options=options)
+        return _with_defined_sensitivity(msgspec.structs.replace(_of_dst(folder, path), options=options))
     values, variants = _of_groups(task, _json(folder / "metrics.json"), options.get("sets"), folder / "metrics.json")
-    outcome = Outcome(task, path, values, {}, variants, options)
+    outcome = _with_defined_sensitivity(Outcome(task, path, values, {}, variants, options))
     return _with_domains(outcome, folder / "domains.json") if task == "response" else outcome
+
+
+def _with_defined_sensitivity(outcome: Outcome) -> Outcome:
+    """Drops schema sensitivities that say nothing, as the system is nearly always wrong."""
+    values = {
+        column: value
+        if column.metric != SENSITIVITY or sensitivity_is_defined(*accuracies(outcome.values.get, column))
+        else None
+        for column, value in outcome.values.items()
+    }
+    return msgspec.structs.replace(outcome, values=values)
+
+
+def accuracies(get: Callable[[Column], float | None], sensitivity: Column) -> list[float | None]:
+    """Returns the accuracies that a schema sensitivity is shown beside: on the original, and over the variants."""
+    return [
+        get(Column(sensitivity.task, name, metric, sensitivity.group))
+        for metric in AVERAGED.get(sensitivity.task, ())[:1]
+        for name in (ORIGINAL, VARIANTS)
+    ]
 
 
 def _json(path: Path) -> Any:
@@ -212,7 +233,9 @@ def _of_groups(task: str, numbers: Any, sets: Any, path: Path) -> tuple[dict[Col
     if len(variants) > 1:
         for metric in dict.fromkeys(column.metric for column in values):
             mean = macro_average([values.get(Column(task, name, metric)) for name in variants])
-            values.setdefault(Column(task, VARIANTS, metric), mean)  # schema sensitivity is not a mean over variants
+            # Schema sensitivity is not a mean over variants, and is among the numbers of all sets.
+            own = values.pop(Column(task, ALL, metric), None) if metric == SENSITIVITY else mean
+            values[Column(task, VARIANTS, metric)] = own
     return values, variants
 
 

@@ -352,8 +352,17 @@ def paired(
     return [[test(i, list(number)) for number in numbers] for i in range(len(pairs))]
 
 
-def intervals(numbers: Sequence[Parts], seed: str) -> list[tuple[float, float] | None]:
-    """Computes the 95 % interval of each number by a Poisson bootstrap over dialogues; None without values."""
+def intervals(numbers: Sequence[Parts], seed: str, metrics: Sequence[str]) -> list[tuple[float, float] | None]:
+    """Computes the 95 % interval of each number by a Poisson bootstrap over dialogues; None without values.
+
+    The interval of a share is Wilson's if each dialogue has one row, which is right or wrong, or if the replicates do
+    not vary, as at 0 and 100 %.
+
+    Args:
+      numbers: the parts of each number.
+      seed: the seed of the bootstrap.
+      metrics: the metric of each number.
+    """
     flat = [part for parts in numbers for part in parts]
     drawn = np.zeros((bootstrap.REPLICATES, len(flat), 2), np.int64)
     for names, values in _chunks(flat):
@@ -361,9 +370,18 @@ def intervals(numbers: Sequence[Parts], seed: str) -> list[tuple[float, float] |
     means = bootstrap.means(drawn)
     ends = np.cumsum([len(parts) for parts in numbers])
     return [
-        bootstrap.interval(means[:, end - len(parts) : end].mean(axis=1)) if parts else None
-        for parts, end in zip(numbers, ends, strict=True)
+        _interval(parts, means[:, end - len(parts) : end].mean(axis=1), metric) if parts else None
+        for parts, end, metric in zip(numbers, ends, metrics, strict=True)
     ]
+
+
+def _interval(parts: Parts, replicated: Real, metric: str) -> tuple[float, float] | None:
+    rows = [row for sums in parts for row in sums.values()]
+    if metric == SENSITIVITY or any(not 0 <= total <= n for total, n in rows):
+        return bootstrap.interval(replicated)  # not a share
+    if len(parts) == 1 and all(n == 1 and total in (0, 1) for total, n in rows):
+        return bootstrap.wilson_interval(sum(total for total, _ in rows), len(rows))
+    return bootstrap.share_interval(replicated, len({name for sums in parts for name in sums}))
 
 
 def _chunks(flat: Sequence[Sums]) -> Iterator[tuple[list[str], Whole]]:

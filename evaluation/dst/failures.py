@@ -158,7 +158,7 @@ def losses(dialogues: Iterable[Sequence[Sequence[Scored]]], pairs: Mapping[str, 
     for original, *variants in dialogues:
         for name, frames in zip(pairs, variants, strict=True):
             for before, after in zip(original, frames, strict=True):
-                if after.wrong:
+                if after.wrong and not before.refused:
                     already = {wrong.slot for wrong in before.wrong}
                     wrong_slots = [(wrong, pairs[name].get((after.service, wrong.slot))) for wrong in after.wrong]
                     slots = [wrong for wrong, pair in wrong_slots if pair is not None and pair[0].name not in already]
@@ -290,6 +290,7 @@ def failures(
             (frame.dialogue_id, frame.turn, frame.service): frame
             for frames_here in original.scored
             for frame in frames_here
+            if not frame.refused
         }
         turns_before = {name: dialogue.turns for name, dialogue in original.dialogues.items()}
     ranked: list[tuple[Rank, Scored, Scored | None]] = []

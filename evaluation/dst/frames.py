@@ -51,12 +51,14 @@ class State(msgspec.Struct):
 
     Attributes:
       answer: the raw answer of a language model; it is not scored.
+      refused: whether the request to a language model was refused: there is no state, and the turn is not scored.
     """
 
     active_intent: str
     requested_slots: list[str]
     slot_values: dict[str, list[str]]
     answer: str | UnsetType = UNSET
+    refused: bool | UnsetType = UNSET
 
 
 class Slots(msgspec.Struct, frozen=True):
@@ -256,6 +258,7 @@ class Scored(msgspec.Struct, frozen=True):
       wrong: the slots that lower the scores.
       intent: the active intents of the reference and of the prediction.
       active: the slots that have a value in the reference.
+      refused: whether there is no prediction for a frame of its turn: no metric has a value.
     """
 
     dialogue_id: str
@@ -267,6 +270,7 @@ class Scored(msgspec.Struct, frozen=True):
     wrong: tuple[Wrong, ...]
     intent: tuple[str, str]
     active: tuple[str, ...] = ()
+    refused: bool = False
 
 
 class PassedOver(msgspec.Struct):
@@ -376,6 +380,7 @@ def _score(
                 "the utterance differs from the reference: check that the predictions are for this set", "", where
             )
         by_service = {frame.service: frame for frame in other.frames}
+        refused = any(isinstance(frame.state, State) and frame.state.refused is True for frame in other.frames)
         if not config.official:
             _check_services([frame.service for frame in other.frames], services, where)
         utterance = turn.utterance if turn.utterance is not UNSET else ""
@@ -385,6 +390,12 @@ def _score(
                 _check_state(guess, slots, config, passed_over)
             except InputError as error:
                 raise InputError(error.reason, "", f"{where} {frame.service}") from None
+            if refused:
+                nothing, intents = (NA,) * len(METRICS), (state.active_intent, "")
+                yield Scored(
+                    reference.dialogue_id, position, i, frame.service, utterance, nothing, (), intents, refused=True
+                )
+                continue
             spans = by_service[frame.service].slots
             texts = None if spans is UNSET else (_texts(frame.slots, utterance), _texts(spans, utterance))
             values, wrong = score_frame(state, guess, slots, texts, config.fuzzy)

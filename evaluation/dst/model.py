@@ -35,24 +35,34 @@ from parapet.evaluation.dst.frames import (
     slots_of,
 )
 from parapet.evaluation.dst.totals import Policy, Unit
-from parapet.evaluation.sets import ORIGINAL, Kind, SetRoot, Sources, find_sets, prediction_files
+from parapet.evaluation.sets import (
+    ORIGINAL,
+    Kind,
+    SetRoot,
+    Sources,
+    check_has_dialogues,
+    common_dialogues,
+    find_sets,
+    prediction_files,
+    services_of_train,
+)
 from parapet.evaluation.user_code import UserCode, make, running
-from parapet.schemas.dialogue import Action, check_ids
+from parapet.schemas.dialogue import Action, check_ids, check_no_id_twice
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import (
-    SINGLE,
     TEST,
     SplitSchemas,
     as_path,
-    dialogue_files,
     is_there,
     parse_services,
     read_root,
 )
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import Corpus, inline, read_corpus, read_file
 from parapet.transforms.running import plugins
 from parapet.transforms.running.progress import advance
+from parapet.transforms.storage.compressed import read_input
 
 
 class Set(msgspec.Struct, frozen=True):
@@ -98,6 +108,8 @@ class Plan(msgspec.Struct, frozen=True):
       loose: (set, file) of predictions in other files than the reference's: JSON lines, or files with other names.
       originals: a variant's name of a service to the original's, for all variants.
       remarks: warnings for the user.
+      common: the dialogues that all sets have, which are scored; None for all.
+      dialogues: the number of the original's dialogues, if there are other sets.
     """
 
     sets: dict[str, Set]
@@ -105,6 +117,8 @@ class Plan(msgspec.Struct, frozen=True):
     loose: list[tuple[str, str]]
     originals: dict[str, str]
     remarks: list[str]
+    common: frozenset[str] | None = None
+    dialogues: int = 0
 
     @property
     def variants(self) -> list[str]:
@@ -175,11 +189,40 @@ def make_plan(sources: Sources) -> Plan:
     return Plan(sets, jobs, loose, _originals(sets), remarks)
 
 
+class _WithId(msgspec.Struct):
+    dialogue_id: str
+
+
+_ids = msgspec.json.Decoder(list[_WithId]).decode
+
+
+def comparable(plan: Plan) -> Plan:
+    """Returns a plan that scores the dialogues that all its sets have.
+
+    Raises:
+      InputError: a file cannot be read, or the sets have too few dialogues in common.
+    """
+    if len(plan.sets) == 1:
+        return plan
+    dialogues: dict[str, set[str]] = {name: set() for name in plan.sets}
+    for member in (member for job in plan.jobs for member in job.members):
+        data = read_input(member.reference, MAX_DIALOGUE_FILE)
+        try:
+            ids: Sequence[Any] = _ids(data.removeprefix(b"\xef\xbb\xbf"))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            ids = parse_dialogues(data, member.reference)  # explains what is wrong
+        dialogues[member.set].update(dialogue.dialogue_id for dialogue in ids)
+    common, whole = common_dialogues(dialogues), len(dialogues[ORIGINAL])
+    return msgspec.structs.replace(plan, common=common, dialogues=whole)
+
+
 def _read_set(
     root: SetRoot, split: str, original: Set | None, remarks: list[str]
 ) -> tuple[Set, dict[str, tuple[str, int]]]:
     """Reads a set; also returns the path and size of its files, by name."""
+    check_has_dialogues(root)
     corpus = read_corpus(root.path, [split])
+    check_no_id_twice(corpus.files)
     schemas = {schemas.split: schemas for schemas in read_root(root.path, leave_out_bad=True)}
     remarks += corpus.problems
     here = schemas.get(split) or next(iter(schemas.values()))
@@ -199,10 +242,8 @@ def _seen(
     if root.kind == "variant" and original is not None:
         # A variant's train/schema.json may have services that the original's lacks, such as all of SGD-X.
         return seen_variants(originals_of(root.name, services, original.services), original.seen)
-    if "train" in schemas:
-        return frozenset(service.service_name for service in schemas["train"].services)
-    if SINGLE in schemas and dialogue_files(root.path, "train"):
-        return frozenset(services)  # one schema for all splits, as MultiWOZ 2.2 has it
+    if (seen := services_of_train(root.path, schemas)) is not None:
+        return seen
     if root.kind == "other" and original is not None:
         return original.seen  # it uses the original's names
     remarks.append(f"{root.name}: there is no train/schema.json, so all of its services count as unseen")
@@ -481,6 +522,7 @@ def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
                 f"is required: must be one of the splits that have dialogues: {', '.join(splits) or 'none'}", "split"
             )
     dialogues: list[Dialogue] = []
+    check_no_id_twice(corpus.files_of(split))
     for file in (inline(corpus, file) for file in corpus.files_of(split)):
         dialogues += parse_dialogues(read_file(file), file.path or file.relative)
     seen = frozenset(_names(corpus, "train")) if "train" in corpus.splits else frozenset()

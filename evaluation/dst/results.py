@@ -16,7 +16,16 @@ from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.model import Config, Plan
 from parapet.evaluation.dst.totals import AGGREGATES, POLICIES, UNITS, Totals, means, slot_accuracy
 from parapet.evaluation.sets import ORIGINAL
-from parapet.evaluation.task import group_table, json_bytes
+from parapet.evaluation.task import (
+    FLOOR,
+    NOT_DEFINED,
+    UNDEFINED_SENSITIVITY,
+    change_text,
+    group_table,
+    json_bytes,
+    refused_notes,
+    sensitivity_is_defined,
+)
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.report import Dot, Dots, Point, Report, Scatter, Section, Table, Tile, page
 from parapet.transforms.reports.text import counted, percent
@@ -30,6 +39,7 @@ JGA = "joint_goal_accuracy"
 WRONG_SLOTS, LOST_SLOTS, COMPARED = "wrong_slots", "lost_slots", "compared_dialogues"
 # Names of counts: frames with a wrong slot, and those that are right on the original.
 WRONG_FRAMES, RIGHT_ON_ORIGINAL = "wrong_frames", "right_on_original"
+REFUSED = "refused_frames"  # frames that are not scored, as the request for one of their turn was refused
 
 SENSITIVITY = "sensitivity/"  # prefix of the key of its sums: sensitivity/frame/zero
 SLOTS = "slots/"  # prefix of a set's name: the sums of its slots
@@ -73,6 +83,7 @@ def metadata_files(config: Config, counts: Counts, _examples: object, scores: Se
     for name in config.plan.sets:
         if not counts.sum("frames", set=name):
             lacks = "user turn has a frame" if counts.sum("scored_dialogues", set=name) else "dialogue has a prediction"
+            lacks = "request was answered" if counts.sum(REFUSED, set=name) else lacks
             where = f"set {name!r}, split {config.sources.split!r}"
             place = config.sources.others.get(name, config.sources.reference)
             raise InputError(f"no {lacks}, so there is nothing to score", place, where)
@@ -112,6 +123,7 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
                 "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
                 "wrong_slots": kinds(WRONG_SLOTS, name),
                 "failures": {key: counts.sum(count, set=name) for key, count in failures.items()},
+                **({REFUSED: refused} if (refused := counts.sum(REFUSED, set=name)) else {}),
             }
             for name, set_plan in plan.sets.items()
         },
@@ -121,7 +133,7 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
         numbers["variants"] = {
             **_variants(config, metrics, intervals),
             "lost_slots": {name: kinds(LOST_SLOTS, name) for name in plan.variants},
-            "dialogues": {"compared": counts.sum(COMPARED), "original": counts.sum("scored_dialogues", set=ORIGINAL)},
+            "dialogues": {"compared": counts.sum(COMPARED), "original": plan.dialogues},
         }
     return numbers
 
@@ -175,8 +187,9 @@ class _Intervals:
     """The 95 % intervals of numbers that have replicates; None without replicates."""
 
     def __init__(self, plan: Plan, replicates: Sequence[bootstrap.Counts]) -> None:
-        values = bootstrap.means(replicates[0]).T if replicates else ()
-        self._columns = dict(zip(statistics_of(plan), values, strict=bool(replicates)))
+        names = statistics_of(plan) if replicates else []
+        self._columns = dict(zip(names, bootstrap.means(replicates[0]).T, strict=True)) if names else {}
+        self._counts = dict(zip(names, replicates[0][..., 1].T, strict=True)) if names else {}
 
     def of(self, names: Sequence[str], key: str, relative: bool = False) -> list[float] | None:
         """Returns the interval of the mean over some sets.
@@ -190,7 +203,10 @@ class _Intervals:
             original = self._columns[ORIGINAL, key]
             with bootstrap.quiet():
                 values = (values - original) / original
-        interval = bootstrap.interval(values)
+        if relative or names[0].startswith(SENSITIVITY):
+            interval = bootstrap.interval(values)
+        else:
+            interval = bootstrap.share_interval(values, bootstrap.dialogues_of(self._counts[names[0], key]))
         return None if interval is None else list(interval)
 
 
@@ -230,7 +246,7 @@ COLUMNS = {
 _SGDX = {
     "original": "original",
     "variants": "variants",
-    "difference": "relative difference",
+    "difference": "change",
     "schema_sensitivity": "schema sensitivity",
 }
 
@@ -238,14 +254,17 @@ TERMS = {
     "JGA": "Joint goal accuracy: of a frame, the product of its slots' scores; with fuzzy matching a free slot's score "
     "lies between 0 and 1. The mean over the frames of user turns, as the official SGD scoring has it.",
     "Seen, unseen": "Whether the schema of the training split has the service.",
-    "Relative difference": "(Mean over the variants − original) / original.",
+    "Change": "From the original to the mean over the variants, in percentage points. The relative change, (variants − "
+    "original) / original, and its interval are beside it where the interval of the original is above 0 and the "
+    f"original is at least {FLOOR:.0%}.",
     "Schema sensitivity": "How much the JGA of a frame varies over the variants: the sample standard deviation divided "
     "by the mean; then the mean over frames, in percent (Lee et al. 2022, equation 1). 0 means that the wording of the "
-    "schema does not matter, or that everything is wrong.",
+    f"schema does not matter, or that everything is wrong. {UNDEFINED_SENSITIVITY}",
     "Zero, drop": "Whether a frame that is wrong under all variants counts with a sensitivity of 0, since the equation "
     "is over all turns, or is dropped.",
     "Frame, turn": "A frame is one service of a user turn. The JGA of a turn is the product of its frames'.",
-    "Intervals": "95%, percentiles of a Poisson bootstrap over dialogues.",
+    "Intervals": "95%, percentiles of a Poisson bootstrap over dialogues. Where all dialogues have the same accuracy, "
+    "as at 0 and 100%, Wilson's interval with each dialogue as one observation.",
 }
 
 
@@ -280,8 +299,8 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
         row, dialogues = variants["table"][of_all], variants["dialogues"]
         tiles += [
             Tile(f"joint goal accuracy, mean of {', '.join(variants['names'])}", percent(row["variants"])),
-            Tile("relative difference", percent(row["difference"], signed=True)),
-            Tile("schema sensitivity", percent(row["schema_sensitivity"])),
+            Tile("change from the original", change_of(row, sets[ORIGINAL]["intervals"].get(of_all))),
+            Tile("schema sensitivity", sensitivity_of(row)),
         ]
         sections += _sensitivity(variants, sets[ORIGINAL]["intervals"])
         if dialogues["compared"] != dialogues["original"]:
@@ -289,12 +308,22 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
                 f"Schema sensitivity is over the {dialogues['compared']:,} of {dialogues['original']:,} dialogues "
                 "that all variants have."
             )
+    refused = {name: n for name, numbers_of_set in sets.items() if (n := numbers_of_set.get(REFUSED))}
+    notes += refused_notes(refused, "frame")
     sections += [
         group_table(
             "Wrong frames by set",
             "set",
-            {name: numbers_of_set["failures"] for name, numbers_of_set in sets.items()},
-            {"frames": "frames", "wrong": "wrong", "right_on_original": "right on the original, wrong here"},
+            {
+                name: {**numbers_of_set["failures"], REFUSED: refused.get(name, 0)}
+                for name, numbers_of_set in sets.items()
+            },
+            {
+                "frames": "frames",
+                "wrong": "wrong",
+                "right_on_original": "right on the original, wrong here",
+                **({REFUSED: "refused, not scored"} if refused else {}),
+            },
             note="Each set has a page that shows its wrong frames. Those that are right on the original come first.",
             hrefs={(i, 0): page_place(name) for i, name in enumerate(sets)},
             numbers_in="robustness.json",
@@ -368,10 +397,34 @@ def _by_set(sets: Mapping[str, Any]) -> Dots:
     return Dots(title="Joint goal accuracy by set", note=note, dots=dots)
 
 
-def _share(value: float | None, interval: Sequence[float] | None, signed: bool = False) -> str:
+def _share(value: float | None, interval: Sequence[float] | None) -> str:
     """Formats a share, with its interval in small print."""
     small = f"\n{percent(interval[0])} to {percent(interval[1])}" if interval else ""
-    return percent(value, signed=signed) + small
+    return percent(value) + small
+
+
+def change_of(row: Mapping[str, Any], interval: Sequence[float] | None = None) -> str:
+    """Formats the change from the original to the mean over the variants; ``interval`` is the original's."""
+    if row["original"] is None or row["variants"] is None:
+        return percent(None)
+    return change_text(row["variants"], row["original"], interval[0] if interval else None)
+
+
+def _change_with_interval(row: Mapping[str, Any], original: Sequence[float] | None) -> str:
+    """Formats the change in points, with the relative change and its interval in small print."""
+    points, _, relative = change_of(row, original).partition(" (")
+    between = row["difference_interval"]
+    small = f": {percent(between[0], signed=True)} to {percent(between[1], signed=True)}" if between else ""
+    return f"{points}\n{relative.rstrip(')')}{small}" if relative else points
+
+
+def sensitivity_of(row: Mapping[str, Any]) -> str:
+    """Formats the schema sensitivity of a row of the table of variants, or that it is not defined."""
+    return _if_defined(row, percent(row["schema_sensitivity"]))
+
+
+def _if_defined(row: Mapping[str, Any], sensitivity: str) -> str:
+    return sensitivity if sensitivity_is_defined(row.get("original"), row.get("variants")) else NOT_DEFINED
 
 
 def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Iterator[Table]:
@@ -381,7 +434,9 @@ def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> It
         [
             group,
             _share(row["original"], original.get(key)),
-            *(_share(row[name], row[f"{name}_interval"], name == "difference") for name in _SGDX if name != "original"),
+            _share(row["variants"], row["variants_interval"]),
+            _change_with_interval(row, original.get(key)),
+            _if_defined(row, _share(row["schema_sensitivity"], row["schema_sensitivity_interval"])),
         ]
         for key, group in GROUPS.items()
         if (row := table.get(key))
@@ -397,7 +452,10 @@ def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> It
         rows=[
             [
                 name.replace("/", ", "),
-                *(_share(value.get(key, {}).get(JGA), intervals[name].get(key)) for key in GROUPS),
+                *(
+                    _if_defined(table.get(key, {}), _share(value.get(key, {}).get(JGA), intervals[name].get(key)))
+                    for key in GROUPS
+                ),
             ]
             for name, value in ordered
         ],
@@ -415,7 +473,9 @@ def _services(
         row = variants["table"].get(service, {}) if variants else {}
         rows[service] = {**row, "group": group, "original": original[service].get(JGA)}
         mean, sensitivity = row.get("variants"), row.get("schema_sensitivity")
-        if mean is not None and sensitivity is not None:
+        if row:
+            rows[service] |= {"difference": change_of(row), "schema_sensitivity": sensitivity_of(row)}
+        if mean is not None and sensitivity is not None and sensitivity_of(row) != NOT_DEFINED:
             points.append(Point(service, mean, sensitivity, f"{group} services"))
     if variants and points:
         yield Scatter(

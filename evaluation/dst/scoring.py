@@ -30,6 +30,7 @@ from parapet.evaluation.dst.results import (
     COMPARED,
     JGA,
     LOST_SLOTS,
+    REFUSED,
     RIGHT_ON_ORIGINAL,
     SENSITIVITY,
     SLOTS,
@@ -89,9 +90,14 @@ class ScoreFile:
         for member in job.members:
             name, dialogue_set, passed_over = member.set, plan.sets[member.set], PassedOver()
             references = parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference)
-            predictions, path = self._predictions(model, name, references, member.predictions, loose.get(name, ()))
+            known, common = references, plan.common
+            if common is not None:
+                references = [reference for reference in references if reference.dialogue_id in common]
+            predictions, path = self._predictions(
+                model, name, known if model is None else references, member.predictions, loose.get(name, ())
+            )
             if not config.scoring.official:
-                check_known(references, predictions, path)
+                check_known(known, predictions, path)
             frames = score_dialogues(references, predictions, dialogue_set.slots(), config.scoring, path, passed_over)
             # With a model, the progress counts predictions rather than scores, as they take most of the time.
             scored[name] = list(frames if model is not None else tracked(frames, "dialogues"))
@@ -108,13 +114,15 @@ class ScoreFile:
             sums.totals[name] = totals.add_up(scored[name], dialogue_set.seen, config.across_turn)
             sums.totals[SLOTS + name] = totals.add_up_slots(scored[name])
             counts = {
-                "frames": sum(map(len, scored[name])),
+                "frames": sum(not frame.refused for frames in scored[name] for frame in frames),
                 "dialogues": len(references),
                 "scored_dialogues": len(scored[name]),
                 WRONG_FRAMES: wrong,
                 RIGHT_ON_ORIGINAL: right_on_original,
                 **msgspec.structs.asdict(passed_over),
             }
+            if refused := sum(frame.refused for frames in scored[name] for frame in frames):
+                counts[REFUSED] = refused
             for count, n in counts.items():
                 result.counts.add(count, n, set=name)
             every = (wrong for frames in scored[name] for frame in frames for wrong in frame.wrong)
@@ -197,8 +205,7 @@ def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:
     """Yields each job with the parts of loose prediction files that belong to it.
 
     Raises:
-      InputError: a file cannot be read, or several reference files have the same dialogue; or, unless ``official``, the
-        reference lacks a predicted dialogue.
+      InputError: a file cannot be read; or, unless ``official``, the reference lacks a predicted dialogue.
     """
     parts: dict[str, Parts] = {job.name: {} for job in plan.jobs}
     for name in dict(plan.loose):
@@ -206,11 +213,7 @@ def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:
         members = [(job, member) for job in plan.jobs for member in job.members if member.set == name]
         for job, member in members:
             for dialogue in parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference):
-                other = places.setdefault(dialogue.dialogue_id, job.name)
-                if other != job.name:
-                    reason = f"dialogue {dialogue.dialogue_id!r} is in both {min(other, job.name)} and "
-                    reason += f"{max(other, job.name)}: give each file predictions of the same name"
-                    raise InputError(reason, "--reference", name)
+                places[dialogue.dialogue_id] = job.name
         for path in (path for set_name, path in plan.loose if set_name == name):
             before = None
             for prediction, part in read_parts(path, name):
@@ -260,6 +263,6 @@ class EvaluateStates(beam.PTransform):
             partial(results.metadata_files, config),
             beam.pvalue.AsList(scores),
             invariants=[balance],
-            recorded=("frames", "dialogues", *PassedOver.__struct_fields__),
+            recorded=("frames", "dialogues", REFUSED, *PassedOver.__struct_fields__),
         )
         return published

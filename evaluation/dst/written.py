@@ -45,5 +45,6 @@ def _in_order(frame: Frame) -> Frame:
     if not isinstance(frame.state, State):
         return frame
     values = dict(sorted(frame.state.slot_values.items()))
-    state = State(frame.state.active_intent, sorted(frame.state.requested_slots), values, frame.state.answer)
+    requested = sorted(frame.state.requested_slots)
+    state = msgspec.structs.replace(frame.state, requested_slots=requested, slot_values=values)
     return Frame(frame.service, state, frame.slots)

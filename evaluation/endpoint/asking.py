@@ -15,15 +15,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from parapet.evaluation.endpoint.outcomes import REFUSALS, WITHOUT
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.chat import Chat, Endpoint, Message, Reply, characters
+from parapet.transforms.running.chat import Chat, Endpoint, Message, characters
 from parapet.transforms.running.fence import Refused, Stopped
-
-
-class Unreadable(Exception):
-    """An answer without the requested content; the message is a one-word reason."""
+from parapet.transforms.running.replies import Reply, Unreadable, written_calls
 
 
 class Question(NamedTuple):
@@ -35,6 +33,7 @@ class Question(NamedTuple):
       parameters: further parameters of the API.
       read: parses an answer; raises Unreadable.
       wrong: replaces an answer that cannot be read; it always counts as wrong.
+      refused: stands for the answer to a refused request, which is not scored; None if all answers are needed.
     """
 
     key: Mapping[str, object]
@@ -42,14 +41,20 @@ class Question(NamedTuple):
     parameters: Mapping[str, Any]
     read: Callable[[Reply], Any]
     wrong: Any
+    refused: Any = None
 
 
 class Asked(NamedTuple):
-    """A question and its answer; ``unread`` is the reason why the answer could not be read, if so."""
+    """A question and its answer.
+
+    Attributes:
+      unread: the reason why the answer could not be read, if so; ``refused`` the reason why there is none.
+    """
 
     key: Mapping[str, object]
     reply: Reply
-    unread: str
+    unread: str = ""
+    refused: str = ""
 
 
 class Asker:
@@ -70,7 +75,7 @@ class Asker:
         """Returns the parsed answer to each question.
 
         Raises:
-          InputError: no more answers are available: the key is refused, or ``max_calls`` is reached.
+          InputError: no more answers are available, or a refused one is needed.
         """
         with ThreadPoolExecutor(self.chat.endpoint.parallel) as pool:
             answers = list(pool.map(self._ask, questions))
@@ -81,11 +86,18 @@ class Asker:
         reply = Reply("")
         try:
             reply = self.chat.ask(question.messages, **question.parameters)
-            return Asked(question.key, reply, ""), question.read(reply)
+            tools = [tool["function"]["name"] for tool in question.parameters.get("tools", ()) if "function" in tool]
+            if tools and not reply.tool_calls and (calls := written_calls(reply.text, tools)):
+                reply = msgspec.structs.replace(reply, tool_calls=calls, written=True)
+            return Asked(question.key, reply), question.read(reply)
+        except Unreadable as error:
+            return Asked(question.key, reply, unread=str(error)), question.wrong
+        except Refused as error:
+            if question.refused is None:
+                raise InputError(f"{error}; earlier answers are kept, run again", self.chat.endpoint.url) from None
+            return Asked(question.key, reply, refused=str(error)), question.refused
         except Stopped as error:
             raise InputError(str(error), self.chat.endpoint.url) from None
-        except (Refused, Unreadable) as error:
-            return Asked(question.key, reply, str(error)), question.wrong
 
 
 class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
@@ -134,7 +146,7 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
         return chat
 
     def answer(self, chat: Chat, chunk: Any) -> Answers:
-        """Returns the other job's files, the raw answers, and counts of tokens and unread answers."""
+        """Returns the other job's files, the raw answers, and counts of tokens, unread answers and refused requests."""
         asker = self.make(chat)
         answers = self.of.answer(asker, chunk)
         name = next(key for key in answers.counts if key.partition("/")[0] == self.counted).partition("/")[2]
@@ -142,21 +154,26 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
         for question in asker.asked:
             counts["tokens_sent"] += question.reply.tokens[0]
             counts["tokens_answered"] += question.reply.tokens[1]
-            counts["answers_had"] += 1
+            counts["answers_had"] += not question.refused
+            counts["refused"] += bool(question.refused)
+            counts["written_calls"] += len(question.reply.tool_calls) if question.reply.written else 0
             counts["unread"] += bool(question.unread)
             if question.unread:
                 counts[f"unread_{question.unread.partition(':')[0]}"] += 1
+        counts.update(dict.fromkeys((f"{WITHOUT}{parameter}" for parameter in chat.left_out), len(asker.asked)))
         stem = name.removeprefix("predictions/").removesuffix(".jsonl") or "turns"
         first = min(answers.parts)
         part = Part(f"answers/{stem}.jsonl", (first.path, *first.order), b"".join(map(_line, asker.asked)))
         named = {f"{kind}/{name}".rstrip("/"): n for kind, n in counts.items() if n}
-        return Answers([*answers.parts, part], {**answers.counts, **named})
+        refusals = Counter(f"{REFUSALS}/{question.refused}" for question in asker.asked if question.refused)
+        return Answers([*answers.parts, part], {**answers.counts, **named, **refusals})
 
 
 def _line(asked: Asked) -> bytes:
     """Encodes a row of ``answers/SET.jsonl``."""
     calls = [list(call) for call in asked.reply.tool_calls]
     row = {**asked.key, "text": asked.reply.text, "tool_calls": calls, "unread": asked.unread}
+    row |= {"refused": asked.refused} if asked.refused else {}
     return f"{json.dumps(row, ensure_ascii=False)}\n".encode("utf-8", "surrogatepass")
 
 
@@ -205,16 +222,3 @@ def in_json(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Makes request parameters for an answer that is an object of a JSON Schema; all properties are required."""
     whole = {"type": "object", "properties": dict(schema), "required": list(schema), "additionalProperties": False}
     return {"response_format": {"type": "json_schema", "json_schema": {"name": name, "schema": whole}}}
-
-
-def object_in(text: str) -> dict[str, Any]:
-    """Parses the JSON object in an answer, ignoring text around it. Raises Unreadable, ``not_json``."""
-    if "{" in text and "}" in text:
-        text = text[text.index("{") : text.rindex("}") + 1]  # removes ```json or an introduction
-    try:
-        value = msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise Unreadable("not_json")
-    return value

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.endpoint.asking import Unreadable, object_in
 from parapet.evaluation.endpoint.prompting import Prompt
 from parapet.evaluation.endpoint.values import DONTCARE, as_said
 from parapet.schemas.service import Service
-from parapet.transforms.running.chat import Reply
+from parapet.transforms.running.replies import Reply, Unreadable, object_in
 
 Style = Literal["tools", "json", "text"]
 STYLES: tuple[Style, ...] = get_args(Style)
@@ -136,8 +135,8 @@ def _of_tools(reply: Reply, service: Service) -> Mapping[str, Any]:
     return object_in(arguments)
 
 
-def _of_json(reply: Reply, _: Service) -> Mapping[str, Any]:
-    return object_in(reply.text)
+def _of_json(reply: Reply, service: Service) -> Mapping[str, Any]:
+    return object_in(reply.text, (INTENT, REQUESTED, *(slot.name for slot in service.slots)))
 
 
 def _of_text(reply: Reply, service: Service) -> Mapping[str, Any]:

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from parapet.evaluation.endpoint.asking import Asker, Question, Unreadable, in_json, object_in
+import msgspec
+
+from parapet.evaluation.endpoint.asking import Asker, Question, in_json
 from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
 from parapet.evaluation.generation.corpus import Candidate
 from parapet.evaluation.generation.scoring import LABELS, Judgement, Pair, Scorer, entails
 from parapet.evaluation.models.generation.inference import Generated
-from parapet.evaluation.models.turns import UNREAD, Answer
+from parapet.evaluation.models.turns import REFUSED, UNREAD, Answer
 from parapet.evaluation.ood import IN_DOMAIN, OOD
 from parapet.schemas.service import Service
-from parapet.transforms.running.chat import Chat, Reply
+from parapet.transforms.running.chat import Chat
+from parapet.transforms.running.replies import Reply, Unreadable, object_in
 from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Unanswered
 
 _LEAST_SURE, _SUREST = 51, 100  # percent; below, the score would mean the opposite decision
@@ -45,11 +48,12 @@ class Router(Asker):
     def _question(self, utterance: str) -> Question:
         messages = self.prompt.messages(services=self.services, utterance=utterance)
         schema = {"out_of_domain": {"type": "boolean"}, "confidence": {"type": "integer"}}
-        return Question({"utterance": utterance}, messages, in_json(schema, "domain"), _domain, Answer(UNREAD, 0.0))
+        wrong, refused = Answer(UNREAD, 0.0), Answer(REFUSED, 0.0)
+        return Question({"utterance": utterance}, messages, in_json(schema, "domain"), _domain, wrong, refused)
 
 
 def _domain(reply: Reply) -> Answer:
-    parsed = object_in(reply.text)
+    parsed = object_in(reply.text, ("out_of_domain", "confidence"))
     is_ood, sure = parsed.get("out_of_domain"), parsed.get("confidence")
     if not isinstance(is_ood, bool):
         raise Unreadable("no_answer")
@@ -76,7 +80,9 @@ class Speaker(Asker):
 
     def _question(self, acts: str) -> Question:
         wrong = Generated((Candidate("", 0.0),), cut=False, unfinished=False)
-        return Question({"acts": acts}, self.prompt.messages(acts=acts), {"max_tokens": _LONGEST}, _utterance, wrong)
+        refused = msgspec.structs.replace(wrong, refused=True)
+        messages = self.prompt.messages(acts=acts)
+        return Question({"acts": acts}, messages, {"max_tokens": _LONGEST}, _utterance, wrong, refused)
 
 
 def _utterance(reply: Reply) -> Generated:
@@ -115,7 +121,10 @@ class Bot(Asker):
         self.candidates, self.prompt = candidates, prompt or prompt_of("babi")
 
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
-        """Returns the best answers at each turn of each dialogue, based on the reference's preceding turns."""
+        """Returns the best answers at each turn of each dialogue, based on the reference's preceding turns.
+
+        A refused request has none.
+        """
         questions = [list(self._questions(dialogue, top)) for dialogue in dialogues]
         answers = iter(self.each([question for of_dialogue in questions for question in of_dialogue]))
         return [[next(answers) for _ in of_dialogue] for of_dialogue in questions]
@@ -127,7 +136,7 @@ class Bot(Asker):
             if isinstance(line, Exchange):
                 messages = self.prompt.messages(examples=self.examples, history="\n".join([*before, lines[0]]))
                 read = partial(self._read, top=top)
-                yield Question({"user": line.user}, messages, {"max_tokens": _LONGEST}, read, [""])
+                yield Question({"user": line.user}, messages, {"max_tokens": _LONGEST}, read, [""], [])
             before += lines
 
     def _read(self, reply: Reply, top: int) -> list[str]:
@@ -198,7 +207,7 @@ class Judge(Asker):
 
 
 def _label(reply: Reply) -> Judgement:
-    label = str(object_in(reply.text).get("label")).strip().lower()
+    label = str(object_in(reply.text, ("label",)).get("label")).strip().lower()
     if label not in LABELS:
         raise Unreadable("no_label")
     return (float(label == LABELS[0]), float(label == LABELS[1]), float(label == LABELS[2]))

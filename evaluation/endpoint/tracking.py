@@ -41,7 +41,8 @@ class LanguageModel(Asker):
     def _question(self, of: Example) -> Question:
         key = {"dialogue_id": of.dialogue_id, "turn": of.turn, "service": of.service.service_name}
         read = partial(state_of, example=of, style=self.style, normalise=self.normalise)
-        return Question(key, *request(of, self.style, self.prompt), read, unreadable_state(of.service))
+        nothing = {"active_intent": "", "requested_slots": [], "slot_values": {}, "refused": True}
+        return Question(key, *request(of, self.style, self.prompt), read, unreadable_state(of.service), nothing)
 
 
 def _shown(asked: Asked) -> str:

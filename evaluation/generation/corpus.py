@@ -531,8 +531,7 @@ def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Cor
         words[name] = varied_words(
             (by_name[service_name] for service_name in sorted(used)), read_root(place, leave_out_bad=True), name
         )
-    train = schemas.get("train")
-    seen = frozenset(service.service_name for service in train.services) if train is not None else None
+    seen = sets.services_of_train(root, schemas)
     ordered = sorted(turns, key=lambda turn: turn.place)
     return Corpus(split, tuple(ordered), words, pools_of((dialogue for _, dialogue in dialogues), by_name, kinds), seen)
 
@@ -555,6 +554,7 @@ class Prediction(msgspec.Struct, frozen=True):
       utterance: the system's choice.
       candidates: an ensemble to rank by faithfulness; optional.
       set: the name of its set, if a file has predictions for several sets.
+      refused: whether there is no utterance, because the request for it was refused.
     """
 
     dialogue_id: str
@@ -562,6 +562,7 @@ class Prediction(msgspec.Struct, frozen=True):
     utterance: str
     candidates: tuple[Candidate, ...] | None = None
     set: str = ""
+    refused: bool = False
 
 
 def read_predictions(

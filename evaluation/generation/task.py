@@ -21,18 +21,21 @@ from parapet.evaluation.generation.corpus import read as read_corpus
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.metrics import ChosenMetric, Numbers, ScoredSet, ScoredTurn, missing_values
 from parapet.evaluation.generation.scoring import Cached, Nli, ScoredAct, Scorer, evaluate
-from parapet.evaluation.sets import ALL, ORIGINAL, Key, Sources, find_sets
+from parapet.evaluation.sets import ALL, ORIGINAL, Key, Sources, common_dialogues, find_sets
 from parapet.evaluation.task import (
     Metrics,
     Result,
     Stage,
     Task,
+    check_scored,
     files_of,
     group_dots,
     group_table,
     line,
+    main_group,
     rows_bytes,
     set_report,
+    with_group,
 )
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import domain_of
@@ -115,10 +118,11 @@ TAKEN = frozenset({"set", "dialogue_id", "turn", *_TEXTS, *measures.METRICS})
 
 
 class SetInputs(msgspec.Struct, frozen=True):
-    """The data of a set."""
+    """The data of a set; ``refused`` is the number of turns that are not scored."""
 
     corpus: Corpus
     predictions: dict[Place, Prediction]
+    refused: int = 0
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -188,8 +192,15 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
         predictions = read_predictions(
             self.predictions, split, {name: corpus_here.turns for name, corpus_here in corpora.items()}
         )
+        dialogues = {name: {turn.dialogue_id for turn in corpus.turns} for name, corpus in corpora.items()}
+        common = common_dialogues(dialogues)
+        for name, corpus in corpora.items():
+            turns = tuple(turn for turn in corpus.turns if turn.dialogue_id in common)
+            corpora[name] = msgspec.structs.replace(corpus, turns=turns)
         named = len(corpora) > 1
-        sets = {name if named else "": SetInputs(corpora[name], predictions[name]) for name in corpora}
+        sets = {name if named else "": _answered(corpora[name], predictions[name]) for name in corpora}
+        for set_input in sets.values():
+            check_scored(set_input.predictions, self.predictions)
         return Inputs(sets, scorer, metrics)
 
     def _scorer(self) -> Scorer:
@@ -224,8 +235,12 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
         names = {"name": scorer.name, "model": scorer.model, **getattr(scorer.scorer, "about", {})}
         details = measures.details_of(sets, scorer=names, rules=self.rules, validation=self.validation)
         original = next(iter(sets.values())).corpus
+        refused = {name: set_input.refused for name, set_input in inputs.sets.items() if set_input.refused}
         return Result(
-            files=files_of(metrics, details, rows_of(sets, list(inputs.metrics)), report(sets, metrics, details)),
+            files=files_of(
+                metrics, details, rows_of(sets, list(inputs.metrics)), report(sets, metrics, details, refused)
+            ),
+            refused=refused,
             summary=_summary(metrics, details, list(inputs.metrics)),
             options={
                 "split": self.sources.split,
@@ -241,6 +256,15 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
             counts={"turns": details["turns"], "acts": details["coverage"]["acts"]["acts"]},
             plugins=recorded(*(chosen for chosen, _ in inputs.metrics.values())),
         )
+
+
+def _answered(corpus: Corpus, predictions: dict[Place, Prediction]) -> SetInputs:
+    """Leaves out the turns without an utterance, because a request was refused."""
+    answered = {place: prediction for place, prediction in predictions.items() if not prediction.refused}
+    if len(answered) < len(predictions):
+        turns = tuple(turn for turn in corpus.turns if turn.place in answered)
+        corpus = msgspec.structs.replace(corpus, turns=turns)
+    return SetInputs(corpus, answered, len(predictions) - len(answered))
 
 
 def rows_of(sets: Mapping[str, ScoredSet], plugins: Sequence[str]) -> bytes:
@@ -329,9 +353,12 @@ def _judge(scorer: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str, Any]) -> Report:
+def report(
+    sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str, Any], refused: Mapping[str, int] = {}
+) -> Report:
     """Makes the report from ``metrics.json``, ``details.json`` and the turns."""
     of_all, scorer, covered = metrics[ALL], details["scorer"], details["coverage"]
+    group = main_group(metrics)
     checks = details["tampered_references"]
     plugins = {name: name for name in of_all if name not in measures.METRICS}
     sections: list[Section] = [
@@ -365,8 +392,10 @@ def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str
         },
         chart={"sgsacc": "SGSAcc"},
         terms=TERMS | {"BLEU": f"By sacrebleu, from 0 to 100: `{details['bleu_signature']}`."},
+        refused=refused,
         title="Generated utterances",
-        headline=f"{text.percent(of_all['sgsacc'])} of turns say all their acts faithfully",
+        headline=f"{with_group('Turns that say all their acts faithfully', metrics, group, 'sgsacc')}: "
+        f"{text.percent(metrics[group]['sgsacc'])}",
         lead=f"{text.counted(details['turns'], 'system turn')} with {text.counted(covered['acts']['acts'], 'act')} of "
         f"{names}; {n_valid:,} turns are valid, {share_valid}.",
         notes=notes,

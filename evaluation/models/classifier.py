@@ -107,10 +107,7 @@ def input_files(flag: str, paths: Sequence[str], split: str) -> list[tuple[str, 
             plain = [file for folder in sets for file in sorted(folder.glob("*.parquet"))]
             names += [(flag, str(file)) for file in named or plain]
         else:
-            names += [
-                (flag, file_path)
-                for file_path in sorted(file.path for file in corpora.read_corpus(path, [split]).files)
-            ]
+            names += [(flag, file_path) for file_path in corpora.read_corpus(path, [split]).paths()]
     return names
 
 

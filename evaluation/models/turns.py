@@ -24,6 +24,7 @@ from parapet.transforms.storage.compressed import read_input
 
 INTENT, ACTS = "intent", "acts"
 UNREAD = "unread"  # the label of an answer that could not be read; it always counts as wrong
+REFUSED = "refused"  # the label if there is no answer; the turn is not scored
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -87,7 +88,7 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
     if task == OOD:
         raise InputError("contains no set of 'parapet ood': give its output, or JSON lines with ood or in_domain", path)
     corpus = corpora.read_corpus(path, [split])
-    return (turn for file in sorted(file.path for file in corpus.files) for turn in turns_of_corpus(file, "", {}, task))
+    return (turn for path in corpus.paths() for turn in turns_of_corpus(path, "", {}, task))
 
 
 def turn_of(key: Key, ood: bool, utterance: str) -> Turn:
@@ -288,7 +289,9 @@ def _line(turn: Turn, answer: Answer, job: Job) -> bytes:
         answer = Answer(IN_DOMAIN, 0.0) if turn.label == OOD else Answer(OOD, 1.0)
     row: dict[str, Any] = {"set": name} if name else {}
     row |= {"dialogue_id": dialogue, "turn": position}
-    if job.task != OOD:
+    if answer.label == REFUSED:
+        row["refused"] = True
+    elif job.task != OOD:
         row["predicted"] = answer.label
     else:
         row["score"] = answer.score

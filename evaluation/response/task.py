@@ -34,6 +34,7 @@ from parapet.evaluation.sets import (
     Key,
     Sources,
     Turns,
+    common_dialogues,
     find_sets,
     match_turns,
     read_dialogues,
@@ -49,8 +50,10 @@ from parapet.evaluation.task import (
     group_table,
     json_bytes,
     line,
+    main_group,
     rows_bytes,
     set_report,
+    with_group,
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, read_root, services_by_name
@@ -214,6 +217,11 @@ def _scores(values: Real, drawn: Real, rows: Mapping[str, _Sums] | None) -> Scor
     intervals = {name: bootstrap.interval(column) for name, column in zip(METRICS, drawn.T, strict=True)}
     counts: tuple[int | None, int | None] = (None, None)
     if rows is not None:
+        total = sum(rows.values(), np.zeros(_SIZE, np.int64)).tolist()
+        intervals |= {
+            "inform": bootstrap.wilson_interval(total[0], total[1]),
+            "success": bootstrap.wilson_interval(total[2], total[3]),
+        }
         counts = sum(bool(row[1]) for row in rows.values()), sum(int(row[-1]) for row in rows.values())
     return Scores(inform, success, bleu, combined, *counts, intervals)
 
@@ -358,8 +366,14 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
             split = self.sources.split if self.sources else TEST
             turns = {name: reference.responses for name, reference in references.items()}
             responses = read_responses(self.predictions, split, turns)
-        several = len(references) > 1
-        return {name if several else "": SetInputs(references[name], responses[name]) for name in references}
+        common = common_dialogues({name: reference.responses for name, reference in references.items()})
+        sets = {}
+        for name, reference in references.items():
+            goals = {dialogue: goal for dialogue, goal in reference.goals.items() if dialogue in common}
+            compared = {dialogue: answers for dialogue, answers in responses[name].items() if dialogue in common}
+            reference = msgspec.structs.replace(reference, goals=goals)
+            sets[name if len(references) > 1 else ""] = SetInputs(reference, compared)
+        return sets
 
     def _references(self) -> dict[str, Reference]:
         """Reads the reference of each set. Variants have that of the original, as goals use the names of its schema."""
@@ -558,7 +572,7 @@ def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[s
         table_of(evaluation.domains),
         group_table("Services", "service", evaluation.services, columns, numbers_in="metrics.json"),
     ]
-    of_all = sizes[ALL]
+    of_all, group = sizes[ALL], main_group(evaluation.sets)
     return set_report(
         evaluation.sets,
         {**HEADINGS, "dialogues": "dialogues"},
@@ -569,7 +583,8 @@ def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[s
         terms=TERMS | {"BLEU": f"{TERMS['BLEU']} Signature: `{evaluation.signature}`."},
         links={"domains.json": "the metrics by set and domain, with intervals"},
         title="Responses",
-        headline=f"Combined score {text.number(evaluation.sets[ALL]['combined'], 1)}",
+        headline=f"{with_group('Combined score', evaluation.sets, group, 'combined')}: "
+        f"{text.number(evaluation.sets[group]['combined'], 1)}",
         lead=f"{text.counted(of_all['dialogues'], 'dialogue')}, {of_all['searches']:,} searches, "
         f"{of_all['requests']:,} requests.",
     )

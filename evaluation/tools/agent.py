@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from parapet.evaluation.endpoint.asking import Asker, Question, Unreadable, in_json, object_in
+from parapet.evaluation.endpoint.asking import Asker, Question, in_json
 from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
-from parapet.evaluation.tools.tasks import Expected, Tool, ToolTask, read_tasks
-from parapet.transforms.running.chat import Chat, Reply
+from parapet.evaluation.tools.conversation import Message, request_of, with_request
+from parapet.evaluation.tools.tasks import UNREADABLE, Expected, ToolTask, read_tasks
+from parapet.transforms.running.chat import Chat
+from parapet.transforms.running.replies import (
+    Reply,
+    Unreadable,
+    arguments_in,
+    call_of,
+    is_meant_as_call,
+    object_in,
+)
 
 _CHUNK = 64  # tasks
-_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": None}  # BFCL's own types in JSON Schema
 _MOST_CALLS = 16
+REFUSED = {"refused": True}  # in a row without a result
 
 Result = list[dict[str, Any]]
 
@@ -78,11 +86,17 @@ class Job(inference.Job[TaskFile, Tasks, Agent], frozen=True, kw_only=True):
 
     def answer(self, model: Agent, chunk: Tasks) -> Answers:
         """Encodes rows for ``parapet evaluate --task tool_calls``."""
-        results = model.results([task.task for task in chunk.tasks])
-        rows = [{"id": call.task.id, "result": result} for call, result in zip(chunk.tasks, results, strict=True)]
+        results: Sequence[Any] = model.results([task.task for task in chunk.tasks])
+        rows = [
+            {"id": call.task.id, **(REFUSED if result is REFUSED else {"result": result})}
+            for call, result in zip(chunk.tasks, results, strict=True)
+        ]
         data = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
         part = Part(chunk.file.answers, (chunk.number,), data.encode("utf-8", "surrogatepass"))
-        return Answers([part], {f"called/{chunk.file.answers}": len(rows)})
+        counts = {f"called/{chunk.file.answers}": len(rows)}
+        if hosted := sum(len(call.task.hosted) for call in chunk.tasks):
+            counts[f"hosted_tools/{chunk.file.answers}"] = hosted
+        return Answers([part], counts)
 
 
 class ToolCaller(Asker):
@@ -103,22 +117,40 @@ class ToolCaller(Asker):
         return self.each([self._question(task) for task in tasks])
 
     def _question(self, task: ToolTask) -> Question:
-        functions = [function_of(tool) for tool in task.function]
-        own = [message for turn in task.question for message in turn if message.get("role") != "user"]
-        messages = self.prompt.messages(functions=functions, request=task.request, style=self.style)
-        named = {function["name"]: tool.name for function, tool in zip(functions, task.function, strict=True)}
-        parameters: dict[str, Any] = {"tools": [{"type": "function", "function": function} for function in functions]}
+        functions = functions_of(task)
+        tools = [*({"type": "function", "function": function} for function in functions), *task.hosted]
+        parameters: dict[str, Any] = {"tools": tools} if tools else {}
         if self.style == "json":
             parameters = in_json({"calls": _calls_schema(functions)}, "calls")
-        read = partial(_calls, named=named, style=self.style)
-        texts = [{"role": str(message["role"]), "content": str(message.get("content", ""))} for message in own]
-        return Question({"id": task.id}, [*texts, *messages], parameters, read, {"unreadable": True})
+        read = partial(_calls, named={legal: name for name, legal in task.legal_names.items()}, style=self.style)
+        messages = prompted(task, self.prompt, self.style)
+        return Question({"id": task.id}, messages, parameters, read, UNREADABLE, REFUSED)
 
 
-def function_of(tool: Tool) -> dict[str, Any]:
-    """Converts a tool for OpenAI's API: a name without dots, and BFCL's types in JSON Schema."""
-    schema = _json_schema(tool.parameters or {"type": "object", "properties": {}})
-    return {"name": _ILLEGAL.sub("_", tool.name)[:64], "description": tool.description, "parameters": schema}
+def prompted(task: ToolTask, prompt: Prompt, style: str) -> list[Message]:
+    """Returns the conversation of a task with what a prompt adds.
+
+    Its block ``system`` precedes the conversation; its block ``user`` replaces the text of the user's last message.
+    """
+    messages = task.messages
+    request = next((request_of(message) for message in reversed(messages) if message["role"] == "user"), "")
+    added = prompt.messages(functions=functions_of(task), request=request, style=style)
+    text = next((message["content"] for message in added if message["role"] == "user"), request.strip())
+    if text != request.strip():
+        messages = with_request(messages, text)
+    return [*(message for message in added if message["role"] == "system"), *messages]
+
+
+def functions_of(task: ToolTask) -> list[dict[str, Any]]:
+    """Converts the tools for OpenAI's API: legal names, and BFCL's types in JSON Schema."""
+    return [
+        {
+            "name": task.legal_names[tool.name],
+            "description": tool.description,
+            "parameters": {"type": "object", "properties": {}, **_json_schema(tool.parameters)},
+        }
+        for tool in task.function
+    ]
 
 
 def _calls_schema(functions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -144,21 +176,27 @@ def _json_schema(value: Any) -> Any:
             new[key] = {name: _json_schema(subschema) for name, subschema in item.items()}
         elif key == "type" and isinstance(item, str):
             new |= {} if (named := _JSON_TYPES.get(item, item)) is None else {key: named}
-        elif key != "optional":
-            new[key] = item if key in ("default", "enum", "examples") else _json_schema(item)
+        elif key in ("default", "const", "enum", "examples"):
+            new[key] = item
+        elif key != "optional" and item is not None and not (key == "required" and isinstance(item, bool)):
+            new[key] = _json_schema(item)
     return new
 
 
 def _calls(reply: Reply, named: Mapping[str, str], style: str) -> Result | str:
     """Returns the calls in an answer under the tools' own names; with style ``tools``, arguments stay text."""
-    if style == "tools":
-        return [{named.get(name, name): arguments} for name, arguments in reply.tool_calls] or reply.text
-    calls = object_in(reply.text).get("calls")
-    if not isinstance(calls, list):
-        raise Unreadable("no_calls")
-    calls_here = []
-    for call in calls:
-        if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+    calls = reply.tool_calls
+    if style == "json":
+        listed = object_in(reply.text, ("calls",)).get("calls")
+        if not isinstance(listed, list):
+            raise Unreadable("no_calls")
+        calls = [call_of(call) or ("", "{}") for call in listed]
+    elif not calls and (not reply.text.strip() or is_meant_as_call(reply.text, named)):
+        raise Unreadable("not_a_call" if reply.text.strip() else "empty")
+    result: Result = []
+    for name, text in calls:
+        if not name:
             raise Unreadable("no_name")
-        calls_here.append({named.get(call["name"], call["name"]): call.get("arguments")})
-    return calls_here
+        arguments = arguments_in(text)
+        result.append({named.get(name, name): arguments if style == "json" else text})
+    return result or (reply.text if style == "tools" else [])

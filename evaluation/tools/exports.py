@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from parapet.evaluation.endpoint.prompting import prompt_of
-from parapet.evaluation.tools.agent import function_of
+from parapet.evaluation.tools.agent import functions_of, prompted
 from parapet.evaluation.tools.checking import Call, fault_of
 from parapet.evaluation.tools.tasks import Expected, Tool
 from parapet.schemas.tasks import ANSWERS
@@ -120,22 +120,18 @@ def _with_types(schema: Any) -> Any:
 def _inspect(rows: Rows, name: str) -> Files:
     samples = []
     for expected in rows:
-        functions = [function_of(tool) for tool in expected.task.function]
-        calls = _under_legal_names(expected, functions)
-        metadata = {"category": expected.category, "tools": functions, "ground_truth": calls}
+        calls = _under_legal_names(expected)
+        metadata = {"category": expected.category, "tools": functions_of(expected.task), "ground_truth": calls}
         target = json.dumps(right_calls(msgspec.structs.replace(expected, calls=calls)), ensure_ascii=False)
-        messages = _messages(expected)
-        samples.append({"id": expected.task.id, "input": messages, "target": target, "metadata": metadata})
+        samples.append(
+            {"id": expected.task.id, "input": expected.task.messages, "target": target, "metadata": metadata}
+        )
     return {f"{name}.jsonl": _lines(samples)}
 
 
-def _messages(expected: Expected) -> list[dict[str, Any]]:
-    return [message for turn in expected.task.question for message in turn]
-
-
-def _under_legal_names(expected: Expected, functions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _under_legal_names(expected: Expected) -> list[dict[str, Any]]:
     """Returns the right calls with names that APIs accept: without dots."""
-    legal = {tool.name: function["name"] for tool, function in zip(expected.task.function, functions, strict=True)}
+    legal = expected.task.legal_names
     return [{legal[name]: right for name, right in call.items()} for call in expected.calls]
 
 
@@ -188,16 +184,16 @@ module.exports = (output, context) => {
 def _promptfoo(rows: Rows, name: str) -> Files:
     tests = []
     for expected in rows:
-        functions = [function_of(tool) for tool in expected.task.function]
-        calls = _under_legal_names(expected, functions)
+        tools = [{"type": "function", "function": function} for function in functions_of(expected.task)]
+        calls = _under_legal_names(expected)
         tests.append(
             {
                 "description": expected.task.id,
                 "vars": {
-                    "messages": json.dumps(_messages(expected), ensure_ascii=False),
+                    "messages": json.dumps(expected.task.messages, ensure_ascii=False),
                     "expected": json.dumps(calls, ensure_ascii=False),
                 },
-                "options": {"tools": [{"type": "function", "function": function} for function in functions]},
+                "options": {"tools": [*tools, *expected.task.hosted]},
                 "metadata": {"category": expected.category, "set": name},
                 "assert": [{"type": "javascript", "value": "file://check_calls.cjs"}],
             }
@@ -219,10 +215,7 @@ def _promptfoo(rows: Rows, name: str) -> Files:
 def _openai_evals(rows: Rows, name: str) -> Files:
     prompt, samples = prompt_of("tools"), []
     for expected in rows:
-        functions = [function_of(tool) for tool in expected.task.function]
-        messages = prompt.messages(functions=functions, request=expected.task.request, style="json")
-        others = [message for message in _messages(expected) if message.get("role") != "user"]
-        samples.append({"input": [*others, *messages], "ideal": _ideals(expected)})
+        samples.append({"input": prompted(expected.task, prompt, "json"), "ideal": _ideals(expected)})
     key = f"parapet-{name}"
     registry = {
         key: {"id": f"{key}.test.v0", "metrics": ["accuracy"]},
@@ -239,7 +232,7 @@ def _ideals(expected: Expected) -> list[str]:
     """Lists right answers, up to a limit: all right values of parameters, and without optional parameters."""
     choices = [
         [{"name": name, "arguments": arguments} for arguments in _arguments(right)]
-        for call in _under_legal_names(expected, [function_of(tool) for tool in expected.task.function])
+        for call in _under_legal_names(expected)
         for name, right in call.items()
     ]
     choice = itertools.islice(itertools.product(*choices), _IDEALS)

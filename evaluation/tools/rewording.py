@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from parapet.evaluation.tools.checking import Call, Fault, fault_of, plain
-from parapet.evaluation.tools.tasks import Expected
+from parapet.evaluation.tools.tasks import UNREADABLE, Expected
 from parapet.evaluation.tools.trajectories import action_fault
 
 
@@ -23,6 +23,8 @@ def task_fault(expected: Expected, calls: list[Call] | None) -> Fault | None:
         return action_fault(expected.action, calls or [])
     if calls is None:
         return Fault("unreadable") if expected.calls else None  # as in BFCL, an unreadable answer calls nothing
+    if calls == [UNREADABLE]:
+        return Fault("unreadable")
     tools = [msgspec.structs.asdict(tool) for tool in expected.task.function]
     return fault_of(tools, calls, expected.calls)
 
@@ -35,7 +37,7 @@ def is_reworded(expected: Expected, calls: list[Call] | None, original: str | No
       calls: the wrong calls.
       original: the request of the same task in the reference; None if it is missing.
     """
-    if not calls or original is None or original == expected.task.request:
+    if not calls or calls == [UNREADABLE] or original is None or original == expected.task.request:
         return False
     before, now = plain(original), plain(expected.task.request)
     own = sorted({text for text in _texts(calls) if plain(text) and plain(text) in now and plain(text) not in before})

@@ -13,7 +13,24 @@ import numpy as np
 from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.dst.totals import coefficient
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, rows_bytes, set_report
+from parapet.evaluation.task import (
+    NOT_DEFINED,
+    UNDEFINED_SENSITIVITY,
+    Metrics,
+    Result,
+    Stage,
+    Task,
+    check_scored,
+    files_of,
+    group_table,
+    line,
+    main_group,
+    rows_bytes,
+    sensitivity_is_defined,
+    set_report,
+    shown,
+    with_group,
+)
 from parapet.evaluation.tools.checking import KINDS, Call, Fault
 from parapet.evaluation.tools.rewording import is_reworded, task_fault
 from parapet.evaluation.tools.tasks import (
@@ -23,7 +40,6 @@ from parapet.evaluation.tools.tasks import (
     predictions_of,
     read_answers,
     read_tasks,
-    with_dots,
 )
 from parapet.evaluation.tools.trajectories import are_tau2, read_trajectories
 from parapet.evaluation.user_code import UserCode
@@ -39,7 +55,8 @@ TERMS = {
     "and value, as BFCL's AST checker has it. The order of calls does not count; texts are compared without case, "
     "blanks and punctuation.",
     "Schema sensitivity": "How much the accuracy of a task varies over the variants: the sample standard deviation "
-    "divided by the mean (SGD-X, Lee et al. 2022, equation 1), 0 if it is always wrong; then the mean over tasks.",
+    "divided by the mean (SGD-X, Lee et al. 2022, equation 1), 0 if it is always wrong; then the mean over tasks. "
+    + UNDEFINED_SENSITIVITY,
     "Reworded values": "Tasks that are wrong only because a value is as the changed request has it, and the right one "
     "as the original had it: the checker's error rather than the system's (Rabinovich and Anaby-Tavor 2025).",
 }
@@ -56,9 +73,10 @@ class Scored(msgspec.Struct, frozen=True):
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """The tasks of each set with their calls."""
+    """The tasks of each set with their calls; ``refused`` counts those that are not scored, by set."""
 
     sets: dict[str, list[tuple[Expected, list[Call] | None]]]
+    refused: dict[str, int] = {}
 
 
 class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
@@ -68,7 +86,6 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
       references: files of tasks.
       predictions: the answers to them, or a folder with those to all sets; empty to run ``model``.
       model: a class, function or object of the user's.
-      underscores: whether function names in the predictions have underscores for dots, as APIs require.
       sets: name to further tasks; ``variants`` are those with the reference's tasks in other words.
     """
 
@@ -77,7 +94,6 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
     references: tuple[str, ...]
     predictions: str = ""
     model: UserCode | None = None
-    underscores: bool = False
     sets: dict[str, str] = msgspec.field(default_factory=dict)
     variants: tuple[str, ...] = ()
 
@@ -101,16 +117,17 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         if self.model is not None:
             check_code(self.model, "predict")
         sets: dict[str, list[tuple[Expected, list[Call] | None]]] = {}
+        refused: Counter[str] = Counter()
         for name, path, answers in self._files():
             if answers and are_tau2(path):
                 sets.setdefault(name, []).extend(read_trajectories(path, answers))
                 continue
             tasks = read_tasks(path)
             calls_here = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
-            if self.underscores:
-                calls_here = {task_id: with_dots(calls, tasks[task_id].task) for task_id, calls in calls_here.items()}
-            sets.setdefault(name, []).extend((task, calls_here[task_id]) for task_id, task in tasks.items())
-        return Inputs(sets)
+            sets.setdefault(name, []).extend((tasks[task_id], calls) for task_id, calls in calls_here.items())
+            refused[name] += len(tasks) - len(calls_here)
+        check_scored([task for tasks_of_set in sets.values() for task in tasks_of_set], self.predictions)
+        return Inputs(sets, dict(+refused))
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
         """Computes accuracy by set, category and kind of error; with variants also their sensitivity."""
@@ -122,15 +139,17 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         ]
         metrics, details = metrics_of(rows, self.variants), details_of(rows)
         headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
+        printed = with_defined_sensitivity(metrics, self.variants)
         return Result(
-            files=files_of(metrics, details, _rows(rows), report(rows, metrics, details, headings)),
+            files=files_of(metrics, details, _rows(rows), report(rows, printed, details, headings, inputs.refused)),
             summary=[
                 f"{line(name, values, headings, 1)}; {text.counted(details['sets'][name]['tasks'], 'task')}"
-                for name, values in metrics.items()
+                for name, values in printed.items()
                 if name in details["sets"]
             ],
             options={"sets": list(inputs.sets), "variants": list(self.variants)},
             counts={"tasks": len(rows)},
+            refused=inputs.refused,
         )
 
 
@@ -151,6 +170,15 @@ def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
     if variants:
         metrics[ALL][SENSITIVITY] = sensitivity(rows, variants)
     return with_mean(metrics)
+
+
+def with_defined_sensitivity(metrics: Metrics, variants: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Replaces a schema sensitivity that says nothing at the accuracies of the original and the variants by words."""
+    accuracies = [values[ACCURACY] or 0.0 for name, values in metrics.items() if name in variants]
+    of_all: dict[str, Any] = metrics[ALL]
+    if accuracies and not sensitivity_is_defined(metrics[ORIGINAL][ACCURACY], sum(accuracies) / len(accuracies)):
+        of_all = {**of_all, SENSITIVITY: NOT_DEFINED}
+    return {**metrics, ALL: of_all}
 
 
 def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
@@ -231,7 +259,13 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any], headings: Mapping[str, str]) -> Report:
+def report(
+    rows: Sequence[Scored],
+    metrics: Metrics,
+    details: Mapping[str, Any],
+    headings: Mapping[str, str],
+    refused: Mapping[str, int] = {},
+) -> Report:
     """Makes the report: accuracy by set and by category, kinds of error, and wrong tasks."""
     sets = {name: numbers for name, numbers in details["sets"].items() if name != ALL or len(details["sets"]) > 2}
     counts = {name: {**numbers["errors"], REWORDED: numbers[REWORDED]} for name, numbers in sets.items()}
@@ -255,7 +289,11 @@ def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any],
         }
         for category in dict.fromkeys(category for numbers in details["categories"].values() for category in numbers)
     }
-    low, high = details["sets"][ALL]["interval"] or (0.0, 0.0)
+    group = main_group(metrics)
+    low, high = details["sets"][group]["interval"] or (0.0, 0.0)
+    facts = {with_group("95% interval", metrics, group, ACCURACY): f"{text.percent(low)} – {text.percent(high)}"}
+    if SENSITIVITY in headings:
+        facts = {headings[SENSITIVITY]: shown(SENSITIVITY, metrics[ALL][SENSITIVITY]), **facts}
     sections: list[Section] = [
         group_table(
             "Accuracy by category", "category", categories,
@@ -269,12 +307,13 @@ def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any],
         {**headings, "tasks": "tasks"},
         sizes={name: {"tasks": numbers["tasks"]} for name, numbers in sets.items()},
         sections=sections,
-        tiles=headings,
-        facts={"95 % interval": f"{text.percent(low)} – {text.percent(high)}"},
+        tiles=HEADINGS,
+        facts=facts,
         chart=HEADINGS,
         terms=TERMS,
+        refused=refused,
         title="Tool calls",
-        headline=f"{text.percent(metrics[ALL][ACCURACY])} of the calls are right",
+        headline=f"{with_group('Accuracy', metrics, group, ACCURACY)}: {text.percent(metrics[group][ACCURACY])}",
         lead=f"{text.counted(len(rows), 'task')} in {text.counted(len(details['categories']), 'set')}.",
     )
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +14,36 @@ import msgspec
 
 from parapet.evaluation.sets import ORIGINAL, existing_file, read_lines
 from parapet.evaluation.tools.checking import Call
+from parapet.evaluation.tools.conversation import Message, messages_of, request_of
 from parapet.evaluation.user_code import UserCode, make, running
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import as_path, check_published, files_of_tasks, is_there
 from parapet.schemas.tasks import answers_beside
+from parapet.schemas.tools import Tool as Definition
+from parapet.schemas.tools import is_hosted
+from parapet.transforms.running.replies import as_text, call_of, python_calls
+
+UNREADABLE = {"unreadable": True}  # stands for the calls of an answer that is wrong, whatever is right
 
 _BATCH = 64  # tasks that a user's class receives at a time
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST = 64  # characters of a name that APIs accept
+_LIKE_A_CALL = re.compile(r"[`\s]*(?:\w+\n\s*)?(?:[\[{]|[\w.]+\()")
+_KINDS: Mapping[str, type] = {"properties": dict, "required": list}
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A function of a task, in BFCL's format."""
+    """A function of a task; ``parameters`` is the JSON Schema of its arguments, in BFCL's types or the usual ones."""
 
     name: str
     description: str = ""
     parameters: dict[str, Any] = {}
+
+
+class _TaskRow(msgspec.Struct, frozen=True):
+    id: str
+    question: list[list[Message]]
+    function: list[Any]
 
 
 class ToolTask(msgspec.Struct, frozen=True):
@@ -34,11 +53,13 @@ class ToolTask(msgspec.Struct, frozen=True):
       id: such as ``simple_python_0``.
       question: turns, each a list of messages.
       function: the tools.
+      hosted: the definitions of tools that the API itself runs.
     """
 
     id: str
-    question: list[list[dict[str, Any]]]
+    question: list[list[Message]]
     function: list[Tool]
+    hosted: list[dict[str, Any]] = []
 
     @property
     def category(self) -> str:
@@ -48,9 +69,19 @@ class ToolTask(msgspec.Struct, frozen=True):
 
     @property
     def request(self) -> str:
-        """The user's messages."""
+        """The texts of the user's messages."""
         user_messages = [message for turn in self.question for message in turn if message.get("role") == "user"]
-        return "\n".join(str(message.get("content", "")) for message in user_messages)
+        return "\n".join(filter(None, map(request_of, user_messages)))
+
+    @property
+    def legal_names(self) -> dict[str, str]:
+        """The tools' names to different ones that the API allows."""
+        return legal_names(tool.name for tool in self.function)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation, with legal names in earlier calls. Raises InputError if it is not one."""
+        return messages_of(self.question, self.legal_names)
 
 
 class _Truth(msgspec.Struct, frozen=True):
@@ -61,6 +92,7 @@ class _Truth(msgspec.Struct, frozen=True):
 class _Row(msgspec.Struct, frozen=True):
     id: str
     result: Any = None
+    refused: bool = False
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -125,23 +157,72 @@ def predictions_of(path: str, name: str, tasks: str) -> str:
     within = folder / name if name != ORIGINAL or (folder / name).is_dir() else folder
     stem = Path(tasks).stem
     for candidate in (f"{stem}{more}{ending}" for more in ("", "_result") for ending in (".jsonl", ".json")):
-        if (within / candidate).is_file():
-            return str(within / candidate)
+        for path_of_answers in (within / candidate, *sorted(within.glob(f"*/{candidate}"))):
+            if path_of_answers.is_file():  # BFCL has a folder for each group of categories
+                return str(path_of_answers)
     raise InputError(f"contains no answers: expected {stem}.jsonl", within, "--predictions")
+
+
+def legal_names(names: Iterable[str]) -> dict[str, str]:
+    """Maps names of tools to different ones that APIs accept: at most 64 letters, digits, underscores and hyphens.
+
+    Of names that would become equal, those that are not legal end in a hash, whatever the order of the tools.
+    """
+    cleaned = {name: _ILLEGAL.sub("_", name)[:_LONGEST] for name in names}
+    counts = Counter(cleaned.values())
+    legal: dict[str, str] = {}
+    for name, new in cleaned.items():
+        digest, prefix = name, new[: _LONGEST - 9]
+        while new != name and (counts[new] > 1 or new in legal.values()):
+            digest = hashlib.sha256(digest.encode("utf-8", "surrogatepass")).hexdigest()
+            new = f"{prefix}_{digest[:8]}"
+        legal[name] = new
+    return legal
 
 
 def read_tasks(path: str) -> dict[str, Expected]:
     """Reads the tasks of a file by id, with their right calls. Raises InputError with the line."""
-    tasks = _by_id(path, ToolTask)
+    tasks = {name: (where, _task(row, path, where)) for name, (where, row) in _by_id(path, _TaskRow).items()}
     truth = answers_beside(as_path(path))
-    answers = _by_id(str(truth), _Truth) if truth.is_file() else {}
-    if missing := [name for name, task in tasks.items() if name not in answers and "irrelevance" not in task.category]:
-        raise InputError(f"has no correct calls for {missing[0]!r}; {len(missing):,} tasks lack them in all", truth)
+    answers = {name: row for name, (_, row) in _by_id(str(truth), _Truth).items()} if truth.is_file() else {}
+    lacking = [name for name, (_, task) in tasks.items() if name not in answers and "irrelevance" not in task.category]
+    if lacking:
+        raise InputError(f"has no correct calls for {lacking[0]!r}; {len(lacking):,} tasks lack them in all", truth)
     if not tasks:
         raise InputError("contains no tasks", path)
-    for number, task in enumerate(tasks.values(), 1):
-        _check(task, answers.get(task.id), path, f"line {number}")
-    return {name: Expected(task, answers[name].ground_truth if name in answers else []) for name, task in tasks.items()}
+    for where, task in tasks.values():
+        _check(task, answers.get(task.id), path, where)
+    return {
+        name: Expected(task, answers[name].ground_truth if name in answers else []) for name, (_, task) in tasks.items()
+    }
+
+
+def _task(row: _TaskRow, path: str, where: str) -> ToolTask:
+    """Makes a task, whose tools may be in any dialect. Raises InputError with the place of what cannot be read."""
+    tools: dict[str, Tool] = {}
+    hosted: list[dict[str, Any]] = []
+    for i, raw in enumerate(row.function):
+        if is_hosted(raw):
+            hosted.append(raw)
+            continue
+        try:
+            definition = Definition(raw)
+        except InputError as error:
+            raise InputError(error.reason, path, f"{where}: /function/{i}{error.where}") from None
+        if definition.name in tools:
+            raise InputError(f"the name {definition.name!r} appears twice", path, f"{where}: /function/{i}")
+        parameters = {
+            key: value
+            for key, value in definition.parameters.root.items()
+            if value is not None and isinstance(value, _KINDS.get(key, object))
+        }
+        tools[definition.name] = Tool(definition.name, definition.description, parameters)
+    task = ToolTask(row.id, row.question, list(tools.values()), hosted)
+    try:
+        _ = task.messages
+    except InputError as error:
+        raise InputError(error.reason, path, f"{where}: {error.where}") from None
+    return task
 
 
 def _check(task: ToolTask, truth: _Truth | None, path: str, where: str) -> None:
@@ -157,20 +238,22 @@ def _check(task: ToolTask, truth: _Truth | None, path: str, where: str) -> None:
             )
 
 
-def _by_id(path: str, kind: type[Any]) -> dict[str, Any]:
-    rows: dict[str, Any] = {}
+def _by_id(path: str, kind: type[Any]) -> dict[str, tuple[str, Any]]:
+    """Reads rows by id, with their place."""
+    rows: dict[str, tuple[str, Any]] = {}
     for number, row in read_lines(str(existing_file(path)), kind):
         if row.id in rows:
             raise InputError(f"{row.id!r} appears twice", path, f"line {number}")
-        rows[row.id] = row
+        rows[row.id] = f"line {number}", row
     return rows
 
 
 def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Call] | None]:
-    """Reads the calls for each task; None if the answer is unreadable.
+    """Reads the calls for each task; None if the answer is unreadable. Refused requests are left out.
 
-    A row is ``{"id", "result": [{FUNCTION: {PARAMETER: VALUE}}]}``; the arguments may be JSON as text. A text as the
-    result calls nothing.
+    A row is ``{"id", "result": [{FUNCTION: {PARAMETER: VALUE}}]}``; the arguments may be JSON as text. The result of a
+    model that is prompted is a text with calls in Python's syntax; other texts call nothing. Names may be those that an
+    API accepts.
 
     Raises:
       InputError: a task has no row or several, or a row has no task; with the line.
@@ -181,7 +264,11 @@ def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Cal
             raise InputError(f"there is no task {name!r}", path)
     if missing := [name for name in tasks if name not in rows]:
         raise InputError(f"there is no answer for {missing[0]!r}; {len(missing):,} are missing in all", path)
-    return {name: calls_of(rows[name].result) for name in tasks}
+    return {
+        name: _with_own_names(rows[name][1].result, task.task)
+        for name, task in tasks.items()
+        if not rows[name][1].refused
+    }
 
 
 def calls_by(model: UserCode, tasks: Mapping[str, Expected]) -> dict[str, list[Call] | None]:
@@ -199,44 +286,60 @@ def calls_by(model: UserCode, tasks: Mapping[str, Expected]) -> dict[str, list[C
             answers = list(predict([tasks[name].task for name in some]))
         if len(answers) != len(some):
             raise model.refused(f"returned {len(answers)} answers for {len(some)} tasks")
-        calls |= {name: calls_of(answer) for name, answer in zip(some, answers, strict=True)}
+        calls |= {name: _with_own_names(answer, tasks[name].task) for name, answer in zip(some, answers, strict=True)}
     return calls
 
 
-def with_dots(calls: list[Call] | None, task: ToolTask) -> list[Call] | None:
-    """Restores the tools' own names in calls that have underscores for dots."""
-    names = {tool.name.replace(".", "_"): tool.name for tool in task.function}
-    return calls and [{names.get(name, name): arguments for name, arguments in call.items()} for call in calls]
+def _with_own_names(result: Any, task: ToolTask) -> list[Call] | None:
+    """Parses the calls in an answer. Names that an API made are put back, as in BFCL's results of function calling."""
+    calls = calls_of(result)
+    if not calls or isinstance(result, str):
+        return calls
+    names = {tool.name: tool.name for tool in task.function}
+    dotted = Counter(name.replace(".", "_") for name in names)
+    own = {name.replace(".", "_"): name for name in names if dotted[name.replace(".", "_")] == 1}
+    own |= {legal: name for name, legal in task.legal_names.items()}
+    own |= names
+    return [{own.get(name, name): arguments for name, arguments in call.items()} for call in calls]
 
 
 def calls_of(result: Any) -> list[Call] | None:
     """Parses the calls in an answer; None if it is unreadable."""
     if result is None or isinstance(result, str):
-        return [] if not str(result or "").strip().startswith("[") else _parsed(str(result))
+        return _written(result or "")
+    if result == UNREADABLE:
+        return [UNREADABLE]
     if isinstance(result, dict):
         result = [result]
     if not isinstance(result, list):
         return None
     calls: list[Call] = []
     for call in result:
-        if not isinstance(call, dict) or len(call) != 1:
+        if isinstance(call, dict) and len(call) == 1 and "function" not in call:
+            (name, arguments) = next(iter(call.items()))
+        elif call_in_other_form := call_of(call):
+            name, arguments = call_in_other_form
+        else:
             return None
-        (name, arguments) = next(iter(call.items()))
-        if isinstance(arguments, str):
-            arguments = _json(arguments or "{}")
+        if not isinstance(arguments, dict):
+            arguments = _json(as_text(arguments))
         if not isinstance(arguments, dict):
             return None
         calls.append({name: arguments})
     return calls
 
 
-def _parsed(text: str) -> list[Call] | None:
-    value = _json(text)
-    return calls_of(value) if isinstance(value, list) else None
+def _written(text: str) -> list[Call] | None:
+    """Parses the calls in a text: JSON or Python's syntax."""
+    if isinstance(value := _json(text), list | dict):
+        return calls_of(value)
+    calls = python_calls(text)
+    return [*calls] if calls is not None else None if _LIKE_A_CALL.match(text) else []
 
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
+    return None if "\\u" in text and surrogate_in(value) is not None else value  # which no file can have

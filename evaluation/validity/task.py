@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from parapet.evaluation.bootstrap import interval, means, replicated
+from parapet.evaluation.bootstrap import dialogues_of, means, replicated, share_interval
 from parapet.evaluation.ratings.judgements import EXPLANATIONS, Answers, Judged, read_answers, read_hits, summed_up
 from parapet.evaluation.ratings.task import OUTPUTS, with_interval
 from parapet.evaluation.sets import ALL, Sources, groups_of, with_mean
@@ -372,7 +372,8 @@ def _details(checks: Sequence[Check], columns: Mapping[str, Sequence[float | Non
     dialogues = [checked.pair.dialogue_id for checked in checks]
     nan = float("nan")
     statistics = [(dialogues, [nan if v is None else v for v in column]) for column in columns.values()]
-    replicates = means(replicated(seed, statistics))
+    drawn = replicated(seed, statistics)
+    replicates = means(drawn)
     wanted = sum(len(checked.pair.wanted) for checked in checks)
     changes = Counter(
         checked.predicted for checked in checks if checked.predicted and checked.predicted[0] != checked.predicted[1]
@@ -388,7 +389,9 @@ def _details(checks: Sequence[Check], columns: Mapping[str, Sequence[float | Non
             (before, after, n)
             for (before, after), n in sorted(changes.items(), key=lambda pair: (-pair[1], pair[0]))[:SHOWN_CHANGES]
         ],
-        intervals={name: interval(replicates[:, i]) for i, name in enumerate(columns)},
+        intervals={
+            name: share_interval(replicates[:, i], dialogues_of(drawn[:, i, 1])) for i, name in enumerate(columns)
+        },
     )
 
 

@@ -7,15 +7,25 @@ import logging
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, check_apart, counted, run_checked, say
-from parapet.pipelines.endpoint_flags import add_endpoint_flags, endpoint_of
-from parapet.pipelines.flags import INPUT, OUTPUT, PARALLEL_CALLS, StrictParser, add_dry_run, add_output, add_seed
+from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
+from parapet.pipelines.endpoint_flags import NONE, add_endpoint_flags, endpoint_of
+from parapet.pipelines.flags import (
+    INPUT,
+    OUTPUT,
+    PARALLEL_CALLS,
+    StrictParser,
+    add_dry_run,
+    add_max_bad,
+    add_output,
+    add_seed,
+)
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import DEAD_LETTERS
 
@@ -31,7 +41,8 @@ Has a language model fill in the forms of 'parapet hits', as annotators with dif
 model reads what people see on the form, and nothing else. Answers are marked as a model's (llm) and are vetted as
 those of people are; a model never counts as a person.
 
-Every answer is kept at once, so a run that is cut off pays for nothing twice, and a rerun costs nothing."""
+Every answer is kept at once, so a rerun costs nothing; after a run that was cut off, at most the calls that were under
+way (--parallel_calls) are paid twice."""
 
 EXAMPLE = """\
   parapet collect llm --hits my_hits --endpoint http://127.0.0.1:8080/v1 --model qwen3 --output my_llm
@@ -50,6 +61,7 @@ class Config(msgspec.Struct, frozen=True):
     Attributes:
       work: the forms, each for one annotator.
       cache: the file with the model's answers.
+      max_bad: the share of forms for which requests may be refused.
     """
 
     hits: str
@@ -58,6 +70,7 @@ class Config(msgspec.Struct, frozen=True):
     work: list[Work]
     cache: Path
     options: Mapping[str, object]
+    max_bad: Fraction
 
 
 def parser() -> StrictParser:
@@ -68,17 +81,18 @@ def parser() -> StrictParser:
     add_output(parser)
     text = "file in which answers are kept (default: the name of --output with .sqlite)"
     parser.group(OUTPUT)("--cache", rare=True, metavar="FILE", help=text)
-    add_endpoint_flags(parser, _GROUP)
+    add_endpoint_flags(parser, _GROUP, temperature=False)
     add = parser.group(_GROUP)
     add("--model", required=True, metavar="NAME", help="its name there")
     text = "annotators for each form (default: the assignments that the form wants)"
     add("--annotators", type=int, metavar="N", help=text)
     text = "number of the first annotator, after those of an earlier batch"
     add("--first_annotator", rare=True, type=int, default=1, metavar="N", help=text)
-    text = "temperatures of the annotators, in turn"
+    text = "temperatures of the annotators, in turn; none: not sent"
     add("--temperatures", metavar="LIST", default="0.3,0.7,1.0", help=text)
     add("--parallel_calls", rare=True, type=int, default=4, metavar="N", help=PARALLEL_CALLS)
     add_seed(parser, "the model's answers", int, 0)
+    add_max_bad(parser, "forms")
     add_dry_run(parser)
     return parser
 
@@ -95,7 +109,6 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
     from parapet.transforms.crowd.collection.sheet import read_sheet
     from parapet.transforms.crowd.serving.forms import read_forms
 
-    check_apart(args.output, hits=args.hits)
     for flag, most in _MOST.items():
         value = getattr(args, flag)
         if value is not None and not 1 <= value <= most:
@@ -114,18 +127,19 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
         "first_annotator": args.first_annotator,
         "temperatures": temperatures,
         "seed": args.seed,
+        **{name: value for name, value in endpoint.parameters().items() if name != "temperature"},
     }
     cache = Path(args.cache or f"{args.output.rstrip('/')}.sqlite")
-    config = Config(args.hits, args.output, endpoint, work, cache, options)
+    config = Config(args.hits, args.output, endpoint, work, cache, options, args.max_bad)
     return partial(_dry_run if args.dry_run else _collect, config)
 
 
-def _temperatures(text: str) -> tuple[float, ...]:
+def _temperatures(text: str) -> tuple[float | None, ...]:
     try:
-        values = tuple(float(part) for part in text.split(","))
+        values = tuple(None if part.strip() == NONE else float(part) for part in text.split(","))
     except ValueError:
         values = ()
-    if not values or not all(0 <= value <= _HIGHEST for value in values):
+    if not values or not all(value is None or 0 <= value <= _HIGHEST for value in values):
         raise InputError(f"{text!r} is not a list of temperatures from 0 to 2 (example: 0.3,0.7,1.0)", "--temperatures")
     return values
 
@@ -194,6 +208,15 @@ def _collect(config: Config) -> int:
         logging.error(
             "%s; %s left to fill in, the answers so far are kept in %s", why, counted(left, "form"), config.cache
         )
+        return EXIT_FAILURE
+    if chat.left_out:
+        left_out = ", ".join(sorted(chat.left_out))
+        logging.warning("left out of all requests, as the endpoint does not take it: %s", left_out)
+    refused = [filled.failed for _, filled in done if filled.failed.partition(":")[0] not in ("", llm.UNPARSABLE)]
+    if len(refused) > config.max_bad * len(done):
+        text = "the requests for %s of %s were refused, more than --max_bad %.2f%%: %s; other answers are kept in %s"
+        forms = counted(len(done), "form")
+        logging.error(text, f"{len(refused):,}", forms, 100 * float(config.max_bad), refused[0], config.cache)
         return EXIT_FAILURE
     model = config.endpoint.model
     letters = llm.dead_letters(done, model)

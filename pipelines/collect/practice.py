@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Made-up annotators who visit a running 'parapet collect serve' on this machine, to try a collection out from form to
 result. They give the answers of --answers again, task by task, and for the rest words that mean nothing and choices by
-chance. Start the server with --practice and a --db of its own: the answers are stored as those of people."""
+chance. Start the server with --practice and a --db of its own: the answers are marked, and 'parapet compose' uses them
+only with --allow_practice."""
 
 EXAMPLE = """\
   parapet collect serve --hits my_hits --db practice.sqlite --practice   # in another terminal

@@ -19,23 +19,23 @@ from parapet.transforms.crowd.hits.people import needed_people
 from parapet.transforms.running.fence import THIS_MACHINE
 
 if TYPE_CHECKING:
-    from parapet.transforms.crowd.serving.server import Run
+    from parapet.transforms.crowd.serving.site import Run
 
 DESCRIPTION = """\
 Serves the forms of 'parapet hits' to people, until Ctrl-C. Each person opens an invitation link, gets one task at a
 time, and never names and describes the same service. Every answer is saved before the server confirms it.
 
-Put a reverse proxy with TLS in front of it, and give the address that people use as --public_url."""
+In public it needs a reverse proxy with TLS in front of it: give the address that people use as --public_url."""
 
 EXAMPLE = """\
   parapet collect serve --hits my_hits --db answers.sqlite --people 18
   parapet collect serve --hits my_hits --db answers.sqlite --people names.txt --public_url https://crowd.example.org
   parapet collect serve --hits my_hits --db answers.sqlite --platform prolific --public_url https://crowd.example.org \\
-      --completion_url 'https://app.prolific.com/submissions/complete?cc=C0DE'
+      --study_id 6a5f0c2d9b1e4f7a8c3d2e1f --completion_url 'https://app.prolific.com/submissions/complete?cc=C0DE'
   parapet collect serve --db answers.sqlite --export_only"""
 
 SECRET = "PARAPET_COLLECT_SECRET"  # noqa: S105 - the name of a variable
-_SHORTEST_SECRET = 12
+_SHORTEST_SECRET = 20
 _MOST_PEOPLE = 100_000
 _SERVER = "server"
 
@@ -53,12 +53,17 @@ def parser() -> StrictParser:
     add("--practice", rare=True, action="store_true", help=text)
     text = "address to which people are sent when they are done; needed for --platform prolific"
     add("--completion_url", metavar="URL", help=text)
+    text = "id of the study, whose participants are let in; needed for --platform prolific"
+    add("--study_id", metavar="ID", help=text)
     text = "tasks that one person may do (default: any; 1 with --platform prolific)"
     add("--tasks_per_person", type=int, metavar="N", help=text)
     add = parser.group(OUTPUT)
     text = "SQLite file in which everything is kept; an existing one is continued"
     add("--db", required=True, metavar="FILE", help=text)
-    text = "answers for --responses of 'parapet compose' (default: the name of --db with .jsonl)"
+    text = (
+        "answers for --responses of 'parapet compose', a new file or the export of the same --db (default: the name of "
+    )
+    text += "--db with .jsonl)"
     add("--export", metavar="FILE", help=text)
     text = "invitation links, CSV (default: the name of --db with .invitations.csv)"
     add("--invitations", rare=True, metavar="FILE", help=text)
@@ -79,14 +84,18 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Callable[[], int]:
     """Reads the forms and returns a function that serves them. Raises InputError if a flag cannot be used."""
     try:
-        from parapet.transforms.crowd.serving import server
+        from parapet.transforms.crowd.serving.site import Run
     except ImportError as error:
         raise MissingExtra(str(error.name), "collect") from None
     from parapet.transforms.crowd.serving.forms import read_forms
 
     db = Path(args.db)
+    if db.is_dir():
+        raise InputError("is a folder: give a file", db, "--db")
     export = Path(args.export or db.with_suffix(".jsonl"))
+    invitations = Path(args.invitations or db.with_suffix(".invitations.csv"))
     _check_flags(args)
+    _check_paths(db, {"--people": Path(args.people or os.devnull), "--export": export, "--invitations": invitations})
     if args.export_only:
         if not db.is_file():
             raise InputError("there is no such file: give the --db of an earlier run", db, "--db")
@@ -96,11 +105,11 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
     forms = read_forms(args.hits)
     limit = args.tasks_per_person or (1 if args.platform == "prolific" else None)
     needed = needed_people(((form.service, form.task, form.wanted) for form in forms), limit)
-    run = server.Run(
+    run = Run(
         forms=forms,
         db=db,
         export=export,
-        invitations=Path(args.invitations or db.with_suffix(".invitations.csv")),
+        invitations=invitations,
         people=_people(args.people, needed),
         platform=args.platform,
         practice=args.practice,
@@ -110,6 +119,7 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
         completion_url=args.completion_url or "",
         tasks_per_person=limit,
         secret=_secret(),
+        study=args.study_id or "",
     )
     return partial(_serve, run, needed)
 
@@ -168,6 +178,10 @@ def _check_flags(args: argparse.Namespace) -> None:
                 "cannot be combined with --platform prolific, where Prolific chooses the people: leave it out",
                 "--people",
             )
+        if not (args.study_id or "").isalnum():
+            raise InputError(
+                "is required: give the id of the study, the letters and digits in its address", "--study_id"
+            )
     if args.practice and (args.host not in THIS_MACHINE or args.public_url or args.platform == "prolific"):
         raise InputError(
             "is for simulated annotators on this machine: leave --host, --public_url and --platform at their defaults",
@@ -187,7 +201,19 @@ def _people(text: str | None, needed: int) -> tuple[str, ...] | int:
         if not 1 <= int(text) <= _MOST_PEOPLE:
             raise InputError(f"must be a number of people from 1 to {_MOST_PEOPLE:,}, or a file of names", "--people")
         return int(text)
-    names = tuple(dict.fromkeys(" ".join(line.split()) for line in read_text(Path(text)).splitlines() if line.strip()))
+    from parapet.transforms.crowd.serving.store import same_name
+
+    lines = [" ".join(line.split()) for line in read_text(Path(text)).splitlines()]
+    names = {same_name(line): line for line in reversed(lines)}  # of several spellings, the first
+    names.pop("", None)
     if not names:
         raise InputError("the file contains no names", text, "--people")
-    return names
+    return tuple(reversed(names.values()))
+
+
+def _check_paths(db: Path, others: dict[str, Path]) -> None:
+    """Raises InputError if a file would be written over another one, or over those that SQLite keeps beside its own."""
+    flags = {os.path.realpath(f"{db}{end}"): "--db" for end in ("", "-journal", "-wal", "-shm")}
+    for flag, path in others.items():
+        if (other := flags.setdefault(os.path.realpath(path), flag)) != flag:
+            raise InputError(f"is the file of {other}, too: give another one", path, flag)

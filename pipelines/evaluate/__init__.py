@@ -29,7 +29,7 @@ from parapet.pipelines.flags import (
     add_output,
     add_seed,
 )
-from parapet.pipelines.sets import add_sets, add_tasks, sources_of, task_sets
+from parapet.pipelines.sets import add_sets, add_tasks, of_run, sources_of, task_sets
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path
 
@@ -79,7 +79,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         return 2
     known = spelling(task, TASKS) if task is not None else None
     if known is not None and known not in OWN_MODULES:
-        return run_task(parser(known), rest, FLAGS[known].make)
+        return run_task(parser(known), rest, FLAGS[known].make, known)
     forwarded = [task, *rest] if task is not None else argv and ["--help"]
     return hand_over("parapet evaluate", "task", TASKS, "parapet.pipelines.evaluate", USAGE, forwarded)
 
@@ -134,6 +134,7 @@ def run_task(
     parser: StrictParser,
     argv: Sequence[str] | None,
     make_task: Callable[[argparse.Namespace], Task[Inputs]],
+    name: str = "",
 ) -> int:
     """Runs a task and publishes its output. Returns the exit status.
 
@@ -141,25 +142,29 @@ def run_task(
       parser: the task's flags.
       argv: the command line.
       make_task: makes the task from the flags; raises InputError if they cannot be used.
+      name: the name of a task with predictions.
     """
 
     def check(args: argparse.Namespace) -> tuple[Task[Inputs], Inputs, str]:
+        if name and args.predictions:
+            paths = args.predictions
+            args.predictions = of_run(paths, name) if isinstance(paths, str) else [of_run(path, name) for path in paths]
         task = make_task(args)
         for flag, path in task.inputs().items():
-            check_apart(args.output, **{flag.partition("/")[0]: path})
             if path is not None:
+                check_apart(args.output, f"--{flag.partition('/')[0]}", path)
                 check_input(path, f"--{flag.partition('/')[0].partition(' ')[0]}", args.output)
         return task, task.read(), args.output
 
     def act(prepared: tuple[Task[Inputs], Inputs, str]) -> None:
-        from parapet.evaluation.task import publish
+        from parapet.evaluation.task import publish, refused_notes
         from parapet.pipelines.progress import running
 
         task, inputs, output = prepared
         with running(parser.prog) as run:
             result = task.score(inputs, run.stage)
         publish(output, result.files, task.header(result))
-        for warning in result.warnings:
+        for warning in [*refused_notes(result.refused), *result.warnings]:
             logging.warning("%s", warning)
         for line in result.summary:
             say(line)
@@ -195,9 +200,21 @@ def _add_intent(parser: StrictParser) -> None:
     add_output(parser)
 
 
+def _check_labelled(args: argparse.Namespace) -> None:
+    """Raises InputError for a folder of predictions without a reference, since only a file can have labels."""
+    if args.reference is None and as_path(args.predictions).is_dir():
+        raise InputError(
+            "is a folder, whose predictions have no labels: give the corpus that they are for as --reference, or a "
+            "file of predictions with labels",
+            args.predictions,
+            "--predictions",
+        )
+
+
 def _make_intent(args: argparse.Namespace) -> Task[Any]:
     from parapet.evaluation.intent import Intent
 
+    _check_labelled(args)
     in_sets = bool(args.sets or args.variants)
     if in_sets and args.reference is None:
         raise InputError("require --reference: add it", "--sets, --variants")
@@ -232,6 +249,7 @@ def _make_ood(args: argparse.Namespace) -> Task[Any]:
     chosen = [value for value in args.sets if "=" not in value]
     if args.reference is None and (args.sets or args.variants):
         raise InputError("requires the output of 'parapet ood', or a corpus: give it as --reference", "--sets")
+    _check_labelled(args)
     others = argparse.Namespace(**{**vars(args), "sets": [value for value in args.sets if "=" in value]})
     return from_flags(
         OodDetection,
@@ -258,8 +276,6 @@ def _make_ranking(args: argparse.Namespace) -> Task[Any]:
 
     if not 1 <= args.top <= MOST:
         raise InputError(f"{args.top}: must be a number from 1 to {MOST}", "--top")
-    for path in args.predictions:  # a folder, of which inputs() lists the files
-        check_apart(args.output, predictions=path)
     paths = {"references": tuple(args.reference), "predictions": tuple(args.predictions)}
     return from_flags(Ranking, args, sets=parse_sets(args.sets), **paths)
 
@@ -330,19 +346,19 @@ def _make_generation(args: argparse.Namespace) -> Task[Any]:
 
 def _add_tool_calls(parser: StrictParser) -> None:
     add_tasks(parser)
-    text = "JSON lines with id and result; or a folder with FILE.jsonl, or original/FILE.jsonl, v1/FILE.jsonl, ..."
+    text = (
+        "JSON lines with id and result; or a folder with FILE.jsonl, or original/FILE.jsonl, v1/FILE.jsonl, ...; or a "
+        "model's results of bfcl-eval"
+    )
     parser.group(INPUT)("--predictions", metavar="PATH", reads=True, help=text)
     add_output(parser)
     add_model(parser)
-    text = "names of functions in the predictions have underscores for dots, as APIs want them"
-    parser.group("scoring")("--underscores", rare=True, action="store_true", help=text)
 
 
 def _make_tool_calls(args: argparse.Namespace) -> Task[Any]:
     from parapet.evaluation.tools.task import ToolCalls
 
     sets, variants = task_sets(args)
-    check_apart(args.output, predictions=args.predictions)
     answers = {"predictions": args.predictions or "", "model": model_of(args)}
     return from_flags(ToolCalls, args, references=tuple(args.reference), sets=sets, variants=variants, **answers)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from parapet.pipelines.command import run_command, say
 from parapet.pipelines.evaluate import add_model, from_flags, model_of
 from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
-from parapet.pipelines.sets import add_sets, sources_of
+from parapet.pipelines.sets import add_sets, of_run, sources_of
 from parapet.pipelines.workers import LARGE
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.text import counted, percent
@@ -86,8 +86,9 @@ def check(args: argparse.Namespace) -> Config:
     """Reads flags, schemas and file names. Raises InputError if one of them cannot be used."""
     from parapet.evaluation.dst import model
     from parapet.evaluation.dst.frames import ScoreConfig
-    from parapet.evaluation.dst.model import Config, make_plan, unmatched
+    from parapet.evaluation.dst.model import Config, comparable, make_plan, unmatched
 
+    args.predictions = of_run(args.predictions, "dst") if args.predictions else args.predictions
     code = model_of(args)
     if args.batch_size < 1:
         raise InputError("must be 1 or more", "--batch_size")
@@ -100,6 +101,7 @@ def check(args: argparse.Namespace) -> Config:
     if lacking := unmatched(plan.sets.values(), plan.jobs):
         reason = f"variants are compared file by file, but {'; '.join(lacking)}"
         raise InputError(reason, sources.variants or sources.reference)
+    plan = comparable(plan)
     for line in plan.remarks:
         logging.warning("%s", line)
     scoring = ScoreConfig(not args.exact, args.official)
@@ -115,6 +117,8 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints joint goal accuracy by set, and warns about skipped records."""
+    from parapet.evaluation.dst.results import REFUSED, change_of, sensitivity_of
+    from parapet.evaluation.task import refused_notes
     from parapet.schemas.layout import MANIFEST
     from parapet.transforms.running.counts import Counts
     from parapet.transforms.storage.files import read_written
@@ -127,14 +131,18 @@ def report(config: Config, counters: dict[str, int]) -> None:
         say(f"{name}: {accuracy} over {counted(counts.sum('frames', set=name), 'frame')}")
     if variants := numbers.get("variants"):
         row = variants["table"]["#ALL_SERVICES"]
-        change, sensitivity = percent(row["difference"], signed=True), percent(row["schema_sensitivity"])
+        change = change_of(row, numbers["sets"]["original"]["intervals"].get("#ALL_SERVICES"))
         say(
-            f"joint goal accuracy, mean over the variants: {percent(row['variants'])} (change {change}); schema "
-            f"sensitivity: {sensitivity}"
+            f"joint goal accuracy, mean over the variants: {percent(row['variants'])}, change {change}; schema "
+            f"sensitivity: {sensitivity_of(row)}"
         )
         if (config.unit, config.zero) != ("frame", "zero"):
             zero = "are dropped" if config.zero == "drop" else "count as 0"
             say(f"  schema sensitivity by {config.unit}; {config.unit}s that are wrong under all variants {zero}")
+    for note in refused_notes(
+        {name: n for name, values in numbers["sets"].items() if (n := values.get(REFUSED))}, "frame"
+    ):
+        logging.warning("%s", note)
     for name, unit in (("missing_dialogues", "dialogue"), ("missing_turns", "turn"), ("unknown_slots", "slot")):
         if n := counts.sum(name):
             logging.warning("--official ignored %s %s", counted(n, unit), name.partition("_")[0])

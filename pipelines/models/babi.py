@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from parapet.evaluation.models import configs
-from parapet.pipelines.command import check_apart
 from parapet.pipelines.config_flags import Option, input_paths, read_config
 from parapet.pipelines.models import family
 from parapet.schemas.errors import InputError, parapet_version
@@ -225,7 +224,6 @@ For task 6, rules from a file, with patterns from the training set, in the order
         assert config.rules is not None
         is_built_in = config.rules == BUILT_IN
         if not is_built_in:
-            check_apart(args.output, rules=config.rules)
             inputs = [*inputs, ("rules", config.rules)]
         if not config.train or not config.match:
             raise InputError("requires --train and --match: patterns are extracted from the training set", "--rules")

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parapet.evaluation.models.configs import PredictionConfig
-from parapet.pipelines.command import check_apart, counted
+from parapet.pipelines.command import counted
 from parapet.pipelines.endpoint_flags import add_model_flags, endpoint_or_embedded
-from parapet.pipelines.flags import INPUT, OUTPUT, SCHEMA_VARIANTS, Parser, add_dry_run
+from parapet.pipelines.flags import INPUT, OUTPUT, SCHEMA_VARIANTS, Parser, add_dry_run, add_max_bad
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import add_sets, add_tasks, sources_of, task_sets
 from parapet.schemas.errors import InputError, run_header
@@ -74,6 +74,7 @@ class LanguageModel(family.Family):
         parser.group(OUTPUT)("--cache", rare=True, metavar="FILE", help=text)
         add_model_flags(parser, _GROUP)
         self.add_styles(parser)
+        add_max_bad(parser, "requests")
         add_dry_run(parser)
         return parser
 
@@ -95,7 +96,6 @@ class LanguageModel(family.Family):
 
         if not args.cache and "://" in args.output:
             raise InputError("must be a local file, in which answers are kept", "--cache")
-        check_apart(args.output, prompt=args.prompt)
         prompt = prompt_of(self.task, args.prompt)
         task = self.plan(args, prompt)
         endpoint = endpoint_or_embedded(args, dry=args.dry_run)
@@ -110,7 +110,7 @@ class LanguageModel(family.Family):
             counted=task.answered,
         )
         named = [family.named_digest(path) for _, path in task.inputs]
-        about = {"name": endpoint.model, "temperature": endpoint.temperature, "dollars": list(endpoint.dollars)}
+        about = {"name": endpoint.model, **endpoint.parameters(), "dollars": list(endpoint.dollars)}
         if not endpoint.known_as:
             about["endpoint"] = endpoint.url
         return family.Prediction(
@@ -128,8 +128,9 @@ class LanguageModel(family.Family):
                 family.Output(path, f"{task.answered}/{name}".rstrip("/"), task.unit, (_key("unread", name), _UNREAD))
                 for path, name in task.outputs
             ),
-            notes=(f"answers as they came: {args.output}/answers",),
+            notes=(f"answers: {args.output}/answers",),
             cost=endpoint.cost,
+            max_bad=args.max_bad,
             plan=_plan_of(job) if args.dry_run else (),
         )
 
@@ -145,7 +146,8 @@ class States(LanguageModel):
     predict_description = """\
 Asks a language model behind an OpenAI-compatible API for the state of every service in every user turn, and writes
 dialogues with predicted states for 'parapet evaluate --task dst'. Every answer is kept at once (in the output folder):
-run the same command again after a stop, and nothing is paid twice. Answers that cannot be read count as wrong."""
+run the same command again after a stop. At most the calls under way, --parallel_calls for each worker, are paid twice.
+Answers that cannot be read count as wrong; refused requests are not scored."""
     predict_example = """\
   parapet predict llm --endpoint embedded --output my_states             # the sample, a small local model
   parapet predict llm --endpoint https://api.openai.com/v1 --model gpt-4o-mini --style tools --price 0.15,0.60 \\
@@ -210,7 +212,6 @@ decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as tho
         from parapet.evaluation.ood import is_of_ood
         from parapet.schemas.layout import as_path, read_root
 
-        check_apart(args.output, domains=args.domains)
         sources = sources_of(args)
         reference = turns.find(sources, "ood")
         root = as_path(args.domains or sources.reference)
@@ -318,9 +319,6 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
             raise InputError("requires --candidates, which are ranked: add them", "--candidates")
         others = parse_sets(args.sets)
         tests = list_tests(args.reference, others)
-        for path in [*args.reference, *others.values()]:
-            check_apart(args.output, reference=path)
-        check_apart(args.output, examples=args.examples, candidates=args.candidates)
         shown = tuple(read_dialogues(args.examples)[: args.shots]) if args.examples else ()
         candidates = tuple(read_candidates(args.candidates)) if args.candidates else ()
         files = tuple(
@@ -409,7 +407,8 @@ def _measured(cache: str) -> tuple[float, int]:
     """Measures characters per token of requests and tokens per answer in the cache; defaults for an empty cache."""
     import msgspec
 
-    from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Reply
+    from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
+    from parapet.transforms.running.replies import Reply
 
     if not Path(cache).exists():
         return CHARACTERS_OF_TOKEN, _ANSWER

@@ -11,6 +11,7 @@ import argparse
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -89,6 +90,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
       notes: further lines of the summary.
       plan: the lines that ``--dry_run`` prints; empty otherwise.
       cost: computes the dollars for tokens sent and answered; None if tokens are not counted.
+      max_bad: the share of requests to a language model that may be refused.
     """
 
     job: Job[Any, Any, Any]  # each kind of job has its own types of files, chunks and models
@@ -101,6 +103,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     plan: tuple[str, ...] = ()
     cost: Callable[[int, int], float] | None = None
+    max_bad: Fraction = Fraction(0)
 
 
 class Family(ABC):

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, check_there, run_checked, say
+from parapet.pipelines.command import EXIT_FAILURE, check_all_apart, check_there, run_checked, say
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run
+from parapet.pipelines.suite import gates
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.steps import (
     COMPARISON,
@@ -128,6 +129,7 @@ def check(args: argparse.Namespace) -> Config:
         raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
     state = State(output)
     graph = make_graph(suite, state.sets_of, lacks, lambda name: any(_matches(name, skip) for skip in args.skip))
+    gates.check_numbers(suite, graph)
     names = list(graph.steps)
     for pattern in args.skip:
         if not any(_matches(entry.name, pattern) for entry in graph.left_out):
@@ -222,14 +224,15 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     if page.is_relative_to(Path.cwd()):
         page = page.relative_to(Path.cwd())
     board = config.state.output / COMPARISON / "leaderboard.json"
-    if done and board.is_file():
+    is_lost = COMPARISON in outcomes and outcomes[COMPARISON].status not in (DONE, UNCHANGED)
+    if done and board.is_file() and not is_lost:
         from parapet.evaluation.compare.leaderboard import read_board
         from parapet.evaluation.compare.page import terminal_lines
 
         for line in terminal_lines(read_board(str(board))):
             say(line)
     say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {page}")
-    missed = _gates(config)
+    missed = _gates(config, is_lost)
     if failed:
         they = "they depend on steps that" if len(blocked) > 1 else "it depends on steps that"
         also = f"; not run, because {they} failed: {', '.join(blocked)}" if blocked else ""
@@ -237,9 +240,14 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     return EXIT_FAILURE if failed or missed else 0
 
 
-def _gates(config: Config) -> int:
-    """Prints the verdicts of the gates; returns how many gates are missed."""
-    verdicts = verdicts_of(config.suite, config.state.output)
+def _gates(config: Config, is_lost: bool) -> int:
+    """Prints the verdicts of the gates; returns how many gates are missed.
+
+    Args:
+      config: the settings of the run.
+      is_lost: whether the comparison failed, so that no number is known.
+    """
+    verdicts = verdicts_of(config.suite, config.state.output, is_lost)
     for verdict in verdicts:
         if verdict.is_met:
             say(f"gate met: {verdict.text()}")
@@ -274,6 +282,7 @@ def check_steps(
         outside = argparse.Namespace(**{key: _outside(value, output) for key, value in vars(flags).items()})
         with contextlib.chdir(suite.folder):
             try:
+                check_all_apart(parser, flags)
                 check_there(parser, outside)
             except InputError as error:
                 raise suite.error(f"{error.path}: {error.reason}", f"{place}.{error.where.lstrip('-')}") from None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from parapet.pipelines.suite.steps import COMPARISON
+from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ class Number(NamedTuple):
     system: str
     metric: str
     set: str
-    value: float
+    value: float | None
 
 
 class Verdict(NamedTuple):
-    """A gate applied to one system; ``value`` is None if the number does not exist."""
+    """A gate applied to one system; ``value`` is None if the number does not exist or is not defined."""
 
     gate: str
     condition: str
@@ -41,7 +41,8 @@ class Verdict(NamedTuple):
 
     def text(self) -> str:
         """In words."""
-        value_text = "the results contain no such number" if self.value is None else f"{self.value:.4f}"
+        lacking = "not defined, as the accuracy is too low" if self.system else "the results contain no such number"
+        value_text = lacking if self.value is None else f"{self.value:.4f}"
         return f"{self.gate} {self.condition}: {value_text}{f' ({self.system})' if self.system else ''}"
 
 
@@ -51,6 +52,64 @@ def check(gates: Mapping[str, str], path: str) -> None:
         if not _CONDITION.fullmatch(condition):
             reason = f'{condition!r}: expected a condition such as ">= 0.4"; metrics go from 0 to 1'
             raise InputError(reason, path, f"gates.{name}")
+
+
+def check_numbers(suite: SuiteFile, graph: Graph) -> None:
+    """Raises InputError for a gate on a number that no system of the suite can have, before anything runs."""
+    if not suite.gates:
+        return
+    from parapet.evaluation.compare.results import OF_100, SENSITIVITY, VARIANTS, shown_metrics
+
+    requested, averaged = (_metrics_in(suite.compare.get(key, [])) for key in ("metrics", "average"))
+    chosen = suite.compare.get("sets", [])
+    known: dict[str, str] = {}  # the name of a number to its metric
+    beginnings: list[str] = []  # of numbers on sets whose names are not known yet
+    for step in graph.steps.values():
+        if not step.name.startswith("scores/"):
+            continue
+        _, system, task = step.name.split("/")
+        sets, variants, are_all = _scored_sets(step, graph.variants)
+        over_variants = [VARIANTS] if len(variants) > 1 or not are_all else []
+        for metric in [*(requested or shown_metrics(task)), *averaged]:
+            names = [*(sets if metric != SENSITIVITY else []), *over_variants]
+            numbers = [Number(system, metric, name, 0.0) for name in names if not chosen or name in chosen]
+            known |= {name: metric for number in numbers for name in _names(number)}
+            beginnings += [] if are_all else [f"{metric}.", f"{system}.{metric}."]
+    for gate, condition in suite.gates.items():
+        if gate not in known and not gate.startswith(tuple(beginnings)):
+            raise suite.error(_why_unknown(gate, known, graph), f"gates.{gate}")
+        metric = known.get(gate, SENSITIVITY)
+        limit = float(condition.strip(" <>="))
+        if abs(limit) > 1 and metric not in OF_100 and metric != SENSITIVITY:
+            raise suite.error(f"{condition!r} can never be reached: {metric} goes from 0 to 1", f"gates.{gate}")
+
+
+def _metrics_in(columns: Iterable[object]) -> list[str]:
+    """Returns what may be the metric in names of columns: ``SET/METRIC``, and ``accuracy/CATEGORY`` is one, too."""
+    parts = [str(name).split("/") for name in columns]
+    return ["/".join(names[i:]) for names in parts for i in range(len(names))]
+
+
+def _scored_sets(step: Step, variants: Sequence[str]) -> tuple[list[str], list[str], bool]:
+    """Returns the sets of a step that scores a system, the variants among them, and whether these are all."""
+    options = step.options
+    own = options.get("sets", {})
+    names = [str(name).partition("=")[0] for name in (own if isinstance(own, dict | list) else [own])]
+    chosen = str(options["variant"]).split(",") if "variant" in options else list(variants)
+    chosen = chosen if "variants" in options else []
+    are_all = step.command[-1] != "ranking" and ("variants" not in options or bool(chosen))
+    return ["original", *names, *chosen], chosen, are_all
+
+
+def _why_unknown(gate: str, known: Iterable[str], graph: Graph) -> str:
+    system = gate.partition(".")[0]
+    for entry in graph.left_out:
+        if entry_of(entry.name) == f"systems/{system}":
+            return f"the system {system!r} is left out: {entry.reason}"
+    near = difflib.get_close_matches(gate, known, 1)
+    return "no system will have this number: " + (
+        f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none'}"
+    )
 
 
 def judge(gates: Mapping[str, str], numbers: Iterable[Number]) -> Iterator[Verdict]:
@@ -69,33 +128,36 @@ def judge(gates: Mapping[str, str], numbers: Iterable[Number]) -> Iterator[Verdi
         match = _CONDITION.fullmatch(condition)
         assert match is not None, "check() lets nothing else through"
         if gate not in named:
-            near = difflib.get_close_matches(gate, named, 1)
-            yield Verdict(gate, f"{condition}{f' (did you mean {near[0]}?)' if near else ''}", "", None, False)
+            yield Verdict(gate, condition, "", None, False)
         for number in named.get(gate, ()):
-            is_met = _HOLDS[match[1]](number.value, float(match[2]))
+            is_met = number.value is not None and _HOLDS[match[1]](number.value, float(match[2]))
             yield Verdict(gate, condition, number.system, number.value, is_met)
 
 
 def _names(number: Number) -> Iterator[str]:
-    over_variants = number.set.startswith("#")
-    names = [f"{number.metric}.{'variants' if over_variants else number.set}"]
-    if number.set == "original" or (over_variants and number.metric == "schema_sensitivity"):
+    over_variants = number.set == "#VARIANTS"
+    of_set = "variants" if over_variants else "original" if number.set == "#ALL" else number.set  # without other sets
+    names = [f"{number.metric}.{of_set}"]
+    if of_set == "original" or (over_variants and number.metric == "schema_sensitivity"):
         names.append(number.metric)
     for name in names:
         yield from (name, f"{number.system}.{name}")
 
 
-def verdicts_of(suite: SuiteFile, output: Path) -> list[Verdict]:
-    """Judges a suite's gates by the numbers in its output folder."""
+def verdicts_of(suite: SuiteFile, output: Path, is_lost: bool = False) -> list[Verdict]:
+    """Judges a suite's gates by the numbers in its output folder; by none if the comparison failed."""
     if not suite.gates:
         return []
-    from parapet.evaluation.compare.leaderboard import read_board
+    from parapet.evaluation.compare.leaderboard import Value, is_undefined, read_board
 
     place = output / COMPARISON / "leaderboard.json"
-    values = read_board(str(place)).values if place.is_file() else []
+    values = read_board(str(place)).values if place.is_file() and not is_lost else []
+    of_systems: dict[str, list[Value]] = {}
+    for score in values:
+        of_systems.setdefault(score.system, []).append(score)
     numbers = [
         Number(score.system, score.metric, score.set, score.value)
         for score in values
-        if score.group == "all" and score.value is not None
+        if score.group == "all" and (score.value is not None or is_undefined(score, of_systems[score.system]))
     ]
     return list(judge(suite.gates, numbers))

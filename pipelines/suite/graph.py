@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from parapet.pipelines.perturb import TOOLKITS
+from parapet.pipelines.sets import of_run
 from parapet.pipelines.suite.steps import (
     COMPARISON,
     RESULTS,
@@ -34,7 +36,7 @@ from parapet.pipelines.suite.steps import (
     unknown_key,
     without,
 )
-from parapet.pipelines.suite.suite_file import HEADS, NAME, NO_NAME, SEED, SuiteFile
+from parapet.pipelines.suite.suite_file import HEADS, NAME, NO_NAME, PARTS, SEED, SuiteFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.schemas.release import NO_LICENCE, parse_config
@@ -61,7 +63,10 @@ _COMMANDS: dict[str, tuple[tuple[str, ...], Options]] = {
 }
 
 # The keys of a system behind an endpoint that 'parapet predict llm' also has; tables of its further tasks inherit them.
-_SAME = ("endpoint", "model", "max_calls", "parallel_calls", "timeout", "cache")
+_SAME = (
+    *("endpoint", "model", "max_calls", "parallel_calls", "timeout", "cache"),
+    *("temperature", "max_tokens", "extra_body", "insecure_key", "max_bad"),
+)
 _OF_ENDPOINT = {**{name: name for name in _SAME}, "api_key_env": "key_variable"}
 # The command that predicts each task with a language model, and its additional keys.
 _ASKED = {
@@ -166,6 +171,9 @@ class _Builder:
         if self.tasks:
             command, defaults, corpus = ("perturb", chosen), {}, {"tasks": [self.tasks]}
         step, about = f"sets/{name}", f"Perturbation: {chosen}"
+        if reason := self._impossible(chosen):
+            self.left_out.append(LeftOut(step, place, reason, "tasks with other tools"))
+            return
         if self._add(step, command, {**corpus, **defaults, **entry}, place, needs, about):
             try:
                 sets, in_folders = self.sets_of(chosen, {**entry, **({"tasks": True} if self.tasks else {})})
@@ -176,6 +184,14 @@ class _Builder:
                 if name != chosen:
                     own_name = name + folder.removeprefix(chosen) if folder.startswith(chosen) else f"{name}-{folder}"
                 self._add_set(ScoredSet(own_name, f"@{step}/{folder}" if in_folders else f"@{step}"), place)
+
+    def _impossible(self, perturbation: str) -> str:
+        """Returns why a perturbation of toolkits changes nothing in the user's tasks; empty if it changes some."""
+        if perturbation not in TOOLKITS or not self.tasks or self.tasks.startswith(SAMPLE):
+            return ""
+        from parapet.pipelines.perturb_tasks import impossible
+
+        return impossible(perturbation, self.suite.folder / self.tasks)
 
     def _add_set(self, scored: ScoredSet, place: str) -> None:
         if scored.name in ("original", "v1", "v2", "v3", "v4", "v5"):
@@ -311,6 +327,7 @@ class _Builder:
         folder = self.suite.folder / str(self._expanded(predictions))
         if not predictions or not folder.is_dir():
             return corpus
+        folder = Path(of_run(str(folder), step.rpartition("/")[2]))
 
         def is_there(name: str) -> bool:
             try:
@@ -539,7 +556,14 @@ class _Builder:
             raise self.error(f"these steps depend on each other in a circle: {circle}", place) from None
         self._check_tables()
         steps = {name: self.steps[name] for name in order}
-        return Graph(steps=steps, needs=needs, sets=self.sets, systems=list(self.systems), left_out=self.left_out)
+        return Graph(
+            steps=steps,
+            needs=needs,
+            sets=self.sets,
+            systems=list(self.systems),
+            left_out=self.left_out,
+            variants=self.variant_names,
+        )
 
     def _refuse_nothing(self) -> None:
         """Raises InputError if everything is left out."""
@@ -613,7 +637,7 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
         own["statistics"] = [{"path": "@statistics", "name": "table_1"}]
     if own_text := keys.get("licence_file") if LICENCE_FILE not in files else None:
         keys["licence_file"] = _from_release(suite, str(own_text), "licence_file")
-    for key in ("corpora", "tasks", "audits", "statistics", "tables"):
+    for key in PARTS:
         entries = [*own.get(key, []), *keys.get(key, [])]
         if not all(isinstance(entry, dict) and isinstance(entry.get("path"), str) for entry in entries):
             raise suite.error("expected tables with a path", f"release.{key}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +16,9 @@ from parapet.evaluation.compare.leaderboard import Board, read_board
 from parapet.evaluation.compare.results import mixes, set_order
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.dst.results import worst_set
+from parapet.evaluation.endpoint import outcomes
 from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.task import NOT_DEFINED
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome, State
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of
@@ -29,6 +33,8 @@ _TABLES = {
     "table.md": "the table as Markdown",
     "run.json": "the suite, the command of each step, versions, and the hash of everything that was written",
 }
+
+_OUTPUT = re.compile(r"(?:^|(?<=[=,:]))OUT/")  # in the commands of records
 
 # The papers to cite, by the step that implements them.
 _CITE = {
@@ -67,7 +73,7 @@ def suite_report(
         command="suite",
         title=suite.title,
         headline=suite.title,
-        lead=" ".join([*filter(None, [suite.description]), *_worst(wrong)]),
+        lead=" ".join([*filter(None, [suite.description, suite.corpus.description]), *_worst(wrong)]),
         tiles=scores.tiles(board) if board is not None else [],
         sections=[
             *first,
@@ -78,7 +84,7 @@ def suite_report(
             *(table for table in published if table.rows),
             *_missing(graph, lost),
             *_then(there),
-            _made(there, state),
+            _made(there, state, suite.folder),
             _provenance(there, header),
         ],
         notes=_notes(graph, lost, board),
@@ -98,7 +104,7 @@ def _gates(suite: SuiteFile, output: Path) -> Iterator[report.Table]:
             verdict.gate,
             verdict.system or "–",
             verdict.condition,
-            "–" if verdict.value is None else number(verdict.value, 4),
+            number(verdict.value, 4) if verdict.value is not None else NOT_DEFINED if verdict.system else "–",
             "met" if verdict.is_met else "missed",
         ]
         for verdict in verdicts_of(suite, output)
@@ -189,33 +195,35 @@ def _asked(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[re
             if "prompt" not in run:
                 continue
             model, options, task = run["model"], run["options"], name.rpartition("/")[2]
-            totals: dict[str, int] = {}
-            for key, n in run["counts"].items():
-                kind = key.partition("/")[0]
-                totals[kind] = totals.get(kind, 0) + n
-            answers = totals.get("answers_had", 0)
-            why = ", ".join(f"{n:,} {kind[7:]}" for kind, n in totals.items() if kind.startswith("unread_"))
-            cost = (totals["tokens_sent"] * model["dollars"][0] + totals["tokens_answered"] * model["dollars"][1]) / 1e6
+            sums, without = outcomes.totals(run["counts"]), outcomes.left_out(run["counts"])
+            answers, (refused, _, reason) = sums.get("answers_had", 0), outcomes.refusals(run["counts"])
+            why = ", ".join(f"{n:,} {kind[7:]}" for kind, n in sums.items() if kind.startswith("unread_"))
+            tokens = sums.get("tokens_sent", 0), sums.get("tokens_answered", 0)
+            cost = (tokens[0] * model["dollars"][0] + tokens[1] * model["dollars"][1]) / 1e6
             style = f", style {options['style']}" if "style" in options else ""
+            temperature = "not sent" if model["temperature"] is None else model["temperature"]
+            note = f"\nsent without {without}, which the endpoint does not take" if without else ""
             rows.append(
                 [
                     f"{system}, {task}",
                     f"{model['name']}\n{model.get('endpoint', 'embedded')}",
-                    f"temperature {model['temperature']}{style}",
+                    f"temperature {temperature}{style}{note}",
                     f"{answers:,}",
-                    f"{percent(totals.get('unread', 0) / answers if answers else 0)}\n{why}".strip(),
-                    f"{totals['tokens_sent']:,} + {totals['tokens_answered']:,}",
-                    f"${cost:,.2f}" if any(model["dollars"]) else "–",
+                    f"{percent(sums.get('unread', 0) / answers if answers else 0)}\n{why}".strip(),
+                    f"{refused:,}\n{reason}".strip(),
+                    f"{tokens[0]:,} + {tokens[1]:,}" if any(tokens) else "not reported",
+                    f"${cost:,.2f}" if any(model["dollars"]) and any(tokens) else "–",
                 ]
             )
             prompts.setdefault(run["prompt"]["template"], []).append(f"{system}, {task}")
     if rows:
         yield report.Table(
             title="How the language models were asked",
-            note="Answers that could not be read count as wrong. Tokens are those of requests and of answers, as the "
-            "server counts them. Endpoints need not be deterministic, even at temperature 0: the kept answers make a "
-            "rerun exact. `answers/` beside the predictions has every answer as it came.",
-            columns=["system", "model", "asked with", "answers", "not readable", "tokens", "cost"],
+            note="Answers that could not be read count as wrong; requests that were refused have no answer and are not "
+            "scored. Tokens are those of requests and of answers, as the server counts them. Endpoints need not be "
+            "deterministic, even at temperature 0: the kept answers make a rerun exact. `answers/` beside the "
+            "predictions has every answer.",
+            columns=["system", "model", "asked with", "answers", "not readable", "refused", "tokens", "cost"],
             rows=rows,
             text_columns=3,
             numbers_in="run.json",
@@ -252,18 +260,29 @@ def _then(there: Mapping[str, Step]) -> Iterator[report.Text]:
             )
 
 
-def _made(there: Mapping[str, Step], state: State) -> report.Table:
-    """Makes a table of how each step was made: its counts, pages and command."""
+def _made(there: Mapping[str, Step], state: State, folder: Path) -> report.Table:
+    """Makes a table of how each step was made: its counts, pages and command.
+
+    Commands can be pasted in the folder of the suite's file; ``OUT`` stands for the output folder in their records.
+    """
+    output = state.output.relative_to(folder) if state.output.is_relative_to(folder) else state.output
     rows = []
     for name, step in there.items():
         pages = " ".join(f"`{path}`" for path, _ in _links({name: step}, state.output))
         description = "\n".join(filter(None, [step.about, pages]))
         record = state.records[name]
         result = "\n".join(filter(None, [_changed(state.output / name), description]))
-        rows.append([f"{name}\nsha256 {record.output[:12]}", result, f"`{record.command}`"])
-    columns = ["step", "result", "command, in the folder of the suite's file"]
+        words = [_OUTPUT.sub(lambda _: f"{output}/", word) for word in shlex.split(record.command)]
+        rows.append([f"{name}\nsha256 {record.output[:12]}", result, f"`{shlex.join(words)}`"])
     return report.Table(
-        title="How it was made", columns=columns, rows=rows, text_columns=3, numbers_in="run.json", inline=True
+        title="How it was made",
+        note="Each command runs in the folder of the suite's file; that of a built-in suite, where the suite was run. "
+        "`@sample` is the bundled sample.",
+        columns=["step", "result", "command"],
+        rows=rows,
+        text_columns=3,
+        numbers_in="run.json",
+        inline=True,
     )
 
 

@@ -123,7 +123,9 @@ class State:
             places = [place for place in _places(value, folder, self.output) if place not in own]
             return [os.path.basename(value) if os.path.isabs(value) else value, *map(self.hash_of, map(Path, places))]
 
-        known = [self._code, step.name, step.command, described(step.options), step.files, described(step.reads)]
+        # A cache of answers grows while a step runs, and does not change its results.
+        options = {key: value for key, value in step.options.items() if key != "cache"}
+        known = [self._code, step.name, step.command, described(options), step.files, described(step.reads)]
         if ":" in str(step.options.get("model", "")):
             known.append(source_hash(str(step.options["model"]), folder))
         if step.pipeline in ("compose", "compose_variations"):
@@ -447,11 +449,15 @@ class Runner:
         self.jobs, self.display = jobs, display
         self.outcomes: dict[str, Outcome] = {}
         self._running: dict[str, _Running] = {}
+        self._inputs: dict[str, tuple[Step, str]] = {}  # each step as it was run, with its fingerprint
         self._length = _chains(graph, state)
         self._context = multiprocessing.get_context("forkserver")
 
     def run(self, names: Sequence[str]) -> dict[str, Outcome]:
-        """Runs steps, each after those that it needs. Returns their outcomes."""
+        """Runs steps, each after those that it needs. Returns their outcomes.
+
+        Steps whose inputs have changed since they started have failed, and so have the steps that use them.
+        """
         wanted = set(names)
         todo = [name for name in self.graph.steps if name in wanted]
         try:
@@ -464,7 +470,25 @@ class Runner:
             for name in [*self._running, *todo]:
                 self.outcomes.setdefault(name, Outcome(STOPPED))
             raise
+        self._check_inputs()
         return self.outcomes
+
+    def _check_inputs(self) -> None:
+        changed: dict[str, str] = {}
+        for name, (step, fingerprint) in self._inputs.items():
+            if self.outcomes[name].status in (DONE, UNCHANGED):
+                if made_from := sorted(self.graph.needs[name] & changed.keys()):
+                    changed[name] = f"uses {made_from[0]}, whose inputs changed while the suite ran"
+                elif self.state.fingerprint(step, self.folder) != fingerprint:
+                    changed[name] = "its inputs changed while the suite ran"
+        for name, reason in changed.items():
+            self.outcomes[name] = msgspec.structs.replace(self.outcomes[name], status=FAILED, reason=reason)
+        if changed:
+            steps = ", ".join([*list(changed)[:3], *(["..."] if len(changed) > 3 else [])])
+            logging.error(
+                "inputs changed while the suite ran, so the results of %s are not used (%s): run the suite again",
+                *(counted(len(changed), "step"), steps),
+            )
 
     def _start(self, todo: list[str]) -> list[str]:
         """Starts the steps that can run; returns the others."""
@@ -482,6 +506,7 @@ class Runner:
             else:
                 step = remaining
                 fingerprint = self.state.fingerprint(step, self.folder)
+                self._inputs[name] = step, fingerprint
                 if self.state.is_current(step, fingerprint):
                     self._end(step, Outcome(UNCHANGED))
                 else:

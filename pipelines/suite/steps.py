@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -97,6 +98,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
       sets: the robustness sets, in the file's order.
       systems: the names of the scored systems.
       left_out: entries of the file that are left out.
+      variants: the names of the variants, as far as they are known.
     """
 
     steps: dict[str, Step]
@@ -104,6 +106,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     sets: list[ScoredSet]
     systems: list[str]
     left_out: list[LeftOut]
+    variants: list[str] = []
 
     def lacking(self) -> list[tuple[str, LeftOut]]:
         """Groups the left-out entries by what they need: the formatted names, and the first entry of each group."""
@@ -348,7 +351,8 @@ def _flag(action: argparse.Action, value: Value, key: str) -> Iterator[str] | li
         raise InputError(f"expected a value, found {str(value).lower()}: --{key} is not a switch", "", key)
     if action.nargs in ("+", "*") or isinstance(action.nargs, int):
         return [flag, *map(str, _items(value))]
-    return [f"{flag}={_joined(value)}"]
+    is_json = action.metavar == "JSON" and isinstance(value, dict)
+    return [f"{flag}={json.dumps(value) if is_json else _joined(value)}"]
 
 
 def _items(value: Value) -> list[Value]:

@@ -16,7 +16,7 @@ import msgspec
 from parapet.pipelines.suite import gates
 from parapet.pipelines.suite.steps import SAMPLE, Options, Value, unknown_key
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.layout import SPLITS
+from parapet.schemas.layout import SPLITS, with_plain_paths
 from parapet.schemas.limits import read_text
 
 SUITES = Path(__file__).parent / "suites"
@@ -144,11 +144,13 @@ class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       sgd: a corpus in the SGD layout, or ``@sample``.
       splits: the splits to perturb.
       tasks: a file of agents' tasks in BFCL's format, instead of a corpus; their tools are the schemas.
+      description: what the corpus or the tasks are; shown below the description of the suite.
     """
 
     sgd: str = SAMPLE
     splits: tuple[str, ...] = ("test",)
     tasks: str = ""
+    description: str = ""
 
     @property
     def scored(self) -> str:
@@ -214,6 +216,7 @@ def built_in() -> list[str]:
     return sorted(path.stem for path in SUITES.glob("*.toml"))
 
 
+PARTS = ("corpora", "tasks", "audits", "statistics", "tables")  # of a release
 # The variants of tasks for which no answers have been collected.
 _TRANSLATED = {"pivots": ["pt"], "needs": "the extra translate, or variants: --set variants.path=FOLDER"}
 
@@ -232,11 +235,13 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
     path, folder = _find(given)
     shown = given if path.parent != SUITES else f"suite {path.stem}"
     try:
-        raw = tomllib.loads(read_text(path))
+        raw = with_plain_paths(tomllib.loads(read_text(path)))
     except (ValueError, RecursionError) as error:
         raise InputError(f"not TOML: {error}", shown) from None
     except InputError as error:
         raise InputError(error.reason, shown) from None
+    if own := tasks or _own_data(settings):
+        _forget_sample(raw, own)
     if tasks:
         raw["corpus"] = {**raw.get("corpus", {}), "tasks": os.path.abspath(tasks)}
         if "responses" in raw.get("variants", {}):
@@ -257,6 +262,29 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
     _check(suite)
     gates.check(suite.gates, shown)
     return suite
+
+
+def _own_data(settings: Sequence[str]) -> str:
+    """Returns the corpus or tasks that ``--set`` gives in place of the sample; empty if it gives none."""
+    pairs = [setting.split("=", 1) for setting in settings if setting.startswith(("corpus.sgd=", "corpus.tasks="))]
+    return next((path for _, path in pairs if not path.startswith(SAMPLE)), "")
+
+
+def _forget_sample(raw: dict[str, Any], own: str) -> None:
+    """Removes what a suite of the sample says about it, when the user's own data takes its place.
+
+    The release keeps its parts; its name is made of the data's, and its authors and licence are unknown.
+    """
+    corpus, release = raw.get("corpus", {}), raw.get("release")
+    if not str(corpus.get("tasks") or corpus.get("sgd") or SAMPLE).startswith(SAMPLE):
+        return
+    corpus.pop("description", None)
+    if "sample" in str(raw.get("title", "")):
+        raw["title"] = Path(own).stem
+    if isinstance(release, dict):
+        name = re.sub(r"[^a-z0-9]+", "_", Path(own).stem.lower()).strip("_")[:60]
+        parts = {key: release[key] for key in ("version", "changes", *PARTS) if key in release}
+        raw["release"] = {"name": name if name[:1].isalpha() else f"set_{name}", **parts}
 
 
 def _find(given: str) -> tuple[Path, Path]:

@@ -176,8 +176,8 @@ def test_bad_rows_of_a_source(tmp_path, roots, capfd):
 
 KNOWN = "seed, values, categorical, training"
 UNSEEN = (
-    r"^it is not known which values occur in training, because there are no dialogues in 'train' "
-    r".these splits have some: test.: give training ROOT"
+    r"it is not known which values occur in training, because there are no dialogues in 'train' "
+    r".these splits have some: test.: training must be the corpus"
 )
 
 
@@ -206,11 +206,13 @@ UNSEEN = (
     ("unseen_entities", {"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),
     ("unseen_entities", {"training": sample_root() / "README.md"}, r"README.md"),
     ("unseen_entities", {"splits": "test"}, rf"^unseen_entities has no option 'splits': its options are {KNOWN}"),
-    ("unseen_entities", {}, UNSEEN),
+    ("unseen_entities", {"training": "test only"}, UNSEEN),
 )
 def test_bad_options(name, options, message, capfd):
     sample = parapet.load_corpus()
-    if name == "speech_errors" or (name == "unseen_entities" and not options):  # of what has no training split
+    if options == {"training": "test only"}:
+        options = {"training": parapet.corpus_of({"test": sample.dialogues("test")}, {"test": sample.services("test")})}
+    if name == "speech_errors":
         sample = parapet.corpus_of({"test": sample.dialogues("test")}, {"test": sample.services("test")})
     with pytest.raises(parapet.InputError, match=message):
         parapet.perturb(sample, name, **options)

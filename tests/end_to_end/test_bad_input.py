@@ -38,7 +38,6 @@ def test_other_encodings_with_a_mark_are_read(tmp_path, table):
 NO_BATCH = {
     "empty": (b"", "the file is empty"),
     "other": (b"a,b,c\n1,2,3\n", "the header lacks AssignmentId, WorkerId, Answer.*"),
-    "semicolons": (b"AssignmentId;WorkerId;Answer.slot_0\n", "the cells must be separated by commas"),
     "utf-16": ("AssignmentId,WorkerId,Answer.slot_0\n".encode("utf-16-le"), "the file looks like UTF-16"),
     "twice": (b"AssignmentId,WorkerId,Answer.slot_0,Answer.slot_0\n", "twice in the header: Answer.slot_0"),
 }

@@ -96,6 +96,34 @@ def test_two_people_complete_a_batch(tmp_path, corpus, browser):
 
 
 @needs_chromium
+def test_two_people_and_a_top_up_between(tmp_path, corpus, browser):
+    """Both have a task open when the server goes on with other forms: one sends it, the other reloads it first."""
+    changed = kit.corpus(tmp_path / "changed", [{**SCHEMA[0], "description": "Carries parcels"}], test=[])
+    first, top_up = hits(tmp_path, corpus, 1), hits(tmp_path / "top_up", changed, 2)
+    with site(tmp_path, first, people=("Anna", "Ben")) as it:
+        people = [opened(browser, it.invitation(n), width) for n, width in ((1, 390), (2, 1280))]
+        for page in people:
+            page.click("text=Begin")
+        written = [write(page) for page in people]
+        port = it.settings.port
+    with site(tmp_path, top_up, people=("Anna", "Ben", "Cem", "Dora"), port=port) as it:
+        people[1].reload()
+        for page, said in zip(people, written, strict=True):
+            assert {field: page.input_value(f"#{field}") for field in said} == said
+            page.click("#hit button")
+            page.wait_for_url("**/done")
+        for n in (3, 4):
+            page = opened(browser, it.invitation(n), 800)
+            page.click("text=Begin")
+            written.append(write(page))
+            page.click("#hit button")
+            page.wait_for_selector("text=Thank you")
+            people.append(page)
+        assert [trouble for page in people for trouble in page.troubles] == []
+    assert [row["Answers"] for row in rows_of(tmp_path / "a.jsonl")] == written
+
+
+@needs_chromium
 def test_a_full_disk_and_a_server_that_is_away_leave_the_text_in_the_browser(tmp_path, corpus, browser):
     with site(tmp_path, hits(tmp_path, corpus, 1)) as it:
         page = opened(browser, it.invitation(1), 390)
@@ -115,11 +143,11 @@ def test_a_full_disk_and_a_server_that_is_away_leave_the_text_in_the_browser(tmp
 
 
 def test_annotators_and_a_server_that_is_killed(tmp_path, corpus):
-    annotators, kills = (200, 20) if THOROUGH else (6, 2)
+    annotators, kills = (200, 30) if THOROUGH else (6, 2)
     assert figures(tmp_path, hits(tmp_path, corpus, annotators // 2), annotators, kills) == (annotators, {})
 
 
-def test_mistakes_are_named(tmp_path, corpus):
+def test_mistakes_are_named(tmp_path, corpus, monkeypatch):
     made, db = hits(tmp_path, corpus, 1), tmp_path / "a.sqlite"
     serve = ("collect", "serve", "--db", db)
     for flags, word in (
@@ -133,10 +161,14 @@ def test_mistakes_are_named(tmp_path, corpus):
         ({"hits": made, "public_url": "https://a.example/b"}, "--public_url"),
         ({"hits": made, "platform": "prolific"}, "--completion_url"),
         ({"hits": made, "platform": "prolific", "completion_url": "https://x.example", "people": 3}, "--people"),
+        ({"hits": made, "platform": "prolific", "completion_url": "https://x.example"}, "--study_id"),
         ({"hits": made, "tasks_per_person": 0}, "--tasks_per_person"),
         ({"export_only": True}, "there is no such file"),
     ):
         assert word in kit.refused(*serve, **flags), flags
+    monkeypatch.setenv("PARAPET_COLLECT_SECRET", "x" * 19)
+    assert "at least 20 characters" in kit.refused(*serve, hits=made)
+    monkeypatch.delenv("PARAPET_COLLECT_SECRET")
     page = next((made / "pages").glob("*.html"))
     page.write_text(page.read_text().replace("mturk_form", "form"))
     assert "make the pages again" in kit.refused(*serve, hits=made)

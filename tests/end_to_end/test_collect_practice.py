@@ -37,8 +37,26 @@ def test_every_form_is_filled_in_and_counts(tmp_path, hits):
     write(tmp_path / "answers.jsonl", rows)
     responses = ["--responses", tmp_path / "answers.jsonl"]
     kit.run("compose", "--schemas", hits.parent / "corpus", *responses, output=tmp_path / "out", status=1)
-    reasons = {row["reason"] for row in rows_of(tmp_path / "out" / "responses.parquet")}
-    assert "too_fast" not in reasons
+    fates = {
+        (row["disposition"], row["reason"], row["source"]) for row in rows_of(tmp_path / "out" / "responses.parquet")
+    }
+    assert fates == {("rejected", "practice", "practice")}
+    as_people = [{**row, "Source": "in_house"} for row in rows]
+    write(tmp_path / "converted.jsonl", as_people)
+    flags = ["--schemas", hits.parent / "corpus", "--responses", tmp_path / "converted.jsonl"]
+    printed = kit.run("compose", *flags, output=tmp_path / "converted", status=1).errors
+    assert "4 assignments of simulated annotators were not used" in printed
+    kit.run("compose", *flags, "--allow_practice", "--allow_partial", output=tmp_path / "allowed", status=None)
+    reasons = {row["reason"] for row in rows_of(tmp_path / "allowed" / "responses.parquet")}
+    assert not reasons & {"too_fast", "practice"}
+
+
+def test_a_server_for_people_is_left_alone(tmp_path, hits):
+    with site(tmp_path, hits, people=2) as it:
+        flags = ["--hits", hits, "--invitations", tmp_path / "links.csv"]
+        assert "runs without --practice" in kit.run("collect", "practice", *flags, status=(1, 2)).errors
+        states = it.store.by_form()
+    assert [state for states in states.values() for state in states] == ["returned"]
 
 
 def test_boxes_are_ticked(tmp_path, sample):

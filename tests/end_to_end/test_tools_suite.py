@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 
 import datasets
 import mlcroissant
@@ -11,7 +12,6 @@ import pytest
 from chat_server import ChatServer
 from kit import BUNDLED, SAMPLE, json_of, refused, rows_of, run, write
 
-from parapet.evaluation.tools.agent import function_of
 from parapet.evaluation.tools.exports import right_calls
 from parapet.evaluation.tools.tasks import read_tasks
 
@@ -29,7 +29,7 @@ def oracle(tasks, out):
         if not known:
             for path in [tasks, *out.glob("rewrite/*/tasks.jsonl"), *out.glob("sets/*/*/*.jsonl")]:
                 for one in read_tasks(str(path)).values():
-                    names = [function_of(tool)["name"] for tool in one.task.function]
+                    names = [*one.task.legal_names.values()]
                     known[key_of(one.task.request, names)] = [
                         {**call, "name": call["name"].replace(".", "_")} for call in right_calls(one)
                     ]
@@ -165,6 +165,12 @@ def test_tasks_of_ones_own_take_the_place_of_the_samples(tmp_path):
     assert "none.jsonl" in told
     out = tmp_path / "made"
     run_suite(out, "--skip", "back_translate", "sets/verbose", "sets/distractors", tasks=tmp_path / "mine.jsonl")
+    # Neither the page nor the release says that they are ours.
+    card, config = out / "release/mine/1.0.0/README.md", (out / "release.toml").read_text()
+    for text in ((out / "index.html").read_text(), card.read_text(), config):
+        assert not re.findall("CC0|[Pp]ublic domain|twelve tools|40 tasks|authors of Parapet|Parapet's tools", text)
+    assert 'name = "Unnamed"' in config
+    assert "LicenseRef-not-given" in card.read_text()
     scores = {name: json_of(out / f"scores/{name}/tool_calls/metrics.json") for name in ("model", "keywords")}
     sets = ["original", "typos", "missing_tool"]
     assert set(scores["keywords"]) == {"#ALL", "#MEAN", *sets}

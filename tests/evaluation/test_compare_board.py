@@ -7,11 +7,21 @@ import random
 
 import pyarrow.parquet as pq
 import pytest
-from compare_folders import JGA, groups, mean, sensitivity, states
+from compare_folders import JGA, groups, intents, mean, sensitivity, states
 from kit import lacking, raised, write
 
 from parapet.evaluation.compare.leaderboard import SignificanceConfig, grid, leaderboard, read_board, read_systems
-from parapet.evaluation.compare.page import board_json, headline, page_of, sections, table_files, terms, tiles
+from parapet.evaluation.compare.page import (
+    board_json,
+    headline,
+    latex,
+    page_of,
+    sections,
+    table_files,
+    terminal_lines,
+    terms,
+    tiles,
+)
 from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS, Selection
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.report import Dots, Table
@@ -61,7 +71,7 @@ def test_the_average_is_raddles(tmp_path):
     at = {(block, row[0]): row for i, row in enumerate(shown.rows)
           for block in [max((j, name) for j, name in shown.groups.items() if j <= i)[1]]}  # fmt: skip
     assert at["Average, of 100", "Soloist"] == ["Soloist", "59.1", *[""] * 8]
-    assert at["Joint goal accuracy, %", "GPT-2"][2:4] == ["40.5", "22.3\n-44.9%"]
+    assert at["Joint goal accuracy, %", "GPT-2"][2:4] == ["40.5", "22.3\n-18.2 points"]
     assert (at["Combined, of 100", "GPT-2"][-2:], at["Out-of-domain F1, %", "Soloist"][-1]) == (["", ""], "96.2")
 
 
@@ -196,13 +206,85 @@ def test_everything_with_dashes(tmp_path, trackers):
     assert [board.average[name].value is None for name in board.systems] == [False, True, True]
     shown = table(board, "Systems by set")
     rows = {(i // 3, row[0]): [cell.split("\n")[0] for cell in row[1:]] for i, row in enumerate(shown.rows)}
-    assert shown.columns[1:] == ["mean", "original", "v1", "v2", "v1–v2", "schema sensitivity, %", "typos", "ood-10"]
-    assert rows[1, "damd"][0] == rows[1, "damd"][6] == "–"
+    expected = ["mean over the sets that all systems have", "original", "v1", "v2", "v1–v2", "schema sensitivity, %"]
+    assert shown.columns[1:] == [*expected, "typos", "ood-10"]
+    assert (rows[1, "damd"][0] == "–", rows[1, "damd"][6]) == (False, "–")
     assert (rows[1, "damd"][7], rows[1, "detector"]) == ("", ["–"] * 7 + [""])
     assert (rows[2, "detector"], board.tests) == (["90.0", *[""] * 6, "90.0"], [])
     other = [states(tmp_path / "other", {"original": numbers(0, 0.5, 20)})]
     with pytest.raises(InputError, match="different turns of set 'original' were scored: 20 only for 'damd', 0 only"):
         read_systems({"damd": damd, "other": other}, sets="all")
+
+
+def test_means_are_over_the_sets_that_all_systems_have(tmp_path):
+    sets = {"original": 0.9, "v1": 0.8, "typos": 0.7, "verbose": 0.6}
+    best = [states(tmp_path / "best", {name: numbers(1, right) for name, right in list(sets.items())[:2]})]
+    weak = [states(tmp_path / "weak", {name: numbers(2, right / 3) for name, right in sets.items()})]
+    board = leaderboard(read_systems({"weak": weak, "best": best}, sets="all"), SignificanceConfig(replicates=0))
+    over = "mean over the 2 sets that all systems have"
+    assert (board.systems, headline(board)) == (["best", "weak"], "best leads")
+    assert [(tile.label, tile.value == "–%") for tile in tiles(board)] == [
+        (f"{name}: joint goal accuracy, {over}", False) for name in board.systems
+    ]
+    shown = table(board, "Joint goal accuracy by set, %")
+    assert (shown.columns[1], (0, 1) in shown.best, shown.rows[0][4:]) == (over, True, ["–", "–"])
+    assert f"The {over.replace('mean', 'mean is')}." in shown.note
+    expected = 100 * mean([mean(numbers(1, 0.9)), mean(numbers(1, 0.8))])
+    assert board.average["best"].value == pytest.approx(expected)
+    assert (shown.rows[0][1].split("\n")[0], over in latex(board)) == (f"{expected:.1f}", True)
+    assert next(line for line in terminal_lines(board) if line.startswith(over)).split()[-2] == f"{expected:.1f}"
+
+
+def test_the_sensitivity_of_what_is_nearly_always_wrong(tmp_path):
+    names = ("original", "v1", "v2")
+    wrong = [0.0] * 99
+    broken = dict(zip(names, ([1.0] * 30 + [0.0] * 70, [1.0, *wrong], [0.0, *wrong]), strict=True))
+    shaky = {"original": [1.0] * 90 + [0.0] * 10, "v1": [1.0] * 80 + [0.0] * 20, "v2": [0.0] * 20 + [1.0] * 80}
+    steady = {"original": [1.0] * 90 + [0.0] * 10, "v1": [1.0] * 80 + [0.0] * 20, "v2": [1.0] * 78 + [0.0] * 22}
+    systems = {name: [states(tmp_path / name, values)]
+               for name, values in {"broken": broken, "shaky": shaky, "steady": steady}.items()}  # fmt: skip
+    board = board_of(systems, baselines={"broken": "shaky", "steady": "shaky"}, replicates=999)
+    shown = table(board, "Joint goal accuracy by set, %")
+    at = shown.columns.index("schema sensitivity, %")
+    assert [row[at].split("\n")[0] for row in shown.rows] == ["56.6", "2.8", "not defined"]
+    assert at not in {column for _, column in shown.best}
+    assert "not defined" in table(board, "Joint goal accuracy by service, %").rows[0]
+    relative = table(board, "Joint goal accuracy and schema sensitivity under variants, against the baseline")
+    assert (relative.rows[2][:3], {j for _, j in relative.best}) == (["broken", "0.5 (-99%)", "not defined"], {1})
+    files = {name: text.decode() for name, text in table_files(board).items() if name != "table.parquet"}
+    for text in (files["table.tex"], files["table.md"], "\n".join(terminal_lines(board))):
+        assert "not defined" in text
+        assert not [bold for bold in (r"\textbf{2.8}", "**2.8") if bold in text]
+    values = {one.system: one for one in board.values if one.metric == SENSITIVITY and one.group == "all"}
+    assert (values["broken"].value, values["broken"].low) == (None, None)
+    assert "schema_sensitivity" not in {one.column.split("/")[-1] for one in board.tests if one.first == "broken"}
+
+
+def test_intervals_never_claim_certainty(tmp_path):
+    keys = [("original", f"d{i}", 0) for i in range(8)]
+    systems = {}
+    expected = {"all": (8, 0.67559, 1), "most": (6, 0.40927, 0.92852), "none": (0, 0, 0.32441)}  # scipy's binomtest
+    for name, (right, *_) in expected.items():
+        values = [float(i < right) for i in range(8)]
+        systems[name] = [intents(tmp_path / name, {"original": {"accuracy": right / 8}}, values, keys)]
+    board = board_of(systems, "accuracy")
+    found = {one.system: (one.low, one.high) for one in board.values}
+    for name, (_, *interval) in expected.items():
+        assert found[name] == pytest.approx(interval, abs=1e-5)
+    assert not [row for row in table(board, "Differences").rows if row[2] == "+100.00" and row[4] != "–"]
+    tracker = {"original": [1.0] * 16, "v1": [0.0] * 16}  # eight dialogues with two frames each
+    (first, second) = (one for one in board_of({"a": [states(tmp_path / "a", tracker)]}).values if one.group == "all")
+    of_both = (first.low, first.high, second.low, second.high)
+    assert of_both == pytest.approx((*expected["all"][1:], *expected["none"][1:]), abs=1e-5)
+
+
+def test_relative_changes_only_from_an_original_that_is_clearly_above_zero(tmp_path):
+    sets = {"original": [1.0, *[0.0] * 39], "typos": [1.0] * 20 + [0.0] * 20}
+    swapped = dict(zip(sets, reversed(sets.values()), strict=True))
+    board = board_of({"low": [states(tmp_path / "low", sets)], "high": [states(tmp_path / "high", swapped)]})
+    rows = {row[0]: row for row in table(board, "Joint goal accuracy by set, %").rows}
+    changes = {name: row[-1].split("\n")[2:] for name, row in rows.items()}
+    assert changes == {"low": ["+47.5 points"], "high": ["-47.5 points", "-95.0%"]}
 
 
 def test_what_no_system_has_is_left_out_of_everything(trackers):

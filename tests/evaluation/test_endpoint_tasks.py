@@ -2,12 +2,12 @@
 
 import json
 
+import local_http
 import pytest
 from babi_toy import CANDIDATES, dialogues
 from chat_server import ChatServer
 from kit import cases, corpus, json_of, raised, refused, rows_of, run, sample_dialogues, write
 
-from parapet.evaluation.endpoint.asking import Unreadable, object_in
 from parapet.evaluation.endpoint.prompting import prompt_of
 from parapet.evaluation.endpoint.tasks import _domain, _label, _utterance
 from parapet.evaluation.models.turns import Answer
@@ -16,7 +16,7 @@ from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.steps import lacks, sets_of
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.chat import Reply
+from parapet.transforms.running.replies import Reply, Unreadable, object_in
 from parapet.transforms.simulators.babi_format import Exchange, candidates_text, dialogue_text
 
 
@@ -240,3 +240,51 @@ ranking = { reference = ["tst.txt"], examples = "trn.txt", candidates = "all.txt
     assert "style" not in steps["predictions/mine/ood"].options
     assert "candidates" in steps["scores/mine/ranking"].options
     assert steps["scores/mine/generation"].options["scorer"] == "lexical"
+
+
+def refusing_one(answer):
+    """The same answers, but the third request, and what is equal to it, is refused."""
+    seen = []
+
+    def reply(body):
+        seen.append(body["messages"])
+        is_third = len(seen) > 2 and body["messages"] == seen[2]
+        return local_http.Answer({"error": "not this one"}, 400) if is_third else answer(body)
+
+    return reply
+
+
+def test_refused_requests_are_not_scored(tmp_path, foreign):
+    """Neither as wrong nor as right, in any task; they are counted wherever numbers are."""
+    few = corpus(tmp_path / "few", test=sample_dialogues()[:4])
+    babi = write(tmp_path / "task1-tst.txt", "".join(dialogue_text(one.lines) for one in dialogues()[:4]))
+    tasks = {
+        "llm_ood": (("ood", foreign), lambda _: '{"out_of_domain": true, "confidence": 80}', "accuracy"),
+        "llm_utterances": (("generation", few), lambda _: "Hm.", "slot_error_rate"),
+        "llm_babi": (("ranking", babi), lambda _: "Hm.", "per_response"),
+    }
+    for model, ((task, reference), answer, metric) in tasks.items():
+        predictions, scores = tmp_path / model, tmp_path / f"scores_{model}"
+        with ChatServer(refusing_one(answer)) as server:
+            flags = {"endpoint": server.url, "model": "m", "reference": reference, "parallel_calls": 1}
+            assert "not this one" in run("predict", model, **flags, output=predictions, max_bad="0.1%", status=1).errors
+            made = run("predict", model, **flags, output=predictions, max_bad="50%")
+        counts = made.json("run.json")["counts"]
+        assert sum(n for name, n in counts.items() if name.partition("/")[0] == "refused") == 1, model
+        assert "1 of " in made.errors
+        made = run(
+            "evaluate", "--task", task, reference=reference, predictions=predictions / "predictions", output=scores
+        )
+        assert "refused by the endpoint, not scored" in made.errors, model
+        assert sum(n for name, n in made.json("run.json")["counts"].items() if name.startswith("refused")) >= 1
+        assert "refused by the endpoint, not scored" in (scores / "report.html").read_text()
+        assert made.json("metrics.json")["#ALL"][metric] is not None
+
+
+def test_a_judge_that_refuses_ends_the_evaluation(tmp_path):
+    few = corpus(tmp_path / "few", test=sample_dialogues()[:1])
+    with ChatServer(refusing_one(lambda _: '{"label": "neutral"}')) as server:
+        flags = {"endpoint": server.url, "model": "m", "reference": few, "scorer": "llm", "predictions": "reference"}
+        made = run("evaluate", "--task", "generation", **flags, output=tmp_path / "scores", status=1)
+    assert "invalid: HTTP 400: not this one" in made.errors
+    assert not (tmp_path / "scores/metrics.json").exists()

@@ -3,16 +3,22 @@
 import copy
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 from chat_server import ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import BUNDLED, cases, holding, raised, refused, rows_of, run, write
+from kit import BUNDLED, cases, holding, json_of, lacking, raised, refused, rows_of, run, write
+from local_http import Answer
 
+from parapet.evaluation.compare.results import Column, read_outcome
+from parapet.evaluation.endpoint.prompting import prompt_of
+from parapet.evaluation.tools.agent import prompted
 from parapet.evaluation.tools.checking import Fault, fault_of
-from parapet.evaluation.tools.tasks import calls_of, read_answers, read_tasks
+from parapet.evaluation.tools.task import with_defined_sensitivity
+from parapet.evaluation.tools.tasks import calls_of, legal_names, read_answers, read_tasks
 from parapet.schemas.errors import InputError
 from parapet.schemas.tasks import ANSWERS
 
@@ -58,6 +64,8 @@ RIGHT = {
     ({"city": "NYC", "dates": []}, None),  # the published checker takes it for what may be left out
     ({"city": "NYC", "dates": "May 1"}, "wrong_type"),
     ({"city": "NYC", "place": [1, 2.5]}, None),
+    ({"city": "NYC", "place": (1, 2.5)}, None),
+    ({"city": "NYC", "dates": ("May 1", "May 2")}, "wrong_type"),
     ({"city": "NYC", "guest": {"name": "ann-lee"}}, None),
     ({"city": "NYC", "guest": {"name": "Ann Lee", "age": 4}}, "wrong_value"),
     ({"city": "NYC", "rooms": [{"beds": 2}, {"beds": 1}]}, None),
@@ -118,6 +126,10 @@ def test_several_calls():
         "wrong_function", "hotel.find", "hotel.book"
     )
     assert fault_of(tools, [{"hotel_book": {"city": "Oslo"}}], [one]).kind == "wrong_function"
+    # A wrong call that is equal to a right one stays wrong.
+    two_seats = {"hotel.book": {"city": ["Oslo"], "seats": [2]}}
+    calls = [{"hotel.book": {"city": "Oslo", "seats": seats}} for seats in (2.0, 2)]
+    assert fault_of(tools, calls, [two_seats, two_seats]).kind == "wrong_type"
     assert fault_of(tools, [], []) is None
     assert fault_of(tools, [oslo], []) == Fault("called", "hotel.book")
 
@@ -144,7 +156,17 @@ def test_right_values_are_right_and_what_is_required_is_missed(data):
     ([], []),
     ([{"f": '{"a": '}], None),
     ([{"f": {}, "g": {}}], None),
-    ("[f(a=1)]", None),
+    ("[f(a=1)]", [{"f": {"a": 1}}]),
+    ("a.f(a=[-1, {'b': (2, None)}]), g()", [{"a.f": {"a": [-1, {"b": (2, None)}]}}, {"g": {}}]),
+    ("```\n[f(a='it\\'s')]\n```", [{"f": {"a": "it's"}}]),
+    ("[f(a=1", None),
+    ("f(a=", None),
+    ('{"f": {"a": 1', None),
+    ([{"name": "f", "arguments": '{"a": 1}'}], [{"f": {"a": 1}}]),
+    ([{"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}], [{"f": {"a": 1}}]),
+    ([{"f": None}], [{"f": {}}]),
+    ([{"f": '{"a": "\\ud800"}'}], None),
+    ([{"f": '"{\\"a\\": 1}"'}], [{"f": {"a": 1}}]),
     ([["f"]], None),
     (7, None),
 )
@@ -216,7 +238,14 @@ def test_variants_give_the_sensitivity_of_equation_1(tmp_path):
     metrics = score(tmp_path, tasks, tmp_path / "said", variants=tmp_path / "variants").json("metrics.json")
     assert metrics["#ALL"]["schema_sensitivity"] == pytest.approx((0.5**0.5 / 0.5) / 3)
     assert [metrics[name]["accuracy"] for name in ("original", "v1", "v2")] == [1.0, 1.0, pytest.approx(2 / 3)]
-    assert "right in the original" in (tmp_path / "out/report.html").read_text()
+    page = (tmp_path / "out/report.html").read_text()
+    assert not lacking(page, "right in the original", "Accuracy, original: 100.0%", "95% interval, original")
+    outcome = read_outcome(str(tmp_path / "out"))  # the sensitivity stands beside the accuracy over the variants
+    assert {column.set for column in outcome.values if column.metric == "schema_sensitivity"} >= {"#VARIANTS"}
+    assert Column("tool_calls", "#ALL", "schema_sensitivity") not in outcome.values
+    wrong = {name: {"accuracy": 0.5 if name == "original" else 0.02} for name in ("original", "v1", "v2")}
+    printed = with_defined_sensitivity(wrong | {"#ALL": {"accuracy": 0.2, "schema_sensitivity": 0.01}}, ("v1", "v2"))
+    assert printed["#ALL"]["schema_sensitivity"] == "not defined"
 
 
 @cases(
@@ -232,11 +261,11 @@ def test_answers_that_cannot_be_scored(tmp_path, rows, told):
     assert told in refused("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
 
 
-@pytest.mark.parametrize("result", ['"No."', '"[f()]"'])
-def test_what_calls_nothing_is_right_where_nothing_is(tmp_path, result):
-    """As BFCL has it: what cannot be read is no call."""
+@cases("result right", ('"No."', 1.0), ('"[f("', 1.0), ('"[f()]"', 0.0), ('{"unreadable": true}', 0.0))
+def test_what_calls_nothing_is_right_where_nothing_is(tmp_path, result, right):
+    """As BFCL has it, what cannot be read is no call; but what ``predict`` could not read is wrong."""
     made = score(tmp_path, tasks_at(tmp_path / "tasks"), said(tmp_path / "said", OSLO + ROME, result))
-    assert made.json("metrics.json")["#ALL"]["accuracy/irrelevance"] == 1.0
+    assert made.json("metrics.json")["#ALL"]["accuracy/irrelevance"] == right
 
 
 def test_tasks_that_cannot_be_read(tmp_path):
@@ -311,6 +340,235 @@ def test_answers_without_sense_are_wrong(tmp_path, message):
     assert made.json("metrics.json")["#ALL"]["accuracy"] == 0.0
 
 
+SEARCH = {"type": "object", "properties": {"words": {"type": "string"}, "limit": None}, "required": None}
+DIALECTS = {
+    "bfcl": {"name": "notes.search", "description": None, "parameters": SEARCH},
+    "openai": {"type": "function", "function": {"name": "notes.search", "parameters": SEARCH}},
+    "responses": {"type": "function", "name": "notes.search", "parameters": SEARCH, "strict": False},
+    "anthropic": {"name": "notes.search", "input_schema": SEARCH},
+    "mcp": {"name": "notes.search", "title": "Search", "inputSchema": SEARCH, "annotations": {}},
+}
+PING = {"name": "ping", "description": "Checks", "parameters": None}
+HOSTED = {"type": "web_search"}
+
+
+def tasks_of(folder, *questions, tools=(DIALECTS["bfcl"],), right=None):
+    """A task for each question, with the tools in turn; also two tools that every task has."""
+    truth = [{"notes.search": {"words": ["rent"]}}] if right is None else right
+    rows = [
+        {"id": f"notes_{i}", "question": question, "function": [tools[i % len(tools)], PING, HOSTED]}
+        for i, question in enumerate(questions)
+    ]
+    write(folder / ANSWERS / "notes.json", lines_of([{"id": row["id"], "ground_truth": truth} for row in rows]))
+    return write(folder / "notes.json", lines_of(rows))
+
+
+def ask(text):
+    return [[{"role": "user", "content": text}]]
+
+
+def predicted(folder, tasks, messages, style="tools", **more):
+    """What a server gets that answers the n-th request with the n-th message, the output, and the accuracy."""
+    with ChatServer(lambda body: messages[int(body["messages"][-1]["content"][-1])]) as server:
+        flags = {"endpoint": server.url, "model": "m", "style": style, "output": folder / "said", **more}
+        output = run("predict", "llm_tools", "--reference", str(tasks), **flags).output
+    metrics = score(folder, tasks, folder / "said/predictions").json("metrics.json")
+    return server.requests, output, metrics["#ALL"]["accuracy"]
+
+
+def test_tools_of_a_task_in_any_dialect(tmp_path):
+    """Absent parts may be null, and a tool that the API itself runs is passed on."""
+    tasks = tasks_of(tmp_path, *(ask(f"Rent {i}") for i in range(len(DIALECTS))), tools=[*DIALECTS.values()])
+    bodies, _, accuracy = predicted(tmp_path, tasks, [calling(("notes_search", '{"words": "Rent"}'))] * len(DIALECTS))
+    assert accuracy == 1.0
+    empty = {"type": "object", "properties": {}}
+    for body in bodies:
+        assert [tool["function"]["parameters"] for tool in body["tools"][:-1]] == [
+            {**empty, "properties": {"words": {"type": "string"}, "limit": None}}, empty
+        ]  # fmt: skip
+        assert body["tools"][-1] == HOSTED
+    counts = json_of(tmp_path / "said/run.json")["counts"]
+    assert counts["hosted_tools/predictions/original/notes.jsonl"] == len(DIALECTS)
+
+
+WORDS = {"name": "notes_search", "arguments": {"words": "rent"}}
+RIGHT_FORMS = {
+    "tools": [
+        calling(("notes_search", {"words": "rent"})),
+        {"content": [{"type": "text", "text": ""}], "tool_calls": [{"function": WORDS}]},
+        {"content": None, "function_call": WORDS},
+        f"<tool_call>{json.dumps(WORDS)}</tool_call>",
+        "[notes_search(words='rent')]",
+    ],
+    "json": [
+        f'<think>Perhaps {{}} or {{"calls": []}}?</think>{json.dumps({"calls": [WORDS]})}',
+        {"content": [{"type": "text", "text": json.dumps({"calls": [WORDS]})}]},
+        json.dumps({"calls": [{"name": "notes_search", "parameters": '{"words": "rent"}'}]}),
+    ],
+}
+UNREADABLE_FORMS = {
+    "tools": [
+        "",
+        "<think>It ends here",
+        '<tool_call>{"name": "notes_search", "arg',
+        '<tool_call>{"name": "fly", "arguments": {}}</tool_call>',
+        calling(("notes_search", "{")),
+        calling(("notes_search", "[1]")),
+        calling(("", "{}")),
+    ],
+    "json": ["I cannot.", '{"calls": {}}', '{"calls": [{"name": "notes_search", "arguments": "{"}]}'],
+}
+
+
+@pytest.mark.parametrize("style", RIGHT_FORMS)
+def test_right_calls_in_every_form_are_right(tmp_path, style):
+    messages = RIGHT_FORMS[style]
+    tasks = tasks_of(tmp_path, *(ask(f"Rent {i}") for i in range(len(messages))))
+    _, output, accuracy = predicted(tmp_path, tasks, messages, style)
+    assert accuracy == 1.0
+    assert "0 answers that could not be read" in output
+    assert ("2 calls written as text" in output) == (style == "tools")
+
+
+@pytest.mark.parametrize("style", UNREADABLE_FORMS)
+def test_calls_that_cannot_be_read_are_wrong_and_counted_where_none_is_right_too(tmp_path, style):
+    messages = UNREADABLE_FORMS[style]
+    tasks = tasks_of(tmp_path, *(ask(f"Rent {i}") for i in range(len(messages))))
+    _, output, accuracy = predicted(tmp_path, tasks, messages, style)
+    assert f"{len(messages)} answers that could not be read count as wrong" in output
+    assert accuracy == 0.0
+    write(tmp_path / ANSWERS / "notes.json", re.sub(r"\[.*\]", "[]", (tmp_path / ANSWERS / "notes.json").read_text()))
+    found = score(tmp_path, tasks, tmp_path / "said/predictions").json("metrics.json")["#ALL"]
+    assert (found["accuracy"], found["error/unreadable"]) == (0.0, 1.0)
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+ASKED = {"id": "c1", "type": "function", "function": {"name": "ping", "arguments": "{}"}}
+TALK = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": [{"type": "text", "text": "Is it up?"}, IMAGE]},
+    {"role": "assistant", "content": None, "tool_calls": [ASKED]},
+    {"role": "tool", "tool_call_id": "c1", "content": "yes"},
+    {"role": "assistant", "content": "Yes."},
+    {"role": "user", "content": [{"type": "text", "text": "Look for rent."}]},
+]
+CALLED = {"role": "assistant", "tool_calls": [{"function": {"name": "notes.search", "arguments": {"words": "a"}}}]}
+ARGUMENTS = '{"words": "a"}'
+NOTES = {"name": "notes_search", "arguments": ARGUMENTS}
+
+
+@cases(
+    "talk sent",
+    (TALK, TALK),
+    (TALK[:4], TALK[:4]),
+    (
+        [*TALK[1:2], CALLED, {"role": "tool", "name": "notes.search", "content": "b"}],
+        [
+            *TALK[1:2],
+            {"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function", "function": NOTES}]},
+            {"role": "tool", "tool_call_id": "call_1", "name": "notes_search", "content": "b"},
+        ],
+    ),
+    (
+        [
+            {"role": "user", "content": "Hi"},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Hm", "signature": "s"},
+                    {"type": "text", "text": "One moment."},
+                    {"type": "tool_use", "id": "t1", "name": "notes.search", "input": {"words": "a"}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "t1", "content": "b"},
+                    {"type": "text", "text": "Look for rent."},
+                ],
+            },
+        ],
+        [
+            {"role": "user", "content": "Hi"},
+            {
+                "role": "assistant",
+                "content": [{"type": "text", "text": "One moment."}],
+                "tool_calls": [{"id": "t1", "type": "function", "function": NOTES}],
+            },
+            {"role": "tool", "tool_call_id": "t1", "content": "b"},
+            {"role": "user", "content": [{"type": "text", "text": "Look for rent."}]},
+        ],
+    ),
+)
+def test_a_conversation_is_sent_as_it_came(tmp_path, talk, sent):
+    """But for names and arguments that the API does not take, and the messages of another API."""
+    (task,) = read_tasks(str(tasks_of(tmp_path, [talk[:2], talk[2:]]))).values()
+    assert prompted(task.task, prompt_of("tools"), "tools") == sent
+    instructions, *messages = prompted(task.task, prompt_of("tools"), "json")
+    assert (instructions["role"], messages) == ("system", sent)
+    own = prompt_of("tools", write(tmp_path / "own.jinja", "{% block user %}Please: {{ request }}{% endblock %}"))
+    last = max(i for i, message in enumerate(sent) if message["role"] == "user")
+    changed = prompted(task.task, own, "tools")
+    assert [i for i, message in enumerate(sent) if changed[i] != message] == [last]
+    assert "Please: " in json.dumps(changed[last])
+
+
+def test_a_conversation_on_the_wire(tmp_path):
+    talk = [*TALK, {"role": "user", "content": "Look for rent 0"}]
+    ((body,), _, accuracy) = predicted(
+        tmp_path, tasks_of(tmp_path, [talk]), [calling(("notes_search", '{"words": "rent"}'))]
+    )
+    assert (body["messages"], accuracy) == (talk, 1.0)
+
+
+@cases(
+    "change told",
+    ({"question": [[{"from": "human", "value": "Hi"}]]}, "question[0][0].role"),
+    ({"question": [[{"role": "user", "content": 5}]]}, "question[0][0].content"),
+    ({"question": [[{"role": "assistant", "tool_calls": {"name": "f"}}]]}, "question[0][0].tool_calls"),
+    ({"function": [{"name": "f", "parameters": 5}]}, "/function/0/parameters"),
+    ({"function": [PING, PING]}, "/function/1: the name 'ping' appears twice"),
+    ({"function": ["f"]}, "/function/0: is not a tool"),
+)
+def test_tasks_with_conversations_and_tools_of_no_known_form(tmp_path, change, told):
+    task = {"id": "irrelevance_0", "question": ask("Hi"), "function": [], **change}
+    path = write(tmp_path / "tasks.json", f"\n{json.dumps(task)}\n")
+    reason = str(raised(InputError, read_tasks, str(path)))
+    assert "line 2" in reason
+    assert told in reason
+
+
+@cases(
+    "told error",
+    ("does not support tools", lambda body: Answer({"error": {"message": "tiny does not support tools"}}, 400)),
+    ("out of quota", lambda body: Answer({"error": {"message": "out of quota", "code": "insufficient_quota"}}, 429)),
+    ("HTTP 401", lambda body: Answer({"error": {"message": "no"}}, 401)),
+    ("Extra inputs", lambda body: Answer({"detail": [{"loc": ["body", "tools"], "msg": "Extra inputs"}]}, 422)),
+)
+def test_refused_requests_are_neither_wrong_nor_right(tmp_path, told, error):
+    """Also where no call is right; the run fails in the endpoint's words, and evaluate leaves out what it lacks."""
+    root = tasks_at(tmp_path / "tasks")
+    with ChatServer(error) as server:
+        flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "said"}
+        made = run("predict", "llm_tools", "--reference", str(root), **flags, status=1)
+        assert told in made.errors
+        assert not (tmp_path / "said/run.json").exists()
+    tasks = {key: one for path in root.glob("*.json") for key, one in read_tasks(str(path)).items()}
+
+    def answer(body):
+        return error(body) if body["messages"] == server.requests[0]["messages"] else oracle(tasks)(body)
+
+    if told != "HTTP 401" and "quota" not in told:
+        with ChatServer(answer) as server:
+            flags |= {"endpoint": server.url, "parallel_calls": 1}
+            run("predict", "llm_tools", "--reference", str(root), **flags, max_bad="50%")
+        made = score(tmp_path, root, tmp_path / "said/predictions")
+        numbers = made.json("metrics.json")["#ALL"]
+        assert numbers["accuracy"] == 1.0
+        assert "original: 1 request refused by the endpoint, not scored" in made.errors
+        assert made.json("run.json")["counts"] == {"refused/original": 1, "tasks": len(tasks) - 1}
+
+
 DATA = Path(os.environ.get("PARAPET_DATA", "")) / "agents/bfcl"
 
 
@@ -321,11 +579,25 @@ def test_real_tasks_with_their_own_answers(tmp_path, name):
     path = DATA / f"BFCL_v4_{name}.json"
     tasks = read_tasks(str(path))
     rows = [{"id": key, "result": [_first(call) for call in one.calls]} for key, one in tasks.items()]
-    for n, dropped in ((1.0, rows), (0.0, [{**row, "result": row["result"][:-1]} for row in copy.deepcopy(rows)])):
+    fewer = [{**row, "result": row["result"][:-1]} for row in copy.deepcopy(rows)]
+    for n, dropped in ((1.0, rows), (1.0, [*map(by_prompt, rows)]), (1.0, [*map(by_api, rows)]), (0.0, fewer)):
         file = write(tmp_path / "said.jsonl", lines_of(dropped))
         wanted = 1.0 if name == "irrelevance" else n
         found = score(tmp_path, path, file).json("metrics.json")["#ALL"]["accuracy"]
         assert wanted - 0.01 <= found <= wanted  # three tasks lack a right value for what is required
+
+
+def by_prompt(row):
+    """As bfcl-eval writes the results of models that are prompted."""
+    calls = [(name, arguments) for call in row["result"] for name, arguments in call.items()]
+    texts = [f"{name}({', '.join(f'{key}={value!r}' for key, value in of.items())})" for name, of in calls]
+    return {**row, "result": f"[{', '.join(texts)}]"}
+
+
+def by_api(row):
+    """And of those that call functions by an API."""
+    calls = [(name, arguments) for call in row["result"] for name, arguments in call.items()]
+    return {**row, "result": [{name.replace(".", "_"): json.dumps(of)} for name, of in calls]}
 
 
 def _first(call):
@@ -401,12 +673,34 @@ def test_what_only_the_rewording_made_wrong(tmp_path, asked, called, reworded):
     assert ("of these reworded values" in made.text("report.html")) == reworded
 
 
-def test_underscores_for_dots(tmp_path):
+def test_names_as_an_api_accepts_them(tmp_path):
+    """BFCL's results of function calling have underscores for dots, those of prompting have not."""
     tasks = tasks_at(tmp_path / "tasks")
-    path = said(tmp_path / "said", (OSLO + ROME.replace('"2"', "2")).replace("hotel.book", "hotel_book"))
-    for underscores, accuracy in ((True, 1.0), (False, 1 / 3)):
-        made = score(tmp_path, tasks, path, underscores=underscores)
-        assert made.json("metrics.json")["original"]["accuracy"] == pytest.approx(accuracy)
+    made = (OSLO + ROME.replace('"2"', "2")).replace("hotel.book", "hotel_book")
+    assert score(tmp_path, tasks, said(tmp_path / "said", made)).json("metrics.json")["#ALL"]["accuracy"] == 1.0
+    lines = [{"id": "simple_0", "result": "[hotel_book(city='Oslo')]"}, {"id": "simple_1", "result": "[]"}]
+    found = score(tmp_path, tasks, said(tmp_path / "said", lines_of(lines)))
+    assert {row["error"] for row in found.rows()} == {None, "wrong_function", "wrong_number_of_calls"}
+
+
+LONG = "workspace_administration_and_reporting_service_export_monthly_figures"
+
+
+@cases(
+    "names changed",
+    (["a.b", "c"], ["a.b"]),
+    (["a.b", "a_b"], ["a.b"]),
+    (["a.b", "a b"], ["a.b", "a b"]),
+    ([LONG, f"{LONG}_of_guests", LONG[:64]], [LONG, f"{LONG}_of_guests"]),
+    (["a.b", "a_b", "a_b_4acb2cfe"], ["a.b"]),
+    (["été", "ete"], ["été"]),
+)
+def test_legal_names_are_distinct_and_do_not_depend_on_the_order(names, changed):
+    legal = legal_names(names)
+    assert legal == legal_names(names[::-1])
+    assert len(set(legal.values())) == len(names)
+    assert all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", name) for name in legal.values())
+    assert [name for name, new in legal.items() if name != new] == changed
 
 
 def recorded(*runs):

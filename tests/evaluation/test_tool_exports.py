@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import re
 import shutil
 import subprocess
+from collections import Counter
 
 import pytest
 from kit import BUNDLED, json_of, refused, rows_of, run, write
@@ -131,6 +133,22 @@ def test_the_check_of_promptfoo(exported, tasks):
     assert json.loads(made.stdout) == [True] * len(asked) + [False] * len(wrong)
     (test,) = [one for one in json_of(folder / "promptfooconfig.yaml")["tests"] if one["description"] == "choice_4"]
     assert {one["function"]["name"] for one in test["options"]["tools"]} >= {"cinema_bookSeats"}
+
+
+@pytest.mark.parametrize("to", ["inspect", "promptfoo"])
+def test_names_that_would_be_equal_stay_apart(tmp_path, to):
+    tools = [{"name": name, "description": "", "parameters": {}} for name in ("notes.search", "notes_search")]
+    call = {"id": "c1", "type": "function", "function": {"name": "notes.search", "arguments": "{}"}}
+    talk = [{"role": "user", "content": "x"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    write(tmp_path / "a.jsonl", [{"id": "a_0", "question": [talk], "function": tools}])
+    write(tmp_path / "possible_answer/a.jsonl", [{"id": "a_0", "ground_truth": [{"notes.search": {}}]}])
+    run("export", reference=tmp_path / "a.jsonl", to=to, output=tmp_path / "out")
+    text = "".join(path.read_text() for path in (tmp_path / "out").rglob("original*") if path.is_file())
+    text += "".join(path.read_text() for path in (tmp_path / "out").rglob("promptfooconfig.yaml"))
+    names = Counter(re.findall(r"notes[._]search\w*", text))
+    assert names.pop("notes_search") == 1
+    ((_, n),) = names.items()
+    assert n == 3 + (to == "inspect")  # a tool, an earlier call and the right one, once more as the target
 
 
 def test_tasks_of_one_id_in_two_files(tmp_path):

@@ -23,7 +23,7 @@ from parapet.schemas.decisions import neutralise
 from parapet.transforms.anonymise import mentions
 from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
-from parapet.transforms.crowd import ingest, lexicon, services, vet, worker_ids
+from parapet.transforms.crowd import ingest, lexicon, services, times, vet, worker_ids
 from parapet.transforms.crowd.hits import markup
 from parapet.transforms.crowd.rewritten_turns import vet as wording
 from parapet.transforms.perturbation import user_turns
@@ -89,7 +89,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "redact": lambda one: (worker_ids.redact(one, WORKER), worker_ids.redact(one, WORKER, is_answer=True)),
     "payload": ingest.payload,
     "answer XML": _answer_xml,
-    "time": ingest.parse_time.__wrapped__,
+    "time": times.parse_time,
     "spelling": lambda one: lexicon.spelling_rank(one, text.words(one), one),
     "escape cells": neutralise,
     "canonical wording": lambda one: wording.canonical_text(one, "I want a table."),

@@ -56,13 +56,18 @@ def test_logs_as_json_lines(tmp_path):
     assert "only 1 of 2 test dialogues" in levels["warning"]
 
 
-DATAFLOW = ["--runner=DataflowRunner", "--project=p", "--region=r", "--temp_location=gs://b/t"]
-DATAFLOW += ["--setup_file=./setup.py", "--output=gs://b/out"]
+DATAFLOW = ["--runner=DataflowRunner", "--project=my-p1", "--region=r", "--temp_location=gs://bucket/t"]
+DATAFLOW += ["--setup_file=./setup.py", "--output=gs://bucket/out"]
 
 
 @cases(
     "changed said",
     ("--project=", "--project: is required by Dataflow"),
+    ("--project=My Project", "--project My Project: is no project id"),
+    ("--temp_location=gs://b/t", "--temp_location gs://b/t: has no bucket's name of 3 to 63"),
+    ("--setup_file=./nowhere/setup.py", "--setup_file ./nowhere/setup.py: there is no such file"),
+    ("--setup_file=./conf.py", "--setup_file ./conf.py: must be called setup.py or pyproject.toml"),
+    ("--num_workers=many", "argument --num_workers: invalid int value: 'many'"),
     ("--region=", "--region: is required by Dataflow"),
     ("--temp_location=", "--temp_location: is required by Dataflow"),
     (
@@ -81,6 +86,26 @@ def test_what_dataflow_lacks_is_said_before_anything_runs(changed, said):
     assert line.startswith(f"error: {said}")
 
 
+def test_a_dry_run_on_dataflow_needs_no_cloud(monkeypatch):
+    monkeypatch.setattr("socket.create_connection", None)
+    inputs = {"schemas": "gs://bucket/sgd", "responses": "gs://bucket/answers.csv"}
+    said = run("compose", *DATAFLOW, dry_run=True, **inputs).output
+    assert not kit.lacking(said, "would run 'parapet compose' on Dataflow", "--project: my-p1", *inputs.values())
+    assert "--setup_file" in run("compose", *DATAFLOW, "--setup_file=a.py", dry_run=True, **inputs, status=2).errors
+
+
+def test_without_a_network_buckets_are_refused_at_once(monkeypatch, tmp_path):
+    def refuse(*_, **__):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("socket.create_connection", refuse)
+    for variable in ("STORAGE_EMULATOR_HOST", "HTTPS_PROXY", "https_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+    for flags in ({"sgd": "gs://bucket/sgd", "output": tmp_path / "out"}, {"output": "gs://bucket/out"}):
+        said = run("perturb", "typos", **flags, status=2).errors
+        assert "storage.googleapis.com cannot be reached (no route to host): check the network" in said
+
+
 def test_outputs_and_inputs_are_apart(tmp_path):
     """What would replace its own input, or make it unreadable, is refused."""
     corpus, out = tmp_path / "corpus", tmp_path / "out"
@@ -90,15 +115,20 @@ def test_outputs_and_inputs_are_apart(tmp_path):
     def typos(sgd, output, status=0):
         return run("perturb", "typos", "--quiet", sgd=sgd, output=output, status=status)
 
-    for output in (out, corpus / "out", corpus / "out"):
-        typos(corpus, output)
+    typos(corpus, out)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for sgd in (out / "typos", out / "typos/test"):
         told = typos(sgd, out, status=2).errors
         assert "an earlier run wrote --sgd into this folder, and a new run would delete it" in told
     for sgd in (corpus, tmp_path / "link"):
-        said = typos(sgd, corpus / "test", status=2).errors
-        assert "test: --output: lies inside --sgd: choose a folder outside of it" in said
+        for folder in ("test", "out", "train/deep/out/"):
+            said = typos(sgd, corpus / folder, status=2).errors
+            assert "--output: lies inside --sgd: choose a folder outside of it" in said
+        assert "--output: is the same as --sgd: choose another folder" in typos(sgd, corpus, status=2).errors
+        assert "--output: contains --sgd: choose a folder beside it" in typos(sgd, tmp_path, status=2).errors
+    address = f"file://{corpus}/"
+    assert "is the same as --sgd" in typos(f"{tmp_path}/./corpus", address, status=2).errors
+    assert "lies inside --sgd" in typos(address, f"{tmp_path}/link/out", status=2).errors
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

@@ -66,8 +66,8 @@ def test_what_does_not_match_is_said_in_a_few_lines(tmp_path, sample):
         for split in ("train", "dev", "test"):
             schema = json_of(sample / split / "schema.json")
             others = [{**service, "service_name": f"Other{split}{i}_1"} for i, service in enumerate(schema)]
-            write(tmp_path / name / split / "schema.json", others)
-    lines = refused("rewrite", "--quiet", variants=tmp_path, output=tmp_path / "out").splitlines()
+            write(tmp_path / "variants" / name / split / "schema.json", others)
+    lines = refused("rewrite", "--quiet", variants=tmp_path / "variants", output=tmp_path / "out").splitlines()
     assert len(lines) == 7
     assert re.fullmatch("and [0-9]+ more", lines[-1])
 

@@ -171,7 +171,7 @@ def test_only_what_changed_is_scored_again(place):
     (["--split", "dev"], "the release has no dialogues in sgd/original/dev"),
     (["--template"], "give exactly one of the two"),
     (["--timeout", "0"], "--timeout: must be 1 or more"),
-    (["--output", "submissions/board"], "lies inside the folder of submissions"),
+    (["--output", "submissions/board"], "lies inside --submissions"),
     (["--average", "far/combined"], "no task of the leaderboard has 'far/combined'"),
 )
 def test_flags_that_cannot_work(place, flags, reason, monkeypatch):

@@ -91,6 +91,41 @@ def test_lines_without_a_change_keep_their_bytes_and_others_their_style(tmp_path
     assert not [line for line in lines[2:] if json.loads(line)["messages"] in originals]
 
 
+def text(of):
+    return {"type": "text", "text": of}
+
+
+WISH, THANKS = "I would like to book a taxi to Port Alder please", "Thank you very much for your help"
+RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": [text("The taxi to Port Alder is booked.")]}
+CALL = {"type": "tool_use", "id": "t1", "name": "book", "input": {"destination": "Port Alder"}}
+IMAGE = {"type": "image", "source": {"type": "base64", "data": "aGVsbG8gd29ybGQgb2YgdGF4aXM="}}
+
+
+@cases(
+    "contents texts",
+    ([[text(WISH)], [RESULT], [text(THANKS)]], {(0, 0): WISH, (2, 0): THANKS}),
+    ([[IMAGE], WISH], {(1, None): WISH}),
+    ([[text(WISH), IMAGE, text(THANKS)]], {(0, 0): WISH, (0, 2): THANKS}),
+    ([[RESULT, text(THANKS)], None, [], [{"type": "input_text", "text": WISH}]], {(0, 1): THANKS, (3, 0): WISH}),
+    ([[WISH, IMAGE]], {(0, 0): WISH}),
+)
+def test_each_text_of_a_user_changes_and_nothing_else(contents, texts, tmp_path):
+    messages = [user(contents[0]), {"role": "assistant", "content": [text("One moment, please."), CALL]}]
+    messages += map(user, contents[1:])
+    chats = write(tmp_path / "chats.jsonl", as_lines([{"system": "Help.", "messages": messages}]))
+    result = run("perturb", "verbose", messages=chats, output=tmp_path / "out")
+    (found,) = rows_of(tmp_path / "out/verbose/chats.jsonl")
+    assert not result.dead_letters
+    said = [message for message in found["messages"] if message["role"] == "user"]
+    for (i, part), before in texts.items():
+        holder, key = (said[i], "content") if part is None else (said[i]["content"], part)
+        holder, key = (holder[key], "text") if isinstance(holder[key], dict) else (holder, key)
+        assert len(holder[key]) > len(before)
+        assert "Port Alder" in holder[key] or before == THANKS
+        holder[key] = before
+    assert found == {"system": "Help.", "messages": messages}
+
+
 def test_several_files_in_mixes_which_go_in_again(chats, tmp_path):
     write(tmp_path / "more.jsonl", as_lines(CHATS[:2]))
     flags = {"messages": [chats, tmp_path / "more.jsonl"], "env": "0.5"}
@@ -108,8 +143,8 @@ BAD = {
     '{"prompt": "Hi"}': "not_messages: expected",
     '{"messages": ["Hi"]}': "not_messages: expected",
     '{"messages": [{"role": "human", "content": "Hi"}]}': "not_messages: unknown role 'human': expected one of user,",
-    '{"messages": [{"role": "user"}]}': "not_messages: expected a text, or a list of parts",
-    '{"messages": [{"role": "user", "content": [{"text": "a"}, {"text": "b"}]}]}': "not_messages: expected a text",
+    '{"messages": [{"role": "user", "content": 5}]}': "not_messages: expected a text, or a list of parts",
+    '{"messages": [{"role": "user", "content": {"text": "a"}}]}': "not_messages: expected a text",
     '{"messages": [], "messages": []}': "not_messages: the key appears twice",
     '{"messages": [{"role": "user", "content": "\\ud800"}]}': "not_unicode: half a surrogate pair",
     '{"id": "b", "messages": []}': "duplicate_id: dialogue 'b' appears twice",
@@ -149,7 +184,7 @@ def test_files_without_messages(content, reason, tmp_path):
 
 def test_flags_that_contradict(chats, tmp_path):
     flags = {"messages": chats, "output": tmp_path / "out"}
-    assert "--messages: give either --sgd or --messages" in refused("perturb", "typos", **flags, sgd=tmp_path)
+    assert "--messages: give either --sgd or --messages" in refused("perturb", "typos", **flags, sgd=chats)
     assert "--split: has no effect with --messages" in refused("perturb", "typos", **flags, split="dev")
     for name in ("ood", "unseen_entities"):
         said = refused("perturb", name, **flags)

@@ -10,7 +10,7 @@ from kit import BUNDLED, cases, refused, rows_of, run, write
 from parapet.evaluation.tools.tasks import read_tasks
 from parapet.schemas.plain_texts import values_in
 from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, reworded_tasks
-from parapet.transforms.perturbation.toolkits import Catalogue, things_of
+from parapet.transforms.perturbation.toolkits import Catalogue, may_be_same, things_of
 
 BOOK = {"name": "hotel.book", "description": "Books", "parameters": {"type": "dict", "properties": {}, "required": []}}
 TASK = {"id": "simple_0", "question": [[{"role": "user", "content": "Oslo"}]], "function": [BOOK], "more": 1}
@@ -57,6 +57,31 @@ def test_requests_are_perturbed_and_what_the_calls_need_stays(tmp_path):
     assert "single turn" in refused("perturb", "ood", tasks=tmp_path / "tasks", output=tmp_path / "foreign")
 
 
+def test_only_the_texts_of_the_user_change_in_a_conversation(tmp_path):
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    talk = [
+        {"role": "system", "content": "Please answer briefly and politely"},
+        {"role": "user", "content": [{"type": "text", "text": "Please find the cheapest room"}, image]},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "function": {"name": "hotel.book"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "There is no cheapest room"},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c2", "content": "There is none"},
+                                     {"type": "text", "text": "Please find another room"}]},
+        {"role": "user", "content": "Please find something else"},
+    ]  # fmt: skip
+    write(tmp_path / "tasks/simple.json", json.dumps({**TASK, "question": [talk[:3], talk[3:]]}))
+    truth = {"id": "simple_0", "ground_truth": [{"hotel.book": {}}]}
+    write(tmp_path / "tasks/possible_answer/simple.json", json.dumps(truth))
+    made = run("perturb", "typos", tasks=tmp_path / "tasks", output=tmp_path / "out")
+    assert "3 of 3 messages changed" in made.output
+    (found,) = rows_of(tmp_path / "out/typos/simple.json")
+    changed = [message for turn in found["question"] for message in turn]
+    for i, place in ((1, 0), (4, 1)):
+        assert changed[i]["content"][place]["text"] != talk[i]["content"][place]["text"]
+        changed[i]["content"][place] = talk[i]["content"][place]
+    assert changed[5]["content"] != talk[5]["content"]
+    assert changed[:5] == talk[:5]
+
+
 def tools_named(*names):
     return [{"name": name, "description": f"Does {name.replace('_', ' ')}", "parameters": {}} for name in names]
 
@@ -64,11 +89,78 @@ def tools_named(*names):
 NAMES = ["find_room", "rooms.search", "get_room_details", "book_room", "room_price", "find_train", "book_train", "sum"]
 
 
+@cases(
+    "name other same",
+    ("rooms.search", "get_room_details", True),
+    ("area_circle.calculate", "geometry.area_circle", True),
+    ("Weather_1_GetWeather", "weather.forecast", True),
+    ("t_test", "run_two_sample_ttest", True),
+    ("geodistance.find", "calculate_distance", True),
+    ("get_order_v2", "fetchOrders", True),
+    ("book_room", "hotel.booking", False),
+    ("math.lcm", "math.gcd", False),
+    ("country_info.capital", "country_info.population", False),
+    ("Movies_1", "Weather_1", False),
+)
+def test_names_of_tools_that_may_do_the_same(name, other, same):
+    assert may_be_same(name, other) == may_be_same(other, name) == same
+
+
 def test_similar_tools_are_no_equivalent_ones():
-    similar = Catalogue(tools_named(*NAMES)).similar("book_room", ["room_price"])
-    assert similar[:2] == ["find_train", "sum"] or similar[0] == "book_train"
-    assert not {"book_room", "rooms.search", "find_room", "get_room_details", "room_price"} & set(similar)
+    tools = [
+        *tools_named(*NAMES[1:]),
+        {"type": "function", "function": tools_named(NAMES[0])[0]},
+        {"type": "web_search"},
+    ]
+    similar = Catalogue(tools).similar(["find_room"], ["room_price"])
+    assert not {"rooms.search", "find_room", "get_room_details", "room_price"} & set(similar)
+    assert {"find_train", "book_train", "sum"} <= set(similar)
     assert things_of("rooms.search") == things_of("get_room_details") == {"room"}
+
+
+def with_calls(place, *tasks):
+    """A file of tasks with these tools and right calls."""
+    go = [[{"role": "user", "content": "Go"}]]
+    rows, truths = [], []
+    for i, (names, right) in enumerate(tasks):
+        rows.append({"id": f"simple_{i}", "question": go, "function": tools_named(*names)})
+        truths.append({"id": f"simple_{i}", "ground_truth": [{name: {}} for name in right]})
+    write(place / "tasks.jsonl", rows)
+    write(place / "possible_answer/tasks.jsonl", truths)
+    return place / "tasks.jsonl"
+
+
+def names_of(path):
+    return [[tool["name"] for tool in task["function"]] for task in rows_of(path)]
+
+
+def test_no_distractor_does_the_same_as_any_of_the_right_tools(tmp_path):
+    """Nor as another tool of the task; of two right ones, both go from a toolkit without them."""
+    others = [(["geometry.area_circle"], ["geometry.area_circle"]), (["Weather_1"], []), (["play_song"], ["play_song"])]
+    tasks = with_calls(
+        tmp_path, (["sum", "area_circle.calculate", "weather_forecast"], ["sum", "area_circle.calculate"]), *others
+    )
+    made = run("perturb", "distractors", tasks=tasks, count=[1, 3], output=tmp_path / "out")
+    assert set(names_of(tmp_path / "out/distractors-3/tasks.jsonl")[0]) == {
+        *("sum", "area_circle.calculate", "weather_forecast", "play_song")
+    }
+    assert "distractors-3: 4 tasks, 1 of them with fewer tools than asked for" in made.output
+    run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "less")
+    assert names_of(tmp_path / "less/missing_tool/tasks.jsonl")[0] == ["weather_forecast", "play_song"]
+
+
+def test_a_toolkit_that_all_tasks_share_has_no_distractors(tmp_path):
+    shared = ["get_order", "cancel_order", "track_parcel"]
+    tasks = with_calls(tmp_path, (shared, ["get_order"]), (shared, ["track_parcel"]))
+    told = run("perturb", "distractors", tasks=tasks, count=5, output=tmp_path / "out", status=(1, 2)).errors
+    assert "the tasks have no other tools to add: all offer the same ones" in told
+    planned = run("suite", "tools", "--dry_run", tasks=tasks, output=tmp_path / "suite")
+    assert "left out: distractors: the tasks have no other tools to add" in planned.errors
+    assert "sets/distractors" not in planned.output
+    assert "sets/missing_tool" in planned.output
+    alone = with_calls(tmp_path / "one", (["get_order"], ["get_order"]))
+    told = run("perturb", "missing_tool", tasks=alone, output=tmp_path / "no", status=(1, 2)).errors
+    assert "or no tool would be left" in told
 
 
 def test_distractors_and_missing_tools(tmp_path):
@@ -126,6 +218,9 @@ def test_corrupted_tools_and_their_calls(tmp_path):
 
 
 def test_tasks_without_tools_get_no_distractors(tmp_path):
-    rows = [{**TASK, "id": f"irrelevance_{i}", "function": [] if i else [BOOK]} for i in range(2)]
+    rows = [
+        {**TASK, "id": f"irrelevance_{i}", "function": tools}
+        for i, tools in enumerate([[BOOK], [], tools_named("sum")])
+    ]
     run("perturb", "distractors", tasks=write(tmp_path / "tasks.jsonl", rows), count=1, output=tmp_path / "out")
     assert rows_of(tmp_path / "out/distractors-1/tasks.jsonl")[1] == rows[1]

@@ -100,7 +100,7 @@ def test_tasks_take_the_names_of_a_toolset_that_has_their_tools(tmp_path):
     write_variants(tmp_path / "variants", json.dumps(toolset("openai")).encode(), "travel.json")
     made = run("rewrite", "--variant", "v2", tasks=tasks, variants=tmp_path / "variants", output=tmp_path / "out")
     assert made.output.splitlines() == ["v2: 1 task rewritten, 0 left out"]
-    assert rows_of(tmp_path / "out/v2/tasks.jsonl")[0]["function"][0]["description"] == "Another send_parcel"
+    assert rows_of(tmp_path / "out/v2/tasks.jsonl")[0]["function"][0]["description"] == "Another b_send_parcel"
 
 
 def test_tasks_without_answers_are_rewritten_alone(tmp_path):

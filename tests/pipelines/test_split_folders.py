@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from kit import cases, json_of, refused, run
+from kit import cases, json_of, refused, run, write
 
 from parapet.schemas import layout
 from parapet.transforms.variants.matching import compose_variant
@@ -72,3 +72,16 @@ def test_an_absent_split_is_told_with_those_that_are_there(command, sample, tmp_
     corpus = shutil.copytree(sample / "dev", tmp_path / "sgd/dev").parent
     argv = [*command.format(sample=sample).split(), ("--dialogues" if "hits" in command else "--sgd"), corpus]
     assert "'test'; these splits have some: dev" in refused(*argv, output=tmp_path / "out")
+
+
+def test_statistics_with_one_schema_for_all_splits(sample, variants, tmp_path):
+    raw = layout.raw_by_name(layout.read_root(sample))
+    for split in layout.SPLITS:
+        shutil.copytree(sample / split, tmp_path / "one" / split)
+        (tmp_path / "one" / split / "schema.json").unlink()
+    write(tmp_path / "one/schema.json", list(raw.values()))
+    run("statistics", "--variants", str(variants), "--quiet", sgd=tmp_path / "one", output=tmp_path / "out")
+    of_one = json_of(tmp_path / "out/statistics.json")
+    assert (of_one["split"], of_one["services"], of_one["unseen_services"]) == ("test", len(raw), 0)
+    refusal = refused("statistics", sgd=tmp_path / "one", output=tmp_path / "none")
+    assert "train has all services of test, so there are no unseen services to measure" in refusal

@@ -4,6 +4,8 @@ import csv
 import fcntl
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 from kit import THOROUGH, cases, edit, json_of, lacking, raised, rows_of, run, sample_dialogues, write
 
+from parapet.pipelines.main import main
 from parapet.pipelines.suite.gates import Number, judge
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
@@ -100,6 +103,17 @@ needs = "--set systems.theirs.predictions=DIR"
     assert [(one.name, one.reason) for one in graph.left_out] == [("scores/theirs/dst", "predictions is not given")]
     graph = graph_of(folder / "small.toml", f"systems.theirs.predictions={folder}")
     assert graph.systems == ["keywords", "theirs"]
+
+
+@cases("name", "sample", "llm_sample", "tools", "raddle")
+def test_a_built_in_suite_does_not_call_the_users_data_ours(name, folder):
+    """Without data of one's own it does, except where it has no sample."""
+    sample, own = read_suite(name), read_suite(name, [f"corpus.sgd={folder}/My Corpus-2", "corpus.tasks="])
+    words = re.compile("CC0|[Pp]ublic domain|twelve tools|authors of Parapet|Parapet's|[Oo]ur sample")
+    said = [str((suite.title, suite.description, suite.corpus.description, suite.release)) for suite in (sample, own)]
+    assert bool(words.search(said[0])) == (name != "raddle")
+    assert not words.search(said[1])
+    assert own.release is None or own.release["name"] == "my_corpus_2"
 
 
 def test_commands_for_people_to_go_on_with(folder):
@@ -325,15 +339,46 @@ def test_a_module_beside_the_suite_is_part_of_a_model(folder):
     assert before != source_hash("models/mine.py:load", folder)
 
 
+CHANGING = """
+import json, pathlib
+from parapet.evaluation.dst.baseline import Keywords
+class Changing(Keywords):
+    def __init__(self):
+        super().__init__()
+        path, mark = pathlib.Path("corpus/test/dialogues_001.json"), pathlib.Path("changed")
+        if not mark.exists():
+            path.write_text(json.dumps(json.loads(path.read_bytes())[1:]))
+            mark.touch()
+"""
+
+
+def test_a_corpus_that_changes_while_the_suite_runs_fails_it(folder):
+    text = '[corpus]\nsgd = "corpus"\n[[sets]]\nperturbation = "typos"\n[gates]\njoint_goal_accuracy = ">= 0"\n'
+    write(folder / "small.toml", text + '[[systems]]\nname = "mine"\nmodel = "changing.py:Changing"\n')
+    write(folder / "changing.py", CHANGING)
+    result = suite(folder, status=1)
+    assert "inputs changed while the suite ran, so the results of 3 steps are not used" in result.errors
+    assert "run the suite again" in result.errors
+    assert "gate missed: joint_goal_accuracy >= 0: the results contain no such number" in result.errors
+    manifest = json_of(folder / "out/run.json")
+    assert (manifest["steps"], len(manifest["failed"])) == ({}, 3)
+    assert not (folder / "out/table.csv").exists()
+    assert "3 steps run, 0 unchanged" in suite(folder).output
+    assert would_run(folder) == 0
+
+
 def test_links_in_a_corpus_are_followed_and_the_suites_output_is_no_part_of_it(folder):
     (folder / "corpus/test").rename(folder / "elsewhere")
     (folder / "corpus/test").symlink_to(folder / "elsewhere")
-    (folder / "elsewhere/above").symlink_to(folder)  # a circle
+    (folder / "elsewhere/above").symlink_to(folder)  # a circle, in which the output lies, too
+    said = suite(folder, output="corpus/out", status=2).errors
+    assert "corpus/out/sets/typos" in said
+    assert "lies inside --sgd: choose a folder outside of it" in said
     for steps in (1, 0):
-        said = suite(folder, "--only", "sets/typos", output="corpus/out").output
+        said = suite(folder, "--only", "sets/typos", output="out").output
         assert f"{steps} step{'s' * (not steps)} run, {1 - steps} unchanged" in said
     cut_one(folder / "elsewhere/dialogues_001.json")
-    said = suite(folder, "--only", "sets/typos", "--dry_run", output="corpus/out").output
+    said = suite(folder, "--only", "sets/typos", "--dry_run", output="out").output
     assert "1 step would run, 0 unchanged" in said
 
 
@@ -555,7 +600,7 @@ def test_the_results(made):
         assert (out / f"scores/keywords/dst/failures/{name}.html").is_file()
         # Mixes are folded away: in the table of scores, and in that of failures.
         assert (name == "wordy-env1") == (page.index(f">{name}</th>") > mixes)
-    assert "parapet perturb verbose --sgd=corpus --split=test --env=0.5 --output OUT/sets/wordy" in page
+    assert "parapet perturb verbose --sgd=corpus --split=test --env=0.5 --output out/sets/wordy" in page
     manifest = json_of(out / "run.json")
     assert manifest["steps"]["sets/typos"]["sha256"] == State(out).hash_of(out / "sets/typos")
     assert set(manifest["files"]) == {"index.html", "README.md", "table.csv", "table.parquet", "table.tex", "table.md"}
@@ -622,6 +667,24 @@ def test_what_has_changed_is_made_again(change, again, made, tmp_path, monkeypat
         assert f"{again} step{'s' * (again > 1)} run, {4 - again} unchanged" in suite(folder).output
 
 
+def test_the_commands_of_the_page_run_when_they_are_pasted(tmp_path, monkeypatch):
+    text = SMALL.replace('sgd = "corpus"', 'sgd = "@sample"\nsplits = ["test"]').partition("[[tables]]")[0]
+    write(tmp_path / "small.toml", text)
+    suite(tmp_path, output="an output")
+    page = (tmp_path / "an output/README.md").read_text(encoding="utf-8")
+    commands = [line for line in re.findall(r"`(parapet [^`]+)`", page) if "--output" in line]
+    assert ([line.split()[1] for line in commands], len([line for line in commands if "@sample" in line])) == (
+        ["perturb", "perturb", "evaluate", "compare"], 3,
+    )  # fmt: skip
+    before = content(tmp_path / "an output")
+    for name in ("sets", "scores", "comparison"):
+        shutil.rmtree(tmp_path / "an output" / name)
+    monkeypatch.chdir(tmp_path)
+    for line in commands:
+        assert main(shlex.split(line)[1:]) == 0
+    assert content(tmp_path / "an output") == before
+
+
 def test_gates_fail_a_build(folder, made):
     shutil.copytree(made / "out", folder / "out")
     met, missed = '"joint_goal_accuracy.typos" = ">= 0.0"\n', '"keywords.joint_goal_accuracy" = ">= 0.99"\n'
@@ -644,13 +707,15 @@ def test_gates_fail_a_build(folder, made):
     ({"a.schema_sensitivity": "<= 1"}, [("a", 0.2, True)]),
     ({"joint_goal_accuracy.variants": "> 0"}, [("a", 0.3, True)]),
     ({"joint_goal_acuracy": "> 0"}, [("", None, False)]),
+    ({"schema_sensitivity": "<= 1"}, [("a", 0.2, True), ("b", None, False)]),
 )
 def test_what_gates_say(gates, told):
     numbers = [
         Number("a", "joint_goal_accuracy", "original", 0.6), Number("b", "joint_goal_accuracy", "original", 0.4),
         Number("a", "joint_goal_accuracy", "typos", 0.5), Number("a", "schema_sensitivity", "#VARIANTS", 0.2),
-        Number("a", "joint_goal_accuracy", "#VARIANTS", 0.3),
+        Number("a", "joint_goal_accuracy", "#VARIANTS", 0.3), Number("b", "schema_sensitivity", "#VARIANTS", None),
     ]  # fmt: skip
     found = list(judge(gates, numbers))
     assert [(one.system, one.value, one.is_met) for one in found] == told
-    assert ("did you mean joint_goal_accuracy?" in found[0].text()) == (told[0][1] is None)
+    assert ("contain no such number" in found[0].text()) == (told[0][1] is None)
+    assert [one.system for one in found if "not defined" in one.text()] == ["b"] * (("b", None, False) in told)

@@ -13,6 +13,8 @@ SYSTEM, NAMED = f"[[systems]]\n{KEYWORDS}", "[[systems]]\nname='a'\n"
 VARIANTS, NEAREST = "[variants]\npath='variants'\n", "[[steps]]\npipeline='train nearest'\ntrain='@babi/{}.txt'\n"
 TRAIN, ROW, OURS = "systems[0].train", "tables[0].rows[0]", "tables[0].rows[0].ours"
 FILL = "fill = { key = 'x' }"
+GATED = TYPOS + SYSTEM.replace("keywords", "parapet.evaluation.dst.baseline:Keywords")
+LEFT_OUT = "[[systems]]\nname = 'c'\npredictions = ''\nneeds = 'your predictions'\n"
 SET_SOURCES, VARIANT_SOURCES = "exactly one of perturbation, path", "exactly one of path, responses, pivots"
 
 
@@ -71,6 +73,19 @@ BAD = {
     "no columns": (table(columns="[]"), ("tables[0].columns", "at least one column")),
     "a place that is no pointer": (row("published = [1], ours = 'scores/a/metrics.json'"), (OURS, "JSON pointer")),
     "a gate without a condition": ("[gates]\njoint_goal_accuracy='high'\n" + SYSTEM, ("gates", "expected a condition")),
+    **{
+        f"a gate on {gate}": (f"{system}[gates]\n'{gate}' = '{condition}'\n", (f"gates.{gate}", told))
+        for gate, condition, told, system in (
+            ("joint_goal_acuracy", ">= 0.4", "did you mean 'joint_goal_accuracy'", GATED),
+            ("joint_goal_accuracy.typo", ">= 0.4", "did you mean 'joint_goal_accuracy.typos'", GATED),
+            ("joint_goal_accuracy.variants", ">= 0.4", "no system will have this number", GATED),
+            ("b.joint_goal_accuracy", ">= 0.4", "did you mean 'a.joint_goal_accuracy'", GATED),
+            ("schema_sensitivity", "<= 0.3", "no system will have this number", GATED),
+            ("accuracy", ">= 0.4", "no system will have this number", GATED),
+            ("joint_goal_accuracy", ">= 40", "can never be reached: joint_goal_accuracy goes from 0 to 1", GATED),
+            ("c.joint_goal_accuracy", ">= 0.4", "'c' is left out: predictions is not given", GATED + LEFT_OUT),
+        )
+    },
     "a release without a name": ("[release]\nversion='1.0.0'\n" + TYPOS, ("release.name", "name")),
     # what excludes or needs each other
     "a system without a source": (NAMED, ("systems[0]", "model, predictions, train or endpoint")),

@@ -1,9 +1,11 @@
 """``parapet unseen_entities`` as a person runs it: leaks and spans by plain search, processes, bad input."""
 
 import re
+import shutil
 
 from kit import json_of, rows_of, run, write
 
+from parapet.schemas.layout import sample_root
 from parapet.transforms.perturbations.entities.words import GENERIC
 
 
@@ -83,6 +85,15 @@ def test_a_gazetteer(tmp_path):
     told = replace(tmp_path / "few", values=path, max_bad="100%", least_changed="0").errors
     assert "warning: too few values, dialogues that lack one stay unchanged: city: " in told
     assert "no_unseen_value" in {row["reason"] for row in replaced(tmp_path / "few")}
+
+
+def test_without_a_training_split_nothing_of_the_corpus_is_used(tmp_path):
+    for split in ("dev", "test"):
+        shutil.copytree(sample_root() / split, tmp_path / "corpus" / split)
+    told = replace(tmp_path / "out", sgd=tmp_path / "corpus", split="test")
+    assert "0 leaks" in told.output
+    for split in ("dev", "test"):
+        check(tmp_path / "corpus", told.folder, tmp_path / "corpus" / split, "test")
 
 
 def test_an_unchanged_set_fails(tmp_path):

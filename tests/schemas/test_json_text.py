@@ -88,7 +88,7 @@ def test_a_number_out_of_range_has_its_place(text, where):
 SERVICE = '{"service_name": "%s", "description": "d", "slots": [], "intents": [], "more": %s}'
 
 
-@pytest.mark.parametrize("more", ["1" + "0" * 30, "-0.0", "1e+30", "NaN", "-Infinity", '{"b": 1, "a": 0.1}', "1.5e-07"])
+@pytest.mark.parametrize("more", ["1" + "0" * 30, "-0.0", "1e+30", '{"b": 1, "a": 0.1}', "1.5e-07"])
 def test_unknown_keys_of_a_schema_stay_as_they_stand(more, tmp_path):
     text = "[" + SERVICE % ("A_1", more) + "]"
     (tmp_path / "schema.json").write_text(text)
@@ -97,7 +97,9 @@ def test_unknown_keys_of_a_schema_stay_as_they_stand(more, tmp_path):
     assert layout.schema_bytes(split.raw).decode() == json.dumps(json.loads(text), indent=2) + "\n"
 
 
-@pytest.mark.parametrize("more", ["1e400", "0.12345678901234567891", '{"a": 1, "a": 2}', "[" * 300 + "]" * 300])
+@pytest.mark.parametrize(
+    "more", ["1e400", "NaN", "-Infinity", "0.12345678901234567891", '{"a": 1, "a": 2}', "[" * 300 + "]" * 300]
+)
 @pytest.mark.parametrize("depth", [1, 2_000])
 def test_a_service_that_cannot_be_kept_is_bad_by_itself(more, depth, tmp_path):
     more = "[" * depth + more + "]" * depth

@@ -33,6 +33,13 @@ def changed(path, value):
     return raw
 
 
+def test_elements_compared_with_a_text_are_compared_by_name():
+    one, other = parse_service(RAW), parse_service(changed(["description"], "Something else"))
+    assert (one == "Hotels_1", one == "Hotels_2", one != "Hotels_1") == (True, False, False)
+    assert ("city" in one.slots, "FindHotel" in one.intents, "Oslo" in one.slots) == (True, True, False)
+    assert (one == parse_service(RAW), one != other, one.slots == other.slots) == (True, True, True)
+
+
 def refusal(raw):
     caught = raised(InputError, parse_service, raw, "corpus/schema.json", "[4]")
     assert caught.path == "corpus/schema.json"

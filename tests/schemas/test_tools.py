@@ -82,14 +82,14 @@ def bad(place, value):
     ([], "f.json: has no list of tools"),
     ({"tools": {}}, "f.json: /tools: has no list of tools"),
     ([3], "f.json: item 1: is not a tool: expected the shape of OpenAI"),
-    ([*BAD, {"type": "web_search", "name": "search"}], "f.json: item 2: is not a tool"),
+    ([{"type": "web_search", "name": "search"}], "f.json: has only tools that the API itself runs"),
     ([{"type": "function", "function": []}], "f.json: item 1: /function: expected an object"),
     ([*BAD, *BAD], "f.json: item 2: the name 't' appears twice, first in item 1"),
     (bad("/name", None), "f.json: item 1: /name: expected a string"),
     (bad("/name", " "), "f.json: item 1: /name: the name is empty"),
     (bad("/description", 3), "f.json: item 1: /description: expected a string"),
-    (bad("/parameters", []), "f.json: item 1: /parameters: expected a JSON Schema, found a list"),
-    (bad("/parameters/properties", []), "f.json: item 1: /parameters/properties: expected an object, found a list"),
+    (bad("/parameters", [1]), "f.json: item 1: /parameters: expected a JSON Schema, found a list"),
+    (bad("/parameters/properties", [1]), "f.json: item 1: /parameters/properties: expected an object, found a list"),
     (bad("/parameters/properties/a", "x"), "/parameters/properties/a: expected a JSON Schema, found a string"),
     (bad("/parameters/properties/a/enum", 1), "/parameters/properties/a/enum: expected a list, found a number"),
     (bad("/parameters/properties/a/type", {}), "/parameters/properties/a/type: expected a string, found an object"),
@@ -104,10 +104,69 @@ def bad(place, value):
     (LINES + b'{"id": "x"}\n', "f.json: line 3: expected a task with an id and a list of functions"),
     (LINES + LINES, "f.json: line 3: /id: the id 'trips_0' appears twice"),
     ([{"id": "../x", "function": []}], "f.json: item 1: /id: an id must consist of at most 100 letters, digits"),
-    ([{"id": "x", "function": [*BAD, {"name": "u", "parameters": 1}]}], "item 1: /function/1/parameters: expected"),
+    ([{"id": "x", "function": [{"name": "u", "parameters": 1}]}], "item 1: /function/0/parameters: expected"),
 )
 def test_what_is_refused_is_named_with_its_place(content, error):
     assert error in str(raised(InputError, read, content, "f.json"))
+
+
+@cases(
+    "place value",
+    ("/parameters", None),
+    ("/parameters", []),
+    ("/description", None),
+    ("/parameters/properties", None),
+    ("/parameters/properties", []),
+    ("/parameters/required", None),
+    ("/parameters/$defs", None),
+    ("/parameters/anyOf", None),
+    ("/parameters/additionalProperties", None),
+    ("/parameters/properties/a", None),
+    ("/parameters/properties/a/required", True),
+    ("/parameters/properties/a/required", False),
+    ("/parameters/properties/a/description", None),
+    ("/parameters/properties/a/enum", None),
+    ("/parameters/properties/a/type", None),
+    ("/parameters/properties/a/items", None),
+    ("/parameters/properties/a/$ref", None),
+)
+def test_null_counts_as_absent_and_stays(place, value):
+    content = bad(place, value)
+    file = read(content)
+    assert (file.bad, json.loads(file.written())) == ([], content)
+    (written,) = json.loads(file.variant_files(variant_of(file, "x"))["tools.json"])
+    assert written["name"] == "x_t"
+
+
+HOSTED = [
+    {"type": "web_search"},
+    {"type": "web_search_20250305", "name": "web_search", "max_uses": 5},
+    {"type": "computer_20250124", "name": "computer", "display_width_px": 1024},
+    {"type": "code_interpreter", "container": {"type": "auto"}},
+    {"type": "file_search", "vector_store_ids": ["vs_1"]},
+    {"type": "mcp", "server_label": "docs", "server_url": "https://example.org/mcp", "allowed_tools": ["t"]},
+    {"google_search": {}},
+]
+
+
+def test_hosted_and_invalid_tools_stay_as_they_are_and_are_counted():
+    """So does the file: one item does not refuse it."""
+    wrong = {"name": "u", "parameters": {"properties": {"a": "text"}}}
+    mixed = [*HOSTED, *BAD, wrong, {"type": "custom", "name": "run", "description": "Runs code."}]
+    for content in (mixed, [{"id": "x", "function": mixed}]):
+        file = read(content)
+        assert file.hosted == len(HOSTED)
+        assert [error.reason for error in file.bad] == ["expected a JSON Schema, found a string"]
+        written = json.loads(file.variant_files(variant_of(file, "x"))["tools.json"])
+        tools = written if content is mixed else written[0]["function"]
+        assert [*tools[: len(HOSTED)], tools[-2]] == [*HOSTED, wrong]
+        assert [tools[-3]["name"], tools[-1]["name"]] == ["x_t", "x_run"]
+
+
+def test_no_tool_gets_the_name_of_a_hosted_one():
+    file = read([HOSTED[1], *BAD])
+    names = json.loads(file.variant_files({"trips": ToolVariant({"tool/t": "web_search"}, {})})["names.json"])
+    assert names["trips"]["tools"] == {"t": "t"}
 
 
 NAMES = {"city": "town", "street": "road", "nights": "length", "user_id": "client", "stops": "places"}

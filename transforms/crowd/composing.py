@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.errors import InputError
-from parapet.schemas.rows import DISPOSITIONS, Assignment, DeadLetter, Disposition
+from parapet.schemas.rows import DISPOSITIONS, WRITERS, Assignment, DeadLetter, Disposition
 from parapet.transforms.crowd.ingest import Sources, distinct, read_responses, read_sheet
 from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.merge import (
@@ -34,14 +34,16 @@ from parapet.transforms.crowd.merge import (
 )
 from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order, review_pages, review_sheet
 from parapet.transforms.crowd.vet import PASS, Verdict
-from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
-from parapet.transforms.reports.report import Report, page
+from parapet.transforms.crowd.worker_ids import load_worker_key, redact, without_ids
+from parapet.transforms.reports.report import Report, Text, page
+from parapet.transforms.reports.text import counted
 from parapet.transforms.running.fence import Fault, bad_record
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
 _TRIED_SINGLY = 200  # with more assignments, all become dead letters instead of only the faulty ones
+_SHOWN = 3  # examples in a warning
 _RANK = {"": 0, "review": 1, "reject": 2}
 
 
@@ -333,6 +335,7 @@ class Answers(msgspec.Struct):
       dead: the records that could not be read.
       agreement: the agreement of two reviewers, if there were two; ``adjudicate`` is the sheet with the answers that a
         third reviewer has to settle.
+      allow_practice: whether to use the answers of simulated annotators.
     """
 
     assignments: list[Assignment] = []
@@ -340,6 +343,7 @@ class Answers(msgspec.Struct):
     dead: list[DeadLetter] = []
     agreement: dict[str, Any] | None = None
     adjudicate: bytes = b""
+    allow_practice: bool = False
 
 
 class Composed(msgspec.Struct, Generic[OutcomeT]):
@@ -349,6 +353,7 @@ class Composed(msgspec.Struct, Generic[OutcomeT]):
       outcomes: one for each existing service or dialogue, in order.
       dead: a dead letter for every record that could not be used, in the order of ``dead_letters.jsonl``.
       assignments: the number of assignments; ``answers`` is the number of their non-blank fields.
+      warnings: what is missing or unreadable in assignments that are used all the same.
     """
 
     outcomes: list[OutcomeT]
@@ -357,11 +362,19 @@ class Composed(msgspec.Struct, Generic[OutcomeT]):
     answers: int
     agreement: dict[str, Any] | None
     adjudicate: bytes
+    warnings: list[str] = []
 
     def audit(self, schema: pa.Schema) -> pa.Table:
         """Return the final disposition of every answer, in the order of ``responses.parquet``."""
         ordered = sorted(self.outcomes, key=lambda outcome: outcome.name)
         return pa.concat_tables([schema.empty_table(), *(outcome.table for outcome in ordered)])
+
+    def sources(self) -> dict[str, int]:
+        """Count the answers by their source."""
+        total: Counter[str] = Counter()
+        for outcome in self.outcomes:
+            total.update(outcome.table.column("source").to_pylist() if outcome.table is not None else ())
+        return dict(sorted(total.items()))
 
     def decisions(self) -> dict[str, int]:
         """Count the decisions that took effect, by decision."""
@@ -422,7 +435,7 @@ def read_answers(sources: Sources, key: bytes) -> Answers:
       InputError: a file is not a reviewer's sheet. A file that is not a response file becomes a dead letter instead.
       DamagedFile: a compressed file is truncated or damaged.
     """
-    answers = Answers()
+    answers = Answers(allow_practice=sources.allow_practice)
     for path in distinct(sources.responses):
         for record in read_responses(path, key, sources.encoding, sources.kind):
             if isinstance(record, Assignment):
@@ -450,6 +463,9 @@ def settle_all(task: CrowdTask[OutcomeT], answers: Answers) -> Composed[OutcomeT
       RuntimeError: an answer was lost or settled twice.
     """
     merged = merge(answers.assignments, answers.decisions)
+    for i, assignment in enumerate(merged.assignments):
+        if assignment.platform == "practice":
+            merged.assignments[i] = msgspec.structs.replace(assignment, rejected=not answers.allow_practice)
     outcomes: list[OutcomeT] = []
     ended: Counter[str] = Counter()
     settled: set[str] = set()
@@ -466,7 +482,33 @@ def settle_all(task: CrowdTask[OutcomeT], answers: Answers) -> Composed[OutcomeT
     dead = sorted(map(without_ids, dead), key=msgspec.json.encode)
     n_answers = sum(len(answer_ids(assignment)) for assignment in merged.assignments)
     known = [outcome for outcome in outcomes if outcome.known]
-    return Composed(known, dead, len(merged.assignments), n_answers, answers.agreement, answers.adjudicate)
+    counts = len(merged.assignments), n_answers
+    return Composed(known, dead, *counts, answers.agreement, answers.adjudicate, _warnings(merged.assignments))
+
+
+def _warnings(assignments: Iterable[Assignment]) -> list[str]:
+    """Return sentences about times that could not be read, and about assignments without worker ids."""
+    unread, anonymous, practice = [], [], 0
+    for assignment in assignments:
+        unread += [f"{assignment.source}: {text}" for text in assignment.unread]
+        anonymous += [] if assignment.worker_hash else [assignment.source]
+        practice += assignment.platform == "practice" and assignment.rejected
+    sentences = []
+    if unread:
+        shown = "; ".join(redact(text) for text in unread[:_SHOWN])
+        more = f"; and {len(unread) - _SHOWN:,} more" if len(unread) > _SHOWN else ""
+        sentences.append(f"{counted(len(unread), 'time')} could not be read, so left empty: {shown}{more}")
+    if anonymous:
+        sentences.append(
+            f"{counted(len(anonymous), 'assignment')} without a WorkerId (first {min(anonymous)}): several answers of "
+            "one person count as those of several, and it cannot be checked who has seen what was to be paraphrased"
+        )
+    if practice:
+        sentences.append(
+            f"{counted(practice, 'assignment')} of simulated annotators {'was' if practice == 1 else 'were'} not used: "
+            "to try out the pipeline with them, add --allow_practice"
+        )
+    return sentences
 
 
 def _check_nothing_is_lost(
@@ -524,9 +566,21 @@ def stage(task: CrowdTask[OutcomeT], composed: Composed[OutcomeT]) -> dict[str, 
         (item for outcome in composed.outcomes for item in outcome.reviews), key=review_order
     )
     results = task.results(composed)
+    results.statistics["sources"] = composed.sources()
+    if composed.warnings:
+        results.statistics["warnings"] = composed.warnings
+    writers = [f"{counted(n, 'answer')}: {WRITERS[source]}." for source, n in composed.sources().items()]
+    report = msgspec.structs.replace(
+        results.report,
+        notes=[*results.report.notes, *(f"{text}." for text in composed.warnings)],
+        sections=[
+            *results.report.sections,
+            *([Text(title="Who wrote the answers", paragraphs=writers)] if writers else []),
+        ],
+    )
     whole: dict[str, bytes | Iterable[bytes]] = {
         "statistics.json": (json.dumps(results.statistics, indent=2) + "\n").encode(),
-        "report.html": page(results.report).encode(),
+        "report.html": page(report).encode(),
         "review.csv": review_sheet(reviews, task.explanations),
         "dead_letters.jsonl": (msgspec.json.encode(letter) + b"\n" for letter in composed.dead),
         **dict(review_pages(reviews, task.explanations, command=task.pipeline)),

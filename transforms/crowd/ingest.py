@@ -1,6 +1,6 @@
 """Parse the files of crowd answers.
 
-Batch results in CSV and JSON Lines of MTurk's API become assignments, sheets become decisions.
+Batch results in CSV and JSON of MTurk's API become assignments, sheets become decisions.
 
 A bad row is skipped; the rows after it are still read.
 """
@@ -15,8 +15,6 @@ import io
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
-from functools import lru_cache
 from itertools import chain
 from typing import Any, BinaryIO, get_args
 
@@ -26,14 +24,15 @@ from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
 
 from parapet.schemas import limits
-from parapet.schemas.decisions import Decision, parse_decisions
+from parapet.schemas.decisions import Decision, delimiter_of, parse_decisions
 from parapet.schemas.errors import DamagedFile, InputError
-from parapet.schemas.json_text import compact_json, parse_json_line
+from parapet.schemas.json_text import check_kept, compact_json, parse_json_line
 from parapet.schemas.layout import as_path, is_there, same_place
 from parapet.schemas.limits import in_bytes
-from parapet.schemas.rows import AnswerSource, Assignment, CrowdTask, DeadLetter
+from parapet.schemas.rows import ANSWER_SOURCES, AnswerSource, Assignment, CrowdTask, DeadLetter
 from parapet.schemas.service import FIELD, TASKS
-from parapet.transforms.crowd.worker_ids import redact, withheld
+from parapet.transforms.crowd.times import is_exact, read_time
+from parapet.transforms.crowd.worker_ids import plain_id, redact, withheld, without_own_id
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.storage.compressed import check_input, open_input
 
@@ -41,6 +40,7 @@ from parapet.transforms.storage.compressed import check_input, open_input
 MAX_LINES_OF_A_RECORD = 500
 
 _SHOWN = 2_000  # bytes of a long line that a dead letter keeps
+_BLANK = ' \t\r\n\v\f\xa0,;"'  # what a line of empty cells consists of
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -125,20 +125,26 @@ def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
                 yield Line(number, None, raw)
 
 
-def read_records(lines: Iterator[Line]) -> Iterator[Record]:
+def read_records(lines: Iterator[Line], columns: Collection[str] = ()) -> Iterator[Record]:
     """Parse lines to CSV records; the first record sets the number of columns of the others.
 
-    A record with an unclosed quote or a wrong number of cells is broken. Reading continues at the line after its first
-    line, so that one stray quote does not swallow the rest of the file.
+    Cells are separated by commas, or by semicolons or tabs if that gives more of ``columns``. A record with an unclosed
+    quote or a wrong number of cells is broken. Reading continues at the line after its first line, so that one stray
+    quote does not swallow the rest of the file.
     """
     waiting: deque[Line] = deque()  # lines that are parsed again after a broken record
-    width = None
+    width, delimiter = None, ""
+    repeated, last = "", Record(0)  # the last record that is one line
     while (first := waiting.popleft() if waiting else next(lines, None)) is not None:
         if first.text is None:
             yield Record(first.number, problem=first.problem, raw=first.shown)
             continue
         if not first.text.strip():
             continue
+        if first.text == repeated:  # spreadsheets may have millions of equal blank rows
+            yield msgspec.structs.replace(last, number=first.number)
+            continue
+        delimiter = delimiter or delimiter_of(first.text, columns)
         record = [first]
         quotes, size = first.text.count('"'), len(first.text)
         while quotes % 2 and len(record) < MAX_LINES_OF_A_RECORD and size <= limits.MAX_LINE:
@@ -148,16 +154,18 @@ def read_records(lines: Iterator[Line]) -> Iterator[Record]:
             record.append(line)
             size += len(line.text or "")
             quotes += (line.text or "").count('"')
-        cells, problem = _cells(record, quotes, width)
+        cells, problem = _cells(record, quotes, width, delimiter)
         if problem:
             waiting.extendleft(reversed(record[1:]))
-            yield Record(first.number, problem=problem, raw=first.shown)
-            continue
-        width = width or len(cells)
-        yield Record(first.number, cells)
+        else:
+            width = width or len(cells)
+        result = Record(first.number, cells, problem, first.shown if problem else "")
+        if len(record) == 1:
+            repeated, last = first.text, result
+        yield result
 
 
-def _cells(record: list[Line], quotes: int, width: int | None) -> tuple[list[str], str]:
+def _cells(record: list[Line], quotes: int, width: int | None, delimiter: str) -> tuple[list[str], str]:
     if quotes % 2 and sum(len(line.text or "") for line in record) > limits.MAX_LINE:
         return [], f"too_large: the row has more than {in_bytes(limits.MAX_LINE)}"
     if quotes % 2:
@@ -166,7 +174,7 @@ def _cells(record: list[Line], quotes: int, width: int | None) -> tuple[list[str
         return [], wrong.problem
     text = "".join(line.text or "" for line in record)
     try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
         return [], f"broken_row: {error}"
     if len(rows) != 1:
@@ -187,9 +195,7 @@ PLUMBING = frozenset(
     {"doNotRedirect", "assignmentId", "hitId", "workerId", "turkSubmitTo", "submitButton", "csrf_token"}
 )
 
-_BATCH_TIME = re.compile(r"\w{3} (\w{3} \d{1,2} \d\d:\d\d:\d\d) ([A-Z]{3,4}) (\d{4})")
-_YEAR_2262 = 9_223_372_036  # seconds; pandas may store times as 64-bit nanoseconds, which end here
-_ZONES = {"PDT": "-0700", "PST": "-0800", "UTC": "+0000", "GMT": "+0000"}
+_SECONDS = re.compile(r"([0-9]{1,9})(?:[.,][0-9]*)?", re.ASCII)
 
 
 class TaskKind(msgspec.Struct, frozen=True):
@@ -233,37 +239,30 @@ def payload(text: str, worker_id: str = "") -> str:
 
 
 def worker_hash(key: bytes, worker_id: str) -> str:
-    """Hash a worker id (HMAC-SHA256, 16 hex digits); an id that a tool has doubled (``W,W``) counts once."""
-    worker_id = worker_id.split(",")[0].strip()
+    """Hash a worker id (HMAC-SHA256, 16 hex digits), in the form of :func:`plain_id`."""
+    worker_id = plain_id(worker_id)
     return hmac.new(key, worker_id.encode(), hashlib.sha256).hexdigest()[:16] if worker_id else ""
 
 
-@lru_cache(maxsize=1 << 14)
-def parse_time(text: str) -> int | None:
-    """Parse ``Tue Oct 31 14:05:22 PDT 2017``, or an ISO time with an offset, to seconds since 1970.
+def _times(row: Mapping[str, str]) -> tuple[int | None, int | None, int | None, list[str]]:
+    """Return the times of acceptance and submission, the seconds between them, and what could not be read.
 
-    Returns None if it is neither.
-
-    Also None for times before 1970 or after April 2262 UTC, which some readers of Parquet tables cannot represent.
+    The stated number of seconds counts if a time is missing, or was rounded to minutes.
     """
-    text = text.strip()
-    try:
-        if match := _BATCH_TIME.fullmatch(text):
-            zone = _ZONES.get(match[2], "")  # strptime's %Z does not know PDT; without a zone it fails, too
-            when = datetime.strptime(f"{match[1]} {match[3]} {zone}", "%b %d %H:%M:%S %Y %z")
-        else:
-            when = datetime.fromisoformat(text)
-        seconds = int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
-    except (ValueError, OverflowError):
-        return None
-    return seconds if 0 <= seconds < _YEAR_2262 else None
-
-
-def work_seconds(accept: int | None, submit: int | None, stated: str = "") -> int | None:
-    """Return the seconds between two times, or the stated number if one of the times is missing."""
-    if accept is not None and submit is not None:
-        return submit - accept
-    return int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 10 else None
+    times: list[int | None] = []
+    unread = []
+    for name in ("AcceptTime", "SubmitTime"):
+        text = row.get(name, "").strip()
+        try:
+            times.append(read_time(text) if text else None)
+        except (ValueError, OverflowError) as error:
+            times.append(None)
+            unread.append(f"{name} {text[:60]!r} {error}")
+    accept, submit = times
+    if accept is not None and submit is not None and all(is_exact(row[name]) for name in ("AcceptTime", "SubmitTime")):
+        return accept, submit, submit - accept, unread
+    stated = _SECONDS.fullmatch(row.get("WorkTimeInSeconds", "").strip())
+    return accept, submit, int(stated[1]) if stated else None, unread
 
 
 def find_task(
@@ -281,7 +280,8 @@ def find_task(
     if not named:
         raise Unusable(
             f"no_task: add the column RequesterAnnotation with {kind.shape}, or the columns "
-            "Input.service_name and Input.task"
+            "Input.service_name and Input.task; in JSON, RequesterAnnotation, or what 'aws mturk list-hits' prints "
+            "before the assignments"
         )
     if len(set(named)) > 1:
         raise Unusable(
@@ -300,10 +300,15 @@ def split_answers(given: Mapping[str, str], field: re.Pattern[str] = FIELD) -> t
 
     Raises Unusable if ``taskAnswers`` is not the JSON list of one object that crowd-form pages submit.
     """
+    pages: dict[str, str] = {}
     if "taskAnswers" in given:
-        given = {**{k: v for k, v in given.items() if k != "taskAnswers"}, **_task_answers(given["taskAnswers"])}
+        pages = _task_answers(given["taskAnswers"])
+        if twice := next((name for name in pages if given.get(name, "") not in ("", pages[name])), None):
+            raise Unusable(f"task_answers: field {twice!r} is answered twice, differently")
     answers, others = {}, {}
-    for name, text in given.items():
+    for name, text in ({**given, **pages}).items():
+        if name == "taskAnswers":
+            continue
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if field.fullmatch(name):
             answers[name] = text
@@ -317,18 +322,30 @@ def _task_answers(text: str) -> dict[str, str]:
         return {}
     if len(text) > 100 * MAX_ANSWER:
         raise Unusable("too_large: taskAnswers is too long to contain answers")
-    try:
-        pages = parse_json_line(text)
-    except ValueError as error:
-        raise Unusable(f"task_answers: not JSON: {error}") from None
+    pages = _parsed(text, "task_answers")
     pages = [pages] if isinstance(pages, dict) else pages
     if not (isinstance(pages, list) and all(isinstance(page, dict) for page in pages)):
         raise Unusable("task_answers: expected a JSON list of one object")
     task_answers: dict[str, str] = {}
     for page in pages:
         for name, value in page.items():
-            task_answers[name] = value if isinstance(value, str) else compact_json(value)
+            answer = value if isinstance(value, str) else compact_json(value)
+            if task_answers.setdefault(name, answer) != answer:
+                raise Unusable(f"task_answers: field {name!r} is answered twice, differently")
     return task_answers
+
+
+def _parsed(text: str, reason: str) -> Any:
+    """Parse JSON. Raises Unusable if it is not JSON, or has a key twice, of which only one value would be kept."""
+    try:
+        value = parse_json_line(text)
+    except ValueError as error:
+        raise Unusable(f"{reason}: not JSON: {error}") from None
+    try:
+        check_kept(text.encode("utf-8", "surrogatepass"), value)
+    except InputError as error:
+        raise Unusable(f"{reason}: {error.where.removeprefix('.')}: {error.reason}") from None
+    return value
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -375,13 +392,17 @@ def take(
         answers_here = parse_answer_xml(row["Answer"])
     else:
         answers_here = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
-    assignment_id, own = row["AssignmentId"].strip(), row["WorkerId"].strip()
+    assignment_id, own = row["AssignmentId"].strip(), plain_id(row.get("WorkerId", ""))
     if not assignment_id:
         raise Unusable("no_assignment_id: the AssignmentId is missing")
-    if own and own.split(",")[0].strip() == assignment_id:
+    # Turkle numbers assignments and workers alike, so that these may be equal by chance.
+    if own and own == plain_id(assignment_id) and not _COUNTED_UP.fullmatch(own):
         raise Unusable("no_assignment_id: the AssignmentId is the WorkerId")
     if len(own) == 30 and own.startswith("3") and assignment_id.startswith("A"):
         raise Unusable("no_assignment_id: the columns AssignmentId and WorkerId seem to be swapped")
+
+    digest = worker_hash(key, own)
+    assignment_id = without_own_id(assignment_id, own, digest)
 
     def dead(field: str, reason: str, text: str) -> DeadLetter:
         return DeadLetter("ingest", f"{assignment_id}:{redact(field, own)}", reason, payload(text, own), source)
@@ -395,21 +416,35 @@ def take(
     answers = {name: redact(text, own, is_answer=True) if text else text for name, text in answers.items()}
     for name, text in others.items():
         yield dead(name, "unknown_field: the form has no such field", text)
-    accept, submit = parse_time(row.get("AcceptTime", "")), parse_time(row.get("SubmitTime", ""))
+    accept, submit, seconds, unread = _times(row)
+    platform = _source(row.get("Source", "")) if collected is None else collected.source
+    if assignment_id.startswith(PRACTICE):
+        platform = "practice"
+    is_rejected = row.get("AssignmentStatus", "").strip().lower() == "rejected" or bool(row.get("Reject", "").strip())
     yield Assignment(
         assignment_id,
         *task,
-        worker_hash(key, own),
+        digest,
         answers,
         asked=asked is None or bool(asked),
         accept_time=accept,
         submit_time=submit,
-        work_seconds=work_seconds(accept, submit, row.get("WorkTimeInSeconds", "")),
-        rejected=row.get("AssignmentStatus", "").strip() == "Rejected",
+        work_seconds=seconds,
+        rejected=is_rejected or platform == "practice",
         source=source,
-        platform="mturk" if collected is None else collected.source,
+        platform=platform,
+        unread=tuple(redact(text, own) for text in unread),
         **({} if collected is None else _typing(collected, answers)),
     )
+
+
+def _source(text: str) -> AnswerSource:
+    """Return the source that a record names, ``mturk`` by default. Raises Unusable if it is unknown."""
+    text = text.strip().lower() or "mturk"
+    for source in ANSWER_SOURCES:
+        if text == source:
+            return source
+    raise Unusable(f"broken_row: Source {text[:40]!r} must be one of {', '.join(ANSWER_SOURCES)}")
 
 
 def _typing(collected: Collected, answers: Collection[str]) -> dict[str, Any]:
@@ -427,7 +462,14 @@ _MEANING = {
     "WorkerId": "who",
     "Answer.*": "a column for each form field, such as Answer.slot_0",
 }
-API_MEMBERS = (*REQUIRED, "RequesterAnnotation", "Answer", "AcceptTime", "SubmitTime", "AssignmentStatus")
+API_MEMBERS = (
+    *("AssignmentId", "WorkerId", "RequesterAnnotation", "Answer", "AcceptTime", "SubmitTime", "AssignmentStatus"),
+    "Source",
+)
+# Begins the ids of assignments that simulated annotators have filled in, so that the mark survives any conversion.
+PRACTICE = "practice-"
+_COUNTED_UP = re.compile(r"[0-9]{1,9}")
+_IDENTIFYING = re.compile(r"worker|user ?name|e-?mail|participant|prolific_pid", re.IGNORECASE)  # names of columns
 
 # The declaration may say ASCII although the text is not, and parsers refuse a str with an encoding declaration.
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
@@ -442,6 +484,7 @@ class Sources(msgspec.Struct, frozen=True):
       reviewers: two sheets to be merged, or an empty list.
       encoding: the encoding of response files without a byte order mark.
       kind: the kind of tasks whose answers are accepted.
+      allow_practice: whether to use the answers of simulated annotators.
     """
 
     responses: list[str]
@@ -449,6 +492,7 @@ class Sources(msgspec.Struct, frozen=True):
     reviewers: list[str] = []
     encoding: str = "utf-8"
     kind: TaskKind = SCHEMA_TASKS
+    allow_practice: bool = False
 
     def files(self) -> list[tuple[str, str]]:
         """Return (name of the flag, path) of each file."""
@@ -499,13 +543,26 @@ def check_encoding(encoding: str, place: str) -> None:
 def read_responses(
     path: str, key: bytes, encoding: str, kind: TaskKind = SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
-    """Read the assignments of a CSV or JSON Lines file, detected by its first character.
+    """Read the assignments of a CSV or JSON file, detected by its first character.
 
     A file of neither format becomes one dead letter.
 
     Raises:
       DamagedFile: a compressed file is truncated or damaged.
+      InputError: so many rows cannot be used that this is no file of answers; raised before the end of the file.
     """
+    good, bad, first = 0, 0, ""
+    for record in _read_any(path, key, encoding, kind):
+        yield record
+        if isinstance(record, Assignment):
+            good += 1
+        elif not record.reason.startswith("unknown_field"):  # a field of a row that is used
+            bad, first = bad + 1, first or f"{record.source}: {record.reason}"
+            if bad > max(limits.MAX_BAD_ROWS, good):
+                raise InputError(f"{bad:,} of the first {bad + good:,} rows cannot be used (first {first})", path)
+
+
+def _read_any(path: str, key: bytes, encoding: str, kind: TaskKind) -> Iterator[Assignment | DeadLetter]:
     try:
         with open_input(path) as handle:
             # Apart from byte order marks and the zeros of UTF-16, JSON begins with a bracket.
@@ -521,7 +578,9 @@ def read_responses(
 def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
     """Read the decisions and bad rows of a sheet. Raises InputError if the file is not a decisions sheet."""
     with open_input(path) as handle:
-        decisions, bad = parse_decisions(handle.read(), path)
+        data = handle.read(limits.MAX_FILE + 1)
+    limits.check_size(len(data), limits.MAX_FILE, path)
+    decisions, bad = parse_decisions(data, path)
     return decisions, [
         DeadLetter("decisions", where, f"bad_decision: {reason}", payload(orjson.dumps(cells).decode()), where)
         for row, reason, cells in bad
@@ -544,9 +603,11 @@ def read_batch(
     Raises:
       InputError: the file has no usable header.
     """
-    records = read_records(read_lines(handle, encoding))
+    records = read_records(read_lines(handle, encoding), REQUIRED)
     columns = _header(records, path)
     for record in records:
+        if not (record.raw.strip(_BLANK) if record.problem else "".join(record.cells).strip()):
+            continue  # a blank row of a spreadsheet
         source = f"{path}: row {record.number}"
         if record.problem:
             yield DeadLetter("ingest", source, record.problem, withheld(key, record.raw), source)
@@ -555,31 +616,113 @@ def read_batch(
         try:
             yield from list(take(row, row.get("Input.fields", "").split(), source, key, kind))
         except Exception as error:
-            shown = ", ".join(f"{name}={text}" for name, text in row.items() if text and name != "WorkerId")
+            shown = ", ".join(f"{name}={text}" for name, text in row.items() if text and not _IDENTIFYING.search(name))
             yield _unusable(error, row, shown, source)
 
 
 def read_assignments(
     handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
-    """Parse JSON Lines of MTurk's API or of ``parapet collect``.
+    """Parse the JSON of MTurk's API or of ``parapet collect``: lines, or documents of several lines, one after another.
 
-    Lines of the API are from boto3's ``list_assignments_for_hit``, with the HIT's RequesterAnnotation.
+    A document is an assignment, a list of them, or what the AWS CLI prints: a page of ``list-assignments-for-hit``, or
+    ``get-assignment``. Assignments without RequesterAnnotation have that of their HIT, if ``get-hit`` or ``list-hits``
+    stands before them.
 
     The arguments are those of :func:`read_batch`.
     """
-    for line in read_lines(handle, encoding):
-        if line.text is not None and not line.text.strip():
+    annotations: dict[str, str] = {}
+    for line, value in read_json(read_lines(handle, encoding)):
+        for place, item in _items(value, annotations):
+            source = f"{path}: row {line.number}{place}"
+            try:
+                if isinstance(item, Unusable):
+                    raise item
+                if not isinstance(item, dict):
+                    raise Unusable(f"broken_row: expected an object, found {type(item).__name__}")
+                row = {name: _text(item, name) for name in API_MEMBERS}
+                row["RequesterAnnotation"] = row["RequesterAnnotation"] or annotations.get(_text(item, "HITId"), "")
+                yield from list(take(row, None, source, key, kind, _collected(item)))
+            except Exception as error:
+                record = item if isinstance(item, dict) else {}
+                shown = compact_json({name: text for name, text in record.items() if not _IDENTIFYING.search(name)})
+                yield _unusable(error, record, shown if record else withheld(key, line.shown), source)
+
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_MOST_WASTED = 1_000_000  # lines that are searched in vain for the end of a document, in a file
+
+
+def read_json(lines: Iterator[Line]) -> Iterator[tuple[Line, Any]]:
+    """Yield JSON values with their first lines. A line that begins no value is paired with an Unusable."""
+    waiting: deque[Line] = deque()  # lines that are parsed again after a broken document
+    wasted = 0
+    while (first := waiting.popleft() if waiting else next(lines, None)) is not None:
+        if first.text is None:
+            yield first, Unusable(first.problem)
             continue
-        source = f"{path}: row {line.number}"
-        item: dict[str, Any] = {}
+        if not (text := first.text.strip()):
+            continue
         try:
-            item = _object(line)
-            row = {name: _text(item, name) for name in API_MEMBERS}
-            yield from list(take(row, None, source, key, kind, _collected(item)))
-        except Exception as error:
-            shown = compact_json({name: value for name, value in item.items() if name != "WorkerId"})
-            yield _unusable(error, item, shown if item else withheld(key, line.shown), source)
+            value = _parsed(text.removesuffix(","), "broken_row")
+        except Unusable as error:
+            value = error
+        rest: list[Line] = []
+        if isinstance(value, Unusable) and text[0] in "{[" and wasted < _MOST_WASTED:
+            texts, is_whole = [text], False
+            opened, size = _opened(text), len(text)
+            while opened > 0 and size <= limits.MAX_FILE:
+                line = waiting.popleft() if waiting else next(lines, None)
+                if line is None:
+                    break
+                rest.append(line)
+                if line.text is None or (len(text) > 1 and line.text[0] == "{" and _is_object(line.text)):
+                    break  # the first line was cut off, and this is the next one
+                texts.append(line.text)
+                opened, size = opened + _opened(line.text), size + len(line.text)
+                is_whole = opened <= 0
+            if is_whole:
+                try:
+                    value, rest = _parsed("".join(texts).strip().removesuffix(","), "broken_row"), []
+                except Unusable as error:
+                    value = error
+            wasted += len(rest)
+            waiting.extendleft(reversed(rest))
+        yield first, value
+
+
+def _opened(text: str) -> int:
+    """Count the brackets that a line opens and does not close."""
+    text = _STRING.sub("", text)
+    return sum(map(text.count, "{[")) - sum(map(text.count, "}]"))
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(parse_json_line(text), dict)
+    except ValueError:
+        return False
+
+
+def _items(value: Any, annotations: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    """Yield the assignments in a JSON value with their places, and remember the annotations of HITs."""
+    if isinstance(value, list):
+        for n, item in enumerate(value, 1):
+            own = f", item {n}" if len(value) > 1 else ""
+            yield from ((own + place, inner) for place, inner in _items(item, annotations))
+        return
+    if not isinstance(value, dict) or "AssignmentId" in value:
+        yield "", value
+        return
+    hits = value.get("HITs", value.get("HIT"))
+    for hit in hits if isinstance(hits, list) else [hits]:
+        if isinstance(hit, dict) and (annotation := _text(hit, "RequesterAnnotation")):
+            annotations[_text(hit, "HITId")] = annotation
+    assignments = value.get("Assignments", value.get("Assignment"))
+    if isinstance(assignments, dict | list):
+        yield from _items(assignments, annotations)
+    elif hits is None:
+        yield "", value
 
 
 def _collected(item: Mapping[str, Any]) -> Collected | None:
@@ -616,7 +759,7 @@ def _header(records: Iterator[Record], path: str) -> list[str]:
     missing = [name for name in REQUIRED if name not in columns]
     if not any(name.startswith("Answer.") for name in columns):
         missing.append("Answer.*")
-    if missing:
+    if missing and missing != ["WorkerId"]:
         add = ": add " + "; ".join(f"{name} ({_MEANING[name]})" for name in missing)
         reason = f"not a file of batch results: the header lacks {', '.join(missing)}{_hint(','.join(columns)) or add}"
         raise InputError(reason, path, f"row {first.number}")
@@ -632,21 +775,7 @@ def _hint(header: str) -> str:
         return "; this is a workbook: save it as CSV"
     if "\0" in header:
         return "; the file looks like UTF-16: save it as UTF-8"
-    if "," not in header and (";" in header or "\t" in header):
-        return "; the cells must be separated by commas"
     return ""
-
-
-def _object(line: Line) -> dict[str, Any]:
-    if line.text is None:
-        raise Unusable("encoding: the row is not UTF-8; save the file as UTF-8")
-    try:
-        item = parse_json_line(line.text)
-    except ValueError as error:
-        raise Unusable(f"broken_row: not JSON: {error}") from None
-    if not isinstance(item, dict):
-        raise Unusable(f"broken_row: expected an object, found {type(item).__name__}")
-    return item
 
 
 def parse_answer_xml(xml: str) -> dict[str, str]:

@@ -102,12 +102,13 @@ def _order(assignment: Assignment) -> tuple[str, str]:
 
 
 def _difference(versions: Sequence[Assignment]) -> str:
-    """Return where two exports contradict each other, or an empty string. A missing field does not count."""
+    """Return where two exports contradict each other, or an empty string. A missing field or worker does not count."""
     texts: dict[str, str] = {}
+    worker = next((version.worker_hash for version in versions if version.worker_hash), "")
     for version in versions:
         if (version.service_name, version.task) != (versions[0].service_name, versions[0].task):
             return "task"
-        if version.worker_hash != versions[0].worker_hash:
+        if version.worker_hash and version.worker_hash != worker:
             return "worker"
         for field, text in sorted(version.answers.items()):
             if texts.setdefault(field, text) != text:
@@ -136,7 +137,7 @@ def _merge(versions: Sequence[Assignment]) -> Assignment:
         versions[0].assignment_id,
         versions[0].service_name,
         versions[0].task,
-        versions[0].worker_hash,
+        next((version.worker_hash for version in versions if version.worker_hash), ""),
         {field: "" for version in knowing for field in version.answers}
         | {field: text for version in versions for field, text in version.answers.items() if text},
         asked=any(version.asked for version in versions),
@@ -145,7 +146,8 @@ def _merge(versions: Sequence[Assignment]) -> Assignment:
         work_seconds=_first(version.work_seconds for version in versions),
         rejected=any(version.rejected for version in versions),
         source=min(version.source for version in versions),
-        platform=min(version.platform for version in versions),
+        platform=min((version.platform for version in versions), key=lambda name: (name != "practice", name)),
+        unread=tuple(dict.fromkeys(text for version in versions for text in version.unread)),
         keystrokes={field: n for version in versions for field, n in version.keystrokes.items()},
         pastes={field: n for version in versions for field, n in version.pastes.items()},
         seconds={field: n for version in versions for field, n in version.seconds.items()},

@@ -1,5 +1,8 @@
 """Choose five good answers for each element and assign them to variants: v1 is nearest to the original, v5 furthest.
 
+Near and far are distances of the text. They are no scale of difficulty: ``diameter`` is far from ``size`` in letters,
+and near in meaning.
+
 SGD-X, Lee et al. 2022, section 2.3: five answers are drawn at random and ranked by their distance to the original.
 Names must be unique within a variant of a service. If two elements would get the same name, answers at equal distances
 swap places first; if that does not help, another answer is drawn.

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas.rows import IN_WORDS
 from parapet.schemas.service import TASKS
 from parapet.transforms.reports.report import Report, Section, Table, Text, Tile
 from parapet.transforms.reports.text import counted, number, percent
@@ -15,7 +16,7 @@ from parapet.transforms.variants.table1 import TERMS, distance_charts, measures_
 
 DISPOSITIONS = {
     "used": "used in one of the variants",
-    "surplus": "good, but not needed",
+    "surplus": "others were drawn, or the service still lacks answers to other elements",
     "duplicate": "the same words as another answer",
     "rejected": "certainly bad",
     "review": "held for a person to look at",
@@ -42,6 +43,7 @@ def compose_report(
     statistics: Mapping[str, Any],
     explanations: Mapping[str, str],
     examples: Mapping[str, Sequence[Example]],
+    missing: Sequence[str] = (),
 ) -> Report:
     """The report of ``parapet compose``.
 
@@ -49,10 +51,12 @@ def compose_report(
       statistics: the content of statistics.json.
       explanations: reason id to a sentence that explains it.
       examples: service name to some of its texts in all variants.
+      missing: a sentence for each service that needs more answers, see :func:`missing_answers`.
     """
     answers, services, variants = statistics["answers"], statistics["services"], statistics["variants"]
     keys = [key for key in ("name_distance", "description_bleu") if any(key in row for row in variants.values())]
-    sections: list[Section] = [answers_table(answers), *reasons_tables(statistics["reasons"], explanations)]
+    sections: list[Section] = [Text(title="What is missing", paragraphs=missing)] if missing else []
+    sections += [answers_table(answers), *reasons_tables(statistics["reasons"], explanations)]
     sections += [_meaning_table(statistics["meaning"]), _services_table(services)]
     for service, texts in examples.items():
         rows = [[text.original, *text.variants] for text in texts]
@@ -93,6 +97,49 @@ def compose_report(
     )
 
 
+_MOST_NAMED = 4  # elements in a sentence about what is missing
+
+
+def missing_answers(rows: Iterable[Mapping[str, Any]], services: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a sentence about each service that has answers and needs more, those that are nearest to complete first.
+
+    Args:
+      rows: the rows of ``shortfall.csv``.
+      services: ``services`` of ``statistics.json``.
+    """
+    by_service: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_service.setdefault(row["service_name"], []).append(row)
+    known = {name: short for name, short in by_service.items() if services[name]["answers"]["total"]}
+
+    def order(name: str) -> tuple[bool, int, str]:
+        return not services[name]["to_accept"], services[name]["to_accept"] or len(known[name]), name
+
+    return [_missing(name, known[name], services[name]["to_accept"]) for name in sorted(known, key=order)]
+
+
+def _missing(service: str, rows: Sequence[Mapping[str, Any]], to_accept: int) -> str:
+    by_number: dict[int, list[str]] = {}
+    for row in rows:
+        _, _, element = row["element_id"].partition("/")
+        label = f"{row['task'].removesuffix('s')} of {element.rpartition('/')[2]}"
+        by_number.setdefault(max(int(row["need"]) - int(row["have"]), 0), []).append(label)
+    needs = []
+    for n, elements in sorted(by_number.items()):
+        more = f", and {len(elements) - _MOST_NAMED:,} more" if len(elements) > _MOST_NAMED else ""
+        verb, each = ("needs", "") if len(elements) == 1 else ("need", " each")
+        lacking = f"{counted(n, 'more answer')}{each}" if n else "another answer, as a name would occur twice"
+        needs.append(f"{counted(len(elements), 'element')} {verb} {lacking}: {', '.join(elements[:_MOST_NAMED])}{more}")
+    held = sum(int(row["in_review"]) for row in rows)
+    answers = f"{counted(held, 'answer')} to these {'is' if held == 1 else 'are'} held for review"
+    if to_accept:
+        answers += f": accepting {'it' if held == 1 else 'them' if held == to_accept else f'{to_accept:,} of them'} "
+        answers += "would complete it"
+    elif held:
+        answers += ", which is not enough"
+    return f"{service}: {'; '.join([*needs, answers] if held else needs)}"
+
+
 def answers_table(
     answers: Mapping[str, int], used: str = DISPOSITIONS["used"], title: str = "What became of the answers"
 ) -> Table:
@@ -106,7 +153,7 @@ def answers_table(
     total = answers["total"]
     rows = [
         [
-            key.capitalize(),
+            IN_WORDS[key].capitalize(),
             used if key == "used" else meaning,
             number(answers[key]),
             percent(answers[key] / total if total else None),
@@ -135,7 +182,7 @@ def reasons_tables(
       title: the title of the table.
     """
     rows = [
-        [words(reason), disposition, explanations.get(reason, ""), number(n)]
+        [words(reason), IN_WORDS[disposition], explanations.get(reason, ""), number(n)]
         for disposition in ("rejected", "review", "duplicate", "surplus", "used")
         for reason, n in sorted(reasons.get(disposition, {}).items(), key=lambda pair: (-pair[1], pair[0]))
     ]
@@ -252,7 +299,7 @@ def _services_table(services: Mapping[str, Mapping[str, Any]]) -> Table:
 
     return Table(
         title="Services",
-        columns=["service", "status", "splits", "short", "answers", *DISPOSITIONS],
+        columns=["service", "status", "splits", "short", "answers", *map(IN_WORDS.__getitem__, DISPOSITIONS)],
         rows=[_service_row(name, services[name]) for name in sorted(services, key=order)],
         text_columns=3,
     )

@@ -18,6 +18,7 @@ import msgspec
 from markupsafe import Markup
 
 from parapet.schemas.decisions import COLUMNS, MAX_CELL, csv_lines
+from parapet.schemas.rows import IN_WORDS
 from parapet.transforms.reports.report import render
 
 SHEET_COLUMNS = (*COLUMNS, "element_id", "task", "flags", "prompt", "original", "answer", "neighbours")
@@ -182,7 +183,9 @@ def _shown(c: str) -> str:
 
 def _sheet_row(item: ReviewItem, explanations: Mapping[str, str]) -> list[str]:
     flags = " | ".join(f"{reason}: {explanation}" for reason, explanation in _flags(item, explanations).items())
-    others = [f"{visible(text)} ({visible(disposition)})" for text, disposition in item.neighbours]
+    others = [
+        f"{visible(text)} ({visible(IN_WORDS.get(disposition, disposition))})" for text, disposition in item.neighbours
+    ]
     others += [f"and {item.more_neighbours} more"] if item.more_neighbours else []
     texts = [visible(text) for text in (item.prompt, item.original, item.answer)]
     return [item.response_id, "", "", "", "", item.element_id, item.task, flags, *texts, " | ".join(others)]
@@ -271,7 +274,12 @@ def _card(index: int, item: ReviewItem, explanations: Mapping[str, str]) -> dict
         "flags": _flags(item, explanations),
         "same_answers": item.same_answers,
         "neighbours": [
-            {"text": visible(text), "disposition": visible(disposition)} for text, disposition in item.neighbours
+            {
+                "text": visible(text),
+                "disposition": visible(disposition),
+                "label": visible(IN_WORDS.get(disposition, disposition)),
+            }
+            for text, disposition in item.neighbours
         ],
         "more_neighbours": item.more_neighbours,
     }

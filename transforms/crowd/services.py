@@ -10,6 +10,7 @@ import io
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import lru_cache, partial
 from importlib.metadata import version
 from itertools import islice
@@ -42,7 +43,7 @@ from parapet.transforms.crowd.composing import (
 from parapet.transforms.crowd.ingest import payload
 from parapet.transforms.crowd.merge import Decisions, no_answer
 from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
-from parapet.transforms.crowd.report import Example, compose_report
+from parapet.transforms.crowd.report import Example, compose_report, missing_answers
 from parapet.transforms.reports.text import (
     Convention,
     Conventions,
@@ -344,12 +345,15 @@ class ServiceOutcome(Outcome, kw_only=True):
     """The outcome of a service. ``variants`` is empty if it was not composed.
 
     Attributes:
+      to_accept: the number of held answers that would complete the service if reviewers accepted them; 0 if it is
+        complete, or if all of them would not be enough.
       not_blind: the number of assignments of workers who had done the sibling task.
       measured: the counts for SGD-X Table 1, if the service was composed.
       examples: some paraphrases for the report.
     """
 
     variants: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    to_accept: int = 0
     not_blind: int = 0
     measured: table1.Item | None = None
     examples: list[Example] = msgspec.field(default_factory=list)
@@ -392,6 +396,7 @@ def settle_service(
     for short in outcome.short:
         held = clusters.get((short.task, short.form_field), [])
         short.in_review = sum(same[0].disposition == "review" for same in held)
+    outcome.to_accept = _to_accept(elements, clusters, options, method, outcome.short)
     if taken is not None:
         outcome.variants = [
             compose_variant(
@@ -453,6 +458,26 @@ def _take(
             texts = ranked(answers.texts[:NEEDED], answers.distances[:NEEDED])
             taken[place] = texts + texts[-1:] * (NEEDED - len(texts))
     return taken if taken.keys() == candidates.keys() else None
+
+
+def _to_accept(
+    elements: Mapping[Task, list[Element]],
+    clusters: Mapping[Place, list[list[ElementAnswer]]],
+    options: Options,
+    method: Method,
+    short: Sequence[Short],
+) -> int:
+    """Return how many held answers have to be accepted to complete the service; 0 if all of them are not enough."""
+    needed = [max(NEEDED - item.have, 1) for item in short]
+    if not short or any(item.in_review < n for item, n in zip(short, needed, strict=True)):
+        return 0
+    with_held = {
+        place: [copy(same[0]) for same in cluster if same[0].disposition in ("surplus", "review") and same[0].words]
+        for place, cluster in clusters.items()
+    }
+    strictly = msgspec.structs.replace(options, allow_partial=False)
+    is_complete = _take(elements, with_held, strictly, method, ServiceOutcome(name="")) is not None
+    return sum(needed) if is_complete else 0
 
 
 def _candidates(
@@ -586,11 +611,13 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         """Return statistics, report, variants and shortfall."""
         numbers = self.statistics(composed)
         examples = {outcome.name: outcome.examples for outcome in composed.outcomes if outcome.examples}
-        report = compose_report(numbers, self.explanations, dict(islice(examples.items(), _SERVICES_SHOWN)))
+        rows = shortfall_rows(composed.outcomes)
+        shown = dict(islice(examples.items(), _SERVICES_SHOWN))
+        report = compose_report(numbers, self.explanations, shown, missing_answers(rows, numbers["services"]))
         out = io.StringIO()
         writer = csv.DictWriter(out, SHORTFALL_COLUMNS, lineterminator="\n")
         writer.writeheader()
-        for row in shortfall_rows(composed.outcomes):
+        for row in rows:
             writer.writerow({**row, **{name: neutralise(row[name]) for name in ("service_name", "element_id")}})
         files = {"shortfall.csv": out.getvalue().encode()}
         for variant, of_splits in self.variants(composed).items():
@@ -622,6 +649,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
                     "partial": bool(outcome.variants and outcome.short),
                     "answers": dispositions([outcome]),
                     "short": len(outcome.short),
+                    "to_accept": outcome.to_accept,
                 }
                 for outcome in outcomes
             },

@@ -38,6 +38,7 @@ EXPLANATIONS = {
     "same_answer": "The worker answered half of the form or more with the same words.",
     "too_fast": "The worker spent less time than reading the form takes.",
     "assignment_rejected": "The requester rejected the assignment.",
+    "practice": "Simulated annotators wrote it, of `parapet collect practice`.",
     "reviewer": "A reviewer rejected it.",
     "model_text": "Contains what language models put around an answer: an introduction, Markdown, a list or an excuse.",
     "type_word": "Only names the data type.",
@@ -59,7 +60,7 @@ EXPLANATIONS = {
     "name_collision": "Another element of the service has this name in all remaining variants.",
     "not_drawn": "The element has more than five good answers, and others were drawn at random.",
     "duplicate_of": "Has the same words as another answer for the element, which counts for both.",
-    "service_incomplete": "Is a good answer, but other elements of the service need more answers.",
+    "service_incomplete": "Is a good answer, and used once the other elements of the service have enough, too.",
 }
 
 PLACEHOLDERS = frozenset(
@@ -163,7 +164,7 @@ def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
       fields: the fields of the task's elements.
     """
     if assignment.rejected:
-        return Verdict("reject", "assignment_rejected")
+        return Verdict("reject", why_rejected(assignment))
     texts = [words for field in fields if (words := cached_words(assignment.answers.get(field, "")))]
     if len(texts) >= 3:
         _, most = Counter(texts).most_common(1)[0]
@@ -173,6 +174,11 @@ def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
     if texts and is_too_fast(assignment, len(fields) if assignment.asked else len(texts)):
         return Verdict("reject", "too_fast")
     return PASS
+
+
+def why_rejected(assignment: Assignment) -> str:
+    """Return the reason for a rejected assignment."""
+    return "practice" if assignment.platform == "practice" else "assignment_rejected"
 
 
 def vet_typing(assignment: Assignment, field: str) -> Verdict:

@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ VARIABLE = "PARAPET_WORKER_KEY"
 
 _SHORTEST = 5  # minimum length of a worker's own id
 _LEAST = 8  # a shorter id is only masked as a whole word
+_SHORTEST_MIXED = 3  # minimum length of an id that has letters and digits
 
 # "A" and 9 to 20 capitals and digits: MTurk's ids of HITs and assignments have 30 and begin with a 3. People also write
 # words in capitals, so in an answer an id must contain a digit.
@@ -43,6 +45,10 @@ _IN_ANSWERS = re.compile(
 _ANYWHERE = re.compile(
     r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]{0,8}?A[A-Z0-9]{9,20}|[Aa](?=[A-Za-z]{0,20}[0-9])[A-Za-z0-9]{9,20})(?![A-Za-z0-9])"
 )
+_OF_MTURK = re.compile(r"A[A-Z0-9]{9,20}")
+_OF_MTURK_ALONE = re.compile(r"(?<![A-Za-z0-9])A(?=[A-Z]{0,20}[0-9])[A-Z0-9]{9,20}(?![A-Za-z0-9])")
+_SPACED = re.compile(r"(?<![A-Za-z0-9])A[A-Z0-9]{0,20}(?:[ ._-][A-Z0-9]{1,20}){1,20}(?![A-Za-z0-9])")
+_DOUBLED = re.compile(r"^(.+?)(?: ?[,;| ] ?\1)+$")
 _PLAIN = re.compile(r"[^\0%&\\\x80-\U0010ffff]*")  # no escapes and no invisible characters
 _NEVER = re.compile(r"(?!)")
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrtbf/])")
@@ -54,30 +60,85 @@ def redact(text: str, worker_id: str = "", is_answer: bool = False) -> str:
 
     Args:
       text: any text.
-      worker_id: the id of the worker who wrote the text; an id that a tool has doubled (``W,W``) counts once.
+      worker_id: the id of the worker who wrote the text, as in the file.
       is_answer: whether the text is an answer in a form field.
     """
     by_form, own = _IN_ANSWERS if is_answer else _ANYWHERE, _own(worker_id)
-    reading = text = by_form.sub(MASK, own.sub(MASK, text))
+
+    def mask(text: str) -> str:
+        return _mask_spaced(by_form.sub(MASK, own.sub(MASK, text)))
+
+    reading = text = mask(text)
     if _PLAIN.fullmatch(text):
         return text
     for decode in (*_DECODERS, *_DECODERS):  # escapes may be nested
         reading = decode(reading)
-        masked = by_form.sub(MASK, own.sub(MASK, reading))
+        masked = mask(reading)
         if masked != reading:
             text = reading = masked
     return text
 
 
+def plain_id(worker_id: str) -> str:
+    """Normalise a worker id, however it was typed or exported, so that it has one hash.
+
+    Blanks around it and invisible characters are removed, blanks within it become single spaces, or are removed from
+    what is an id of MTurk without them, and an id that a tool has doubled (``W,W``) counts once.
+    """
+    text = " ".join(_visible(worker_id).split())
+    text = _DOUBLED.sub(r"\1", text)
+    together = text.replace(" ", "")
+    return together if _OF_MTURK.fullmatch(together) else text
+
+
+def without_own_id(assignment_id: str, worker_id: str, digest: str) -> str:
+    """Replace the worker's id in an id of an assignment, such as ``anna-1``, by its hash.
+
+    Args:
+      assignment_id: the id, which outputs contain.
+      worker_id: the worker's own id; one of a few letters or digits is no name.
+      digest: its hash.
+    """
+    own = plain_id(worker_id)
+    if len(own) >= _SHORTEST_MIXED and not own.isdigit():
+        assignment_id = re.sub(rf"(?<![^\W_]){re.escape(own)}(?![^\W_])", digest, assignment_id, flags=re.IGNORECASE)
+    return _own(worker_id).sub(digest, assignment_id)
+
+
 @lru_cache(maxsize=1 << 12)
 def _own(worker_id: str) -> re.Pattern[str]:
-    """Return a pattern for a worker's own id; it matches nothing if the id is too short."""
-    own = re.sub(r"[^A-Za-z0-9]+", "", worker_id.split(",")[0])
-    if len(own) < _SHORTEST:
+    """Return a pattern for a worker's own id, also with blanks in it; it matches nothing if the id is too short."""
+    own = re.sub(r"[^A-Za-z0-9]+", "", plain_id(worker_id))
+    is_mixed = not (own.isdigit() or own.isalpha())
+    if len(own) < (_SHORTEST_MIXED if is_mixed else _SHORTEST):
         return _NEVER
+    spaced = "[^A-Za-z0-9]*+".join(own)
     if len(own) < _LEAST:
-        return re.compile(rf"(?<![A-Za-z0-9]){own}(?![A-Za-z0-9])", re.IGNORECASE | re.ASCII)
-    return re.compile("[^A-Za-z0-9]*+".join(own), re.IGNORECASE | re.ASCII)
+        spaced = rf"(?<![A-Za-z0-9]){spaced if is_mixed else own}(?![A-Za-z0-9])"
+    return re.compile(spaced, re.IGNORECASE | re.ASCII)
+
+
+def _mask_spaced(text: str) -> str:
+    """Mask ids of MTurk in capitals with blanks, dashes or the like in between, such as ``A3ZO YR34 V3P4 T6``."""
+    start = 0
+    while match := _SPACED.search(text, start):
+        parts = re.split("([ ._-])", match[0])  # the groups of characters, and what is between them
+        end = next((end for end in range(len(parts), 2, -2) if _is_spaced_id(parts[:end:2])), 0)
+        hidden = sum(map(len, parts[:end]))
+        text = text[: match.start()] + (MASK if end else "") + text[match.start() + hidden :]
+        start = match.start() + (len(MASK) if end else 1)
+    return text
+
+
+def _is_spaced_id(groups: Sequence[str]) -> bool:
+    """Whether groups of capitals and digits are an id, and not words in capitals."""
+    together = "".join(groups)
+    return (
+        _OF_MTURK.fullmatch(together) is not None
+        and sum(map(str.isdigit, together)) > 2
+        and not any(group.isalpha() and len(group) > 1 for group in groups)
+        and (len(groups) > 7 or any(not group.isalpha() and not group.isdigit() for group in groups))
+    )
 
 
 def _unescaped(text: str) -> str:
@@ -96,9 +157,10 @@ _DECODERS = (_visible, _unescaped, html.unescape, unquote)
 
 
 def without_ids(letter: DeadLetter) -> DeadLetter:
-    """Mask the worker ids that a dead letter's key, reason and payload quote."""
+    """Mask the worker ids that a dead letter quotes, also in the name of its file."""
     key, reason, shown = redact(letter.key), redact(letter.reason), redact(letter.payload)
-    return msgspec.structs.replace(letter, key=key, reason=reason, payload=shown)
+    source = _OF_MTURK_ALONE.sub(MASK, letter.source)
+    return msgspec.structs.replace(letter, key=key, reason=reason, payload=shown, source=source)
 
 
 def has_mask(text: str) -> bool:

@@ -38,7 +38,7 @@ class Option(NamedTuple):
         flag: dict[str, Any] = {"help": self.help, "rare": self.rare}
         if not self.metavar and self.choices is None:
             return flag | {"action": "store_true"}
-        flag |= {"reads": self.reads, "type": self.type}
+        flag |= {"reads": self.reads, "apart": self.apart, "type": self.type}
         flag |= {"required": True} if self.default is REQUIRED else {"default": self.default}
         further = {"metavar": self.metavar or None, "choices": self.choices, "nargs": "+" if self.many else None}
         return flag | {name: value for name, value in further.items() if value is not None}

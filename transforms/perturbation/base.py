@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.corpora import Corpus, Item, items_of
+from parapet.transforms.perturbation.corpora import Corpus, Item, in_languages, items_of
 from parapet.transforms.perturbation.metrics import CHANGES, Metric, Numbers
 from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant
 from parapet.transforms.running.fence import calling
@@ -192,6 +192,8 @@ class Perturbation:
       title: the title of the card; if empty, the name.
       terms: words that the page explains, with their meanings.
       links: further files of a run, with their descriptions.
+      languages: the languages that it knows, such as ``("en",)``; if empty, the language of the texts does not matter.
+        Dialogues in others are kept as they are, and a run fails if they are most.
       in_folders: whether each set has its own folder; otherwise, the output folder is the only set.
       shown: number of examples for each set on the page.
       keeps_turns: whether dialogues keep their turns, speakers and services. For plug-ins that declare this, dialogues
@@ -247,6 +249,7 @@ class Perturbation:
     analyzes_all_splits: ClassVar[bool] = False
 
     kept = ""
+    languages: Sequence[str] = ()
     splits: Sequence[str] = ()
     max_bad = Fraction(0)
 
@@ -471,6 +474,10 @@ def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile
     """Return the analysis of a corpus; empty if the perturbation needs none."""
     if not perturbation.needs_analysis():
         return Analysis()
+    if perturbation.languages:
+        import apache_beam as beam
+
+        files = files | "In known languages" >> beam.Map(in_languages, perturbation.languages)
     analysis = perturbation.analyze(files)
     return analysis if isinstance(analysis, Analysis) else Analysis(analysis)
 

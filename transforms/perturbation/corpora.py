@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +25,7 @@ from parapet.schemas.dialogue import (
     DialogueFile,
     Frame,
     State,
+    check_no_id_twice,
     checked_each,
     dialogue_folders,
     dialogue_text,
@@ -40,6 +43,7 @@ from parapet.schemas.layout import (
     as_path,
     is_there,
     parse_services,
+    plain_path,
     raw_by_name,
     read_root,
     schema_bytes,
@@ -49,11 +53,13 @@ from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, check_pla
 from parapet.schemas.messages import LINE, line_text, looks_like_messages, read_messages
 from parapet.schemas.plain_texts import plain_service
 from parapet.schemas.service import Service
+from parapet.transforms.perturbation.languages import check_language, check_most, other_language
 from parapet.transforms.running.progress import READING, tracked
 from parapet.transforms.storage.compressed import read_input
 
 SAVE = "save"  # the pipeline in run.json of saved corpora
 
+_FIRST = 1000  # dialogues of a file whose language is recognised before a run
 _SUFFIX = re.compile(r"_\d+$")
 
 
@@ -136,6 +142,11 @@ class Corpus:
             (file for file in self.files if file.split in folders), key=lambda f: (folders.index(f.split), f.name)
         )
 
+    def paths(self) -> list[str]:
+        """Return the paths of the files, sorted. Raises InputError if a dialogue's id is in two files of a split."""
+        check_no_id_twice(self.files)
+        return sorted(file.path for file in self.files)
+
     def read(self, file: DialogueFile) -> Iterator[Item]:
         """Yield the dialogues of one file, each with the error that makes it unusable, if any.
 
@@ -158,7 +169,7 @@ class Corpus:
 
         if not isinstance(folder, str | os.PathLike):
             raise InputError(f"expected the path of a folder, not {folder!r}")
-        folder = os.fspath(folder)
+        folder = plain_path(folder)
         for path in [file.path for file in self.files] + [schemas.path for schemas in self.folders.values()]:
             if path and is_there(path) and as_path(path).resolve().is_relative_to(as_path(folder).resolve()):
                 raise InputError("the corpus was read from this folder: choose another folder", folder)
@@ -284,7 +295,10 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
             raise InputError("must be one or more of train, dev, test", "--split")
         for split in splits:
             if split not in folders:
-                known = ", ".join(folder for folder in folders if folder) or "none"
+                known = ", ".join(folder for folder in folders if folder)
+                if not known:
+                    expected = f"expected {split}/dialogues_001.json, or dialogues_001.json beside schema.json"
+                    raise InputError(f"contains schemas, but no dialogues: {expected}", root)
                 raise InputError(
                     f"there are no dialogues in {split!r}; these splits have some: {known}", root, "--split"
                 )
@@ -415,7 +429,37 @@ def read_items(file: DialogueFile) -> Iterator[tuple[Any, bool]]:
     if file.form == ROWS and file.content is None:
         return checked_each(read_rows(file.path, *file.rows))
     read = read_messages if file.form == MESSAGES else read_each
-    return read(read_file(file), file.path)
+    items = read(read_file(file), file.path)
+    if not file.repeated:
+        return items
+    repeated = {position: InputError(reason) for position, reason in file.repeated}
+    return ((repeated[i], False) if i in repeated else item for i, item in enumerate(items))
+
+
+def in_languages(file: DialogueFile, languages: Collection[str]) -> DialogueFile:
+    """Return a file of which :func:`dialogues_of` gives an error for each dialogue in another language."""
+    return msgspec.structs.replace(file, languages=tuple(languages))
+
+
+def check_languages(name: str, languages: Sequence[str], corpus: Corpus, where: str = "") -> None:
+    """Raise InputError if a perturbation does not know the languages of a corpus, as its first dialogues show.
+
+    Three files are looked at, and of a file on disk the first dialogues. At the end of a run, all are counted.
+    """
+    every = corpus.files_of() if languages else []
+    dialogues, others, is_most = 0, Counter[str](), True
+    for file in {file.relative: file for file in (*every[:1], *every[len(every) // 2 :][:1], *every[-1:])}.values():
+        with suppress(InputError):  # the step that reads all dialogues reports it
+            known = [item.dialogue or typed(item.raw) for item in islice(_usable(corpus, file), _FIRST)]
+            of_file = Counter(filter(None, (other_language(dialogue, languages) for dialogue in known)))
+            is_most = is_most and 2 * of_file.total() > len(known)
+            dialogues, others = dialogues + len(known), others + of_file
+    if is_most:
+        check_most(name, languages, dialogues, others, where)
+
+
+def _usable(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
+    return (item for item in corpus.read(file) if item.error is None)
 
 
 def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
@@ -426,7 +470,7 @@ def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue 
     """
     for position, (raw, plain) in enumerate(tracked(read_items(file), "dialogues", READING)):
         try:
-            yield position, raw, plain, typed(raw)
+            yield position, raw, plain, check_language(typed(raw), file.languages)
         except InputError as error:
             yield position, raw, plain, error
 

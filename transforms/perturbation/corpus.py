@@ -35,7 +35,8 @@ from parapet.transforms.perturbation.base import (
     changed_turn,
     checked_analysis,
 )
-from parapet.transforms.perturbation.corpora import Corpus, Item, checked_items, inlined
+from parapet.transforms.perturbation.corpora import Corpus, Item, check_languages, checked_items, inlined
+from parapet.transforms.perturbation.languages import other_language
 from parapet.transforms.running import plugins
 from parapet.transforms.running.fence import PLUGIN, Fault, calling, is_plugin
 
@@ -253,6 +254,8 @@ def guard_for(perturbation: Perturbation, item: Item, services: Services | None)
 def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, services: Services | None) -> Item:
     """Perturb an item of a file for a set; the result has rows, or the error if it cannot be perturbed.
 
+    A dialogue in a language that the perturbation does not know is returned as it is.
+
     Args:
       perturbation: the perturbation to apply.
       item: the dialogue.
@@ -264,7 +267,7 @@ def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, ser
       UserCodeError: :meth:`Perturbation.perturb` returned a wrong type, which is an error of the class rather than of
         the dialogue.
     """
-    if item.error is not None:
+    if item.error is not None or other_language(item.dialogue or typed(item.raw), perturbation.languages):
         return item
     try:
         guard = guard_for(perturbation, item, services)
@@ -413,6 +416,7 @@ def perturbed_sets(
     """
     if any(file.form == MESSAGES for file in corpus.files):
         check_needs_none(perturbation, "chat messages")
+    check_languages(perturbation.name, perturbation.languages, corpus)
     analyzed = fitted(perturbation, corpus)
     names = perturbation.sets if set_names is None else set_names
     return {name: PerturbedCorpus(corpus, perturbation, name, analyzed) for name in names}

@@ -7,7 +7,7 @@ page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from hashlib import blake2b
@@ -15,8 +15,9 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
+import msgspec
 
-from parapet.schemas.dialogue import MESSAGES, DialogueFile
+from parapet.schemas.dialogue import MESSAGES, DialogueFile, typed
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
 from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Detailed, Perturbation, analysis_of
@@ -29,6 +30,7 @@ from parapet.transforms.perturbation.corpus import (
     services_by_folder,
     table_of_rows,
 )
+from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, check_most, other_language
 from parapet.transforms.perturbation.metrics import CHANGES
 from parapet.transforms.perturbation.quality import Changed, drawn_turns
 from parapet.transforms.reports.report import report_files
@@ -121,9 +123,21 @@ class PerturbCorpus(beam.PTransform):
             ),
             *(beam.pvalue.AsList(values) for values in analysis.reported.values()),
             tallies=self.perturbation.tallies,
-            invariants=self.perturbation.invariants(),
+            invariants=(KnownLanguage(self.perturbation), *self.perturbation.invariants()),
             shown=kept,
         )
+
+
+class KnownLanguage(msgspec.Struct, frozen=True):
+    """Checks that most dialogues are in languages that the perturbation knows."""
+
+    perturbation: Perturbation
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        """Raise InputError if they are not, since the cause is the input rather than the run."""
+        dialogues, others = counts.sum("dialogues", set=""), counts.by("value", OTHER_LANGUAGES)
+        check_most(self.perturbation.name, self.perturbation.languages, dialogues, others)
+        return iter(())
 
 
 class _Analyze(beam.PTransform):
@@ -242,6 +256,13 @@ class _FileOfSets:
         error = item.error or self.refused.get(item.position)
         if error is not None:
             raise error
+        if self.perturbation.languages:
+            known = item.dialogue or typed(item.raw)
+            if language := other_language(known, self.perturbation.languages):
+                self.result.counts.add(OTHER_LANGUAGES, value=language)
+                unchanged = Detailed(item.raw)
+                text = text_in(self.file, item, item.raw)
+                return [(name, self._of_set(name, item, unchanged, text)) for name in self.perturbation.sets]
         place = (self.file.relative, item.position)
         with calling():
             state = self.perturbation.state_of(place, state, shared)
@@ -351,6 +372,8 @@ def metadata_files(
     drawn = {name: quality.quality_of(shown.get(quality.key_of_turns(name), ())) for name in perturbation.sets}
     if of_sets := {name: numbers for name, numbers in drawn.items() if numbers}:
         statistics["quality"] = of_sets
+    if others := counts.by("value", OTHER_LANGUAGES):
+        statistics[OTHER_LANGUAGES] = others
     report = perturbation.report(statistics, examples, options)
     return {
         **dict(schemas),

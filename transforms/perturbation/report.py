@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parapet.transforms.perturbation import quality
+from parapet.transforms.perturbation.languages import OTHER_LANGUAGES
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.reports.report import Bars, Dots, Example, Examples, Line, Report, Section, Table, Tile, edited
 from parapet.transforms.reports.svg import Dot, Series
-from parapet.transforms.reports.text import percent
+from parapet.transforms.reports.text import counted, percent
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbation.base import Perturbation
@@ -178,13 +179,23 @@ def report_of(
         tiles=list(_tiles(tables[0], statistics)) if tables else [],
         sections=sections,
         terms={**meanings, **perturbation.terms},
-        notes=list(perturbation.notes(statistics)),
+        notes=list(notes_of(perturbation, statistics)),
         links={
             "statistics.json": "all numbers",
             **perturbation.links,
             "dead_letters.jsonl": "records that could not be used",
         },
     )
+
+
+def notes_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a user must know before the numbers: dialogues in other languages, and the perturbation's notes."""
+    if others := statistics.get(OTHER_LANGUAGES):
+        listed = ", ".join(f"{language} {n:,}" for language, n in others.items())
+        known = ", ".join(perturbation.languages)
+        dialogues = counted(sum(others.values()), "dialogue")
+        yield f"{dialogues} in other languages than {known} ({listed}): they are in every set as they are"
+    yield from perturbation.notes(statistics)
 
 
 _WHOLE = {"dialogues": "dialogues", "left_out": "left out"}

@@ -1,11 +1,12 @@
 """Convert agents' tasks to a corpus of dialogues, so that perturbations of user turns apply to their requests.
 
-Each user message is a dialogue of one turn. The values of the expected calls are marked as slot values, which
+Each text of a user message is a dialogue of one turn. The values of the expected calls are marked as slot values, which
 perturbations do not change.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ _SPLIT = "test"
 
 
 def corpus_of_tasks(tasks: Sequence[Task], truths: Mapping[str, Task]) -> Corpus:
-    """Convert the user messages to dialogues, with ids for :func:`reworded_tasks`.
+    """Convert the texts of user messages to dialogues, with ids for :func:`reworded_tasks`.
 
     Args:
       tasks: lines of task files.
@@ -45,22 +46,29 @@ def reworded_tasks(tasks: Sequence[Task], corpus: Corpus) -> tuple[list[dict[str
         texts[dialogue["dialogue_id"]] = dialogue["turns"][0]["utterance"]
     changed, messages = 0, []
     for at, task in enumerate(tasks):
-        question = [[dict(message) for message in turn] for turn in task["question"]]
-        for (i, j), text in messages_of(task):
-            new = texts[_id(at, i, j)]
-            question[i][j]["content"] = new
+        question = copy.deepcopy(task["question"])
+        for (i, j, k), text in messages_of(task):
+            new = texts[_id(at, i, j, k)]
+            if k < 0:
+                question[i][j]["content"] = new
+            else:
+                question[i][j]["content"][k]["text"] = new
             changed += new != text
         messages.append({**task, "question": question})
     return messages, changed
 
 
-def messages_of(task: Task) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield ((turn, message), text) of each non-empty user message."""
+def messages_of(task: Task) -> Iterator[tuple[tuple[int, int, int], str]]:
+    """Yield ((turn, message, part), text) of each non-empty text of the user; the part of a plain text is -1."""
     for i, turn in enumerate(task["question"]):
         for j, message in enumerate(turn):
-            if message.get("role") == "user" and isinstance(message.get("content"), str) and message["content"].strip():
-                yield (i, j), message["content"]
+            content = message.get("content") if message.get("role") == "user" else None
+            parts = [*enumerate(content)] if isinstance(content, list) else [(-1, {"type": "text", "text": content})]
+            for k, part in parts:
+                text = part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
+                if isinstance(text, str) and text.strip():
+                    yield (i, j, k), text
 
 
-def _id(task: int, turn: int, message: int) -> str:
-    return f"{task:07}_{turn}_{message}"
+def _id(task: int, turn: int, message: int, part: int) -> str:
+    return f"{task:07}_{turn}_{message}" + (f"_{part}" if part >= 0 else "")

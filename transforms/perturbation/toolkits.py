@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas import layout
-from parapet.schemas.tools import NAMES, TOOLS, ToolFile, ToolNames
+from parapet.schemas.tools import NAMES, TOOLS, Tool, ToolFile, ToolNames, is_hosted
 from parapet.transforms.running.seeding import stable_hash
 from parapet.transforms.splits.augment.plan import OPERATIONS, CorruptionConfig, Rates, corrupt
 from parapet.transforms.variants.tasks import TaskVariant, variant_of
@@ -23,30 +23,61 @@ from parapet.transforms.variants.tasks import TaskVariant, variant_of
 Definition = Mapping[str, Any]
 Task = Mapping[str, Any]
 
-_EQUIVALENT = 0.4  # minimum cosine for a tool that may do the same as the right one
+_EQUIVALENT = 0.4  # minimum cosine for a tool that may do the same as one of the task's
+_OTHERWISE = 0.6  # the minimum if its name begins with another kind of action
 # Words in names that do not tell what a tool is about, and uninformative endings.
 _GENERIC = frozenset({
-    "api", "by", "calc", "calculate", "calculator", "check", "compute", "convert", "converter", "current", "data",
-    "detail", "details", "do", "fetch", "find", "for", "from", "function", "get", "in", "info", "information",
-    "latest", "list", "local", "lookup", "make", "of", "on", "retrieve", "search", "show", "specific", "the", "to",
-    "tool", "with",
+    "api", "average", "best", "by", "calc", "calculate", "calculator", "check", "closest", "compute", "convert",
+    "converter", "current", "data", "detail", "details", "determine", "do", "estimate", "estimator", "fetch", "find",
+    "finder", "for", "from", "function", "get", "in", "info", "information", "latest", "list", "local", "locate",
+    "lookup", "make", "most", "nearby", "nearest", "of", "on", "predict", "prediction", "retrieve", "run", "search",
+    "shortest", "show", "specific", "the", "to", "tool", "top", "upcoming", "v", "with",
 })  # fmt: skip
-_ENDING = re.compile(r"(?:ings?|ions?|ers?|s)$")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+# What a tool does, by kind, as names begin or end with it.
+_ACTIONS = {
+    word: kind
+    for kind, words in {
+        "order": "book booking buy order purchase rent rental reservation reserve",
+        "create": "add create generate insert new",
+        "update": "change edit modify set update",
+        "delete": "cancel delete remove",
+        "send": "email mail post send share",
+        "train": "fit train",
+        "draw": "draw plot",
+        "play": "play",
+        "ask": "calculate check fetch find get list lookup predict retrieve search show",
+    }.items()
+    for word in words.split()
+}
+_SYNONYMS = {
+    "concert": "event", "film": "movie", "hcf": "gcd", "lawsuit": "case", "mail": "email", "photo": "image",
+    "picture": "image", "temperature": "weather", "vehicle": "car",
+}  # fmt: skip
+_ENDING = re.compile(r"(?:ings?|ions?|ers?|e?s|e)$")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # digits only number versions, as in Weather_1
+_LONG = 5  # letters from which a word counts as the head of a compound: distance of geodistance
 
 
 class Catalogue:
-    """All tools of some tasks, and their similarity: the cosine of TF-IDF vectors of their words.
+    """All tools of some tasks, and their similarity: the cosine of TF-IDF vectors of the stems of their words.
 
     Args:
-      tools: the definitions; of several with the same name, the first counts.
+      tools: the definitions, in any dialect; of several with the same name, the first counts. Tools that an API runs
+        are left out.
     """
 
     def __init__(self, tools: Iterable[Definition]) -> None:
         self.tools: dict[str, Definition] = {}
-        for tool in tools:
-            self.tools.setdefault(tool["name"], tool)
-        counts = {name: Counter(words_of(tool)) for name, tool in self.tools.items()}
+        self._subjects: dict[str, frozenset[str]] = {}
+        counts: dict[str, Counter[str]] = {}
+        for raw in tools:
+            if is_hosted(raw) or (tool := Tool(raw)).name in self.tools:
+                continue
+            self.tools[tool.name] = raw
+            parameters = tool.parameters.first()
+            words = _stems(" ".join([tool.name, tool.description, *(each.name for each in parameters)]))
+            counts[tool.name] = Counter(words)
+            self._subjects[tool.name] = frozenset(words + _stems(" ".join(each.description for each in parameters)))
         having = Counter(word for words in counts.values() for word in words)
         self._weights = {name: self._vector(words, having) for name, words in counts.items()}
         self._postings: dict[str, list[tuple[str, float]]] = defaultdict(list)
@@ -60,36 +91,90 @@ class Catalogue:
         length = math.sqrt(sum(weight * weight for weight in raw.values()))
         return {word: round(weight / length, 9) for word, weight in raw.items() if length}
 
-    def similar(self, name: str, without: Iterable[str]) -> list[str]:
-        """Return the other tools, most similar first, except some, and except those that may do the same."""
+    def similar(self, names: Iterable[str], own: Iterable[str]) -> list[str]:
+        """Return other tools, those most similar to some tools first, without any that may do the same as one of them.
+
+        Args:
+          names: the tools.
+          own: the tools of the task, which are left out, too, with what may do the same.
+        """
         scores: dict[str, float] = defaultdict(float)
-        for word, weight in self._weights[name].items():
-            for other, postings in self._postings[word]:
-                scores[other] += weight * postings
-        left_out = {name, *without}
-        ranked = sorted((-round(score, 6), other) for other, score in scores.items() if other not in left_out)
-        near = [other for score, other in ranked if -score < _EQUIVALENT]
-        rest = [other for other in sorted(self.tools) if other not in scores and other not in left_out]
-        things = things_of(name)
-        return [other for other in [*near, *rest] if not _may_be_same(things, things_of(other))]
+        known = [name for name in dict.fromkeys([*names, *own]) if name in self.tools]
+        same = set(known)
+        for name in known:
+            of_name: dict[str, float] = defaultdict(float)
+            for word, weight in self._weights[name].items():
+                for other, other_weight in self._postings[word]:
+                    of_name[other] += weight * other_weight
+            same |= {other for other in self.tools if self._may_be_same(name, other, of_name[other])}
+            for other in of_name if name in names else ():
+                scores[other] += of_name[other]
+        return sorted(self.tools.keys() - same, key=lambda other: (-round(scores[other], 6), other))
 
-
-def words_of(tool: Definition) -> list[str]:
-    """Return the lower-case words of name, description and parameters."""
-    schema = tool.get("parameters") or {}
-    text = " ".join([tool["name"], tool.get("description", ""), *(schema.get("properties") or {})])
-    return [word.lower() for word in _WORD.findall(text)]
+    def _may_be_same(self, name: str, other: str, cosine: float) -> bool:
+        """Whether two tools may do the same, by their words, their names, or one's texts on the other's subject."""
+        actions = {_ACTIONS[word] for word in (_action_word(name), _action_word(other)) if word}
+        if len(actions) > 1:
+            return cosine >= _OTHERWISE
+        mentioned = _subject(name) <= self._subjects[other] or _subject(other) <= self._subjects[name]
+        return cosine >= _EQUIVALENT or mentioned or may_be_same(name, other)
 
 
 def things_of(name: str) -> frozenset[str]:
-    """Return what a tool is about: the words of its name without endings, except words that nearly all tools have."""
-    words = [word.lower() for word in _WORD.findall(name)]
-    return frozenset(_ENDING.sub("", word) for word in words if word not in _GENERIC)
+    """Return what a tool is about: the stems of its name, without its action and words that nearly all tools have."""
+    return frozenset(_subject_words(name))
 
 
-def _may_be_same(things: frozenset[str], others: frozenset[str]) -> bool:
-    """Whether one name contains the words of the other: ``lawsuit_search`` and ``lawsuits.get_details``."""
-    return things <= others or others <= things
+def _subject_words(name: str) -> list[str]:
+    words = _words(name)
+    if action := _action_word(name):
+        words.remove(action)
+    return _stems(" ".join(words)) or _stems(name)
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _stems(text: str) -> list[str]:
+    words = [_SYNONYMS.get(word.removesuffix("s"), word) for word in _words(text) if word not in _GENERIC]
+    return [_ENDING.sub("", word) or word for word in words]
+
+
+def _subject(name: str) -> frozenset[str]:
+    """Return what a tool is about, without the namespace that it may share with many: ``lcm`` of ``math.lcm``."""
+    last = name.rpartition(".")[2]
+    is_action = _words(last) == [_action_word(name)]
+    return things_of(name) if is_action else things_of(last) or things_of(name)
+
+
+def _action_word(name: str) -> str:
+    """Return the word that says what a tool does, at the beginning or end of its name; empty if none is known."""
+    words = _words(name.rpartition(".")[2])
+    return next((word for word in (*words[:1], *words[-1:]) if word in _ACTIONS), "")
+
+
+def may_be_same(name: str, other: str) -> bool:
+    """Whether two names of the same kind of action may be of tools that do the same.
+
+    These have a word of their subjects in common (``lawsuit_search``, ``lawsuits.get_details``), or differ in how words
+    are joined (``t_test``, ``ttest``).
+    """
+    things, others = things_of(name), things_of(other)
+    joined, other_joined = "".join(_subject_words(name)), "".join(_subject_words(other))
+    return (
+        things <= others
+        or others <= things
+        or joined in other_joined
+        or other_joined in joined
+        or any(_are_same(word, word_of_other) for word in _subject(name) for word_of_other in others)
+        or any(_are_same(word, word_of_other) for word in things for word_of_other in _subject(other))
+    )
+
+
+def _are_same(word: str, other: str) -> bool:
+    is_part = min(len(word), len(other)) >= _LONG and (word.endswith(other) or other.endswith(word))
+    return word == other or is_part
 
 
 def right_names(truth: Task | None) -> list[str]:
@@ -98,33 +183,43 @@ def right_names(truth: Task | None) -> list[str]:
 
 
 def with_distractors(task: Task, truth: Task | None, catalogue: Catalogue, count: int, seed: str) -> dict[str, Any]:
-    """Add tools that are similar to the right one, or to the first, in a random order.
+    """Add tools that are similar to the right ones, or else to all of the task's, in a random order.
 
     Args:
       task: the task.
       truth: its expected calls, if any.
       catalogue: the source of further tools.
-      count: the number of tools to add.
+      count: the number of tools to add; fewer if the catalogue has no more that do something else.
       seed: the seed of the order.
     """
-    own = [tool["name"] for tool in task["function"]]
+    own = {_name(tool): tool for tool in task["function"]}
     if not own:  # BFCL has tasks without tools, where no call is expected
         return dict(task)
-    names = catalogue.similar((right_names(truth) or own)[0], own)[:count]
-    tools = [*task["function"], *(catalogue.tools[name] for name in names)]
-    order = sorted(tools, key=lambda tool: (stable_hash(seed, "distractors", task["id"], tool["name"]), tool["name"]))
-    return {**task, "function": order}
+    names = catalogue.similar(right_names(truth) or own, own)[:count]
+    tools = {**own, **{name: catalogue.tools[name] for name in names}}
+    order = sorted(tools, key=lambda name: (stable_hash(seed, "distractors", task["id"], name), name))
+    return {**task, "function": [tools[name] for name in order]}
 
 
 def without_the_right_tool(task: Task, truth: Task | None, catalogue: Catalogue) -> dict[str, Any] | None:
-    """Replace the tools of the expected calls by similar tools; None if there are no expected calls."""
+    """Replace the tools of the expected calls, and those that do the same, by similar ones.
+
+    Returns None if there are no expected calls, or if no tool is left.
+    """
     right = right_names(truth)
     if not right:
         return None
-    own = [tool["name"] for tool in task["function"]]
-    left = [tool for tool in task["function"] if tool["name"] not in right]
-    names = catalogue.similar(right[0], own)[: len(right)]
-    return {**task, "function": [*left, *(catalogue.tools[name] for name in names)]}
+    things = {things_of(name) for name in right}
+    left = {name: tool for tool in task["function"] if (name := _name(tool)) not in right}
+    left = {name: tool for name, tool in left.items() if things_of(name) not in things}
+    names = catalogue.similar(right, map(_name, task["function"]))[: len(task["function"]) - len(left)]
+    tools = [*left.values(), *(catalogue.tools[name] for name in names)]
+    return {**task, "function": tools} if tools else None
+
+
+def _name(tool: Definition) -> str:
+    """Return the name of a definition; for a tool that the API runs, its type if it has none."""
+    return str(tool.get("name") or tool.get("type")) if is_hosted(tool) else Tool(tool).name
 
 
 def corrupted_tools(path: str, seed: str) -> dict[str, TaskVariant]:

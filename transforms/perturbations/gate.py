@@ -1,9 +1,10 @@
 """Check whether a rewritten user turn may replace the original, whoever wrote it.
 
 The values of the turn have been located before (``rewording``). Each check compares two texts and has an id, under
-which refusals are counted: ``copy`` (the same words, apart from contractions), ``boilerplate`` (of a language model),
-``polarity`` (yes, no, not), ``facts`` (numbers, dates, names), ``roles`` (prepositions of values), ``person`` (their to
-your), ``order`` (a question in statement order), ``broken`` (not English) and ``meaning`` (another subject).
+which refusals are counted: ``copy`` (the same words, apart from contractions), ``characters`` (an accent, an emoji or
+another mark is lost), ``boilerplate`` (of a language model), ``polarity`` (yes, no, not), ``facts`` (numbers, dates,
+names), ``roles`` (prepositions of values), ``person`` (their to your), ``order`` (a question in statement order),
+``broken`` (not English) and ``meaning`` (another subject).
 
 The checks were calibrated on 443 round trips of SGD turns through Portuguese, each judged by hand. Without checks, 59 %
 of 150 were good. Among 85 from dialogues of six other files, which were not used for tuning, 87 % of those that passed
@@ -36,6 +37,7 @@ from parapet.transforms.perturbations.rewording import COPY, Made, anchors_of, o
 from parapet.transforms.reports import meaning
 
 BOILERPLATE, POLARITY, FACTS, ROLES = "boilerplate", "polarity", "facts", "roles"
+CHARACTERS = "characters"
 PERSON, ORDER, BROKEN, MEANING = "person", "order", "broken", "meaning"
 
 NEAR = 0.5  # minimum similarity
@@ -47,6 +49,7 @@ _NEGATION = re.compile(
     r"\b(?:no|not|nope|nah|never|none|nothing|nobody|nowhere|neither|nor|without|cannot|cant|dont|wont)\b|n['’]t\b",
     re.IGNORECASE,
 )
+_MAY_GO = re.compile(r"[’‘\s]")
 _SHORT = re.compile(r"n['’]t\b", re.IGNORECASE)
 # "No, that's all" and "not all that" both negate.
 _NOT = re.compile(r"\b(?:not|cannot|cant|dont|wont)\b|n['’]t\b", re.IGNORECASE)
@@ -183,6 +186,8 @@ def refusal(before: str, after: str, values: Sequence[str] = (), is_translated: 
     """
     if language.plain_words(_SHORT.sub(" not", before)) == language.plain_words(_SHORT.sub(" not", after)):
         return COPY
+    if not keeps_characters(before, after):
+        return CHARACTERS
     if _BOILERPLATE.search(after) and not _BOILERPLATE.search(before):
         return BOILERPLATE
     if not same_polarity(before, after):
@@ -207,6 +212,13 @@ def refusal(before: str, after: str, values: Sequence[str] = (), is_translated: 
     if len(language.plain_words(before)) < SHORTEST or not _is_near(before, after, values, is_translated):
         return MEANING
     return ""
+
+
+def keeps_characters(before: str, after: str) -> bool:
+    """Whether a text keeps the letters with accents, emoji and marks of another; ASCII and apostrophes may change."""
+    if before.isascii():
+        return True
+    return not Counter(char for char in before if not char.isascii() and not _MAY_GO.match(char)) - Counter(after)
 
 
 def _is_near(before: str, after: str, values: Sequence[str], is_translated: bool) -> bool:

@@ -27,10 +27,12 @@ from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers,
 from parapet.transforms.perturbations.rewording import LOST, Made, anchors_of, occurrences, reworded
 from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Chat, Endpoint, Message
 from parapet.transforms.running.fence import Refused
+from parapet.transforms.running.replies import Unreadable
 from parapet.transforms.storage.toml import read_table
 from parapet.transforms.translation.memory import ENGLISH, Limits
 from parapet.transforms.translation.translate import Known
 
+WITHOUT = "llm_without_"  # with its name a counter: a parameter that the endpoint does not take
 LLM = "llm"  # the name of the engine, and the source of its words
 KINDS = ("verbose", "simple", "paraphrase")  # typos are made by rules, since they have rates
 GENERATED = "generated"  # the kind of operations
@@ -58,7 +60,7 @@ class Writer:
       endpoint: the endpoint of the model.
 
     Attributes:
-      model: its name with a digest of the prompts, so that answers to other prompts are not reused.
+      model: its name with a digest of prompts and parameters, so that answers to others are not reused.
     """
 
     provider = LLM
@@ -68,7 +70,9 @@ class Writer:
     def __init__(self, endpoint: Endpoint) -> None:
         self.chat = Chat(endpoint)
         self.parallel = endpoint.parallel
-        self.model = f"{endpoint.model},prompts={hashlib.sha256(repr(_prompts()).encode()).hexdigest()[:8]}"
+        is_usual = endpoint.parameters() == {"temperature": 0}
+        content = repr(_prompts() if is_usual else (_prompts(), endpoint.parameters()))
+        self.model = f"{endpoint.model},prompts={hashlib.sha256(content.encode()).hexdigest()[:8]}"
         self._used: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -79,7 +83,7 @@ class Writer:
         self.__dict__.update(state, _used=Counter(), _lock=threading.Lock())
 
     def open(self) -> None:
-        """Create the client. Raises MissingExtra without the package ``openai``."""
+        """Create the client. Raises MissingExtra without the package ``httpx``."""
         self.chat.open()
 
     def close(self) -> None:
@@ -103,7 +107,10 @@ class Writer:
         answer = ""
         for i in range(_TRIES):
             warmer = {"temperature": _WARMER, "seed": self.chat.endpoint.seed + i} if i else {}
-            reply = self.chat.ask(messages_of(text, kind), max_tokens=_MOST_TOKENS, **warmer)
+            try:
+                reply = self.chat.ask(messages_of(text, kind), max_tokens=_MOST_TOKENS, **warmer)
+            except Unreadable:
+                continue
             with self._lock:
                 self._used.update(llm_calls=1, llm_tokens_in=reply.tokens[0], llm_tokens_out=reply.tokens[1])
             answer = reply.text.strip() or answer
@@ -112,10 +119,13 @@ class Writer:
         return answer
 
     def popped(self) -> Mapping[str, int]:
-        """Return usage since the last call: ``llm_calls``, ``llm_tokens_in``, ``llm_tokens_out``."""
+        """Return usage since the last call: ``llm_calls``, ``llm_tokens_in``, ``llm_tokens_out``.
+
+        ``llm_without_seed`` and the like are parameters that the endpoint does not take.
+        """
         with self._lock:
             used, self._used = self._used, Counter()
-        return used
+        return used + Counter(dict.fromkeys((f"{WITHOUT}{name}" for name in self.chat.left_out), 1))
 
 
 def marked(user_turn: UserTurn) -> str:
@@ -216,10 +226,11 @@ def bill(endpoint: Endpoint, counters: Mapping[str, int]) -> str:
     """Describe the calls and their cost, from the run's counters."""
     calls, sent, answered = (counters.get(f"llm_{name}", 0) for name in ("calls", "tokens_in", "tokens_out"))
     cost = f", ${endpoint.cost(sent, answered):,.2f}" if any(endpoint.dollars) else ""
-    return (
-        f"sent to {endpoint.model}: {calls:,} calls, {sent:,} tokens of requests and {answered:,} tokens of "
-        f"answers{cost}"
-    )
+    tokens = f"{sent:,} tokens of requests and {answered:,} tokens of answers{cost}"
+    without = sorted(name.removeprefix(WITHOUT) for name in counters if name.startswith(WITHOUT))
+    note = f"; without {', '.join(without)}, which the endpoint does not take" if without else ""
+    tokens = tokens if sent or answered or not calls else "tokens: not reported by the endpoint"
+    return f"sent to {endpoint.model}: {calls:,} calls, {tokens}{note}"
 
 
 def _prompts() -> Mapping[str, Any]:

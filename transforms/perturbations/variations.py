@@ -36,10 +36,12 @@ from parapet.transforms.perturbation.base import (
     thresholds_of,
 )
 from parapet.transforms.perturbation.corpora import Item, dialogues_of, listed
+from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
+from parapet.transforms.perturbation.user_turns import edited as edited_text
 from parapet.transforms.perturbations import COMMAND
-from parapet.transforms.perturbations.gate import NEAR, NEAR_OF_REST, farthest, passed
+from parapet.transforms.perturbations.gate import CHARACTERS, NEAR, NEAR_OF_REST, farthest, keeps_characters, passed
 from parapet.transforms.perturbations.generated import written
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers, paraphrased, pivot_of, rephrased
 from parapet.transforms.perturbations.results import (
@@ -141,6 +143,7 @@ class LanguageVariation(Perturbation):
 
     def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths | Rewritten = ()) -> None:
         super().__init__(seed=seed)
+        self.languages = () if rewritten else (ENGLISH,)
         self.envs = parse_envs(comma_separated(env)) if env else []
         self.rewritten = rewritten if isinstance(rewritten, Rewritten) else None
         if rewritten and self.rewritten is None:
@@ -180,6 +183,10 @@ class LanguageVariation(Perturbation):
             rewording = reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
         else:
             rewording = Made(reason="not_rewritten")
+        if self.rewritten is None and not keeps_characters(
+            user_turn.utterance, edited_text(user_turn.utterance, rewording.operations)
+        ):
+            rewording = Made(reason=CHARACTERS)
         return varied(user_turn, rewording, self.perturb_values)
 
     @property

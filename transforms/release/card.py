@@ -18,10 +18,11 @@ import yaml
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST
 from parapet.schemas.release import COUNTED, MANIFEST, Manifest, SplitChange, in_order
+from parapet.schemas.rows import WRITERS
 from parapet.transforms.crowd.report import DISPOSITIONS, answers_table, words
 from parapet.transforms.crowd.vet import EXPLANATIONS
 from parapet.transforms.release.citation import bibtex, find, in_line, references, release_date, title_of
-from parapet.transforms.release.croissant import MEANINGS, SOURCES, Columns, in_words
+from parapet.transforms.release.croissant import MEANINGS, Columns, in_words
 from parapet.transforms.release.diff import LEVELS, size
 from parapet.transforms.release.plan import KINDS
 from parapet.transforms.release.reading import latest_version, printable, read_manifest, split_sha256, versions_of
@@ -207,9 +208,9 @@ def _content(manifest: Manifest, columns: Columns | None) -> Iterator[Section]:
 
 
 def _quality(manifest: Manifest) -> Iterator[Section]:
-    """Yield the sections about dispositions of crowdworkers' answers, and about unresolved problems."""
+    """Yield the sections about dispositions of answers, and about unresolved problems."""
     if dispositions := _answers(manifest.dispositions):
-        yield answers_table(dispositions, title="Answers of crowdworkers")
+        yield answers_table(dispositions, title=f"Answers{_by(manifest.answer_sources)}")
     if manifest.answer_sources:
         yield _sources_table(manifest.answer_sources)
     if manifest.is_blind is False:
@@ -229,6 +230,12 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
         yield Text(title="Known problems", paragraphs=[text])
 
 
+def _by(sources: Mapping[str, int]) -> str:
+    """Name who wrote the answers, the most frequent first; the table of sources has the rest."""
+    writers = [WRITERS.get(name, name) for name in sorted(sources, key=lambda name: (-sources[name], name))]
+    return f" of {' and '.join(writers)}" if writers else ""
+
+
 def _sources_table(sources: Mapping[str, int]) -> Table:
     """Create a table of the sources of the answers, with shares."""
     total = sum(sources.values())
@@ -238,7 +245,7 @@ def _sources_table(sources: Mapping[str, int]) -> Table:
         note=note if set(sources) & {"in_house", "prolific"} else "Where the answers come from.",
         columns=["source", "meaning", "answers", "share"],
         rows=[
-            [one_line(source), SOURCES.get(source, ""), number(n), percent(n / total)]
+            [one_line(source), WRITERS.get(source, ""), number(n), percent(n / total)]
             for source, n in sorted(sources.items(), key=lambda item: (-item[1], item[0]))
         ],
         text_columns=2,

@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 from parapet.schemas.release import Author, Manifest, Source
+from parapet.schemas.rows import WRITERS
 from parapet.transforms.release.citation import KEYWORDS, author_name, bibtex, find, orcid_url, release_date, title_of
 from parapet.transforms.reports.markdown import is_url, one_line, quoted
 from parapet.transforms.reports.text import percent
@@ -61,19 +62,11 @@ MEANINGS = {
         "variant": "the variant that has it; null if none",
         "distance": "to the original; null where it was not ranked",
         "work_seconds": "that the worker took for the whole form",
-        "source": "where the answer comes from: mturk, prolific, in_house or llm",
+        "source": "where the answer comes from: mturk, prolific, in_house, llm or practice",
         "keystrokes": "how often a key changed the text; null where the form did not count",
         "pastes": "how often text was pasted; null where the form did not count",
         "seconds": "for which the field had the focus; null where the form did not count",
     },
-}
-
-# The sources of answers.
-SOURCES = {
-    "mturk": "crowd workers of Amazon Mechanical Turk",
-    "prolific": "participants of Prolific",
-    "in_house": "annotators of the authors",
-    "llm": "a language model",
 }
 
 
@@ -147,7 +140,7 @@ def _collection(sources: Mapping[str, int]) -> str:
     """Describe the sources of paraphrases in a sentence; empty if there are none, or their sources are unknown."""
     total = sum(sources.values())
     shares = (
-        f"{percent(n / total)} by {SOURCES.get(source, one_line(source))}" for source, n in sorted(sources.items())
+        f"{percent(n / total)} by {WRITERS.get(source, one_line(source))}" for source, n in sorted(sources.items())
     )
     return f"Paraphrases: {', '.join(shares)}." if total else ""
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parapet.schemas import dialogue_table, layout
-from parapet.schemas.dialogue import Dialogue, Frame, Turn, problems_of
+from parapet.schemas.dialogue import Dialogue, Frame, Turn, check_no_id_twice, dialogue_folders, list_files, problems_of
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
 from parapet.schemas.release import (
     CONFIG_NAME,
@@ -35,7 +35,7 @@ from parapet.transforms.release.reading import table_of_lines
 
 SCHEMAS = "schemas"
 PARAPHRASES = "paraphrases"
-OF_PARAPHRASES = "paraphrases of crowdworkers"
+OF_PARAPHRASES = "answers to paraphrasing tasks"
 WHOLE = "full"  # the split of inputs without splits; ``datasets`` reserves ``all``
 
 TASK, BESIDE = "task", "beside"
@@ -147,9 +147,9 @@ def _below(base: str | Path, path: str) -> Path:
 
 
 def _roots(corpus: Corpus, path: Path, where: str) -> Iterator[tuple[str, Path]]:
-    if not layout.is_there(path) or not path.is_dir():
-        raise InputError("there is no such folder", path, f"{where}.path")
-    if layout.is_root(path):
+    if not layout.is_there(path):
+        raise InputError("there is no such file or folder", path, f"{where}.path")
+    if path.is_file() or layout.is_root(path) or layout.dialogue_files(path, ""):
         if not corpus.name:
             raise InputError("is a single corpus: give it a 'name'", path, where)
         yield corpus.name, path
@@ -174,26 +174,37 @@ def _add_config(plan: Plan, name: str, kind: str, record: str, key: list[str], c
 
 
 def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path) -> None:
-    splits = [split for split in layout.read_root(root) if not corpus.splits or split.split in corpus.splits]
-    if missing := set(corpus.splits) - {split.split for split in splits}:
+    originals = layout.read_root(root)
+    alone = (root.parent if root.is_file() else root).resolve().name  # a folder of dialogues may be a split's
+    folders = {
+        folder or (alone if alone in layout.SPLITS else WHOLE): (folder, schemas)
+        for folder, schemas in dialogue_folders(root, originals).items()
+    }
+    is_single = originals[0].split == layout.SINGLE
+    splits = {*folders, *(schemas.split for schemas in originals if not is_single)}
+    if missing := set(corpus.splits) - splits:
         raise InputError(f"has no split {', '.join(sorted(missing))}", root, "splits")
-    if missing := set(corpus.hide_labels) - {split.split for split in splits}:
+    if missing := set(corpus.hide_labels) - set(corpus.splits or splits):
         raise InputError(f"has no split {', '.join(sorted(missing))}", root, "hide_labels")
     plan.inputs.append((name, corpus.kind))
     of_input = len(plan.inputs) - 1
     _add_config(plan, SCHEMAS, "schemas", "service", ["variant", "service_name"], dialogue_table.SERVICES)
     plan.services[name] = {}
-    for split in splits:
-        plan.services[name][split.split] = {service.service_name: service for service in split.services}
-        schema = split.relative_path
-        plan.sources.append(Source("service", SCHEMAS, name, split.split, str(root / schema), of_input, schema))
-        for path in layout.dialogue_files(root, split.split):
-            relative = f"{split.split}/{path.name}"
-            hidden = split.split in corpus.hide_labels
-            plan.sources.append(
-                Source("dialogue", name, name, split.split, str(path), of_input, relative, hidden=hidden)
-            )
-            _add_config(plan, name, corpus.kind, "dialogue", ["dialogue_id"], dialogue_table.DIALOGUES)
+    for schemas in originals:
+        if is_single or not corpus.splits or schemas.split in corpus.splits:
+            relative = schemas.relative_path
+            plan.sources.append(Source("service", SCHEMAS, name, schemas.split, schemas.path, of_input, relative))
+    for split, (folder, schemas) in folders.items():
+        if corpus.splits and split not in corpus.splits:
+            continue
+        plan.services[name][split] = {service.service_name: service for service in schemas.services}
+        hidden = split in corpus.hide_labels
+        files = sorted(list_files(root, [folder]), key=lambda file: file.name)
+        check_no_id_twice(files)
+        _add_config(plan, name, corpus.kind, "dialogue", ["dialogue_id"], dialogue_table.DIALOGUES)
+        plan.sources += [
+            Source("dialogue", name, name, split, file.path, of_input, file.relative, hidden=hidden) for file in files
+        ]
 
 
 def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
@@ -497,7 +508,7 @@ def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
 
 
 def count_answers(rows: Iterable[Mapping[str, Any]]) -> Counts:
-    """Count crowdworkers' answers by disposition and source, and rejected ones by reason."""
+    """Count answers by disposition and source, and rejected ones by reason."""
     counts: Counts = Counter()
     for row in rows:
         counts["disposition", str(row["disposition"]), ""] += 1

@@ -27,7 +27,7 @@ from parapet.schemas.release import MANIFEST, SUMS, VERSION, File, Manifest, par
 from parapet.transforms.storage.files import HashingWriter, join, unpublished
 
 LATEST = "latest.json"
-_ROWS_AT_ONCE = 500
+ROWS_AT_ONCE = 500
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict
     """Read the rows of a Parquet file. Raises InputError if it is missing or invalid."""
     try:
         with path.open("rb") as handle, pq.ParquetFile(handle) as file:
-            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
+            for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns):
                 batch.validate(full=True)  # a text may be invalid UTF-8
                 yield from batch.to_pylist()
     except FileNotFoundError:
@@ -193,6 +193,13 @@ def plain_type(text: str) -> str:
 def table_of_lines(keys: Sequence[str], key: str, lines: Sequence[bytes]) -> pa.Table:
     """Return rows as lines, with a column for their key, for :func:`parts`."""
     return pa.table({key: pa.array(keys, pa.string()), _ROW_LINE: pa.array(lines, pa.large_binary())})
+
+
+def row_digests(table: pa.Table, key: Sequence[str]) -> dict[str, str]:
+    """Return the SHA-256 of each row by its key; the table has rows, or lines as of :func:`table_of_lines`."""
+    keys = [key_text(row, key) for row in table.select(list(key)).to_pylist()]
+    lines = table[_ROW_LINE].to_pylist() if _ROW_LINE in table.column_names else map(row_json, table.to_pylist())
+    return {key: hashlib.sha256(line).hexdigest() for key, line in zip(keys, lines, strict=True)}
 
 
 def parts(table: pa.Table, key: Sequence[str], shards: int) -> Iterator[tuple[int, bytes]]:

@@ -1,8 +1,8 @@
-"""Verification of a release: its signature, files and manifest, the numbers of rows, and the references of dialogues.
+"""Verification of a release: its signature, files and manifest, its rows, and the references of dialogues.
 
-Checksums prove that files are the ones written by ``build``. In addition, schemas and dialogues are read, counted and
-checked for problems. A release that was rewritten as a whole, including all hashes, can pass; only a signature can
-reveal that.
+Checksums prove that files are the ones written by ``build``. In addition, the rows are read and compared with the
+hashes in the manifest and with the JSON in ``sgd/`` and ``bfcl/``; schemas and dialogues are counted and checked for
+problems. A release that was rewritten as a whole, including all hashes, can pass; only a signature can reveal that.
 """
 
 from __future__ import annotations
@@ -22,14 +22,23 @@ from pathlib import Path
 import msgspec
 import pyarrow.parquet as pq
 
-from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import DIALOGUE_FILE, SINGLE, as_path, read_schema_file
+from parapet.schemas.layout import DIALOGUE_FILE, SINGLE, TEST, as_path, read_schema_file
 from parapet.schemas.release import COUNTED, DOCUMENTS, MANIFEST, SIGNATURE, SUMS, Config, File, Manifest
 from parapet.schemas.service import Service
+from parapet.schemas.tools import NAMES
 from parapet.transforms.release import plan
-from parapet.transforms.release.reading import plain_type, printable, read_manifest
+from parapet.transforms.release.reading import (
+    ROWS_AT_ONCE,
+    key_text,
+    plain_type,
+    printable,
+    read_manifest,
+    row_digests,
+    row_json,
+    split_sha256,
+)
 from parapet.transforms.release.signing import Trust, problems, read_signature
 from parapet.transforms.running.progress import advance, expect
 
@@ -41,10 +50,11 @@ _OF_THE_HUB = (".gitattributes", ".cache/huggingface")
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _SHARD = re.compile(r"data/([^/]+)/([^/]+)-([0-9]{5,})-of-([0-9]{5,})\.parquet")
 _COPY = re.compile(rf"sgd/([^/]+)/(?:([^/]+)/)?(schema\.json|{DIALOGUE_FILE.pattern})")
+_TASKS = re.compile(r"bfcl/([^/]+)/([^/]+\.jsonl?)")
 # Names, at any depth of a column's type, of fields that could identify a worker or the time of their work.
 _PRIVATE = re.compile(r"(?i)\b(worker\w*|accept_time|submit_time)\b(?=:|$)")
 
-_decode = msgspec.json.Decoder(list[Dialogue]).decode
+_COPIED = ("dialogue", "service", plan.TASK)  # records that are also in sgd/ or bfcl/
 
 Digest = tuple[str, int]  # SHA-256 and size
 
@@ -53,7 +63,8 @@ class Finding(msgspec.Struct, frozen=True):
     """A mismatch.
 
     Attributes:
-      check: the check: ``checksums``, ``manifest``, ``content``, ``faults``, ``counts``, ``private``, ``signature``.
+      check: the check: ``checksums``, ``manifest``, ``content``, ``rows``, ``faults``, ``counts``, ``private``,
+        ``signature``.
       path: the path of the file below the release.
       where: the place in the file: ``row 7``, ``dialogue 1_00000``.
       reason: the mismatch.
@@ -108,12 +119,13 @@ class Verification(msgspec.Struct):
 
 
 class _Task(msgspec.Struct, frozen=True):
-    """A file to read: a JSON file of a corpus, a Parquet file, or, if both fields are None, any other file.
+    """A file to read: a JSON file of a corpus or of tasks, a Parquet file, or, if both fields are None, any other file.
 
     Attributes:
       root: the folder of the release.
       file: the file.
       json: the JSON file as a source of ``build``.
+      key: the columns that identify its rows.
       services: the services that the dialogues of the JSON file may refer to; None if their schemas cannot be read.
       parquet: the configuration of the Parquet file.
     """
@@ -121,15 +133,25 @@ class _Task(msgspec.Struct, frozen=True):
     root: str
     file: File
     json: plan.Source | None = None
+    key: tuple[str, ...] = ()
     services: dict[str, Service] | None = None
     parquet: Config | None = None
 
 
 class _Content(msgspec.Struct):
-    """The content of a file; its digest is None if it cannot be read."""
+    """The content of a file; its digest is None if it cannot be read.
+
+    Attributes:
+      digest: the hash and size of its bytes.
+      rows: the number of rows of a Parquet file.
+      place: the configuration and split of its rows.
+      row_digests: the hash of each row by its key, if ``data/`` and ``sgd/`` or ``bfcl/`` have it.
+    """
 
     digest: Digest | None = None
     rows: int = 0
+    place: tuple[str, str] = ("", "")
+    row_digests: dict[str, str] = msgspec.field(default_factory=dict)
     services: dict[str, Service] | None = None
     counts: plan.Counts = msgspec.field(default_factory=Counter)
     faults: list[plan.Found] = []
@@ -163,6 +185,7 @@ def examine(root: Path, processes: int | None = None, trust: Trust | None = None
             for finding in content.findings:
                 findings.add(finding.check, finding.path, finding.where, finding.reason)
         _check_counts(manifest, contents, findings)
+        _check_copies(contents, findings)
         rows = sum(content.rows for _, content in contents)
     return Verification(str(root), files, rows, findings.listed())
 
@@ -294,6 +317,9 @@ def _check_manifest(root: Path, manifest: Manifest, findings: Findings) -> None:
                 match = _SHARD.fullmatch(path)
                 if not match or match.groups()[:2] != (name, split) or path not in files:
                     add(at, f"{path!r} is not in 'files', or not a file of this split: data/{name}/{split}-…")
+            hashes = [files[path].logical_sha256 for path in info.files if path in files]
+            if split_sha256(hashes) != info.logical_sha256:
+                add(at, f"has the hash of rows {info.logical_sha256}, but its files have {split_sha256(hashes)}")
             if (rows := sum(files[path].rows or 0 for path in info.files if path in files)) != info.rows:
                 add(at, f"has {info.rows:,} rows, but its files have {rows:,}")
     for path, n in Counter(file.path for file in manifest.files).items():
@@ -347,6 +373,23 @@ def _check_counts(manifest: Manifest, contents: Iterable[tuple[_Task, _Content]]
             findings.add("counts", MANIFEST, where, f"is {stated[place]:,}, but should be {counts[place]:,}")
 
 
+def _check_copies(contents: Iterable[tuple[_Task, _Content]], findings: Findings) -> None:
+    """Compare the rows in ``data/`` with the JSON in ``sgd/`` and ``bfcl/``, if all files could be read."""
+    data: dict[tuple[str, str], dict[str, str]] = {}
+    copies: dict[tuple[str, str], dict[str, str]] = {}
+    for task, content in contents:
+        if content.digest is None or content.findings:
+            return
+        (copies if task.json else data).setdefault(content.place, {}).update(content.row_digests)
+    for config, split in sorted({*data, *copies}):
+        rows, copied = data.get((config, split), {}), copies.get((config, split), {})
+        for key in sorted(key for key in {*rows, *copied} if rows.get(key) != copied.get(key)):
+            reason = "differs from the JSON" if key in rows and key in copied else "is not in the JSON"
+            reason = reason if key in rows else "is missing, but is in the JSON"
+            name = key.replace("\0", " ")
+            findings.add("rows", f"data/{config}", f"{split}: {name}", f"{reason} beside it, in sgd/ or bfcl/")
+
+
 # Reading.
 
 
@@ -360,12 +403,12 @@ def _read_all(root: Path, manifest: Manifest, processes: int | None) -> list[tup
     services: dict[tuple[str, str], dict[str, Service] | None] = {}
     expect(len(manifest.files), "files")
     for file in manifest.files:
-        match = _COPY.fullmatch(file.path)
-        source = plan.Source("", "", match[1], match[2] or SINGLE, file.path, 0, match[3]) if match else None
-        task = _Task(str(root), file, source, parquet=shards.get(file.path))
+        source = _source_of(file.path, str(root), manifest)
+        key = manifest.configs[source.config].key if source and source.config in manifest.configs else []
+        task = _Task(str(root), file, source, tuple(key), parquet=shards.get(file.path))
         if file.path not in present:  # the check of files reports it
             contents.append((task, _Content()))
-        elif source and source.relative == "schema.json":
+        elif source and source.record == "service":
             contents.append((task, _read(task)))
             services[source.corpus, source.split] = contents[-1][1].services
             advance(1, "files")
@@ -373,7 +416,8 @@ def _read_all(root: Path, manifest: Manifest, processes: int | None) -> list[tup
             tasks.append(task)
     for i, task in enumerate(tasks):
         if task.json:
-            of_split = services.get((task.json.corpus, task.json.split), {})
+            corpus, split = task.json.corpus, task.json.split
+            of_split = services.get((corpus, split), services.get((corpus, SINGLE), {}))
             tasks[i] = msgspec.structs.replace(task, services=of_split)
     if processes is None:
         processes = _cores() if manifest.size >= LARGE else 1
@@ -382,6 +426,21 @@ def _read_all(root: Path, manifest: Manifest, processes: int | None) -> list[tup
             contents.append((task, content))
             advance(1, "files")
     return contents
+
+
+def _source_of(path: str, root: str, manifest: Manifest) -> plan.Source | None:
+    """Return the JSON file as a source of ``build``; None for any other file."""
+    place = str(as_path(root) / path)
+    if match := _COPY.fullmatch(path):
+        corpus, split, name = match[1], match[2], match[3]
+        if name == "schema.json":
+            return plan.Source("service", plan.SCHEMAS, corpus, split or SINGLE, place, 0, path)
+        # dialogues beside a single schema have a split of their own name
+        alone = next(iter(manifest.configs[corpus].splits), SINGLE) if corpus in manifest.configs else SINGLE
+        return plan.Source("dialogue", corpus, corpus, split or alone, place, 0, path)
+    if (match := _TASKS.fullmatch(path)) and match[2] != NAMES:
+        return plan.Source(plan.TASK, match[1], match[1], TEST, place, 0, match[2])
+    return None
 
 
 def _read(task: _Task) -> _Content:
@@ -402,19 +461,19 @@ def _read(task: _Task) -> _Content:
 
 @collection_paused()
 def _read_json(data: bytes, task: _Task, source: plan.Source, content: _Content) -> None:
-    if source.relative == "schema.json":
-        schemas = read_schema_file(as_path(task.root) / source.path, source.split)
+    if source.record == "service":
+        schemas = read_schema_file(as_path(source.path), source.split)
         content.services = {service.service_name: service for service in schemas.services}
-        content.counts = plan.count_services(source, schemas.raw)
-        return
     try:
-        dialogues = _decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # 'build' reads more, and explains errors
-        record = msgspec.structs.replace(source, record="dialogue")
-        _, content.counts, content.faults = plan.read_source(record, data, task.services or {})
-    else:
-        content.counts, content.faults = plan.check_dialogues(source, dialogues, task.services or {})
-    if task.services is None:  # the schemas are the problem
+        table, counts, faults = plan.read_source(source, data, task.services or {})
+    except InputError as error:
+        raise InputError(error.reason, "", error.where) from None
+    if task.key:
+        content.place, content.row_digests = (source.config, source.split), row_digests(table, task.key)
+    if source.record == plan.TASK:
+        return  # those in data/ are counted
+    content.counts, content.faults = counts, faults
+    if source.record == "dialogue" and task.services is None:  # the schemas are the problem
         content.counts = Counter({place: n for place, n in content.counts.items() if place[0] != "fault"})
         content.faults = []
 
@@ -429,12 +488,23 @@ def _read_shard(path: Path, task: _Task, config: Config, content: _Content) -> N
             raise InputError(f"its columns differ from those in the manifest: {names}")
         if content.rows != task.file.rows:
             raise InputError(f"has {content.rows:,} rows, but {task.file.rows or 0:,} according to the manifest")
+        digest = hashlib.sha256()
+        for batch in parquet.iter_batches(ROWS_AT_ONCE):
+            batch.validate(full=True)  # a text may be invalid UTF-8
+            for row in batch.to_pylist():
+                digest.update((line := row_json(row)) + b"\n")
+                if config.record in _COPIED:
+                    content.row_digests[key_text(row, config.key)] = hashlib.sha256(line).hexdigest()
+        if task.file.logical_sha256 not in ("", digest.hexdigest()):
+            reason = f"its rows have the SHA-256 {digest.hexdigest()}, but {task.file.logical_sha256} according to the"
+            raise InputError(f"{reason} manifest")
+        _, name, shard = task.file.path.split("/")  # data/NAME/SPLIT-00000-of-00001.parquet
+        content.place = name, shard.partition("-")[0]
         if config.record == "paraphrase":
             counted = [name for name in ("disposition", "reason", "source") if name in parquet.schema_arrow.names]
             content.counts = plan.count_answers(parquet.read(counted).to_pylist())
         elif config.record == plan.TASK:
-            _, name, file = task.file.path.split("/")  # data/NAME/SPLIT-00000-of-00001.parquet
-            content.counts = plan.count_tasks(name, file.partition("-")[0], parquet.read(["function"]))
+            content.counts = plan.count_tasks(*content.place, parquet.read(["function"]))
 
 
 # Processes.

@@ -417,7 +417,8 @@ def table_markdown(table: Table, most: int = MAX_ROWS) -> markdown.Markdown:
         if i in table.groups:
             heading = markdown.Markdown(f"**{markdown.text(table.groups[i])}**")
             rows.append([heading, *[""] * (len(table.columns) - 1)])
-        rows.append([_cell_markdown(cell, (i, j) in bold) for j, cell in enumerate(row)])
+        cells = [_cell_markdown(cell, (i, j) in bold) for j, cell in enumerate(row)]
+        rows.append([markdown.inline(cell) for cell in cells] if table.inline else cells)
     return markdown.table(table.columns, rows, len(table.columns) - table.text_columns)
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from parapet.schemas.layout import DEAD_LETTERS, schema_bytes
 from parapet.schemas.rows import AUDIT, BackTranslation, Translation, parquet_bytes
 from parapet.schemas.service import Service, elements_of, parse_service
+from parapet.schemas.tool_texts import identifiers
 from parapet.schemas.tools import ToolFile
 from parapet.transforms.reports.report import Report, Table, Tile, page
 from parapet.transforms.reports.text import Convention, Conventions, counted, join_words, name_words, number, percent
@@ -36,6 +37,7 @@ REASONS = {
     "non_ascii": "contains letters that names of the corpus cannot have",
     "too_long": f"more than {MAX_NAME_WORDS} words: a sentence, not a name",
     "collision": "another name of the service is the same",
+    "lost_name": "the back-translation has lost the name of a tool or parameter",
     "no_text": "the original is empty, or has no letters to translate",
     "not_translated": "the engine gave no translation",
 }
@@ -134,6 +136,8 @@ def _row(source: SourceText, pivot: str, legs: Legs, conventions: Conventions) -
         emitted, reason = name_of(back, source.original, convention)
     elif back == source.text:
         reason = "identical"
+    elif any(identifier not in back for identifier in identifiers(source.text)):
+        reason = "lost_name"
     else:
         emitted = back
     place = (source.element_id, source.field, pivot, source.original)

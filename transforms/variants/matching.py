@@ -117,33 +117,43 @@ def compose_variant(
 ) -> dict[str, Any]:
     """Return the service with new names and descriptions, and all references renamed.
 
-    Other keys and their order are kept.
+    Other keys and their order are kept. Their lists of slot names, such as ``offered_slots``, are renamed, too.
 
     Args:
       raw: the service as read from its file.
       variant: 1 to 5, or a suffix; ``X_1`` becomes ``X_11``.
       names: form field (``intent_0``, ``slot_3``) to new name of every intent and slot.
-      descriptions: form field, including ``service``, to new description.
+      descriptions: form field, including ``service``, to new description. Those that are missing stay.
     """
     slots = {slot["name"]: names[f"slot_{i}"] for i, slot in enumerate(raw["slots"])}
-    service = dict(raw)
+    service = _with_renamed_lists(raw, slots, ("slots", "intents"))
     service["service_name"] = variant_service_name(raw["service_name"], variant)
     if "tool_keys" not in raw:  # toolsets have no description
         service["description"] = descriptions["service"]
-    service["slots"] = [
-        {**slot, "name": names[f"slot_{i}"], "description": descriptions[f"slot_{i}"]}
-        for i, slot in enumerate(raw["slots"])
-    ]
-    service["intents"] = [
-        {
-            **intent,
-            "name": names[f"intent_{i}"],
-            "description": descriptions[f"intent_{i}"],
-            **{key: _renamed(intent[key], slots) for key in _SLOT_REFERENCES if key in intent},
-        }
-        for i, intent in enumerate(raw["intents"])
-    ]
+    for kind, known in (("slot", ("possible_values",)), ("intent", _SLOT_REFERENCES)):
+        service[f"{kind}s"] = [
+            {
+                **_with_renamed_lists(element, slots, known),
+                "name": names[f"{kind}_{i}"],
+                "description": descriptions.get(f"{kind}_{i}", element["description"]),
+            }
+            for i, element in enumerate(raw[f"{kind}s"])
+        ]
+    for intent in service["intents"]:
+        intent |= {key: _renamed(intent[key], slots) for key in _SLOT_REFERENCES if key in intent}
     return service
+
+
+def names_slots(value: Any, slots: Collection[str]) -> bool:
+    """Whether a value under an unknown key is a list of slot names, or a record by slot, and not empty."""
+    return isinstance(value, list | dict) and bool(value) and all(type(name) is str and name in slots for name in value)
+
+
+def _with_renamed_lists(element: Mapping[str, Any], slots: Mapping[str, str], known: Collection[str]) -> dict[str, Any]:
+    return {
+        key: _renamed(value, slots) if key not in known and names_slots(value, slots) else value
+        for key, value in element.items()
+    }
 
 
 def _renamed(references: Any, slots: Mapping[str, str]) -> Any:

@@ -23,6 +23,8 @@ from parapet.transforms.running.counts import Counted, Counts, Tally, of_variant
 from parapet.transforms.variants import COMMAND, matching
 
 NO_INTENT = "NONE"
+_FRAME_KEYS = {"service", "slots", "actions", "state", "service_call", "service_results"}
+_STATE_KEYS = {"active_intent", "requested_slots", "slot_values"}
 
 
 def _slots(names: matching.Names, slots: Sequence[str]) -> list[str]:
@@ -135,6 +137,10 @@ class Places:
             for record in _typed(results, list):
                 _check_slots(_typed(record, dict), slots, service)
             add((frame, "service_results", service, _records, results))
+        for holder, known in ((frame, _FRAME_KEYS), (frame.get("state", {}), _STATE_KEYS)):
+            for key in holder.keys() - known:
+                if matching.names_slots(names := holder[key], slots):
+                    add((holder, key, service, _record if isinstance(names, dict) else _slots, names))
 
     def _take_intent(self, holder: dict[str, Any], key: str, service: str) -> None:
         intent = holder[key]

@@ -30,6 +30,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas import layout
+from parapet.schemas.dialogue import dialogue_folders
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
 from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
@@ -100,7 +101,7 @@ def read_inputs(
     splits, train, alone = _splits_of(sgd, read)
     if train is None and folder is None:
         raise InputError("there is no train/schema.json, so it is not known which names occur in train", sgd)
-    split = split or alone or (layout.TEST if layout.TEST in splits else "dev")
+    split = split or alone or next((name for name in (layout.TEST, layout.SINGLE) if name in splits), "dev")
     if split not in splits:
         known = ", ".join(splits)
         raise InputError(f"there is no {split}/schema.json (found: {known}); choose one with --split", sgd)
@@ -136,8 +137,11 @@ def _splits_of(sgd: str | Path, read: Read) -> tuple[dict[str, list[Service]], l
 
     If ``sgd`` is the folder of a split, also returns that split; train is then beside it.
     """
-    splits = {split.split: split.services for split in read(sgd)}
+    schemas = read(sgd)
+    splits = {split.split: split.services for split in schemas}
     alone = layout.split_of_folder(sgd)
+    if layout.SINGLE in splits and (folders := dialogue_folders(layout.as_path(sgd), schemas).keys() - {""}):
+        splits = {folder: splits[layout.SINGLE] for folder in layout.SPLITS if folder in folders}
     if alone is None:
         return splits, splits.get(layout.TRAIN), None
     folder = layout.as_path(sgd).resolve()
@@ -272,6 +276,7 @@ def measures_of(items: Iterable[Item], variants: Sequence[str], tokenizer: str =
     by_description = [
         _mean(sentence_bleu(texts[first], [texts[second]]).score for first, second in pairs)
         for texts in (dict(zip(descriptions, row, strict=True)) for row in zip(*descriptions.values(), strict=True))
+        if texts[ORIGINAL]
     ]
     return {
         "variants": rows,

@@ -19,6 +19,7 @@ from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_FILE, read_whole
+from parapet.schemas.mentions import NO_MENTIONS, Mentions
 from parapet.schemas.tasks import ANSWERS, answers_beside, is_task, records
 from parapet.schemas.tools import (
     NAMES,
@@ -132,7 +133,10 @@ def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
 
 def toolset_of(task: Mapping[str, Any]) -> Toolset:
     """Return the tools of a task. Raises InputError if one is invalid."""
-    return Toolset(task["id"], task["function"], lambda i, pointer: f"/function/{i}{pointer}")
+    toolset = Toolset(task["id"], task["function"], lambda i, pointer: f"/function/{i}{pointer}")
+    if toolset.bad:
+        raise toolset.bad[0]
+    return toolset
 
 
 def renamed_task(
@@ -153,11 +157,14 @@ def renamed_task(
     chosen = {tool.name: variant.texts(task["id"], tool) for tool in toolset.tools}
     if len({texts.name for texts in chosen.values()}) < len(chosen):
         raise InputError(f"name_collision: variant {variant.name} gives two tools of the task the same name")
-    renamings = {tool.name: _renaming(tool, chosen[tool.name]) for tool in toolset.tools}
-    functions = [
-        tool.renamed(chosen[tool.name].name, chosen[tool.name].description, renamings[tool.name])
-        for tool in toolset.tools
-    ]
+    own = {tool.name: _renaming(tool, chosen[tool.name], NO_MENTIONS).own for tool in toolset.tools}
+    mentions = Mentions({old: texts.name for old, texts in chosen.items()}, own)
+    renamings = {tool.name: _renaming(tool, chosen[tool.name], mentions) for tool in toolset.tools}
+    functions = toolset.written(
+        lambda tool: tool.renamed(
+            chosen[tool.name].name, chosen[tool.name].description, renamings[tool.name], is_final=True
+        )
+    )
     renamed_answer = None
     if answer is not None:
         calls = answer.get("ground_truth")
@@ -170,14 +177,14 @@ def renamed_task(
             for call in calls
         ]
         renamed_answer = {**answer, "ground_truth": renamed}
-    return {**task, "function": functions}, renamed_answer
+    return {**mentions.task(task), "function": functions}, renamed_answer
 
 
-def _renaming(tool: Tool, texts: ToolTexts) -> Renaming:
+def _renaming(tool: Tool, texts: ToolTexts, mentions: Mentions) -> Renaming:
     names = tool.parameters.renaming(texts.names)
     pointers = {each.pointer: names.pointer(each.pointer) for each in tool.parameters.all}
     descriptions = {old: texts.descriptions[new] for old, new in pointers.items() if new in texts.descriptions}
-    return tool.parameters.renaming(texts.names, descriptions)
+    return tool.parameters.renaming(texts.names, descriptions, mentions, is_final=True)
 
 
 @collection_paused()

@@ -262,18 +262,23 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
         """Encodes the answers as JSON lines for ``parapet evaluate --task ranking``, and counts all and empty ones."""
         ranked = model.ranked(chunk.dialogues, self.top)
         rows = [
-            {"dialogue": number, "turn": turn, "answer": ranking[0], **({"answers": ranking} if self.top > 1 else {})}
+            {"dialogue": number, "turn": turn, **self._answers(ranking)}
             for number, rankings in enumerate(ranked, chunk.first)
             for turn, ranking in enumerate(rankings)
         ]
         path = chunk.file.answers
         counts = {f"answers/{path}": len(rows)}
-        if empty := sum(not row["answer"] for row in rows):
+        if empty := sum(not row["answer"] and "refused" not in row for row in rows):
             counts[f"empty/{path}"] = empty
         if unread := getattr(model, "not_understood", 0):
             counts[f"not_understood/{path}"] = unread
         data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
         return Answers([Part(path, (chunk.first,), data), *self._attention(model, chunk, ranked)], counts)
+
+    def _answers(self, ranking: list[str]) -> dict[str, object]:
+        if not ranking:
+            return {"answer": "", "refused": True}
+        return {"answer": ranking[0], **({"answers": ranking} if self.top > 1 else {})}
 
     def _attention(self, model: Answerer, chunk: BabiChunk, ranked: Sequence[Sequence[list[str]]]) -> Iterator[Part]:
         """Yields a memory network's attention in the first dialogues of a file, all of which are in its first chunk."""

@@ -77,7 +77,7 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
     services = {service.service_name: service for service in here.services}
     if not any(service.slots for service in services.values()):
         raise InputError("no service of the schema has a slot, so there is nothing to learn", here.path)
-    paths = sorted(file.path for file in corpus.files)
+    paths = corpus.paths()
     frames = [
         frame
         for path in paths

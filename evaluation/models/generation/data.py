@@ -205,7 +205,7 @@ def read_examples(root: str, split: str, templates: Templates = NONE) -> Example
         first = without[0]
         logging.warning(message, root, f"{len(without):,}", f"{len(acts):,}", key_of(first), first.service)
     schemas = {schemas.split: schemas.path for schemas in read_root(root, leave_out_bad=True)}
-    files = sorted(file.path for file in read_corpus(root, [split]).files)
+    files = read_corpus(root, [split]).paths()
     return Examples(rows, [schemas[SINGLE] if SINGLE in schemas else schemas[split], *files])
 
 

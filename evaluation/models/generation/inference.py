@@ -41,11 +41,13 @@ class Generated(msgspec.Struct, frozen=True):
       candidates: distinct utterances, the most likely first; at least one.
       cut: whether the beginning of the template was cut off.
       unfinished: whether the first candidate did not end within the maximum number of tokens.
+      refused: whether there is no answer, because a request was refused.
     """
 
     candidates: tuple[Candidate, ...]
     cut: bool
     unfinished: bool
+    refused: bool = False
 
 
 @functools.cache
@@ -194,7 +196,10 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
         if self.reranker is not None:
             scorer = scorer_of(self.reranker.scorer, self.reranker.folder, self.reranker.batch_size)
             best = chosen(turns, candidates, source.words, scorer)
-        data = b"".join(self._line(turn, best[turn.place], candidates[turn.place]) for turn in turns)
+        refused = {place for place, act in generated.items() if act is not None and act.refused}
+        data = b"".join(
+            self._line(turn, best[turn.place], candidates[turn.place], turn.place in refused) for turn in turns
+        )
         with_acts = [turn_result for turn in turns if (turn_result := generated[turn.place]) is not None]
         counts = {
             "without_acts": len(turns) - len(with_acts),
@@ -215,8 +220,9 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
         paths = (files.join(folder, relative_of(source.name, self.split)) for folder in others)
         return merged(generated.candidates, *(_others(path, turn) for path in paths))
 
-    def _line(self, turn: SystemTurn, utterance: str, candidates: Sequence[Candidate]) -> bytes:
+    def _line(self, turn: SystemTurn, utterance: str, candidates: Sequence[Candidate], refused: bool) -> bytes:
         row: dict[str, Any] = {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": utterance}
+        row |= {"refused": True} if refused else {}
         if self.search.candidates:
             row["candidates"] = list(candidates)
         return msgspec.json.encode(row) + b"\n"

@@ -284,7 +284,7 @@ def read_source(root: str, split: str, knowledge_base: str | None = None) -> Sou
     Raises:
       InputError: a file cannot be read, the split does not exist, or dialogues do not fit the schema.
     """
-    paths = sorted(file.path for file in read_corpus(root, [split]).files)
+    paths = read_corpus(root, [split]).paths()
     here = [schemas for schemas in read_root(root, leave_out_bad=True) if schemas.split in (split, "schema")]
     if not any(service.slots for schemas in here for service in schemas.services):
         raise InputError("no service of the schema has a slot, so there is nothing to learn", root)

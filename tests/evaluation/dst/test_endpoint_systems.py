@@ -24,18 +24,18 @@ from kit import (
     slot,
     write,
 )
+from local_http import Answer
 
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.endpoint.asking import Unreadable
 from parapet.evaluation.endpoint.prompting import prompt_of
 from parapet.evaluation.endpoint.prompts import STYLES, UNPARSED, json_schema, request, state_of, unreadable_state
 from parapet.evaluation.endpoint.values import as_said, moments
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import _asked
-from parapet.pipelines.suite.steps import lacks, sets_of
+from parapet.pipelines.suite.steps import command_line, lacks, sets_of
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.service import parse_service
-from parapet.transforms.running.chat import Reply
+from parapet.transforms.running.replies import Reply, Unreadable
 
 SLOTS = [slot("to", "Where to"), slot("time", "When"), slot("seats", "How many", "1", "2")]
 SLOTS.append(slot("wifi", "WiFi", "True", "False"))
@@ -88,6 +88,7 @@ def test_times_and_dates(text, moment):
     "style reply said",
     ("json", Reply('{"active_intent": "FindBus", "to": "fresno", "wifi": "", "seats": 2, "colour": "red"}'), {}),
     ("json", Reply('Sure!\n```json\n{"active_intent": "FindBus", "to": "Fresno", "seats": "two"}\n```'), {}),
+    ("json", Reply('{"to": ...}? No: {"active_intent": "FindBus", "to": "Fresno", "seats": 2}, and {"to": "x"}.'), {}),
     ("tools", Reply("", [("Buses_1", '{"active_intent": "FindBus", "to": "Fresno", "seats": "2"}')]), {}),
     ("tools", Reply('{"active_intent": "FindBus", "to": "Fresno", "seats": "2"}'), {}),
     ("text", Reply("active_intent = FindBus\n- to: Fresno\n**seats** = 2\nwifi = none\nThat is all."), {}),
@@ -232,19 +233,32 @@ def slow(answer):
     return later
 
 
-def test_faults_are_absorbed_or_wrong_and_counted(tmp_path, gold):
+def test_faults_are_absorbed_wrong_or_refused_and_counted(tmp_path, gold):
     faults = ["busy", "down", "cut", "not_json", "empty", "long", "bad"] * 2
     with ChatServer(gold, faults) as server:
-        made = run("predict", "llm", endpoint=server.url, model="m", output=tmp_path / "states", parallel_calls=1)
+        flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "parallel_calls": 1}
+        made = run("predict", "llm", **flags, max_bad="8%")
     counts = made.json("run.json")["counts"]
     assert counts["predicted/original"] == 50
-    wrong = [
-        row["unread"].partition(":")[0] for row in rows_of(tmp_path / "states/answers/original.jsonl") if row["unread"]
-    ]
-    assert counts["unread/original"] == len(wrong) == 8  # an HTML page, no choice, a megabyte, a refusal: twice
-    assert set(wrong) <= {"wrong_answer", "too_long", "invalid"}
-    assert "8 answers that could not be read" in made.output
-    assert scored(tmp_path)["joint_goal_accuracy"] == pytest.approx(1 - 8 / 50, abs=0.01)
+    rows = rows_of(tmp_path / "states/answers/original.jsonl")
+    wrong = [row["unread"].partition(":")[0] for row in rows if row["unread"]]
+    refused_ones = [row["refused"].partition(":")[0] for row in rows if row.get("refused")]
+    assert counts["unread/original"] == len(wrong) == 4  # no choice, a megabyte: twice
+    assert counts["refused/original"] == len(refused_ones) == 4  # an HTML page, a refusal: twice
+    assert set(refused_ones) == {"wrong_answer", "invalid"}
+    assert counts["answers_had/original"] == 46
+    assert "4 answers that could not be read" in made.output
+    assert "4 of 50 requests were refused and will not be scored" in made.errors
+    unscored = scored_and_told = run(
+        "evaluate", task="dst", predictions=tmp_path / "states/predictions", output=tmp_path / "scores", replicates=0
+    )
+    n = unscored.json("run.json")["counts"]["refused_frames/original"]
+    assert f"original: {n} frames refused by the endpoint, not scored" in scored_and_told.errors
+    numbers = unscored.json("robustness.json")["sets"]["original"]
+    assert numbers["failures"]["frames"] == 50 - n
+    accuracy = numbers["metrics"]["#ALL_SERVICES"]["joint_goal_accuracy"]
+    assert accuracy == pytest.approx(1 - 4 / (50 - n), abs=0.01)
+    assert "refused, not scored" in (tmp_path / "scores/report.html").read_text()
 
 
 def test_a_dry_run_says_what_it_would_take_and_nothing_is_paid_twice(tmp_path, gold):
@@ -325,7 +339,7 @@ def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
     assert (row[0], row[1], row[3:]) == (
         "mine, dst",
         f"m\n{server.url}",
-        ["50", "10.0%\n5 not_json", "350 + 150", "$0.65"],
+        ["50", "10.0%\n5 not_json", "0", "350 + 150", "$0.65"],
     )
     assert row[2].endswith("style json")
     template = "\n".join(line for (line,) in prompt.rows)
@@ -333,3 +347,57 @@ def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
     scored(tmp_path, predictions=tmp_path / name / "predictions")
     failures = (tmp_path / "scores/failures/original.html").read_text()
     assert "I would &lt;b&gt;rather&lt;/b&gt; not. [not readable: not_json]" in failures
+
+
+def test_the_page_of_a_suite_without_usage_or_with_refusals(tmp_path, gold):
+    """What the endpoint does not report is said to be so; what it refused or does not take is beside the answers."""
+    name = "predictions/mine/dst"
+    seen = []
+
+    def answer(body):
+        if "seed" in body:
+            return Answer({"error": {"message": "no", "param": "seed"}}, 400)
+        seen.append(body["messages"])
+        if body["messages"] == seen[0]:
+            return Answer({"error": "not this one"}, 400)
+        return Answer({"choices": [{"message": {"role": "assistant", "content": gold(body)}}]})
+
+    with ChatServer(answer) as server:
+        flags = {"endpoint": server.url, "model": "m", "price": "1000,2000", "parallel_calls": 1, "max_bad": "5%"}
+        made = run("predict", "llm", **flags, temperature="none", output=tmp_path / name)
+        assert not [body for body in server.requests if "temperature" in body]
+    assert "tokens: not reported by the endpoint" in made.output
+    assert "left out of all requests, as the endpoint does not take it: seed" in made.errors
+    more = 'model = "m"\ntemperature = "none"\nmax_tokens = 9\nextra_body = { top_k = 1 }\nmax_bad = "5%"\n'
+    suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + more + "insecure_key = true\n")
+    step = make_graph(read_suite(str(suite), ()), sets_of, lacks).steps[name]
+    line = " ".join(command_line(step, tmp_path))
+    wanted = ("--temperature=none", "--max_tokens=9", '--extra_body={"top_k": 1}', "--max_bad=5%", "--insecure_key")
+    assert not lacking(line, *wanted)
+    table, _ = _asked(make_graph(read_suite(str(suite), ()), sets_of, lacks), {name: step}, tmp_path)
+    (row,) = table.rows
+    assert row[2] == "temperature not sent, style json\nsent without seed, which the endpoint does not take"
+    assert row[3:] == ["49", "0.0%", "1\ninvalid: HTTP 400: not this one", "not reported", "–"]
+    numbers = json_of(tmp_path / name / "run.json")
+    assert numbers["counts"]["refusals/invalid: HTTP 400: not this one"] == 1
+
+
+def test_a_frame_without_an_answer_is_compared_with_nothing(tmp_path, gold):
+    """Neither right on the original nor lost in a set."""
+    seen = []
+
+    def answer(body):
+        seen.append(body["messages"])
+        return Answer({"error": "not this one"}, 400) if body["messages"] == seen[0] else gold(body)
+
+    with ChatServer(answer) as server:
+        flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "parallel_calls": 1}
+        sets = [f"{name}={SAMPLE['root']}" for name in ("one", "two")]
+        run("predict", "llm", "--sets", *sets, **flags, max_bad="5%")
+    scores = {"predictions": tmp_path / "states/predictions", "output": tmp_path / "scores"}
+    made = run("evaluate", "--sets", *sets, task="dst", **scores)
+    assert made.errors.count("refused by the endpoint, not scored") == 3
+    sets_of_run = made.json("robustness.json")["sets"]
+    assert {entry["metrics"]["#ALL_SERVICES"]["joint_goal_accuracy"] for entry in sets_of_run.values()} == {1.0}
+    assert {entry["failures"]["wrong"] for entry in sets_of_run.values()} == {0}
+    run("compare", "--systems", *(f"{name}={tmp_path / 'scores'}" for name in "ab"), output=tmp_path / "compared")

@@ -145,6 +145,32 @@ def test_sensitivity_under_every_policy(place, scores):
     assert {"Libraries_2", "Repairs_1"} <= numbers["table"].keys()  # under the original's names
 
 
+def test_what_is_right_on_the_original_and_always_wrong_elsewhere(place, tmp_path):
+    def spoilt(dialogues):
+        for frame in (frame for one in dialogues for turn in one["turns"] for frame in turn["frames"]):
+            for states in filter(None, [frame.get("state")]):
+                states["slot_values"] = {slot: ["nonsense"] for slot in slots[frame["service"]][:1]}
+        return dialogues
+
+    roots = {"original": sample_root()} | {name: place / "variants" / name for name in VARIANTS}
+    for name, root in roots.items():
+        slots = {one["service_name"]: [slot["name"] for slot in one["slots"] if not slot["is_categorical"]]
+                 for one in json_of(root / "test" / "schema.json")}  # fmt: skip
+        for path in sorted((root / "test").glob("dialogues_*.json")):
+            predicted = json_of(path) if name == "original" else spoilt(json_of(path))
+            write(tmp_path / "predictions" / name / path.name, predicted)
+    told = run(tmp_path / "out", "--variants", place / "variants", "--predictions", tmp_path / "predictions")
+    assert "variants: 0.0%, change -100.0 points (-100.0%); schema sensitivity: not defined" in told.output
+    numbers = told.json("robustness.json")
+    n = len(sample_dialogues())
+    for name, one in numbers["sets"].items():
+        expected = bootstrap.wilson_interval(n if name == "original" else 0, n)
+        assert one["intervals"]["#ALL_SERVICES"] == pytest.approx(expected, abs=0.05)  # by their effective number
+    row = numbers["variants"]["table"]["#ALL_SERVICES"]
+    assert (row["schema_sensitivity"], row["schema_sensitivity_interval"]) == (0.0, None)
+    assert told.text("report.html").count("not defined") > 5
+
+
 def test_a_variant_that_lacks_a_dialogue(place, tmp_path):
     for folder in ("variants", "predictions"):
         shutil.copytree(place / folder, tmp_path / folder)

@@ -362,4 +362,6 @@ def test_files_of_a_split_that_share_an_id_are_refused(task, fails, tmp_path):
     flags = ["--sets", f"typos={sample_root()}"] if task == "validity" else predictions
     message = fails(task, "--reference", corpus, *flags)
     first = corpus / "test" / "dialogues_001.json"
-    assert f"dialogues_999.json: [0]: dialogue '1_00000' is in {first}, too: give each dialogue its own id" in message
+    assert (
+        f"dialogues_999.json: [0]: duplicate_id: dialogue '1_00000' is in {first}, too: give each its own id" in message
+    )

@@ -185,7 +185,8 @@ def test_responses_of_the_sample(tmp_path, sample):
     assert poor.json("metrics.json")["#ALL"]["success"] == 0.0
     domains = poor.json("domains.json")["original"]
     assert (set(domains["domains"]), domains["mean"]["success"]) == ({"Ferries", "Gyms", "Libraries", "Repairs"}, 0.0)
-    assert files.json("domains.json")["original"]["domains"]["Gyms"]["intervals"]["success"] == [1.0, 1.0]
+    intervals = files.json("domains.json")["original"]["domains"]["Gyms"]["intervals"]
+    assert (intervals["success"], intervals["bleu"]) == (pytest.approx([0.2065, 1.0], abs=1e-4), None)  # one dialogue
     assert EVIL not in poor.text("report.html")
     assert poor.json("run.json")["options"]["bleu_signature"].startswith("nrefs:1|case:lc|eff:no|tok:13a")
     out, goals = tmp_path / "out", tmp_path / "goals.json"
@@ -285,3 +286,72 @@ def test_intents(tmp_path):
     manifest = json.loads(files["run.json"])
     assert (manifest["pipeline"], manifest["counts"]) == ("evaluate_intent", {"items": 4})
     assert set(manifest["files"]) == set(files) - {"run.json"}
+
+
+def predicted(folder, task, rows, name="predictions"):
+    """The output of ``predict`` for the sample's test split."""
+    path = f"{name}/original/test/{task}.jsonl"
+    write(folder / path, rows)
+    write(folder / "run.json", {"pipeline": "predict_llm", "files": {path: None}})
+    return folder
+
+
+def test_the_output_of_predict_is_taken_as_predictions(sample, tmp_path):
+    turns = [
+        (dialogue["dialogue_id"], i, turn)
+        for dialogue in sample_dialogues()
+        for i, turn in enumerate(dialogue["turns"])
+    ]
+    intents = [
+        {"dialogue_id": name, "turn": i, "predicted": turn["frames"][0]["state"]["active_intent"]}
+        for name, i, turn in turns
+        if turn["speaker"] == "USER"
+    ]
+    folder = predicted(tmp_path / "intents", "intent", intents)
+    given = [
+        evaluate("intent", tmp_path / f"out{i}", reference=sample, predictions=path).json("metrics.json")
+        for i, path in enumerate((folder, folder / "predictions"))
+    ]
+    assert given[0] == given[1]
+    said = refused("evaluate", task="intent", predictions=folder, output=tmp_path / "none")
+    assert (
+        f"{folder}/predictions: --predictions: is a folder, whose predictions have no labels: give the corpus" in said
+    )
+    responses = [
+        {"dialogue_id": name, "turn": i, "response": turn["utterance"]}
+        for name, i, turn in turns
+        if turn["speaker"] == "SYSTEM"
+    ]
+    folder = predicted(tmp_path / "responses", "responses", responses, "responses")
+    write(folder / "predictions/original/test/dialogues_001.json", [])
+    result = evaluate("response", tmp_path / "scores", reference=sample, predictions=folder)
+    assert result.json("metrics.json")["#ALL"]["bleu"] == 100
+
+
+def test_variants_without_dialogues_are_refused_with_the_command_that_writes_them(sample, tmp_path):
+    for split in ("train", "test"):
+        write(tmp_path / "variants/v1" / split / "schema.json", (sample / split / "schema.json").read_bytes())
+    flags = {"reference": sample, "variants": tmp_path / "variants", "output": tmp_path / "out"}
+    for more in ({"task": "dst", "model": "keywords"}, {"task": "intent", "predictions": sample}):
+        said = refused("evaluate", **flags, **more)
+        assert "v1: --variants: contains schemas without dialogues: run 'parapet rewrite --variants " in said
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (
+            ["schema.json", "test.json"],
+            "no dialogues: expected test/dialogues_001.json, or dialogues_001.json",
+        ),
+        (
+            ["dialogues_001.json"],
+            "no schema: expected train/schema.json, dev/schema.json or test/schema.json, or",
+        ),
+    ],
+)
+def test_a_folder_in_another_layout_is_refused_with_that_which_is_expected(files, expected, sample, tmp_path):
+    for name in files:
+        write(tmp_path / "mine" / name, (sample / "test" / name.replace("test", "dialogues_001")).read_bytes())
+    said = refused("evaluate", task="dst", model="keywords", reference=tmp_path / "mine", output=tmp_path / "out")
+    assert f"mine: contains {'schemas, but ' if 'schema.json' in files else ''}{expected}" in said

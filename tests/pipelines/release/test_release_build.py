@@ -149,7 +149,7 @@ def test_faults_are_named_and_published_only_where_that_is_asked_for(toml, tmp_p
 
 @cases(
     "old new said",
-    ('path = "sgd"', 'path = "sdg"', "sdg: corpora[0].path: there is no such folder"),
+    ('path = "sgd"', 'path = "sdg"', "sdg: corpora[0].path: there is no such file or folder"),
     ('licence = "CC0-1.0"\ntitle', 'licence = "My-Own"\ntitle', "release.toml: licence: "),
     (
         '"https://example.org/sample"\nlicence = "CC0-1.0"',

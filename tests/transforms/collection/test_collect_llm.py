@@ -10,6 +10,7 @@ from chat_server import ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, files_of, lacking, rows_of, run, write
+from local_http import Answer
 
 from parapet.schemas.layout import read_root, sample_root
 from parapet.schemas.rows import Assignment
@@ -21,7 +22,7 @@ from parapet.transforms.crowd.serving.forms import read_forms
 from parapet.transforms.reports.text import Conventions
 from parapet.transforms.variants.distance import Method
 
-pytest.importorskip("openai", reason="the extra llm is not installed")
+pytest.importorskip("httpx", reason="the extra llm is not installed")
 _FIELD = re.compile(r"^((?:intent|slot)_\d+|service): (.+)$", re.M)
 
 
@@ -177,14 +178,41 @@ def test_what_cannot_be_read_is_a_dead_letter(hits, tmp_path):
 
 def test_a_server_that_takes_no_schema_is_asked_for_plain_json(hits, tmp_path):
     def fenced(body):
+        if "response_format" in body:
+            return Answer({"error": {"message": "json_schema is not supported"}}, 400)
         return f"```json\n{said(body)}\n```"
 
-    with ChatServer(fenced, ["bad", ""] * 12) as server:
-        collect(hits, server, tmp_path / "out", annotators=1)
-        assert ["response_format" in body for body in server.requests] == [True, False] * 12
+    with ChatServer(fenced) as server:
+        errors = collect(hits, server, tmp_path / "out", annotators=1).errors
+        assert "left out of all requests, as the endpoint does not take it: response_format" in errors
+        assert ["response_format" in body for body in server.requests] == [True, *[False] * 12]
         first = files_of(tmp_path / "out")
         collect(hits, server, tmp_path / "out", annotators=1)
-        assert (len(server.requests), files_of(tmp_path / "out")) == (24, first)
+        assert (len(server.requests), files_of(tmp_path / "out")) == (13, first)
+
+
+def test_refused_requests_end_the_run_in_the_endpoints_words(hits, tmp_path):
+    def some(body):
+        detail = [{"loc": ["body", "messages"], "msg": "not for Ferries"}]
+        return Answer({"detail": detail}, 422) if "Ferries" in body["messages"][1]["content"] else said(body)
+
+    with ChatServer(some) as server:
+        errors = collect(hits, server, tmp_path / "out", annotators=1, status=1).errors
+        assert (
+            "1 of 12 forms were refused, more than --max_bad 1.00%: invalid: HTTP 422: body.messages: not for" in errors
+        )
+        made = collect(hits, server, tmp_path / "out", annotators=1, max_bad="20%")
+        assert (len(made.rows("answers.jsonl")), len(made.dead_letters)) == (11, 1)
+    with ChatServer(lambda body: Answer({"error": "no"}, 400)) as server:
+        errors = collect(hits, server, tmp_path / "none", annotators=1, status=1).errors
+        assert "invalid: HTTP 400: no (10 requests in a row)" in errors
+        assert len(server.requests) == 10
+
+
+def test_temperatures_may_be_left_out(hits, tmp_path):
+    with ChatServer(said) as server:
+        collect(hits, server, tmp_path / "out", annotators=1, temperatures="none", max_tokens="none")
+    assert not [body for body in server.requests if {"temperature", "max_tokens"} & body.keys()]
 
 
 def test_a_wrong_key_stops_at_once(hits, tmp_path, monkeypatch):

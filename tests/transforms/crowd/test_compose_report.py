@@ -1,7 +1,7 @@
 """The report of ``compose``: what is short of answers, what waits for a decision, and why answers were not used."""
 
 from parapet.transforms.crowd import meaning
-from parapet.transforms.crowd.report import Example, compose_report
+from parapet.transforms.crowd.report import Example, compose_report, missing_answers
 from parapet.transforms.reports.report import Table, Text, page
 
 DISPOSITIONS = ("used", "surplus", "duplicate", "rejected", "review")
@@ -113,3 +113,24 @@ def test_a_run_without_answers():
     assert rows(report, "What became of the answers")[0][2:] == ["0", "–"]
     assert "How far the variants are from the original" not in [section.title for section in report.sections]
     page(report)
+
+
+def test_what_is_missing_is_told_by_service():
+    places = (("Media_2", "slot/title", "names", 4, 1), ("Media_2", "slot/genre", "descriptions", 4, 2),
+              ("Weather_1", "slot/city", "names", 3, 1), ("Weather_1", "intent/GetWeather", "names", 5, 0),
+              ("Trains_1", "service", "descriptions", 0, 0))  # fmt: skip
+    short = [
+        {"service_name": name, "element_id": f"{name}/{rest}", "task": task, "have": n, "need": 5, "in_review": held}
+        for name, rest, task, n, held in places
+    ]
+    services = {
+        "Media_2": {**a_service(False, surplus=9), "to_accept": 2},
+        "Weather_1": {**a_service(False, surplus=9), "to_accept": 0},
+        "Trains_1": {**a_service(False), "to_accept": 0},
+    }
+    assert missing_answers(short, services) == [
+        "Media_2: 2 elements need 1 more answer each: name of title, description of genre; 3 answers to these are held "
+        "for review: accepting 2 of them would complete it",
+        "Weather_1: 1 element needs another answer, as a name would occur twice: name of GetWeather; 1 element needs 2 "
+        "more answers: name of city; 1 answer to these is held for review, which is not enough",
+    ]

@@ -13,6 +13,7 @@ from parapet.schemas.service import elements_of, parse_service
 from parapet.transforms.crowd import contrast, vet
 from parapet.transforms.crowd.meaning import FALSE_ALARMS, OTHERS, THRESHOLDS, Meaning
 from parapet.transforms.crowd.services import Options, settle_service
+from parapet.transforms.crowd.serving.practice import made_up
 from parapet.transforms.reports import meaning
 from parapet.transforms.reports.text import Conventions, clean, name_words, words
 from parapet.transforms.variants.distance import Method
@@ -118,6 +119,20 @@ def test_denied_or_turned_round(text, own, found):
 )
 def test_what_no_person_writes(text, boilerplate, kind):
     assert (contrast.is_boilerplate(text), contrast.is_type(words(text))) == (boilerplate, kind)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not meaning.has_model(), reason="the extra meaning is not installed")
+def test_names_that_have_nothing_to_do_with_their_element_are_held():
+    texts = {"slot_0": ["starting city", "departure place"], "slot_1": ["travel day"], "slot_2": ["ticket price"]}
+    elements = elements_of(parse_service(BUSES), "names")
+    slots = [element for element in elements if element.kind == "slot"]
+    judge = Meaning("names", slots, texts, "MiniLM")
+    limits = THRESHOLDS["MiniLM", "names"]
+    salad = {key: judge.doubt(slots[0], made_up(key, 4)).reason(limits) for key in map(str, range(20))}
+    assert sum(map(bool, salad.values())) >= 19
+    own = zip(slots, texts.values(), strict=True)
+    assert not any(judge.doubt(element, text).reason(limits) for element, said in own for text in said)
 
 
 @real

@@ -32,6 +32,10 @@ def letters(*versions):
     return [(letter.stage, letter.key, letter.reason, letter.payload, letter.source) for letter in dead]
 
 
+def test_an_export_without_worker_ids_contradicts_no_other():
+    assert one(assignment(worker_hash="", source="b.csv: row 2"), assignment()).worker_hash == "ab12"
+
+
 # --- assignments -----------------------------------------------------------------------------------------------------
 
 

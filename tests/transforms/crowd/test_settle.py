@@ -5,15 +5,18 @@ from collections import defaultdict
 from functools import partial
 from itertools import permutations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import intent, service, slot
+from kit import cases, intent, service, slot
 
 from parapet.schemas.decisions import Decision
-from parapet.schemas.rows import Assignment
+from parapet.schemas.layout import SINGLE, parse_services
+from parapet.schemas.rows import RESPONSES, Assignment
 from parapet.transforms.crowd import services
-from parapet.transforms.crowd.services import Options, canonical_form
+from parapet.transforms.crowd.composing import Answers, settle_all
+from parapet.transforms.crowd.services import Options, SchemaTask, canonical_form
 from parapet.transforms.crowd.services import settle_service as settle_with
 from parapet.transforms.reports.text import Convention, Conventions
 from parapet.transforms.variants.distance import Method
@@ -184,3 +187,48 @@ def test_an_answer_for_a_position_that_does_not_exist_is_a_dead_letter():
     assert told == ("3X:slot_9", "unknown_position", "something")
     assert "3X:service" not in fates(outcome)
     assert fates(outcome)["3X:slot_1"][0] in ("used", "surplus")
+
+
+def held(n, task="names", field="slot_1"):
+    """Answers that are held: with a word that is in no text."""
+    return more(field, *[f"zorbtown {word}" for word in ("one", "two", "three", "four")[:n]], task=task)
+
+
+@cases(
+    "have in_review to_accept",
+    (4, 0, 0),
+    (4, 1, 1),
+    (3, 4, 2),
+    (3, 1, 0),
+)
+def test_how_many_held_answers_would_complete_a_service(have, in_review, to_accept):
+    answers = assignments({**NAMES, "slot_1": NAMES["slot_1"][:have]}) + held(in_review)
+    outcome = settle_service(SERVICE, answers, {}, Options())
+    assert ([short.in_review for short in outcome.short], outcome.to_accept) == ([in_review], to_accept)
+    ids = [row["response_id"] for row in outcome.audit if row["disposition"] == "review"][:to_accept]
+    accepted = {key.partition(":")[0]: {"slot_1": Decision(key, "accept")} for key in ids}
+    again = settle_service(SERVICE, answers, accepted, Options())
+    assert bool(again.variants) == bool(to_accept)
+    assert again.to_accept == (0 if to_accept else outcome.to_accept)
+
+
+def test_answers_of_simulated_annotators_need_leave():
+    answers = assignments(platform="practice")
+    task = SchemaTask([parse_services([SERVICE], "", SINGLE)], Options())
+    refused = settle_all(task, Answers(answers))
+    assert refused.outcomes[0].variants == []
+    assert {(row["disposition"], row["reason"], row["source"]) for row in refused.audit(RESPONSES).to_pylist()} == {
+        ("rejected", "practice", "practice")
+    }
+    assert refused.warnings[0].startswith("10 assignments of simulated annotators were not used")
+    assert settle_all(task, Answers(answers, allow_practice=True)).outcomes[0].variants
+
+
+def test_what_is_missing_in_assignments_is_told():
+    first, *others = assignments()
+    first = msgspec.structs.replace(first, source="names.csv: row 2", unread=("AcceptTime 'soon' is not a time",))
+    last = msgspec.structs.replace(others.pop(), worker_hash="", source="names.csv: row 11")
+    task = SchemaTask([parse_services([SERVICE], "", SINGLE)], Options())
+    times, workers = settle_all(task, Answers([first, *others, last])).warnings
+    assert times == "1 time could not be read, so left empty: names.csv: row 2: AcceptTime 'soon' is not a time"
+    assert workers.startswith("1 assignment without a WorkerId (first names.csv: row 11): ")

@@ -86,6 +86,16 @@ def test_doubled_ids_are_one_and_short_ones_stand_alone():
     assert redact("gate A1", "A1", is_answer=True) == "gate A1"
 
 
+@cases("form", "A1PL KJ8H GFD5SM", "A1PL-KJ8HGFD5SM", "A 1PLKJ8HGFD5SM", " ".join(OTHER))
+def test_an_id_of_somebody_else_with_blanks_is_found(form):
+    assert redact(f"before {form} after", OWN, is_answer=True) == f"before {MASK} after"
+
+
+@cases("text", "A 4 STAR HOTEL NEAR 5TH STREET", "A 2017 FORD FIESTA", "A B C 1 2", "TYPE A 747 OR B 52")
+def test_words_in_capitals_are_no_ids(text):
+    assert redact(text, is_answer=True) == text
+
+
 HOSTILE = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
     ["\0", "_", "é", "\n", "%", "&#", "\\u", "\\", "=", '"', ",", "A", "a1", "\u200b", "\ufeff", "%4", "&#6"]
 )

@@ -52,7 +52,7 @@ def test_no_answer_is_no_fault_of_the_rules():
 
 def test_a_model_tries_three_times():
     answers = iter(["Sure! Here it is: a bus", "A bus.", "A bus to Fresno on May 2nd."])
-    pytest.importorskip("openai", reason="the extra llm is not installed")
+    pytest.importorskip("httpx", reason="the extra llm is not installed")
     with ChatServer(lambda _: next(answers)) as server:
         writer = pickle.loads(pickle.dumps(Writer(Endpoint(server.url, "m", seed=5))))
         writer.open()
@@ -87,7 +87,7 @@ def buses(tmp_path):
 
 
 def test_the_command(buses, tmp_path):
-    pytest.importorskip("openai", reason="the extra llm is not installed")
+    pytest.importorskip("httpx", reason="the extra llm is not installed")
     flags = {"sgd": buses, "kinds": "verbose,simple", "env": "none", "model": "m", "least_changed": 0}
     with ChatServer(wordy) as server:
         flags |= {"endpoint": server.url, "output": tmp_path / "out", "price": "1,2"}
@@ -112,7 +112,7 @@ def test_the_command(buses, tmp_path):
 
 
 def test_a_wrong_key_fails_the_run(buses, tmp_path):
-    pytest.importorskip("openai", reason="the extra llm is not installed")
+    pytest.importorskip("httpx", reason="the extra llm is not installed")
     with ChatServer(wordy, ["key"] * 20) as server:
         flags = {"kinds": "simple", "env": "none", "model": "m", "endpoint": server.url, "output": tmp_path / "out"}
         message = run("language_variations", sgd=buses, **flags, status=1).errors

@@ -9,7 +9,7 @@ import pytest
 import release_folder as folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import THOROUGH, cases, lacking, write
+from kit import THOROUGH, cases, edit, lacking, write
 from release_folder import told
 
 from parapet.transforms.release.verify import MOST, Finding, Findings, examine
@@ -49,6 +49,57 @@ def test_two_processes_find_the_same(root):
     done = examine(root, 2)
     assert len(done.findings) > 2
     assert done == examine(root, 1)
+
+
+# Rows.
+
+
+def reworded(rows):
+    return [{**rows[0], "turns": [{**rows[0]["turns"][0], "utterance": "Hi."}, *rows[0]["turns"][1:]]}, *rows[1:]]
+
+
+def test_rows_whose_hash_is_not_that_of_the_manifest_are_found(root):
+    """Someone replaced rows, and mended all checksums but the hashes of rows."""
+    path = shard_with(root, "1_00000")
+    before = folder.manifest_of(root)
+    folder.edit_rows(path, reworded)
+    folder.mend_all(root)
+
+    def keep(manifest):
+        old = {file.path: file.logical_sha256 for file in before.files}
+        for file in manifest.files:
+            file.logical_sha256 = old[file.path]
+        for config, info in manifest.configs.items():
+            info.splits = before.configs[config].splits
+
+    folder.edit_manifest(root, keep)
+    (line,) = told(root)
+    assert line.startswith(f"{name(root, path)}: its rows have the SHA-256 ")
+    before.configs["original"].splits["train"].logical_sha256 = "0" * 64
+    folder.edit_manifest(root, keep)
+    assert "MANIFEST.json: configs.original.splits.train: has the hash of rows 000" in " ".join(told(root))
+
+
+@cases(
+    "edit line",
+    (
+        lambda root: folder.edit_rows(shard_with(root, "1_00000"), reworded),
+        "data/original: train: 1_00000: differs from",
+    ),
+    (lambda root: edit(root / TRAIN, lambda of: of[0].update(note=1)), "data/original: train: 1_00000: differs from"),
+    (
+        lambda root: edit(root / TRAIN, lambda of: of[0].update(dialogue_id="x")),
+        "data/original: train: x: is missing, but",
+    ),
+    (
+        lambda root: edit(root / "sgd/noisy/test/schema.json", lambda of: of[0].update(description="x")),
+        "data/schemas: test: noisy Gyms_1: differs from the JSON beside it, in sgd/ or bfcl/",
+    ),
+)
+def test_data_and_sgd_hold_the_same(edit, line, root):
+    edit(root)
+    folder.mend_all(root)
+    assert any(found.startswith(line) for found in told(root)), told(root)
 
 
 # Bytes.

@@ -27,7 +27,7 @@ def batches(draw):
 
 
 def event(person, given_form, state):
-    return Event(person, given_form.key, given_form.task, given_form.service, given_form.elements, state)
+    return Event(person, given_form, state)
 
 
 class Batch:
@@ -40,7 +40,7 @@ class Batch:
         """A person ends the open form, or gets one; False where there is none."""
         for i, each in enumerate(self.history):
             if each.person == person and each.state == "open":
-                self.history[i] = Event(person, each.key, each.task, each.service, each.elements, state)
+                self.history[i] = Event(person, each.form, state)
                 return True
         chosen = choose(person, self.forms, self.history, self.limit)
         if chosen is not None:
@@ -48,15 +48,15 @@ class Batch:
         return chosen is not None
 
     def check(self):
-        seen = {(each.person, each.service, each.task) for each in self.history if each.service}
+        seen = {(each.person, each.form.service, each.form.task) for each in self.history if each.form.service}
         assert max(Counter((who, service) for who, service, _ in seen).values(), default=1) == 1  # blind
         held = [each for each in self.history if each.state in ("open", "submitted")]
-        assert all(Counter(each.key for each in held)[of.key] <= of.wanted for of in self.forms)
-        twice = Counter((each.person, each.task, element) for each in held for element in each.elements)
+        assert all(Counter(each.form.key for each in held)[of.key] <= of.wanted for of in self.forms)
+        twice = Counter((each.person, each.form.task, element) for each in held for element in each.form.elements)
         assert max(twice.values(), default=1) == 1
 
     def is_complete(self):
-        done = Counter(each.key for each in self.history if each.state == "submitted")
+        done = Counter(each.form.key for each in self.history if each.state == "submitted")
         return all(done[of.key] == of.wanted for of in self.forms)
 
 

@@ -245,7 +245,11 @@ def test_the_progress_page_wants_the_secret_and_shows_no_names(tmp_path, hits):
 
 
 def test_prolific_brings_people_and_gets_them_back(tmp_path, hits):
-    more = {"platform": "prolific", "completion_url": "https://app.prolific.com/submissions/complete?cc=C0DE"}
+    more = {
+        "platform": "prolific",
+        "study": "6a" * 12,
+        "completion_url": "https://app.prolific.com/submissions/complete?cc=C0DE",
+    }
     with site(tmp_path, hits, tasks_per_person=1, **more) as it:
         ids = {"PROLIFIC_PID": "5f" * 12, "STUDY_ID": "6a" * 12, "SESSION_ID": "7b" * 12}
         someone = Person(it.settings.origin)

@@ -45,3 +45,18 @@ def test_published_variants_come_out_of_their_own_texts(real_data):
                 assert compose_variant(raw, k, *own_texts(typed)) == other
                 checked += 1
     assert checked
+
+
+def test_lists_of_slot_names_under_other_keys_are_renamed():
+    """As ``offered_slots``, which some corpora have; other lists stay."""
+    raw = {**RAW, "key_slots": ["to"], "tags": ["to", "ride"]}
+    raw["intents"] = [
+        {**RAW["intents"][0], "offered_slots": ["fare", "to"], "hints": {"to": "A place"}},
+        RAW["intents"][1],
+    ]
+    raw["slots"] = [{**RAW["slots"][0], "depends_on": ["fare"], "possible_values": ["to"]}, RAW["slots"][1]]
+    variant = compose_variant(raw, 3, NAMES, DESCRIPTIONS)
+    assert (variant["key_slots"], variant["tags"]) == (["fare"], ["to", "ride"])
+    assert variant["intents"][0]["offered_slots"] == ["price", "fare"]
+    assert variant["intents"][0]["hints"] == {"fare": "A place"}
+    assert (variant["slots"][0]["depends_on"], variant["slots"][0]["possible_values"]) == (["price"], ["to"])

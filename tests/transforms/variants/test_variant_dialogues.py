@@ -50,6 +50,15 @@ def test_a_word_marks_in_its_own_acts_and_is_a_slot_in_others(service, act, slot
     assert list(problems_of(msgspec.convert(raw, Dialogue), SERVICES)) == []
 
 
+def test_lists_of_slot_names_under_other_keys_are_renamed():
+    frame = kit.frame("Taxi_1", offered_slots=["to", "from"], tags=["to", "new"], notes={"to": "x"}, empty=[])
+    frame["state"] = {**kit.state(), "offered_slots": ["shared"], "words": ["from here"]}
+    (renamed,) = written(kit.dialogue("1", kit.turn("USER", "", frame)))["turns"][0]["frames"]
+    assert (renamed["offered_slots"], renamed["notes"]) == (["from", "to"], {"from": "x"})
+    assert (renamed["tags"], renamed["empty"]) == (["to", "new"], [])
+    assert (renamed["state"]["offered_slots"], renamed["state"]["words"]) == (["pooled"], ["from here"])
+
+
 @st.composite
 def dialogues(draw):
     words = st.sampled_from(["to", "from", "intent", "goal", "GetTaxi", "x", "é\x7f\u2028", "Taxi_1"])

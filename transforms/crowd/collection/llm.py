@@ -8,7 +8,6 @@ person are refused here, too, and requested again with the form's own message.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import threading
 from collections import Counter
@@ -24,17 +23,18 @@ from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.collection.sheet import Sheet
 from parapet.transforms.crowd.ingest import payload
 from parapet.transforms.reports.text import clean
-from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Chat, Message, Reply
+from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Chat, Message
 from parapet.transforms.running.fence import Refused, Stopped
+from parapet.transforms.running.replies import Reply, Unreadable, object_in
 from parapet.transforms.storage.toml import read_table
 
 TRIES = 3
+UNPARSABLE = "unparsable"  # reason of a form without answers; others are those of refused requests
 STAGE = "collect"  # of dead letters
 
 _TOKENS_OF_FIELD = {"names": 16, "descriptions": 28}  # of a typical answer with its key
 _MOST_TOKENS = {"names": 40, "descriptions": 80}  # of the longest answer that the form accepts
 _NOT_IN_IDS = re.compile(r"[\s,]+")
-_FENCE = re.compile(r"^\s*```\w*\s*\n(.*?)\n?```\s*$", re.DOTALL)
 
 
 class Annotator(msgspec.Struct, frozen=True):
@@ -43,12 +43,12 @@ class Annotator(msgspec.Struct, frozen=True):
     Attributes:
       number: odd for names, even for descriptions.
       style: the part of the prompt that distinguishes annotators of the same model.
-      temperature: the temperature of the model's answers. ``seed`` is the seed of the first attempt.
+      temperature: the temperature of the model's answers; None: not sent. ``seed`` is the seed of the first attempt.
     """
 
     number: int
     style: str
-    temperature: float
+    temperature: float | None
     seed: int
 
     def worker_id(self, model: str) -> str:
@@ -85,7 +85,11 @@ class Filled(msgspec.Struct):
 
 
 def plan(
-    sheets: Sequence[Sheet], annotators: int | None, temperatures: Sequence[float], seed: int = 0, first: int = 1
+    sheets: Sequence[Sheet],
+    annotators: int | None,
+    temperatures: Sequence[float | None],
+    seed: int = 0,
+    first: int = 1,
 ) -> list[Work]:
     """Plan which annotators fill in which forms, in the order of forms.
 
@@ -128,7 +132,10 @@ def fill_in(chat: Chat, work: Work) -> Filled:
     conversation, wanted = begin, list(sheet.form.fields)
     for i in range(TRIES):
         try:
-            reply = _ask(chat, conversation, wanted, work, i)
+            reply = chat.ask(conversation, **_parameters(work, wanted, i))
+        except Unreadable as error:
+            result.failed = f"{UNPARSABLE}: {error}"
+            continue
         except Refused as error:
             result.failed = error.reason
             break
@@ -137,7 +144,7 @@ def fill_in(chat: Chat, work: Work) -> Filled:
         try:
             answers = parse(reply.text, wanted)
         except ValueError as error:
-            result.failed = f"unparsable: {error}"
+            result.failed = f"{UNPARSABLE}: {error}"
             continue
         result.failed, result.refused = "", {}
         for field in wanted:
@@ -167,22 +174,8 @@ def _parameters(work: Work, fields: Sequence[str], i: int = 0) -> dict[str, Any]
         "temperature": work.annotator.temperature,
         "seed": work.annotator.seed + i,
         "max_tokens": _MOST_TOKENS[work.sheet.form.task] * (len(fields) + 1),
+        "response_format": response_format(fields),
     }
-
-
-def _ask(chat: Chat, conversation: Sequence[Message], wanted: Sequence[str], work: Work, i: int) -> Reply:
-    """Ask for JSON with these fields; without a schema if the server does not accept one."""
-    plain = _parameters(work, wanted, i)
-    with_schema = {**plain, "response_format": response_format(wanted)}
-    # An earlier run may have asked without a schema: then the cached reply is used instead of a new request.
-    if not chat.knows(conversation, **with_schema) and chat.knows(conversation, **plain):
-        return chat.ask(conversation, **plain)
-    try:
-        return chat.ask(conversation, **with_schema)
-    except Refused as error:
-        if not error.reason.startswith("invalid"):
-            raise
-    return chat.ask(conversation, **plain)
 
 
 def response_format(fields: Sequence[str]) -> dict[str, Any]:
@@ -212,35 +205,13 @@ def parse(text: str, fields: Sequence[str]) -> dict[str, str]:
     Raises:
       ValueError: there is no JSON object with any of the fields.
     """
-    if fenced := _FENCE.match(text):
-        text = fenced[1]
-    decoder = json.JSONDecoder()
-    start = text.find("{")
-    if start < 0:
-        raise ValueError("contains no JSON object")
-    problem = "contains no JSON object with a field of the form"
-    while start >= 0:
-        try:
-            value, end = decoder.raw_decode(text, start)
-        except json.JSONDecodeError as error:
-            problem, end = f"contains no JSON object: {error.msg}", start + 1
-        except RecursionError:
-            raise ValueError("nested too deeply") from None
-        else:
-            if answers := _answers(value, fields):
-                return answers
-        start = text.find("{", end)
-    raise ValueError(problem)
-
-
-def _answers(value: Any, fields: Sequence[str]) -> dict[str, str]:
-    """Extract the texts of an object by field, also if the object is nested: ``{"answers": {…}}``."""
-    if not isinstance(value, dict):
-        return {}
-    answers = {field: value[field] for field in fields if isinstance(value.get(field), str)}
-    if answers or len(value) != 1:
+    try:
+        value = object_in(text, fields)
+    except Unreadable:
+        raise ValueError("contains no JSON object") from None
+    if answers := {field: value[field] for field in fields if isinstance(value.get(field), str)}:
         return answers
-    return _answers(next(iter(value.values())), fields)
+    raise ValueError("contains no JSON object with a field of the form")
 
 
 def fill_in_all(
@@ -339,8 +310,7 @@ def estimate(chat: Chat, work: Sequence[Work]) -> Counter[str]:
 def _is_kept(chat: Chat, work: Work) -> bool:
     """Whether the cache has the first attempt."""
     fields, conversation = work.sheet.form.fields, messages(work.sheet, work.annotator.style)
-    plain = _parameters(work, fields)
-    return any(chat.knows(conversation, **plain, **more) for more in ({"response_format": response_format(fields)}, {}))
+    return chat.knows(conversation, **_parameters(work, fields))
 
 
 @cache

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, Turn
+from parapet.schemas.dialogue import Dialogue, Turn, check_no_id_twice, list_files
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
 from parapet.transforms.crowd.hits.markup import Mark, bold_pieces, marks, page_name, shown, speakable
@@ -218,6 +218,7 @@ def _files_of(place: Path, split: str | None) -> list[Path]:
                 "--split",
             )
         raise InputError(f"contains no dialogues: expected {split or TEST}/dialogues_001.json and so on", place)
+    check_no_id_twice(list_files(place, [split or TEST if files[0].parent != place else ""]))
     return files
 
 

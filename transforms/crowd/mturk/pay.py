@@ -19,10 +19,11 @@ import msgspec
 from parapet.schemas.decisions import neutralise
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits.terms import CENT, REWARD
-from parapet.transforms.crowd.ingest import parse_time, read_lines, read_records, worker_hash
+from parapet.transforms.crowd.ingest import read_lines, read_records, worker_hash
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, Told, perform
 from parapet.transforms.crowd.mturk.client import chunks, in_parallel, pages
 from parapet.transforms.crowd.mturk.collect import Line, Listing, is_final, list_assignments, same_work
+from parapet.transforms.crowd.times import parse_time
 
 # Reasons that certainly show careless work. All other work is paid, including duplicates, answers that were not drawn,
 # work of another program, and answers that a reviewer merely disliked.

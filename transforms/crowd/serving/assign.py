@@ -25,15 +25,11 @@ class Event(msgspec.Struct, frozen=True):
     """A form that a person was given, in this collection or an earlier one with the same store.
 
     Attributes:
-      key: the key of the form; ``task``, ``service`` and ``elements`` are also the form's.
       state: the state of the form. Whatever it is, the person has seen the form.
     """
 
     person: int
-    key: str
-    task: str
-    service: str
-    elements: frozenset[str]
+    form: Form
     state: State
 
 
@@ -49,12 +45,14 @@ def choose(person: int, forms: Sequence[Form], history: Sequence[Event], limit: 
     mine = [event for event in history if event.person == person]
     if limit is not None and sum(event.state == "submitted" for event in mine) >= limit:
         return None
-    taken = Counter(event.key for event in history if event.state in ("open", "submitted"))
+    taken = Counter(event.form.key for event in history if event.state in ("open", "submitted"))
     possible = [form for form in forms if taken[form.key] < form.wanted and is_allowed(form, mine)]
     if not possible:
         return None
-    side = next((event.task for event in mine if event.service), "") or _needed_side(forms, history, taken, limit)
-    given_back = {event.key for event in mine}
+    side = next((event.form.task for event in mine if event.form.service), "") or _needed_side(
+        forms, history, taken, limit
+    )
+    given_back = {event.form.key for event in mine}
     # On ties, max returns the first form in their order. The least complete form comes first, so that no form remains
     # at the end that everyone has already done.
     return max(
@@ -75,9 +73,10 @@ def is_allowed(form: Form, mine: Iterable[Event]) -> bool:
       mine: the events of the person so far.
     """
     for event in mine:
-        if event.service and event.service == form.service and event.task != form.task:
+        other = event.form
+        if other.service and other.service == form.service and other.task != form.task:
             return False
-        if event.state in ("submitted", "open") and event.task == form.task and event.elements & form.elements:
+        if event.state in ("submitted", "open") and other.task == form.task and other.elements & form.elements:
             return False
     return True
 
@@ -89,7 +88,7 @@ def _needed_side(forms: Sequence[Form], history: Sequence[Event], taken: Counter
     for event in history:
         by_person.setdefault(event.person, []).append(event)
     sides = {
-        person: next((event.task for event in events if event.service), "")
+        person: next((event.form.task for event in events if event.form.service), "")
         for person, events in by_person.items()
         if events[-1].state != "expired"  # people whose time has expired may not come back
     }

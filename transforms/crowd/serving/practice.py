@@ -17,9 +17,12 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import msgspec
+
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.ingest import PRACTICE
 from parapet.transforms.crowd.serving.forms import Form
-from parapet.transforms.crowd.serving.store import Outcome, Store, Telemetry
+from parapet.transforms.crowd.serving.store import Assignment, Outcome, Store, Telemetry
 from parapet.transforms.running.fence import THIS_MACHINE
 
 _BUTTONS = frozenset({"submit", "button", "image", "reset", "file"})
@@ -29,7 +32,10 @@ _MINUTES = 10  # simulated time to fill in a form
 
 
 class PracticeStore(Store):
-    """A store for simulated annotators, whose clock advances by ten minutes for each form."""
+    """A store for simulated annotators, whose clock advances by ten minutes for each form.
+
+    Its answers are marked by their source and, so that the mark survives any conversion, by the assignments' ids.
+    """
 
     def __init__(self, path: Path) -> None:
         self._ahead = 0.0
@@ -41,6 +47,21 @@ class PracticeStore(Store):
         """Advance the clock by ten minutes and save the answers."""
         self._ahead += _MINUTES * 60
         return super().submit(person, assignment_id, form, answers, telemetry)
+
+    def begin(self, person: int, forms: Sequence[Form], limit: int | None = None) -> Assignment | None:
+        """Return the person's open form, or assign a new one with an id that marks it."""
+        assignment = super().begin(person, forms, limit)
+        if assignment is None or assignment.id.startswith(PRACTICE):
+            return assignment
+        marked = msgspec.structs.replace(assignment, id=PRACTICE + assignment.id)
+        with self._transaction() as db:
+            db.execute("UPDATE assignments SET id = ? WHERE id = ?", (marked.id, assignment.id))
+        return marked
+
+    def export(self) -> bytes:
+        """Export all submitted answers, marked as those of simulated annotators."""
+        lines = (msgspec.json.decode(line) for line in super().export().splitlines())
+        return b"".join(msgspec.json.encode({**line, "Source": "practice"}) + b"\n" for line in lines)
 
 
 class PageForm(HTMLParser):
@@ -142,13 +163,20 @@ def visit(
             return
         if form is None:
             raise InputError("the server does not serve these forms", "--hits")
+        assignment_id = parse_qs(urlsplit(address).query)["assignmentId"][0]
+        if not assignment_id.startswith(PRACTICE):
+            browser.post("/return", PageForm(html, "/return").fields | {"assignmentId": assignment_id})
+            reason = (
+                "runs without --practice, and would store these answers as those of people: start it with --practice"
+            )
+            raise InputError(f"{reason}, and with a --db of its own", browser.origin)
         page = PageForm(html, "/submit")
         recorded_answers = next(recorded[form.task_id], {}) if form.task_id in recorded else {}
         answers = {
             field: recorded_answers.get(field, "").strip() or _answer(page, field, f"{seed} {form.key} {field}")
             for field in form.fields
         }
-        sent = {**page.fields, **answers, "assignmentId": parse_qs(urlsplit(address).query)["assignmentId"][0]}
+        sent = {**page.fields, **answers, "assignmentId": assignment_id}
         browser.post("/submit", sent)
         yield form.task_id
 

@@ -4,106 +4,87 @@ from __future__ import annotations
 
 import logging
 import secrets
-import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from urllib.parse import urlsplit
 
 import msgspec
 import uvicorn
 
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.serving.forms import Form
-from parapet.transforms.crowd.serving.guard import Limits, connections
+from parapet.schemas.limits import MAX_CONTENT, read_text, read_whole
+from parapet.transforms.crowd.serving.guard import connections
 from parapet.transforms.crowd.serving.practice import PracticeStore
-from parapet.transforms.crowd.serving.site import Settings, Site
+from parapet.transforms.crowd.serving.site import Run, Site
 from parapet.transforms.crowd.serving.store import Store
 from parapet.transforms.reports.text import counted
 from parapet.transforms.storage import disk
 
 _EXPORT_SECONDS = 5.0
-_DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
-class Run(msgspec.Struct, frozen=True):
-    """What to serve, and where.
-
-    Attributes:
-      people: names of people to invite, or their number; only used with platform ``in_house``.
-      practice: whether the people are simulated, see :mod:`practice`.
-      public_url: the address for people; empty for ``host`` and ``port``.
-      secret: the secret of the progress page; if empty, a new one is created and printed.
-    """
-
-    forms: tuple[Form, ...]
-    db: Path
-    export: Path
-    invitations: Path
-    people: tuple[str, ...] | int
-    platform: str = "in_house"
-    practice: bool = False
-    host: str = "127.0.0.1"
-    port: int = 8000
-    public_url: str = ""
-    completion_url: str = ""
-    tasks_per_person: int | None = None
-    secret: str = ""
-    limits: Limits = Limits()
+_INVITATION = ("person", "name", "link")
 
 
 class Exporter:
     """Keeps the export up to date in a thread, with atomic renames.
 
-    Raises InputError on exit if the last answers could not be exported.
-
     Args:
       store: the store to export.
       path: the output file.
+
+    Raises:
+      InputError: on entry or exit, the file cannot be written, or has lines that are not of this store: these would be
+        lost.
     """
 
     def __init__(self, store: Store, path: Path) -> None:
-        self.store, self.path = store, path
-        self._exported = -1
+        self.store, self.path, self._exported = store, path, -1
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="export", daemon=True)
 
     def __enter__(self) -> Exporter:
-        self.update()
+        self.write()
         self._thread.start()
         return self
 
-    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
-        if not self.update() and error is None:
-            raise InputError(
-                "the last answers are not in this file: free some disk space, then use --export_only",
-                self.path,
-                "--export",
-            )
+        self.write()
 
     def _follow(self) -> None:
         while not self._stopping.wait(_EXPORT_SECONDS):
-            self.update()
+            try:
+                self.write()
+            except InputError as error:
+                logging.error("%s", error)
 
-    def update(self) -> bool:
-        """Export new submissions. Returns False if the file cannot be written; the next call tries again."""
+    def write(self) -> None:
+        """Export new submissions."""
         if (n := self.store.submissions()) == self._exported:
-            return True
-        try:
-            disk.write(self.path, self.store.export(), private=True)
-            self._exported = n
-        except OSError as error:
-            logging.error(
-                "%s cannot be written: %s; the answers are safe in %s", self.path, error.strerror, self.store.path
-            )
-            return False
-        return True
+            return
+        data = self.store.export()
+        if self.path.exists():
+            others = {*read_whole(self.path, MAX_CONTENT, "--export").splitlines(), b""} - {*data.splitlines(), b""}
+            if others:
+                reason = (
+                    f"contains {counted(len(others), 'line')} that {self.store.path} does not have, which would be "
+                    "lost: give another --export, or the --db that wrote it"
+                )
+                raise InputError(reason, self.path, "--export")
+        _write(self.path, data, "--export", f"; all answers are in {self.store.path}, see --export_only")
+        self._exported = n
+
+
+def _write(path: Path, data: bytes, flag: str, hint: str = "") -> None:
+    """Write a file that only its owner can read; if it is a link, the file that it leads to."""
+    try:
+        disk.write(path.resolve(), data, private=True)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}{hint}", path, flag) from None
 
 
 def serve(run: Run, say: Callable[[str], None]) -> int:
@@ -122,8 +103,7 @@ def serve(run: Run, say: Callable[[str], None]) -> int:
             say(f"invitations: {run.invitations}, one link for each person")
         say(f"progress: {origin}/progress" + ("" if run.secret else f", secret: {site.settings.secret}"))
         say(f"answers: {run.export}")
-        with _ended_by_signals():
-            server(site, run.public_url != "").run(sockets=[listener])
+        server(site, run.public_url != "").run(sockets=[listener])
         return site.store.submissions()
 
 
@@ -139,17 +119,22 @@ def opened(run: Run, port: int) -> Iterator[Site]:
     try:
         if store.platform != run.platform:
             raise InputError(f"contains answers of --platform {store.platform}: give another file", run.db, "--db")
-        host = f"[{run.host}]" if ":" in run.host else run.host
-        origin = origin_of(run.public_url or f"http://{host}:{port}")
-        secret = run.secret or secrets.token_urlsafe(18)
-        site = Site(store, run.forms, Settings(origin, secret, run.completion_url, run.tasks_per_person, run.limits))
-        if run.platform == "in_house":
-            store.invite(run.people)
-            write_invitations(site, run.invitations)
         with Exporter(store, run.export):
+            secret = run.secret or secrets.token_urlsafe(18)
+            site = Site(store, msgspec.structs.replace(run, port=port, secret=secret))
+            if run.platform == "in_house":
+                store.invite(run.people)
+                write_invitations(site, run.invitations)
             yield site
     finally:
         store.close()
+
+
+class _Server(uvicorn.Server):
+    """Ends in an orderly way on Ctrl-C and termination signals, which uvicorn would raise again after stopping."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.should_exit = True
 
 
 def server(site: Site, is_behind_proxy: bool) -> uvicorn.Server:
@@ -169,11 +154,10 @@ def server(site: Site, is_behind_proxy: bool) -> uvicorn.Server:
         access_log=False,
         server_header=False,
         proxy_headers=is_behind_proxy,
-        timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
         h11_max_incomplete_event_size=32 * 1024,
     )
-    return uvicorn.Server(config)
+    return _Server(config)
 
 
 @contextmanager
@@ -188,49 +172,31 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def origin_of(url: str) -> str:
-    """Return scheme, host and port in the form of the ``Origin`` header: lower case, without default port."""
-    parts = urlsplit(url)
-    netloc = parts.netloc.lower()
-    return f"{parts.scheme}://{netloc.removesuffix(f':{_DEFAULT_PORTS[parts.scheme]}')}"
-
-
 def write_invitations(site: Site, path: Path) -> None:
-    """Write the links of all people to a file that only its owner can read. Raises InputError if that fails."""
+    """Write the links of all people to a file that only its owner can read.
+
+    Raises:
+      InputError: the file has other content than invitations of this site, or cannot be written.
+    """
     rows: Sequence[Sequence[str]] = [(str(n), name, site.invitation(n)) for n, name in site.store.people()]
-    try:
-        disk.write(path, csv_bytes(("person", "name", "link"), rows), private=True)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", path, "--invitations") from None
+    tokens = {_token(link) for *_, link in rows}
+    text = read_text(path, where="--invitations").replace('"', "") if path.exists() else ""
+    header, *links = text.splitlines() or [",".join(_INVITATION)]
+    if header != ",".join(_INVITATION) or not tokens.issuperset(map(_token, links)):
+        reason = f"contains something else than invitations of {site.store.path}: give another file"
+        raise InputError(reason, path, "--invitations")
+    _write(path, csv_bytes(_INVITATION, rows), "--invitations")
+
+
+def _token(link: str) -> str:
+    return link.rpartition("/")[2]
 
 
 def export_only(db: Path, path: Path) -> int:
     """Write the export and return the number of forms in it. Raises InputError if a file cannot be used."""
     store = Store(db)
     try:
-        disk.write(path, store.export(), private=True)
+        Exporter(store, path).write()
         return store.submissions()
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", path, "--export") from None
     finally:
         store.close()
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """End the block in an orderly way on Ctrl-C and termination signals, which uvicorn raises again after stopping."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    except KeyboardInterrupt:
-        pass
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -16,7 +16,7 @@ COMMAND = Command(
         "input": (
             Option(
                 "training",
-                "corpus whose values in the split train are not used (default: --sgd)",
+                "corpus whose values in the split train are not used (default: --sgd, all of it without such a split)",
                 "ROOT",
                 reads=True,
                 apart=True,
@@ -28,6 +28,7 @@ COMMAND = Command(
                 "generated, corpus (the half of its names that is held out), or a CSV file slot_or_kind,value",
                 "SOURCE",
                 default="generated",
+                apart=True,
             ),
             Option(
                 "categorical",

@@ -15,6 +15,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import REPLACEMENTS
 from parapet.transforms.perturbation.base import Analysis, Detailed, Perturbation, Perturbed, Place, Shared, share_of
 from parapet.transforms.perturbation.corpora import Corpus, Item, read_corpus
+from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.entities import CATEGORICAL, COMMAND
@@ -37,12 +38,14 @@ class UnseenEntities(Perturbation):
       values: where new values come from: ``generated``; ``corpus``, the half of the corpus's own names that is held
         out (Bordes et al. 2017, 3.1.2); or a CSV file with the columns ``slot_or_kind`` and ``value``.
       categorical: values of categorical slots: ``keep`` them, or ``replace`` them by others of their closed set.
-      training: the corpus whose split train is what has been seen, or its place; by default the corpus itself.
+      training: the corpus whose split train is what has been seen, or its place; by default the corpus itself, all of
+        it if it has no such split.
       least_changed: the share of the dialogues with open slots that must change, or the command fails.
       max_bad: the share of the values that a dialogue needs which a source may lack; they are kept.
     """
 
     name = "unseen_entities"
+    languages = (ENGLISH,)
     needs_annotation = True
     command = COMMAND
     row_schema = REPLACEMENTS

@@ -23,7 +23,8 @@ from parapet.schemas.dialogue import DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.transforms.perturbation.base import REFUSED
-from parapet.transforms.perturbation.corpora import Corpus, inlined, read_items, selected, train_files
+from parapet.transforms.perturbation.corpora import Corpus, in_languages, inlined, read_items, selected, train_files
+from parapet.transforms.perturbation.languages import ENGLISH, check_language
 from parapet.transforms.perturbations.entities.choosing import (
     CORPUS,
     GENERATED,
@@ -136,19 +137,20 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
     Args:
       corpus: the corpus with all its splits.
       splits: the splits to perturb; if empty, all.
-      training: the corpus whose split train models have seen; if it has no splits, all of it.
-      root: its path for messages.
+      training: the corpus whose split train models have seen; if it has no splits, all of it, and if it is the corpus
+        itself and has no such split, too.
+      root: the path of another training corpus, for messages; empty if it is the corpus itself.
       config: the options of replacing values.
 
     Raises:
       InputError: training has no split train, or the gazetteer is invalid.
     """
-    trained = train_files(training)
+    trained = train_files(training) or ([] if root else inlined(training))
     if not trained:
         known = ", ".join(dict.fromkeys(file.split for file in training.files if file.split)) or "none"
         raise InputError(
             "it is not known which values occur in training, because there are no dialogues in 'train' "
-            f"(these splits have some: {known}): give --training ROOT, the corpus that models are trained on",
+            f"(these splits have some: {known}): --training must be the corpus that models are trained on",
             root,
         )
     chosen = selected(corpus, splits)
@@ -156,13 +158,14 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
     sources = inlined(corpus) if config.values == CORPUS else []
     roles = [set(files) for files in (trained, perturbed, sources)]
     files = [
-        StudiedFile(file, *(file in of_role for of_role in roles))
+        StudiedFile(in_languages(file, (ENGLISH,)), *(file in of_role for of_role in roles))
         for file in dict.fromkeys([*trained, *perturbed, *sources])
     ]
-    schemas = training.folders[trained[0].split]
-    named = [value for service in schemas.services for slot in service.slots for value in slot.possible_values]
+    schemas = [training.folders[split] for split in dict.fromkeys(file.split for file in trained)]
+    services = [service for split_schemas in schemas for service in split_schemas.services]
+    named = [value for service in services for slot in service.slots for value in slot.possible_values]
     content = json.dumps([named]).encode()
-    file = DialogueFile(trained[0].split, "schema.json", str(schemas.path), len(content), content)
+    file = DialogueFile(trained[0].split, "schema.json", str(schemas[0].path), len(content), content)
     return Inputs(
         config,
         [*files, StudiedFile(file, in_training=True)],
@@ -213,7 +216,7 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
                 with needed(file.path, f"[{position}]"):
                     texts.update(strings_of(raw))
             with _refusing(studied, position, refused):
-                of_dialogue = list(values_of(typed(raw))) if wants_values else ()
+                of_dialogue = list(values_of(check_language(typed(raw), file.languages))) if wants_values else ()
                 for slot, value, is_canonical in of_dialogue:
                     values.setdefault(slot, (set(), set()))[is_canonical].add(value)
     except InputError:
@@ -250,7 +253,7 @@ def _groups(studied: StudiedFile, kinds: Kinds, refused: Refused) -> Iterator[li
         for position, (raw, _) in enumerate(read_items(studied.file)):
             groups = None
             with _refusing(studied, position, refused):
-                groups = find_values(typed(raw), kinds).groups
+                groups = find_values(check_language(typed(raw), studied.file.languages), kinds).groups
             if groups is not None:
                 yield groups
 

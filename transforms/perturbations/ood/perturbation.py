@@ -25,6 +25,7 @@ from parapet.transforms.perturbation.base import (
     size_of,
 )
 from parapet.transforms.perturbation.corpora import Corpus, Item
+from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.ood import COMMAND, OWN, PLACES
@@ -66,6 +67,7 @@ class OutOfDomain(Perturbation):
     """
 
     name = "ood"
+    languages = (ENGLISH,)
     needs_annotation = True
     command = COMMAND
     row_schema = OOD_TURNS

@@ -20,6 +20,7 @@ from parapet.schemas.limits import MAX_DIALOGUE
 from parapet.transforms.perturbation.base import REFUSED, Analysis
 from parapet.transforms.perturbation.corpora import dialogues_of, domains_of
 from parapet.transforms.perturbation.corpora import read_file as file_bytes
+from parapet.transforms.perturbation.languages import OtherLanguage, check_language
 from parapet.transforms.perturbation.user_turns import user_turns
 from parapet.transforms.perturbations.ood.language import (
     DomainCounts,
@@ -147,16 +148,18 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | I
       InputError: the file cannot be read, or is not a list; may come after some dialogues.
     """
     data = file_bytes(file).removeprefix(b"\xef\xbb\xbf")
-    position = 0
+    position, repeated = 0, dict(file.repeated)
     first: dict[str, int] = {}
     with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         if not data.isascii():
             data.decode()  # checks the encoding of parts that are not decoded below
         for raw in _split(data):
             dialogue_here = _typed(raw)
-            if _is_refused(bytes(raw), dialogue_here) or repeated_id(dialogue_here.dialogue_id, position, first):
+            if position in repeated or repeated_id(dialogue_here.dialogue_id, position, first):
                 break
-            yield position, None, dialogue_here
+            if _is_refused(bytes(raw), dialogue_here):
+                break
+            yield position, None, _in_language(dialogue_here, file)
             position += 1
         else:
             return
@@ -164,6 +167,13 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | I
     for at, item, plain, dialogue in islice(dialogues_of(file), position, None):
         error = check_unicode(item) if isinstance(dialogue, Dialogue) and not plain else None
         yield at, item, error or dialogue
+
+
+def _in_language(dialogue: Dialogue, file: DialogueFile) -> Dialogue | InputError:
+    try:
+        return check_language(dialogue, file.languages)
+    except OtherLanguage as error:
+        return error
 
 
 def _is_refused(raw: bytes, dialogue: Dialogue) -> bool:
@@ -193,6 +203,8 @@ def read_file(file: DialogueFile, config: Config) -> Iterator[Any]:
     elsewhere.add("files_elsewhere")
     try:
         for position, raw, dialogue in tracked(sound_dialogues(file), "dialogues", ANALYSIS):
+            if isinstance(dialogue, OtherLanguage):
+                continue
             elsewhere.add("dialogues_elsewhere")
             if isinstance(dialogue, InputError):
                 elsewhere.add("left_out_elsewhere")

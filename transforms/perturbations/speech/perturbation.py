@@ -34,11 +34,13 @@ from parapet.transforms.perturbation.base import (
 from parapet.transforms.perturbation.corpora import (
     Corpus,
     Item,
+    in_languages,
     inlined,
     listed,
     selected,
     services_in_turns,
 )
+from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.speech import AUDIO, COMMAND, FLAGS_OF, LONGEST, RATIOS, SAMPLE
@@ -118,6 +120,7 @@ class SpeechErrors(Perturbation):
     """
 
     name = "speech_errors"
+    languages = (ENGLISH,)
     command = COMMAND
     row_schema = ASR_TURNS
     metrics = ()
@@ -254,7 +257,7 @@ class SpeechErrors(Perturbation):
         if cache is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
-        files = inlined(selected(corpus, self.splits))
+        files = [in_languages(file, self.languages) for file in inlined(selected(corpus, self.splits))]
         self.setup = prepare(self.config, files, cache, self.try_engines)
 
     def remarks(self) -> Iterator[tuple[int, str]]:

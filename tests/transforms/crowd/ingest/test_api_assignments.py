@@ -136,6 +136,66 @@ def test_cdata_and_references():
     assert parse_answer_xml(xml({" slot_0 ": "TEXT"}).replace("TEXT", text)) == {"slot_0": "a < b & c é😀&lt;"}
 
 
+def page(*items, **more):
+    return {"NumResults": len(items), "Assignments": list(items), **more}
+
+
+TWO = [item(), item(AssignmentId="3B")]
+HIT = {"HITId": "3HIT", "RequesterAnnotation": "Taxi_1:names"}
+BARE = {name: value for name, value in item().items() if name != "RequesterAnnotation"}
+
+
+@cases(
+    "documents indent places",
+    ([*TWO], 4, ("1", "11")),
+    ([TWO], 4, ("1, item 1", "1, item 2")),
+    ([TWO], None, ("1, item 1", "1, item 2")),
+    ([TWO], 0, ("1, item 1", "1, item 2")),
+    ([page(*TWO, NextToken="p1")], 4, ("1, item 1", "1, item 2")),
+    ([page(TWO[0], NextToken="p1"), page(), page(TWO[1])], 4, ("1", "21")),
+    ([page(TWO[0]), TWO[1]], None, ("1", "2")),
+    ([{"Assignment": BARE, "HIT": HIT}, {"Assignment": TWO[1]}], 4, ("1", "16")),
+    ([{"NumResults": 1, "HITs": [HIT]}, page(BARE, TWO[1])], 4, ("10, item 1", "10, item 2")),
+)
+@cases("end", "\n", "\r\n")
+def test_documents_of_several_lines(documents, indent, places, end):
+    text = "\n".join(json.dumps(document, indent=indent) for document in documents).replace("\n", end)
+    found = read(text.encode())
+    assert list(assignments(found)) == ["3A", "3B"]
+    assert tuple(one.source.removeprefix("api.jsonl: row ") for one in found) == places
+    assert [one.task for one in found] == ["names", "names"]
+
+
+def test_a_list_with_an_item_on_each_line():
+    text = "[\n" + ",\n".join(map(json.dumps, TWO)) + "\n]\n"
+    assert [one.source for one in read(text.encode())] == ["api.jsonl: row 1, item 1", "api.jsonl: row 1, item 2"]
+
+
+def test_a_document_that_is_cut_off_costs_no_other():
+    cut = json.dumps(page(TWO[1]), indent=4).encode()[:-200]
+    found = read(cut, json.dumps(page(item(AssignmentId="3C")), indent=4).encode(), json.dumps(item()).encode())
+    assert {"3C", "3A"} <= assignments(found).keys()
+    assert all(letter.reason.startswith("broken_row: ") for letter in dead(found))
+
+
+@cases(
+    "line reason",
+    ('{"AssignmentId": "3B", "AssignmentId": "3D"}', "AssignmentId: the key appears twice"),
+    ('{"AssignmentId": "3B", "Answers": {"slot_0": "a", "slot_0": "b"}}', "Answers.slot_0: the key appears twice"),
+)
+def test_a_key_that_stands_twice(line, reason):
+    assert reasons(between(line.encode())) == [("api.jsonl: row 2", f"broken_row: {reason}")]
+
+
+def test_times_of_the_command_line_client():
+    (one,) = read(item(AcceptTime=1509483922.123, SubmitTime=1509483982))
+    assert (one.accept_time, one.work_seconds) == (1509483922, 60)
+
+
+def test_practice_is_told_by_the_id_of_the_assignment():
+    assert [one.platform for one in read(item(AssignmentId="practice-1"), item(Source="llm"))] == ["practice", "llm"]
+
+
 def test_blank_lines_are_nothing():
     assert [one.source for one in read(b"", item(), b"  \r", item(AssignmentId="3B"))] == [
         "api.jsonl: row 2",

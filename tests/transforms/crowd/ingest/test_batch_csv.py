@@ -4,10 +4,11 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 from ingested import KEY, WORKERS, assignments, check_letters, dead, reasons
-from kit import cases, raised
+from kit import cases, raised, write
 
+from parapet.schemas import limits
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest import read_batch
+from parapet.transforms.crowd.ingest import read_batch, read_responses
 
 ROW = {
     "HITId": "3UTUFR8I7SU94H6K4GNX6E3FVQ4DLT",
@@ -61,6 +62,76 @@ def test_any_answer_comes_through(text):
     assert one.answers["slot_0"] == text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+@cases("delimiter", ";", "\t")
+@cases("encoding", "utf-8", "utf-8-sig", "utf-16")
+def test_spreadsheets_separate_cells_otherwise(delimiter, encoding):
+    rows = [{"AssignmentId": f"3{n}", "Answer.slot_0": text} for n, text in enumerate(("a, b", "c; d", "e\tf"))]
+    data = table(*rows, {"WorkTimeInSeconds": "60,5", "AcceptTime": ""}, delimiter=delimiter).decode().encode(encoding)
+    *found, last = read(data)
+    assert [one.answers["slot_0"] for one in found] == ["a, b", "c; d", "e\tf"]
+    assert last.work_seconds == 60
+
+
+def test_the_requesters_rejections_count():
+    rows = [{"Reject": "careless"}, {"Approve": "X"}, {"AssignmentStatus": " rejected "}, {"Reject": " "}]
+    found = read(table(*({"AssignmentId": f"3{n}", **row} for n, row in enumerate(rows))))
+    assert [one.rejected for one in found] == [True, False, True, False]
+
+
+def test_numbers_of_assignments_and_workers_may_be_equal():
+    """Turkle counts both from 1; names in both columns are still refused."""
+    one, two, other = read(table(*({"AssignmentId": text, "WorkerId": text} for text in ("3", "12", "anna"))))
+    assert (one.assignment_id, two.assignment_id) == ("3", "12")
+    assert other.reason == "no_assignment_id: the AssignmentId is the WorkerId"
+
+
+@cases("data", table({}, columns=[name for name in ROW if name != "WorkerId"]), table({"WorkerId": " "}))
+def test_worker_ids_may_be_missing(data):
+    (one,) = read(data)
+    assert (one.assignment_id, one.worker_hash) == ("3A", "")
+
+
+@cases("form", " {} ", "\xa0{}\u200b", "{0},{0}", "{0} {0}", "{0}; {0}", "A3ZOY R34V3P4T6")
+def test_an_id_has_one_hash_however_it_is_typed(form):
+    answer = f"by {WORKERS[0][:3]} {WORKERS[0][3:]}"
+    one, plain = read(table({"WorkerId": form.format(WORKERS[0]), "Answer.slot_0": answer}, {}))
+    assert (one.worker_hash, one.answers["slot_0"]) == (plain.worker_hash, "by [worker id]")
+
+
+@cases("worker shown", ("anna", "{}-names"), ("A1B2", "{}_names"), ("7", "7-names"))
+def test_an_id_in_the_id_of_an_assignment_becomes_its_hash(worker, shown):
+    (one,) = read(table({"WorkerId": worker, "AssignmentId": shown.format(worker)}))
+    assert one.assignment_id == shown.format(one.worker_hash)
+
+
+def test_times_that_cannot_be_read_are_told():
+    (one,) = read(table({"AcceptTime": "10/11/2017 14:05", "SubmitTime": "soon"}))
+    assert (one.accept_time, one.submit_time, one.work_seconds) == (None, None, 60)
+    assert [text.split(" is ")[0] for text in one.unread] == ["AcceptTime '10/11/2017 14:05'", "SubmitTime 'soon'"]
+
+
+def test_blank_rows_are_nothing():
+    header, row, _ = table({}).split(b"\r\n")
+    blank = b"," * (len(ROW) - 1)
+    rows = [header, blank, row, b'"' + blank.replace(b",", b'","') + b'"', b",,", b" , ;", b""]
+    assert [one.source for one in read(b"\r\n".join(rows))] == ["names.csv: row 3"]
+
+
+def test_a_file_that_is_none_of_answers_ends_the_run_before_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_BAD_ROWS", 3)
+    path = write(tmp_path / "names.csv", table({}, *[{"AssignmentId": ""}] * 9))
+    error = raised(InputError, lambda: list(read_responses(str(path), KEY, "utf-8")))
+    assert error.reason.startswith("4 of the first 5 rows cannot be used (first ")
+    good = write(tmp_path / "good.csv", table(*[{"AssignmentId": "3"}] * 5, *[{"AssignmentId": ""}] * 5))
+    assert len(list(read_responses(str(good), KEY, "utf-8"))) == 10
+
+
+@cases("source platform", ("", "mturk"), ("in_house", "in_house"), ("LLM", "llm"), ("practice", "practice"))
+def test_a_column_may_name_the_source(source, platform):
+    (one,) = read(table({"Source": source}))
+    assert (one.platform, one.rejected) == (platform, platform == "practice")
+
+
 # --- encodings -------------------------------------------------------------------------------------------------------
 
 
@@ -78,10 +149,6 @@ def test_any_answer_comes_through(text):
      "not a file of batch results: the header lacks Answer.*"),
     (table({}, columns=[*ROW, "Answer.slot_0", "HITId"]), "row 1",
      "these columns appear twice in the header: Answer.slot_0, HITId"),
-    (table({}).replace(b'"', b"").replace(b",", b";"), "row 1", "the cells must be separated by commas"),
-    (table({}, delimiter=";"), "row 1",
-     "the header cannot be read: broken_row: ',' expected after '\"'; the cells must"),
-    (table({}).replace(b'"', b"").replace(b",", b"\t"), "row 1", "the cells must be separated by commas"),
     (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
     (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", ("the header cannot be read: broken_row: "
         "a quote is not closed")),
@@ -115,6 +182,9 @@ def test_a_row_of_too_few_cells():
     ({"RequesterAnnotation": "Bus_1:names"}, "3B",
      "contradicting_task: the record names Bus_1:names and Taxi_1:names"),
     ({"Answer.taskAnswers": "{"}, "3B", "task_answers: not JSON"),
+    ({"Answer.taskAnswers": '{"slot_0": "other"}', "Answer.slot_0": "x"}, "3B",
+     "task_answers: field 'slot_0' is answered twice, differently"),
+    ({"Source": "nobody"}, "3B", "broken_row: Source 'nobody' must be one of mturk, prolific, in_house, llm, practice"),
 )  # fmt: skip
 @cases("worker", *WORKERS, "someone@example.org", "w7")
 def test_a_row_that_cannot_be_used(row, key, reason, worker):

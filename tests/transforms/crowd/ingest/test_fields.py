@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from kit import cases, raised
 
 from parapet.transforms.crowd import ingest as fields
+from parapet.transforms.crowd import times
 
 
 @given(st.datetimes(datetime(2005, 1, 1), datetime(2040, 1, 1)), st.sampled_from([("PST", 8), ("PDT", 7), ("UTC", 0)]))
@@ -13,12 +14,48 @@ def test_batch_times_come_back(when, zone):
     name, behind = zone
     text = f"{when:%a} {when:%b} {when.day:02} {when:%H:%M:%S} {name} {when.year}"
     utc = when.replace(microsecond=0, tzinfo=UTC) + timedelta(hours=behind)
-    assert fields.parse_time(text) == int(utc.timestamp())
+    assert times.parse_time(text) == int(utc.timestamp())
+
+
+@cases(
+    "text",
+    *("Tue Oct 31 17:05:22 EDT 2017", "Tue Oct 31 16:05:22 EST 2017", "Tue Oct 31 15:05:22 CST 2017"),
+    *("Tue Oct 31 21:05:22 GMT 2017", "Tue Oct 31 22:05:22 +0100 2017", "Tue Oct 31 22:05:22 CET 2017"),
+    *("1509483922", "1509483922123", "1509483922.123", "1.509483922123E9", "1509483922,5"),
+    *("2017-10-31T21:05:22Z", "2017-10-31T14:05:22.000-0700", "2017-10-31 14:05:22-07:00", "2017-10-31 21:05:22 UTC"),
+    *("10/31/2017 21:05:22", "10/31/2017, 9:05:22 PM", "31.10.2017 21:05:22", "31/10/2017 21:05:22"),
+    *("2017/10/31 21:05:22", "31-Oct-2017 21:05:22", "Oct 31, 2017, 9:05:22\u202fPM", "43039.87873", "43039,87873"),
+    "Tue Oct 31 2017 14:05:22 GMT-0700 (Pacific Daylight Time)",
+)
+def test_times_of_exports_and_spreadsheets(text):
+    assert abs(times.read_time(text) - 1509483922) <= 1
+    assert times.is_exact(text)
+
+
+@cases("text seconds", ("10/31/2017 14:05", 1509458700), ("31.10.17 14:05", 1509458700), ("43039.6", 1509459840))
+def test_times_without_seconds_do_not_measure_work(text, seconds):
+    assert times.read_time(text) == seconds
+    row = {"AcceptTime": text, "SubmitTime": text}
+    assert fields._times(row) == (seconds, seconds, None, [])
+    assert fields._times({**row, "WorkTimeInSeconds": "61,0"})[2] == 61
+
+
+@cases(
+    "text why",
+    ("10/11/2017 14:05", "is ambiguous: the day or the month may come first"),
+    ("Tue Oct 31 14:05:22 IST 2017", "has a time zone that is unknown or ambiguous"),
+    ("02/30/2017 14:05", "is not a time"),
+    ("14:05", "is not a time"),
+    ("13:05 PM 10/31/2017", "is not a time"),
+    ("1969-12-31T00:00:00Z", "is before 1970 or after 2262"),
+)
+def test_why_a_time_is_not_read(text, why):
+    assert str(raised(ValueError, times.read_time, text)).startswith(why)
 
 
 @given(st.text(max_size=40))
 def test_no_text_breaks_the_reader_of_times(text):
-    assert fields.parse_time(text) is None or isinstance(fields.parse_time(text), int)
+    assert times.parse_time(text) is None or isinstance(times.parse_time(text), int)
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------
@@ -57,6 +94,8 @@ def test_both_shapes_of_task_answers(answers, in_a_list):
     ("{", "task_answers: not JSON: "),
     ("[3]", "task_answers: expected a JSON list of one object"),
     ("[" * 100_000, "task_answers: not JSON: "),
+    ('{"slot_0": "a", "slot_0": "b"}', "task_answers: slot_0: the key appears twice"),
+    ('[{"slot_0": "a"}, {"slot_0": "b"}]', "task_answers: field 'slot_0' is answered twice, differently"),
     (
         '[{"slot_0": "' + "x" * (100 * fields.MAX_ANSWER) + '"}]',
         "too_large: taskAnswers is too long to contain answers",
@@ -81,14 +120,14 @@ def test_other_texts_are_not(text):
 @cases(
     "text",
     "yesterday",
-    "Tue Oct 31 14:05:22 CET 2017",
+    "Tue Oct 31 14:05:22 IST 2017",  # India, Ireland or Israel
     "Tue Oct 32 14:05:22 PDT 2017",
     "\ud800",
     "2262-04-11T23:47:16Z",  # more nanoseconds than 64 bits count
     "1969-12-31T23:59:59Z",
 )
 def test_times_that_cannot_be_read(text):
-    assert fields.parse_time(text) is None
+    assert times.parse_time(text) is None
 
 
 def test_values_of_task_answers_that_are_no_text():

@@ -1,0 +1,318 @@
+"""Reads the answers of OpenAI-compatible servers, in the many forms in which these send text, reasoning and calls."""
+
+from __future__ import annotations
+
+import ast
+import json
+import operator
+import re
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+_TEXTS = ("text", "output_text", "refusal")  # types of the parts of content that a reader sees
+_CALLS = ("tool_use", "tool_call", "function_call")  # of parts that are calls
+_ARGUMENTS = ("arguments", "parameters", "args", "input")
+_LISTS = ("calls", "tool_calls", "tool_call", "function_call")
+_THOUGHT = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>|\[(/?)THINK\]", re.IGNORECASE)
+_FENCED = re.compile(r"\s*```\w*\s*(.*?)\s*```\s*", re.DOTALL)
+_BEGIN = re.compile(r"[\[{]")
+_TAGGED = re.compile(r"(?:<function=|\[TOOL_CALLS\]\s*)([\w.-]+)(?:\s*>|\[ARGS\])?\s*(?=\{|</function>)")
+_MEANT = re.compile(
+    r"<[/|｜]*(?:tool[_▁]?call|function)|\[TOOL_CALLS\]|<\|python_tag\|>|\"(?:arguments|tool_calls?|function_call)\"\s*:|"
+    r"^\s*(?:```\w*\s*)?[\[{]",
+    re.IGNORECASE,
+)
+_MOST_SCANNED = 1 << 24  # characters that are read again after what is not JSON
+_LARGEST = 1 << 20  # number that is raised to a power, of at most 64
+
+_OPERATIONS = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
+}  # fmt: skip
+
+Calls = list[tuple[str, str]]
+
+
+class Unreadable(Exception):
+    """An answer without the requested content; the message is a one-word reason."""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An answer.
+
+    Attributes:
+      text: the model's text without its reasoning; empty if it only calls tools.
+      tool_calls: (name, arguments as JSON text) of each call.
+      tokens: the tokens of request and answer, as counted by the server; 0 if it does not count them.
+      characters: length of the request, for estimates of further requests.
+      kept: whether it came from the cache.
+      written: whether the calls were read from the text, because the server passed none.
+    """
+
+    text: str
+    tool_calls: Sequence[tuple[str, str]] = ()
+    tokens: tuple[int, int] = (0, 0)
+    characters: int = 0
+    kept: bool = False
+    written: bool = False
+
+
+def read_reply(body: Any) -> Reply:
+    """Convert the decoded body of an answer. Raises Unreadable if it is no chat completion."""
+    try:
+        message = body["choices"][0]["message"]
+        content, calls = message.get("content"), message.get("tool_calls")
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise Unreadable("no_message") from None
+    parts = content if isinstance(content, list) else [content]
+    text = "".join(map(text_of, parts)) or text_of(message.get("refusal"))
+    calls = calls if isinstance(calls, list) else [calls]
+    calls = [call for call in calls if call] or [call for call in [message.get("function_call")] if call]
+    calls = calls or [part for part in parts if isinstance(part, dict) and part.get("type") in _CALLS]
+    usage = body.get("usage")
+    counts = [usage.get(key) if isinstance(usage, dict) else 0 for key in ("prompt_tokens", "completion_tokens")]
+    sent, answered = (int(n) if isinstance(n, int | float) and 0 <= n < 1 << 53 else 0 for n in counts)
+    return Reply(_without_thoughts(_sound(text)), [call_of(call) or ("", "{}") for call in calls], (sent, answered))
+
+
+def text_of(part: Any) -> str:
+    """Return the text of a part of content; empty for reasoning, images and the like."""
+    if isinstance(part, dict) and part.get("type", "text") in _TEXTS:
+        part = part.get("text", part.get("refusal"))
+    return part if isinstance(part, str) else ""
+
+
+def _without_thoughts(text: str) -> str:
+    """Remove reasoning in ``<think>``. The opening tag may be part of the prompt, and the answer may end within it."""
+    answer, start, is_thought = list[str](), 0, False
+    for tag in _THOUGHT.finditer(text):
+        if tag[1] or tag[2]:
+            answer, start, is_thought = answer if is_thought else [], tag.end(), False
+        elif not is_thought:
+            answer.append(text[start : tag.start()])
+            is_thought = True
+    if not is_thought:
+        answer.append(text[start:])
+    return "".join(answer).strip() if start or is_thought else text
+
+
+def call_of(value: Any) -> tuple[str, str] | None:
+    """Return the name of a call and its arguments as JSON text; None if it has no name.
+
+    Known forms are those of OpenAI, old and new, Anthropic (``input``) and what models write (``parameters``).
+    """
+    function = value.get("function") if isinstance(value, dict) else None
+    value = function if isinstance(function, dict) else value
+    name = value.get("name", value.get("function")) if isinstance(value, dict) else None
+    if not isinstance(name, str) or not name.strip():
+        return None
+    return _sound(name.strip()), as_text(next((value[key] for key in _ARGUMENTS if key in value), None))
+
+
+def as_text(arguments: Any) -> str:
+    """Return arguments as the text of an object if they can be read as one, else as they came."""
+    for _ in range(3):  # some servers encode them twice
+        if not isinstance(arguments, str):
+            break
+        text = _unfenced(arguments).strip()
+        value = _parse(text) if text else None
+        if not isinstance(value, str):
+            return text if isinstance(value, dict) else "{}" if text in ("", "null") else _sound(arguments)
+        arguments = value
+    if arguments is None:
+        return "{}"
+    try:
+        return json.dumps(arguments, ensure_ascii=False)
+    except RecursionError:
+        return ""
+
+
+def _unfenced(text: str) -> str:
+    fenced = _FENCED.fullmatch(text)
+    return fenced[1] if fenced else text
+
+
+def _parse(text: str) -> Any:
+    """Parse JSON; returns None if it is not JSON, or nested too deeply."""
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def arguments_in(text: str) -> dict[str, Any]:
+    """Parse the arguments of a call. Raises Unreadable, ``bad_arguments``, if they are no object."""
+    value = _parse(text)
+    if not isinstance(value, dict):
+        raise Unreadable("bad_arguments")
+    return value
+
+
+def values_in(text: str) -> Iterator[Any]:
+    """Yield the JSON objects and lists in a text, from left to right, without those inside others."""
+    decode, at, left, length = json.JSONDecoder().raw_decode, 0, _MOST_SCANNED, len(text.rstrip())
+    while left > 0 and (begin := _BEGIN.search(text, at)):
+        at = begin.start() + 1
+        try:
+            end = decode(text, begin.start())[1]
+        except json.JSONDecodeError as error:
+            if error.msg.startswith("Unterminated") or error.pos >= length:
+                return  # the answer was cut off: its parts are not the answer
+            left -= 16 + error.pos - at + error.pos // 64  # the place in the error is computed from the beginning
+            continue
+        except (ValueError, RecursionError):  # a number with too many digits
+            return
+        if (value := _parse(text[begin.start() : end])) is not None:
+            yield value
+        at = end
+
+
+def object_in(text: str, keys: Iterable[str] = ()) -> dict[str, Any]:
+    """Parse the JSON object in an answer, ignoring text around it.
+
+    Args:
+      text: the answer.
+      keys: the requested keys. Of several objects the last one with most of them counts.
+
+    Raises:
+      Unreadable: there is none: ``not_json``.
+    """
+    requested, best = frozenset(keys), None
+    for value in values_in(text):
+        while requested and isinstance(value, dict) and len(value) == 1 and requested.isdisjoint(value):
+            (inner,) = value.values()
+            if not isinstance(inner, dict):
+                break
+            value = inner
+        if isinstance(value, dict) and (best is None or len(requested & value.keys()) >= len(requested & best.keys())):
+            best = value
+    if best is None:
+        raise Unreadable("not_json")
+    return best
+
+
+def written_calls(text: str, names: Collection[str]) -> Calls:
+    """Read the calls that an answer has in its text, as of servers that do not parse them.
+
+    These are JSON (``<tool_call>{"name": …, "arguments": …}</tool_call>``, fenced or bare), ``<function=NAME>{…}``,
+    ``[TOOL_CALLS]`` and Python (``[f(a="x")]``). They count only if all of them call tools that were offered.
+
+    Args:
+      text: the answer.
+      names: the names of the tools.
+    """
+    calls = [(tag[1], _arguments_at(text, tag.end())) for tag in _TAGGED.finditer(text)]
+    calls = calls or [call for value in values_in(text) for call in _calls_in(value, names)]
+    if not calls:
+        begin = re.search(rf"\[\s*{_either(names)}\s*\(", text)
+        python = python_calls(text[begin.start() : text.rfind("]") + 1] if begin else _unfenced(text)) or []
+        calls = [
+            (name, json.dumps(arguments, ensure_ascii=False)) for call in python for name, arguments in call.items()
+        ]
+    return calls if all(name in names for name, _ in calls) else []
+
+
+def _arguments_at(text: str, start: int) -> str:
+    if not text.startswith("{", start):
+        return "{}"
+    try:
+        return text[start : json.JSONDecoder().raw_decode(text, start)[1]]
+    except (ValueError, RecursionError):
+        return ""
+
+
+def is_meant_as_call(text: str, names: Collection[str]) -> bool:
+    """Whether an answer that is a text was probably to be a call. An empty list of calls is none."""
+    value = _parse(_unfenced(text))
+    if value == [] or (isinstance(value, dict) and any(value.get(key) == [] for key in _LISTS)):
+        return False
+    return bool(_MEANT.search(text) or re.match(rf"\s*(?:```\w*\s*)?\[?\s*{_either(names)}\s*\(", text))
+
+
+def _either(names: Collection[str]) -> str:
+    return f"(?:{'|'.join(map(re.escape, sorted(names))) or '(?!)'})"
+
+
+def _calls_in(value: Any, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _calls_in(item, names)
+    elif isinstance(value, dict):
+        inner = next((value[key] for key in _LISTS if isinstance(value.get(key), list | dict)), None)
+        if inner is not None:
+            yield from _calls_in(inner, names)
+        elif value and all(key in names and isinstance(below, dict) for key, below in value.items()):
+            yield from ((name, as_text(arguments)) for name, arguments in value.items())
+        elif (call := call_of(value)) and "description" not in value:  # which a repeated definition has
+            yield call
+
+
+def python_calls(text: str) -> list[dict[str, dict[str, Any]]] | None:
+    """Read calls in Python's syntax as ``bfcl-eval`` does, without evaluating anything; None if they are none.
+
+    A variable or an inner call without keywords is its text; positional arguments are ignored.
+    """
+    text = text.strip("`\n ")
+    text = f"{'' if text.startswith('[') else '['}{text}{'' if text.endswith(']') else ']'}"
+    try:
+        with warnings.catch_warnings():  # of escapes such as \d
+            warnings.simplefilter("ignore")
+            body = ast.parse(text, mode="eval").body
+        if not isinstance(body, ast.List) or not all(isinstance(item, ast.Call) for item in body.elts):
+            return None
+        return [_call(item) for item in body.elts if isinstance(item, ast.Call)]
+    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError):
+        return None
+
+
+def _call(call: ast.Call) -> dict[str, dict[str, Any]]:
+    parts, function = list[str](), call.func
+    while isinstance(function, ast.Attribute):
+        parts.append(function.attr)
+        function = function.value
+    if isinstance(function, ast.Name):
+        parts.append(function.id)
+    return {".".join(reversed(parts)): {str(keyword.arg): _value(keyword.value) for keyword in call.keywords}}
+
+
+def _value(node: ast.expr | None) -> Any:
+    if isinstance(node, ast.Constant):
+        value = node.value
+        if isinstance(value, str):
+            return _sound(value)
+        return "..." if value is ... else value if isinstance(value, int | float | None) else str(value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        return -_value(node.operand) if isinstance(node.op, ast.USub) else +_value(node.operand)
+    if isinstance(node, ast.List | ast.Tuple):
+        items = [_value(item) for item in node.elts]
+        return tuple(items) if isinstance(node, ast.Tuple) else items
+    if isinstance(node, ast.Dict):
+        return {_key(key): _value(value) for key, value in zip(node.keys, node.values, strict=True)}
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+        left, right = _value(node.left), _value(node.right)
+        is_small = not isinstance(node.op, ast.Pow) or (abs(left) <= _LARGEST and abs(right) <= 64)
+        numbers = [value for value in (left, right) if isinstance(value, int | float)]
+        if is_small and (len(numbers) == 2 or (not numbers and isinstance(node.op, ast.Add))):
+            value = _OPERATIONS[type(node.op)](left, right)
+            if isinstance(value, int | float | str | list):
+                return value
+    if isinstance(node, ast.Call) and node.keywords:
+        return _call(node)
+    if isinstance(node, ast.Name | ast.Call | ast.Subscript):
+        return _sound(ast.unparse(node))
+    raise ValueError("not a value")
+
+
+def _key(node: ast.expr | None) -> Any:
+    key = _value(node)
+    if not isinstance(key, str | int | float | None):
+        raise ValueError("not a key of JSON")
+    return key
+
+
+def _sound(text: str) -> str:
+    """Replace lone surrogates, which cannot be written to files."""
+    return text.encode("utf-8", "replace").decode()
