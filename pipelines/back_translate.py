@@ -40,7 +40,6 @@ ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY)
 # The flags that belong to a single engine.
 _FLAGS_OF = {
     "google": ("google_project", "google_location", "google_model", "google_glossary", "google_endpoint"),
-    "libretranslate": ("libretranslate_url",),
     "local": ("model", "beams", "sample", "temperature"),
 }
 FLAGS = ("memory", "parallel_calls", *(flag for flags in _FLAGS_OF.values() for flag in flags))
@@ -69,12 +68,6 @@ def add_flags(parser: Parser, rare: bool = False, more: str = "") -> None:
         nargs="+",
         metavar="[PAIR=]DIR",
         help="models for --engine local: Marian, M2M100 or NLLB; for all pairs, or en-zh=DIR zh-en=DIR" + more,
-    )
-    add(
-        "--libretranslate_url",
-        rare=rare,
-        metavar="URL",
-        help="server of --engine libretranslate; key in LIBRETRANSLATE_API_KEY",
     )
     add(
         "--google_project",
