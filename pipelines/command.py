@@ -22,7 +22,7 @@ from parapet.pipelines import progress, runners, stopping, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input, may_be_path
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.hub_tables import PREFIX, download
-from parapet.schemas.layout import SplitSchemas, as_path, check_output, find_output, is_below, read_root, same_place
+from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.reports.text import counted as counted
 from parapet.transforms.running.fence import calling, commanding
 from parapet.transforms.storage.disk import reading, writing
@@ -337,7 +337,7 @@ def check_apart(output: str, flag: str, place: str) -> None:
     if has_inside and (parent := find_output(place)) is not None and same_place(parent.folder, output):
         reason = f"an earlier run wrote {flag} into this folder, and a new run would delete it: choose another folder"
         raise InputError(reason, output, "--output")
-    if has_inside and as_path(place).is_dir():
+    if has_inside:
         raise InputError(f"contains {flag}: choose a folder beside it", output, "--output")
 
 

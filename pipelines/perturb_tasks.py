@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -203,33 +204,34 @@ def _check(name: str, args: argparse.Namespace) -> Plan:
 
 def _act(plan: Plan) -> None:
     from parapet.evaluation.task import publish
-    from parapet.schemas.dialogue import typed
     from parapet.schemas.errors import run_header
     from parapet.schemas.layout import as_path
     from parapet.schemas.tasks import ANSWERS, answers_beside
     from parapet.transforms.perturbation.corpus import perturbed_sets
-    from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, other_language
+    from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, check_most
     from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, messages_of, reworded_tasks
 
     files: dict[str, bytes] = {}
-    counts = {"messages": 0, OTHER_LANGUAGES: 0}
+    counts, others = {"messages": 0, OTHER_LANGUAGES: 0}, Counter[str]()
+    languages = plan.perturbation.languages
     for path in plan.files:
         place = as_path(path)
         tasks, truths = lines_of(place), lines_of(answers_beside(place))
         counts["messages"] += sum(1 for task in tasks for _ in messages_of(task))
-        corpus = corpus_of_tasks(tasks, {truth["id"]: truth for truth in truths})
-        languages = plan.perturbation.languages
-        counts[OTHER_LANGUAGES] += sum(bool(other_language(typed(raw), languages)) for raw in corpus.dialogues())
+        corpus, of_file = corpus_of_tasks(tasks, {truth["id"]: truth for truth in truths}, languages)
+        others += of_file
         for name, perturbed in perturbed_sets(corpus, plan.perturbation).items():
             reworded, changed = reworded_tasks(tasks, perturbed)
             files[f"{name}/{place.name}"] = json_lines(reworded)
             if truths:
                 files[f"{name}/{ANSWERS}/{place.name}"] = json_lines(truths)
             counts[f"changed/{name}"] = counts.get(f"changed/{name}", 0) + changed
+    check_most(plan.perturbation.name, languages, counts["messages"], others, "--tasks", "message")
+    counts[OTHER_LANGUAGES] = others.total()
     options: dict[str, Any] = {"perturbation": plan.perturbation.name, **plan.perturbation.recorded_options()}
     publish(plan.output, files, {**run_header("perturb_tasks", options), "counts": counts})
     if n := counts[OTHER_LANGUAGES]:
-        known = ", ".join(plan.perturbation.languages)
+        known = ", ".join(languages)
         logging.warning("%s in other languages than %s: they stay as they are", counted(n, "message"), known)
     for kind, n in counts.items():
         if name := kind.partition("/")[2]:

@@ -421,9 +421,11 @@ def warm_up() -> None:
     before = os.environ.get("PYTHONSAFEPATH")
     # otherwise it would import modules in the working directory, such as a user's numpy.py
     os.environ["PYTHONSAFEPATH"] = "1"
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: Ctrl-C must not interrupt its imports
     try:
         forkserver.ensure_running()
     finally:
+        signal.signal(signal.SIGINT, handler)
         if before is None:
             del os.environ["PYTHONSAFEPATH"]
         else:

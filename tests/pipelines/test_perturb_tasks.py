@@ -29,7 +29,7 @@ def test_what_right_calls_need(calls, values):
 @given(st.text("ab 1,.'", min_size=1, max_size=40).filter(str.strip))
 def test_tasks_are_a_corpus_and_come_back(text):
     task = {"id": "a_0", "question": [[{"role": "system", "content": "S"}, {"role": "user", "content": text}]]}
-    corpus = corpus_of_tasks([task], {"a_0": {"id": "a_0", "ground_truth": [{"f": {"x": ["a", "b 1"]}}]}})
+    corpus, _ = corpus_of_tasks([task], {"a_0": {"id": "a_0", "ground_truth": [{"f": {"x": ["a", "b 1"]}}]}})
     assert reworded_tasks([task], corpus) == ([task], 0)
     (dialogue,) = corpus.dialogues("test")
     frame = dialogue["turns"][0]["frames"][0]

@@ -7,30 +7,45 @@ perturbations do not change.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.plain_texts import dialogue_of, longest_first, plain_service, user_turn, values_in
 from parapet.transforms.perturbation.corpora import Corpus, corpus_of
+from parapet.transforms.perturbation.languages import language_of
 
 Task = Mapping[str, Any]
 
 _SPLIT = "test"
 
 
-def corpus_of_tasks(tasks: Sequence[Task], truths: Mapping[str, Task]) -> Corpus:
+def corpus_of_tasks(
+    tasks: Sequence[Task], truths: Mapping[str, Task], languages: Collection[str] = ()
+) -> tuple[Corpus, Counter[str]]:
     """Convert the texts of user messages to dialogues, with ids for :func:`reworded_tasks`.
 
     Args:
       tasks: lines of task files.
       truths: the expected calls, by the task's id.
+      languages: messages in another language, or of a task in another, are left out; if empty, none are.
+
+    Returns:
+      The corpus, and the number of messages that are left out, by language.
     """
-    dialogues = []
+    dialogues, others, known = [], Counter[str](), ("", *languages)
     for at, task in enumerate(tasks):
         values = longest_first(values_in(truths.get(task["id"], {}).get("ground_truth", [])))
-        dialogues += [dialogue_of(_id(at, *place), [user_turn(text, values)]) for place, text in messages_of(task)]
-    return corpus_of({_SPLIT: dialogues}, {_SPLIT: [plain_service()]})
+        texts = list(messages_of(task))
+        of_task = language_of(" ".join(text for _, text in texts))
+        for place, text in texts:
+            language = of_task if of_task not in known else language_of(text)
+            if languages and language not in known:
+                others[language] += 1
+            else:
+                dialogues.append(dialogue_of(_id(at, *place), [user_turn(text, values)]))
+    return corpus_of({_SPLIT: dialogues}, {_SPLIT: [plain_service()]}), others
 
 
 def reworded_tasks(tasks: Sequence[Task], corpus: Corpus) -> tuple[list[dict[str, Any]], int]:
@@ -48,7 +63,7 @@ def reworded_tasks(tasks: Sequence[Task], corpus: Corpus) -> tuple[list[dict[str
     for at, task in enumerate(tasks):
         question = copy.deepcopy(task["question"])
         for (i, j, k), text in messages_of(task):
-            new = texts[_id(at, i, j, k)]
+            new = texts.get(_id(at, i, j, k), text)
             if k < 0:
                 question[i][j]["content"] = new
             else:

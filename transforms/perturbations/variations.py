@@ -36,7 +36,7 @@ from parapet.transforms.perturbation.base import (
     thresholds_of,
 )
 from parapet.transforms.perturbation.corpora import Item, dialogues_of, listed
-from parapet.transforms.perturbation.languages import ENGLISH
+from parapet.transforms.perturbation.languages import ENGLISH, language_of
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbation.user_turns import edited as edited_text
@@ -113,6 +113,9 @@ class State(NamedTuple):
     answers: Answers
 
 
+OTHER_LANGUAGE = "other_language"  # why a turn in another language than its dialogue's stays as it is
+
+
 class LanguageVariation(Perturbation):
     """Rewrites user turns in one way; values, states and the system's turns are unchanged.
 
@@ -183,10 +186,11 @@ class LanguageVariation(Perturbation):
             rewording = reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
         else:
             rewording = Made(reason="not_rewritten")
-        if self.rewritten is None and not keeps_characters(
-            user_turn.utterance, edited_text(user_turn.utterance, rewording.operations)
-        ):
-            rewording = Made(reason=CHARACTERS)
+        if self.rewritten is None and rewording.operations:
+            if language_of(user_turn.utterance) not in ("", *self.languages):
+                rewording = Made(reason=OTHER_LANGUAGE)
+            elif not keeps_characters(user_turn.utterance, edited_text(user_turn.utterance, rewording.operations)):
+                rewording = Made(reason=CHARACTERS)
         return varied(user_turn, rewording, self.perturb_values)
 
     @property

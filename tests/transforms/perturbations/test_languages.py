@@ -276,6 +276,17 @@ Från mitt sparkonto.
 Det stämmer.
 """,
 }
+# English mixed with another language, and languages without word frequencies.
+MIXED = {
+    "Hi, ich brauche ein Hotel in Berlin, please. For two nights, zwei Personen. Ja, sounds good, danke.": "de",
+    "Hola, quiero book a table para dos. At seven de la tarde please. Sí, that works, gracias.": "es",
+    "Das Meeting ist online, ich brauche ein Update zum Ticket. Service ist top.": "de",
+    "QUIERO UN TAXI AL AEROPUERTO": "es",
+    "Jeg vil gjerne bestille et rom i Bergen. To netter, takk.": "nb",
+    "Nataka kuweka chumba cha hoteli Nairobi. Kwa usiku mbili. Ndiyo, asante.": "sw",
+    "Hoffwn archebu bwrdd i ddau. Wyth o'r gloch. Ie, diolch.": "cy",
+    "ฉันต้องการจองโต๊ะสำหรับสองคน": "th",
+}
 SHORT = (
     "ok",
     "yes",
@@ -287,6 +298,14 @@ SHORT = (
     "4 bed rooms",
     "thnaks",
     "",
+    "Call Nguyễn Văn Minh",
+    "Text Søren Kierkegaard and Åse Ødegård",
+    "Amelie. Le Fabuleux Destin d'Amélie Poulain",
+    "Il Fornaio",
+    "Hotel 東京 Shinjuku",
+    "gimme sth cheap lol nah k thx bye",
+    "u got any rooms 4 2nite?? idk mayb downtown ty",
+    "I WANT A TABLE FOR TWO IN BOSTON",
 )
 PERTURBATIONS = ("typos", "verbose", "simple", "paraphrase", "unseen_entities", "ood", "speech_errors")
 ALONE = ("café", "naïve", "🙂", "👍🏽", "👨‍👩‍👧", "–", "São Paulo", "…", "€20", "“ok”", "½")
@@ -309,6 +328,11 @@ def test_dialogues_in_other_languages_are_recognised(language):
     assert {language_of(" ".join(texts)) for texts in talks_in(language)} == {language}
     with pytest.raises(parapet.InputError, match=rf"only knows texts in en, but 6 of 6 dialogues .*\({language}\)"):
         parapet.perturb_text([" ".join(texts) for texts in talks_in(language)], "verbose")
+
+
+@pytest.mark.parametrize(("text", "language"), MIXED.items())
+def test_mixed_texts_and_further_languages_are_recognised(text, language):
+    assert language_of(text) == language
 
 
 def test_english_is_never_taken_for_another_language(real_data):
@@ -353,6 +377,38 @@ def test_single_dialogues_in_other_languages_stay_as_they_are_and_are_counted(na
         assert dialogues[:5] != sample_dialogues()[:5] or len(files) > 1
     in_memory = parapet.perturb(here, "typos")
     assert list(in_memory.dialogues("test"))[-3:] == others
+
+
+@pytest.mark.parametrize("name", ["typos", "verbose", "simple", "paraphrase"])
+def test_single_turns_in_other_languages_stay_as_they_are(name, tmp_path):
+    french = "Plutôt à vingt heures, s'il vous plaît."
+    texts = ("I would like to book a table for two in Lyon please.", french, "Could you find me a taxi, please?")
+    here = corpus(tmp_path / "sgd", test=[dialogue("1", *(turn("USER", text, frame("Bikes_1")) for text in texts))])
+    result = run("perturb", name, sgd=here, output=tmp_path / "out")
+    (turns,) = (talk["turns"] for talk in result.dialogues(f"{name}/test").values())
+    assert [new["utterance"] == text for new, text in zip(turns, texts, strict=True)] == [False, True, False]
+    if name in ("typos", "verbose"):
+        assert [row["reason"] for row in result.rows(f"{name}/turns/**/*.parquet")][1] == "other_language"
+
+
+def test_short_messages_of_a_task_in_another_language_stay_as_they_are(tmp_path):
+    def task(name, *texts):
+        return {"id": name, "question": [[{"role": "user", "content": text}] for text in texts], "function": []}
+
+    answers = tmp_path / "possible_answer/tasks.jsonl"
+    answers.parent.mkdir()
+    answers.write_text("".join(json.dumps({"id": name, "ground_truth": []}) + "\n" for name in ("t_0", "t_1")))
+    tasks = [
+        task("t_0", "Please book me a cheap room in Lima.", "Thank you very much for that.", "From Friday, please.")
+    ]
+    tasks.append(task("t_1", "Quiero reservar una habitación en Lima.", "Dos", "No, gracias"))
+    path = tmp_path / "tasks.jsonl"
+    path.write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
+    result = run("perturb", "verbose", tasks=path, output=tmp_path / "out")
+    english, spanish = (json.loads(line) for line in (result.folder / "verbose/tasks.jsonl").read_text().splitlines())
+    assert spanish == tasks[1]
+    assert english != tasks[0]
+    assert "3 messages in other languages than en" in result.errors
 
 
 def test_turns_that_others_have_rewritten_may_be_in_any_language(tmp_path):
