@@ -33,6 +33,9 @@ def calling(arguments, name="find"):
     (calling('"{\\"city\\": \\"Oslo\\"}"'), "", [CALL]),
     (calling('```json\n{"city": "Oslo"}\n```'), "", [CALL]),
     *((calling(nothing), "", [("find", "{}")]) for nothing in (None, "", " ", "null", {}, [], "[]")),
+    (calling([{"city": "Oslo"}]), "", [CALL]),
+    (calling('[{"city": "Oslo"}]'), "", [CALL]),
+    (calling('["Oslo", "Rome"]'), "", [("find", '["Oslo", "Rome"]')]),
     (calling('{"city": "Os'), "", [("find", '{"city": "Os')]),  # for who reads it to refuse
     (calling("{}", name=None), "", [("", "{}")]),
     (of(tool_calls={"function": {"name": "find", "arguments": {"city": "Oslo"}}}), "", [CALL]),

@@ -133,10 +133,14 @@ def as_text(arguments: Any) -> str:
             break
         text = _unfenced(arguments).strip()
         value = _parse(text) if text else None
-        if not isinstance(value, str):
-            return text if isinstance(value, dict) else "{}" if text in ("", "null", "[]") else _sound(arguments)
+        if isinstance(value, dict):
+            return text
+        if value is None and text not in ("", "null"):
+            return _sound(arguments)
         arguments = value
-    if arguments is None or arguments == []:  # which PHP has for an empty object
+    if isinstance(arguments, list) and len(arguments) < 2:  # PHP has an empty list for an empty object
+        arguments = arguments[0] if arguments else None
+    if arguments is None:
         return "{}"
     try:
         return json.dumps(arguments, ensure_ascii=False)
