@@ -244,7 +244,7 @@ def read_systems(
             for name, outcome_here in of_task.items()
             if (rows_found := read_rows(outcome_here, wanted)) is not None
         }
-        check_same_turns(rows, of_task)
+        left_out = [*left_out, *check_same_turns(rows, of_task)]
         for name, rows_found in rows.items():
             parts[name] |= rows_found.parts
     return Systems(outcomes, columns, averaged, parts, left_out, selection)

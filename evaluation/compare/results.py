@@ -117,6 +117,7 @@ class Outcome(msgspec.Struct, frozen=True):
       by_domain: the numbers of each domain, whose name is the group.
       pieces: the outcomes that it consists of; ``origins`` has the source of each number in them, and ``set_names`` the
         names here of each piece's sets.
+      refused: set to the number of its items that were not scored, as the endpoint refused the requests.
     """
 
     task: str
@@ -130,6 +131,7 @@ class Outcome(msgspec.Struct, frozen=True):
     pieces: tuple[Outcome, ...] = ()
     origins: dict[Column, Origin] = {}
     set_names: tuple[dict[str, str], ...] = ()
+    refused: dict[str, int] = {}
 
     @property
     def numbers(self) -> dict[Column, float | None]:
@@ -178,7 +180,10 @@ def read_outcome(path: str) -> Outcome:
     if task == "dst" and (folder / "robustness.json").is_file():
         return _with_defined_sensitivity(msgspec.structs.replace(_of_dst(folder, path), options=options))
     values, variants = _of_groups(task, _json(folder / "metrics.json"), options.get("sets"), folder / "metrics.json")
-    outcome = _with_defined_sensitivity(Outcome(task, path, values, {}, variants, options))
+    refused = {
+        name.partition("/")[2]: n for name, n in (manifest.get("counts") or {}).items() if name.startswith("refused")
+    }
+    outcome = _with_defined_sensitivity(Outcome(task, path, values, {}, variants, options, refused=refused))
     return _with_domains(outcome, folder / "domains.json") if task == "response" else outcome
 
 

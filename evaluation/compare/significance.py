@@ -30,6 +30,7 @@ from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import open_path
+from parapet.transforms.reports.text import counted
 
 # Dialogue to the sum of a metric over its rows, and the number of rows that have it.
 Sums = dict[str, tuple[float, int]]
@@ -239,14 +240,17 @@ def _coefficients(table: pa.Table, outcome: Outcome) -> dict[Column, Sums]:
     return sums
 
 
-def check_same_turns(rows: Mapping[str, Rows], outcomes: Mapping[str, Outcome]) -> None:
-    """Raises InputError if two systems were scored on different turns of a set.
+def check_same_turns(rows: Mapping[str, Rows], outcomes: Mapping[str, Outcome]) -> list[str]:
+    """Says which turns of a set some systems lack because an endpoint refused the requests for them.
+
+    Raises InputError if two systems were scored on different turns of a set for another reason.
 
     Args:
       rows: system to its rows, of one task.
       outcomes: system to its outcome.
     """
     firsts: dict[str, str] = {}
+    refused: dict[str, None] = {}
     for name, theirs in rows.items():
         for turn_key in [
             *theirs.turns,
@@ -261,12 +265,22 @@ def check_same_turns(rows: Mapping[str, Rows], outcomes: Mapping[str, Outcome]) 
             ):
                 continue
             ours, them = _listed(our_turn), _listed(other)
+            lacks = {first: len(them - ours), name: len(ours - them)}
+            if all(n <= outcomes[system].refused.get(turn_key, 0) for system, n in lacks.items()):
+                of_task = f"of set {turn_key} of task {outcomes[name].task}"
+                refused |= {
+                    f"{counted(n, 'item')} {of_task} for {system!r}, which its endpoint refused": None
+                    for system, n in lacks.items()
+                    if n
+                }
+                continue
             only = [f"{len(a - b):,} only for {system!r}" for a, b, system in ((ours, them, first), (them, ours, name))]
             dialogue, turn, _ = min(ours ^ them)
             of_set = f" of set {turn_key!r}" if turn_key else ""
             reason = f"different turns{of_set} were scored: {', '.join(only)}; the first is "
             hint = f"turn {turn} of dialogue {dialogue!r}. Evaluate the systems on the same dialogues"
             raise InputError(reason + hint, outcomes[name].path)
+    return [*refused]
 
 
 def _listed(turns: pa.Table | None) -> set[tuple[Any, ...]]:

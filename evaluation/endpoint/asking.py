@@ -86,7 +86,8 @@ class Asker:
         reply = Reply("")
         try:
             reply = self.chat.ask(question.messages, **question.parameters)
-            tools = [tool["function"]["name"] for tool in question.parameters.get("tools", ()) if "function" in tool]
+            functions = [tool["function"] for tool in question.parameters.get("tools", ()) if "function" in tool]
+            tools = {function["name"]: function["parameters"] for function in functions}
             if tools and not reply.tool_calls and (calls := written_calls(reply.text, tools)):
                 reply = msgspec.structs.replace(reply, tool_calls=calls, written=True)
             return Asked(question.key, reply), question.read(reply)

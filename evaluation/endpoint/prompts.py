@@ -14,7 +14,7 @@ from parapet.evaluation.dst.model import Example
 from parapet.evaluation.endpoint.prompting import Prompt
 from parapet.evaluation.endpoint.values import DONTCARE, as_said
 from parapet.schemas.service import Service
-from parapet.transforms.running.replies import Reply, Unreadable, object_in
+from parapet.transforms.running.replies import Reply, Unreadable, object_in, own_name
 
 Style = Literal["tools", "json", "text"]
 STYLES: tuple[Style, ...] = get_args(Style)
@@ -130,7 +130,8 @@ def _of_tools(reply: Reply, service: Service) -> Mapping[str, Any]:
     if not reply.tool_calls:
         return _of_json(reply, service) if "{" in reply.text else _refuse("no_call")
     name, arguments = reply.tool_calls[0]
-    if name not in (function_name(service), service.service_name):
+    names = (function_name(service), service.service_name)
+    if own_name(name, names) not in names:
         _refuse("wrong_function")
     return object_in(arguments)
 

@@ -21,6 +21,7 @@ from parapet.transforms.running.replies import (
     call_of,
     is_meant_as_call,
     object_in,
+    own_name,
 )
 
 _CHUNK = 64  # tasks
@@ -198,5 +199,5 @@ def _calls(reply: Reply, named: Mapping[str, str], style: str) -> Result | str:
         if not name:
             raise Unreadable("no_name")
         arguments = arguments_in(text)
-        result.append({named.get(name, name): arguments if style == "json" else text})
+        result.append({named.get(own_name(name, named), name): arguments if style == "json" else text})
     return result or (reply.text if style == "tools" else [])

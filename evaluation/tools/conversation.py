@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.replies import text_of
+from parapet.transforms.running.replies import as_text, text_of
 
 Message = dict[str, Any]
 
+_CALLS = ("tool_calls", "function_call")  # some APIs refuse null
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
@@ -34,13 +34,14 @@ def messages_of(question: Sequence[Sequence[Message]], legal: Mapping[str, str])
         for j, original in enumerate(turn):
             _check(original, f"question[{i}][{j}]")
             for message in _split(original):
-                for kind in ("tool_calls", "function_call"):
+                message = {key: value for key, value in message.items() if value or key not in _CALLS}
+                for kind in _CALLS:
                     if calls := message.get(kind):
                         is_list = isinstance(calls, list)
                         under_legal = [_legal(call, legal) for call in (calls if is_list else [calls])]
                         message = {**message, kind: under_legal if is_list else under_legal[0]}
                 if isinstance(calls := message.get("tool_calls"), list):
-                    with_ids = [{"id": f"call_{next(numbers)}", "type": "function", **call} for call in calls]
+                    with_ids = [{"id": f"call_{next(numbers)}", "type": "function", **_nested(call)} for call in calls]
                     unanswered = [call["id"] for call in with_ids]
                     message = {**message, "tool_calls": with_ids}
                 if message["role"] == "tool" and unanswered:
@@ -70,7 +71,15 @@ def _legal(call: Any, legal: Mapping[str, str]) -> Any:
         return {**call, "function": _legal(call["function"], legal)}
     name, arguments = call.get("name"), call.get("arguments")
     new = {**call, "name": legal.get(name, name)} if isinstance(name, str) else call
-    return {**new, "arguments": json.dumps(arguments)} if isinstance(arguments, dict) else new
+    return new if isinstance(arguments, str) else {**new, "arguments": as_text(arguments)}
+
+
+def _nested(call: Message) -> Message:
+    """Returns a call whose name and arguments are in its ``function``, as APIs require."""
+    if "function" in call or "name" not in call:
+        return call
+    function = {key: call[key] for key in ("name", "arguments") if key in call}
+    return {**{key: value for key, value in call.items() if key not in function}, "function": function}
 
 
 def _split(message: Message) -> list[Message]:

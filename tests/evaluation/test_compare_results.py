@@ -105,6 +105,20 @@ def test_what_cannot_be_compared(tmp_path):
     raised(InputError, read_systems, {"a": [one], "b": [one, one]}, match="'b' has two results of task 'intent'")
 
 
+def test_requests_that_an_endpoint_refused_are_no_other_turns(tmp_path):
+    systems = {
+        "one": [intents(tmp_path / "one", intent_metrics(0.5, 1.0, 2 / 3), [1.0, 0.0, 1.0])],
+        "other": [intents(tmp_path / "other", intent_metrics(1, 1, 1), [1.0, 1.0], KEYS[:2])],
+    }
+    path = tmp_path / "other/run.json"
+    run = json.loads(path.read_text())
+    path.write_text(json.dumps({**run, "counts": {"turns": 2, "refused/b": 1}}))
+    left_out = ["1 item of set b of task intent for 'other', which its endpoint refused"]
+    assert read_systems(systems).left_out == left_out
+    path.write_text(json.dumps({**run, "counts": {"refused/a": 1}}))
+    raised(InputError, read_systems, systems, match="different turns of set 'b' were scored")
+
+
 @cases(
     "files reason",
     ({}, "has no run.json"),

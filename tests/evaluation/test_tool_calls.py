@@ -471,6 +471,18 @@ NOTES = {"name": "notes_search", "arguments": ARGUMENTS}
     ),
     (
         [
+            *TALK[1:2],
+            {"role": "assistant", "content": "Hm.", "tool_calls": None, "function_call": None},
+            {"role": "assistant", "tool_calls": [{"id": "c2", "name": "ping", "arguments": None}]},
+        ],
+        [
+            *TALK[1:2],
+            {"role": "assistant", "content": "Hm."},
+            {"role": "assistant", "tool_calls": [{**ASKED, "id": "c2"}]},
+        ],
+    ),
+    (
+        [
             {"role": "user", "content": "Hi"},
             {
                 "role": "assistant",

@@ -145,6 +145,8 @@ def words(text, status=400, **more):
     lambda name: Answer({"object": "error", "message": f"('body', '{name}') is not permitted", "code": 400}, 400),
     lambda name: Answer({"error": f"{name} is not supported"}, 400),
     words("{} is not supported", status=200, code=400),  # as some servers have it
+    words("UnsupportedParamsError: bedrock does not support parameters: ['{}']", status=500),  # as proxies have it
+    lambda name: Answer({"error": f"Unsupported field: {name.capitalize()}"}, 400),
 )
 def test_parameters_that_the_endpoint_names_are_left_out_once_for_the_run(error, tmp_path):
     cache = tmp_path / "a.sqlite"
@@ -168,6 +170,45 @@ def test_other_names_and_formats():
         assert not {"max_tokens", "max_completion_tokens"} & server.requests[-1].keys()
     with ChatServer(refusing("response_format", error=words("json_schema is unavailable now"))) as server:
         assert asked(server, parameters={"response_format": {"type": "json_schema"}}).text == "HELLO"
+    with ChatServer(refusing("tool_choice", error=words("reasoner does not support this {}"))) as server:
+        assert asked(server, parameters={"tool_choice": "required"}).text == "HELLO"
+
+
+@cases(
+    "text",
+    "Invalid schema for response_format 'calls': In context=('properties',), 'additionalProperties' is required.",
+    "This model does not support response format `json_schema`.",
+    "JSON mode is not supported for this model",
+    "Structured output is not supported.",
+)
+def test_phrases_for_formats(text):
+    with ChatServer(refusing("response_format", error=words(text))) as server:
+        assert asked(server, parameters={"response_format": {"type": "json_schema"}}).text == "HELLO"
+
+
+def choosing(**choice):
+    return Answer({"choices": [{"index": 0, **choice}]})
+
+
+@cases(
+    "answer reason",
+    (choosing(message={"content": ""}, error={"code": 502, "message": "lost"}), "unavailable: HTTP 502: lost"),
+    (
+        choosing(message={"role": "assistant"}, finish_reason="content_filter"),
+        "invalid: HTTP 400: finish_reason content",
+    ),
+    (Answer({"detail": "the model is loading"}), "wrong_answer: HTTP 200: no chat completion: the model is loading"),
+    (Answer({"message": {"content": "Hi"}, "done": True}), "wrong_answer: HTTP 200: no chat completion: {"),
+    (Answer(b"data: {}\n\ndata: [DONE]"), "wrong_answer: HTTP 200: no chat completion: data: {}"),
+)
+def test_status_200_without_an_answer(answer, reason):
+    with ChatServer(lambda _: answer) as server:
+        assert raised(Refused, asked, server, retries=0).reason.startswith(reason)
+
+
+def test_what_a_server_cannot_parse_is_an_answer():
+    with ChatServer(refusing("tools", error=words("no", code="tool_use_failed", failed_generation="<f>"))) as server:
+        assert asked(server, parameters={"tools": []}).text == "<f>"
 
 
 @cases(

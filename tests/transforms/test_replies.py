@@ -14,6 +14,8 @@ from parapet.transforms.running.replies import (
 )
 
 CALL = ("find", '{"city": "Oslo"}')
+PING = ("ping", "{}")
+TOOLS = {"find": {"properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}, "ping": {}}
 
 
 def of(**message):
@@ -30,7 +32,10 @@ def calling(arguments, name="find"):
     (calling({"city": "Oslo"}), "", [CALL]),
     (calling('"{\\"city\\": \\"Oslo\\"}"'), "", [CALL]),
     (calling('```json\n{"city": "Oslo"}\n```'), "", [CALL]),
-    *((calling(nothing), "", [("find", "{}")]) for nothing in (None, "", " ", "null", {})),
+    *((calling(nothing), "", [("find", "{}")]) for nothing in (None, "", " ", "null", {}, [], "[]")),
+    (calling([{"city": "Oslo"}]), "", [CALL]),
+    (calling('[{"city": "Oslo"}]'), "", [CALL]),
+    (calling('["Oslo", "Rome"]'), "", [("find", '["Oslo", "Rome"]')]),
     (calling('{"city": "Os'), "", [("find", '{"city": "Os')]),  # for who reads it to refuse
     (calling("{}", name=None), "", [("", "{}")]),
     (of(tool_calls={"function": {"name": "find", "arguments": {"city": "Oslo"}}}), "", [CALL]),
@@ -87,9 +92,28 @@ def test_what_is_no_chat_completion(body):
     ("[find(city='Oslo'), ping()]", [CALL, ("ping", "{}")]),
     ("```python\nfind(city='Oslo')\n```", [CALL]),
     ("I call [find(city='Oslo')] now.", [CALL]),
+    ("Well.\n<tool_call>\n<function=find>\n<parameter=city>\nOslo\n</parameter>\n</function>\n</tool_call>\n"
+     "<tool_call>\n<function=ping>\n</function>\n</tool_call>", [CALL, PING]),
+    ("<function=find><parameter=city>4711</parameter><parameter=days>3</parameter></function>",
+     [("find", '{"city": "4711", "days": 3}')]),
+    ("<tool_call>find\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n</tool_call>", [CALL]),
+    ('<invoke name="find">\n<parameter name="city">Oslo</parameter>\n</invoke>', [CALL]),
+    ('<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>find\n```json\n{"city": "Oslo"}\n```'
+     "<｜tool▁call▁end｜>", [CALL]),
+    ('<｜tool▁call▁begin｜>ping<｜tool▁sep｜>{}<｜tool▁call▁end｜>'
+     '<｜tool▁call▁begin｜>find<｜tool▁sep｜>{"city": "Oslo"}',
+     [PING, CALL]),
+    ('<|tool_call_begin|>functions.find:0<|tool_call_argument_begin|>{"city": "Oslo"}<|tool_call_end|>', [CALL]),
+    ('<|channel|>commentary to=functions.find <|constrain|>json<|message|>{"city": "Oslo"}<|call|>', [CALL]),
+    ('[TOOL_CALLS]find[CALL_ID]a1b2c3[ARGS]{"city": "Oslo"}[TOOL_CALLS]ping{}', [CALL, PING]),
+    ("I look.\n```tool_code\nprint(default_api.find(city='Oslo'))\nping()\n```\nDone.", [CALL, PING]),
+    ("<|python_tag|>find.call(city='Oslo')<|eom_id|>", [CALL]),
+    ('[{"tool_name": "functions.find", "parameters": {"city": "Oslo"}}]', [CALL]),
+    ("<function=find>\n<parameter=city>\nOs", [("find", "")]),
+    ('{"name": "send", "arguments": {"text": "to=find"}}', []),
 )  # fmt: skip
 def test_calls_in_a_text(text, calls):
-    assert written_calls(text, ["find", "ping"]) == calls
+    assert written_calls(text, TOOLS) == calls
 
 
 @cases(
@@ -106,10 +130,16 @@ def test_calls_in_a_text(text, calls):
     ("find(city=", True),
     ('{"city": "Oslo"}', True),
     ("<｜tool▁calls▁begin｜>find", True),
+    ("[fly(city='Oslo')]", True),
+    ("```tool_code\nfly(city='Oslo')\n```", True),
+    ("[1] See the manual. [2] I have no tool for this.", False),
+    ("[OpenWeather](https://example.org) has it.", False),
+    ('{"tool_calls": null}', False),
+    ('{"name": null, "arguments": {}}', True),
 )
 def test_texts_that_call_nothing_and_calls_that_cannot_be_read(text, meant):
-    assert written_calls(text, ["find", "ping"]) == []
-    assert is_meant_as_call(text, ["find", "ping"]) == meant
+    assert written_calls(text, TOOLS) == []
+    assert is_meant_as_call(text, TOOLS) == meant
 
 
 @cases(
@@ -149,7 +179,9 @@ def test_calls_in_the_syntax_of_python(text, calls):
     assert python_calls(text) == calls
 
 
-@pytest.mark.parametrize("text", ["{" * 500_000, '{"a" ' * 100_000, "<think>" * 100_000, "[find(" * 50_000])
+@pytest.mark.parametrize("text", ["{" * 500_000, '{"a" ' * 100_000, "<think>" * 100_000, "[find(" * 50_000,
+                                  "<function=fly><parameter=" * 40_000, "<function=fly><parameter=a>" * 40_000,
+                                  "```tool_code x" + " " * 500_000 + "y", "fly()" + "\n" * 500_000])  # fmt: skip
 def test_hostile_texts_take_no_time(text):
     reply = read_reply(of(content=text))
-    assert written_calls(reply.text, ["find"]) == []
+    assert written_calls(reply.text, TOOLS) == []

@@ -27,10 +27,15 @@ _TIMEOUT, _NO_STATUS = 408, 0  # if the server did not answer
 
 # Parameters that are left out if the server does not take them; the other words stand for the format of answers.
 _FORMAT = "response_format"
-_OPTIONAL = ("temperature", "seed", "max_tokens", "max_completion_tokens", _FORMAT)
-_NAMED = re.compile(rf"\b(?:{'|'.join(_OPTIONAL)}|json[_ ]schema|structured[_ ]outputs?|grammar)\b")
-_OF_THIS_REQUEST = re.compile(r"context|too (?:large|long|many)", re.IGNORECASE)
+_OPTIONAL = ("temperature", "seed", "max_tokens", "max_completion_tokens", "tool_choice", _FORMAT)
+_NAMED = re.compile(
+    rf"\b(?:{'|'.join(_OPTIONAL)}|(?:response|json)[_ ](?:format|schema|mode)|structured[_ ]outputs?|grammar)\b",
+    re.IGNORECASE,
+)
+_OF_THIS_REQUEST = re.compile(r"context(?!=)|too (?:large|long|many)", re.IGNORECASE)
+_OF_A_PARAMETER = (500, 501)  # statuses that some servers have for a parameter that they do not take
 _WORDS = ("error", "message", "detail", "errors", "msg", "metadata", "raw")  # keys under which servers give reasons
+_CONTENT = ("content", "refusal", "tool_calls", "function_call")
 
 
 class Answer(NamedTuple):
@@ -70,11 +75,12 @@ class Answer(NamedTuple):
 
     def refused_parameter(self, sent: Collection[str]) -> str:
         """Return the parameter, of those that were sent, that the server names and that can be left out, or ''."""
-        if self.may_pass or not self.reason or self.status in (200, 401, 402, 403, 404):
+        is_busy = self.may_pass and self.status not in _OF_A_PARAMETER
+        if is_busy or not self.reason or self.status in (200, 401, 402, 403, 404):
             return ""
         if _OF_THIS_REQUEST.search(f"{self.code} {self.reason}"):
             return ""
-        words = (match[0] for match in _NAMED.finditer(self.parameter or self.reason))
+        words = (match[0].lower() for match in _NAMED.finditer(self.parameter or self.reason))
         names = (word if word in _OPTIONAL else _FORMAT for word in words)
         return next((name for name in names if name in sent), "")
 
@@ -144,14 +150,17 @@ def read_answer(status: int, headers: Mapping[str, str], content: bytes) -> Answ
     body = None
     try:
         body = json.loads(content)
-        error, words = _error(body), _words(body)
+        error = _error(body)
+        words = _words(body) or _words(error)
     except ValueError:
         error, words = {}, ""
     except RecursionError:
         if status == 200:
             raise Unreadable("too_deep") from None
         error, words = {}, ""
-    if status == 200 and body is not None and not error:
+    if isinstance(written := error.get("failed_generation"), str) and written:  # an answer that Groq cannot parse
+        return Answer(200, {"choices": [{"message": {"content": written}}]})
+    if status == 200 and isinstance(body, dict) and body.get("choices") is not None and not error:
         return Answer(status, body)
     codes = [str(error.get(key) or "") for key in ("code", "type")]
     code = next((code for code in codes if code in QUOTA), codes[0])
@@ -159,7 +168,7 @@ def read_answer(status: int, headers: Mapping[str, str], content: bytes) -> Answ
     if status == 200 and error:
         status = int(code) if re.fullmatch("[45][0-9][0-9]", code) else 400
     elif status == 200:
-        text = f"not JSON: {text}"
+        text = f"no chat completion: {text}"
     elif 300 <= status < 400:
         text = f"redirects to {headers.get('location', 'an unknown address')}"
     waits = _retry_after(headers.get("retry-after", ""))
@@ -170,9 +179,15 @@ def _error(body: Any) -> dict[str, Any]:
     """Return the error in an answer; empty if there is none."""
     if isinstance(body, list) and body:
         body = body[0]
-    if not isinstance(body, dict) or body.get("choices"):
+    if not isinstance(body, dict):
         return {}
     error = body if body.get("object") == "error" else body.get("error")
+    if isinstance(choices := body.get("choices"), list) and choices and isinstance(choice := choices[0], dict):
+        error = choice.get("error")
+        message = choice.get("message")
+        is_empty = not isinstance(message, dict) or not any(map(message.get, _CONTENT))
+        if choice.get("finish_reason") == "content_filter" and is_empty:
+            error = error or "finish_reason content_filter, without content"
     return error if isinstance(error, dict) else {"message": str(error)} if error else {}
 
 

@@ -7,22 +7,35 @@ import json
 import operator
 import re
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 _TEXTS = ("text", "output_text", "refusal")  # types of the parts of content that a reader sees
 _CALLS = ("tool_use", "tool_call", "function_call")  # of parts that are calls
-_ARGUMENTS = ("arguments", "parameters", "args", "input")
-_LISTS = ("calls", "tool_calls", "tool_call", "function_call")
+_NAMES = ("name", "function", "tool_name", "tool", "recipient_name")
+_ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input")
+_LISTS = ("calls", "tool_calls", "tool_call", "function_call", "tool_uses")
+_AROUND = re.compile(r"^(?:functions|default_api|tools?)[.:]|\.call$|:\d+$")  # what models write around names
 _THOUGHT = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>|\[(/?)THINK\]", re.IGNORECASE)
 _FENCED = re.compile(r"\s*```\w*\s*(.*?)\s*```\s*", re.DOTALL)
 _BEGIN = re.compile(r"[\[{]")
-_TAGGED = re.compile(r"(?:<function=|\[TOOL_CALLS\]\s*)([\w.-]+)(?:\s*>|\[ARGS\])?\s*(?=\{|</function>)")
+# A mark, the name, and after further marks the arguments as JSON or, below, in tags of their own.
+_MARK = (
+    r"<function=|<invoke name=\"|\[TOOL_CALLS\]|<\|tool_call_begin\|>|<｜tool▁call▁begin｜>(?!function<)|"
+    r"<｜tool▁sep｜>(?=\w)|<tool_call>(?=\s*\w)|\bto="
+)
+_TAGGED = re.compile(rf"(?:{_MARK})\s*([\w.-]+)(?:(?!{_MARK}|</|<parameter|<arg_key)[^{{}}()]){{0,80}}")
+_PARAMETER = re.compile(
+    r"(?:<parameter(?:=| name=\")|<arg_key>)([^<>\"]+)(?:\"?>|</arg_key>\s*<arg_value>)"
+    r"((?:(?!<parameter|<arg_).)*?)</(?:parameter|arg_value)>",
+    re.DOTALL,
+)
+_CODE = re.compile(r"(?:```tool_code|<\|python_tag\|>|<tool_call>)(.*?)(?:```|<[/|]|$)", re.DOTALL)
 _MEANT = re.compile(
-    r"<[/|｜]*(?:tool[_▁]?call|function)|\[TOOL_CALLS\]|<\|python_tag\|>|\"(?:arguments|tool_calls?|function_call)\"\s*:|"
-    r"^\s*(?:```\w*\s*)?[\[{]",
+    r"<[/|｜]*(?:tool[_▁]?call|function|invoke)|\[TOOL_CALLS\]|<\|python_tag\|>|```tool_code|\bto=functions\b|"
+    r"\"(?:arguments|tool_calls?|function_call)\"\s*:|^\s*(?:```\w*\s*)?(?:[\[{]\s*[\"'{]|\[\s*[\w.]+\()",
     re.IGNORECASE,
 )
 _MOST_SCANNED = 1 << 24  # characters that are read again after what is not JSON
@@ -106,7 +119,8 @@ def call_of(value: Any) -> tuple[str, str] | None:
     """
     function = value.get("function") if isinstance(value, dict) else None
     value = function if isinstance(function, dict) else value
-    name = value.get("name", value.get("function")) if isinstance(value, dict) else None
+    names = [value[key] for key in _NAMES if value.get(key)] if isinstance(value, dict) else [None]
+    name = names[0] if names else None
     if not isinstance(name, str) or not name.strip():
         return None
     return _sound(name.strip()), as_text(next((value[key] for key in _ARGUMENTS if key in value), None))
@@ -119,9 +133,13 @@ def as_text(arguments: Any) -> str:
             break
         text = _unfenced(arguments).strip()
         value = _parse(text) if text else None
-        if not isinstance(value, str):
-            return text if isinstance(value, dict) else "{}" if text in ("", "null") else _sound(arguments)
+        if isinstance(value, dict):
+            return text
+        if value is None and text not in ("", "null"):
+            return _sound(arguments)
         arguments = value
+    if isinstance(arguments, list) and len(arguments) < 2:  # PHP has an empty list for an empty object
+        arguments = arguments[0] if arguments else None
     if arguments is None:
         return "{}"
     try:
@@ -194,40 +212,68 @@ def object_in(text: str, keys: Iterable[str] = ()) -> dict[str, Any]:
     return best
 
 
-def written_calls(text: str, names: Collection[str]) -> Calls:
+def written_calls(text: str, tools: Mapping[str, Any]) -> Calls:
     """Read the calls that an answer has in its text, as of servers that do not parse them.
 
-    These are JSON (``<tool_call>{"name": …, "arguments": …}</tool_call>``, fenced or bare), ``<function=NAME>{…}``,
-    ``[TOOL_CALLS]`` and Python (``[f(a="x")]``). They count only if all of them call tools that were offered.
+    These are JSON (``<tool_call>{"name": …, "arguments": …}</tool_call>``, fenced or bare), JSON or tagged parameters
+    after a name (``<function=NAME>{…}``, ``[TOOL_CALLS]NAME{…}``) and Python (``[f(a="x")]``). They count only if all
+    of them call tools that were offered.
 
     Args:
       text: the answer.
-      names: the names of the tools.
+      tools: the name of each tool to the JSON Schema of its arguments.
     """
-    calls = [(tag[1], _arguments_at(text, tag.end())) for tag in _TAGGED.finditer(text)]
-    calls = calls or [call for value in values_in(text) for call in _calls_in(value, names)]
+    tags = list(_TAGGED.finditer(text))
+    ends = [*(tag.start() for tag in tags[1:]), len(text)]
+    calls = [
+        (name, arguments)
+        for tag, end in zip(tags, ends, strict=False)
+        if (arguments := _tagged(text[tag.end() : end], tools.get(name := own_name(tag[1], tools)))) is not None
+    ]
+    calls = calls or [call for value in values_in(text) for call in _calls_in(value, tools)]
     if not calls:
-        begin = re.search(rf"\[\s*{_either(names)}\s*\(", text)
-        python = python_calls(text[begin.start() : text.rfind("]") + 1] if begin else _unfenced(text)) or []
+        begin, code = re.search(rf"\[\s*{_either(tools)}\s*\(", text), _CODE.search(text)
+        source = code[1] if code else text[begin.start() : text.rfind("]") + 1] if begin else _unfenced(text)
+        source = re.sub(r"^print\((.*)\)$", r"\1", source.strip(), flags=re.MULTILINE)
+        python = python_calls(re.sub(r"\)[ ;]*\n\s*(?=[\w.]+\()", "),", source)) or []
         calls = [
             (name, json.dumps(arguments, ensure_ascii=False)) for call in python for name, arguments in call.items()
         ]
-    return calls if all(name in names for name, _ in calls) else []
+    calls = [(own_name(name, tools), arguments) for name, arguments in calls]
+    return calls if all(name in tools for name, _ in calls) else []
 
 
-def _arguments_at(text: str, start: int) -> str:
-    if not text.startswith("{", start):
-        return "{}"
-    try:
-        return text[start : json.JSONDecoder().raw_decode(text, start)[1]]
-    except (ValueError, RecursionError):
-        return ""
+def own_name(name: str, names: Collection[str]) -> str:
+    """Return the name of a tool without what models write around it, such as ``functions.``."""
+    bare = name if name in names else _AROUND.sub("", name)
+    return bare if bare in names else name
+
+
+def _tagged(text: str, schema: Any) -> str | None:
+    """Return the arguments at the beginning of a text that follows the name of a call; None if they are none."""
+    if text.startswith("{"):
+        try:
+            return text[: json.JSONDecoder().raw_decode(text)[1]]
+        except (ValueError, RecursionError):
+            return ""
+    if not text.startswith("<") and text.strip():
+        return None
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    arguments, tags = {}, list(_PARAMETER.finditer(text))
+    if len(tags) < len(re.findall("<parameter|<arg_key", text)):
+        return ""  # it was cut off
+    for match in tags:
+        name, value = (part.strip() for part in match.groups())
+        kind = (properties or {}).get(name)
+        is_text = isinstance(kind, dict) and kind.get("type") == "string"
+        arguments[name] = value if is_text or (parsed := _parse(value)) is None else parsed
+    return json.dumps(arguments, ensure_ascii=False)
 
 
 def is_meant_as_call(text: str, names: Collection[str]) -> bool:
     """Whether an answer that is a text was probably to be a call. An empty list of calls is none."""
     value = _parse(_unfenced(text))
-    if value == [] or (isinstance(value, dict) and any(value.get(key) == [] for key in _LISTS)):
+    if value == [] or (isinstance(value, dict) and any(key in value and not value[key] for key in _LISTS)):
         return False
     return bool(_MEANT.search(text) or re.match(rf"\s*(?:```\w*\s*)?\[?\s*{_either(names)}\s*\(", text))
 
