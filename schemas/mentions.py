@@ -20,10 +20,11 @@ _PART = re.compile(r"\w+")
 _SHAPED = re.compile(r"\w_+\w|[a-z0-9][A-Z]|^[$@_]\w|\w\.\w")
 _ADDRESS = re.compile(r"\w+://[^\s)\]}>'\"`]+")
 _CODE = re.compile(r"```.*?```|``[^`]+``|`[^`\n]+`|(?<![\w.])[A-Za-z][\w.-]*\((?!e?s\)|ies\))[^()\n]*\)", re.DOTALL)
-_QUOTES = ("''", '""', "“”", "‘’", "«»", "{}", "<>")
-# What stands before and after the name in a docstring: "  city (str): …", "- city: …", ":param city: …".
-_BEFORE_DOCUMENTED = re.compile(r"(?:^|\n)[ \t]*(?:[-*•][ \t]*)?(?:[:@]param[ \t]+(?:\w+[ \t]+)?)?\**$")
-_AFTER_DOCUMENTED = re.compile(r"\**[ \t]*(?:\([^()\n]*\)[ \t]*)?\**[ \t]*(?::|[-–—][ \t])")
+_QUOTES = ("''", '""', "“”", "‘’", "«»", "{}", "<>", "/>")
+# What stands before and after the name in a docstring: "  city (str): …", "- city: …", "| city |", ":param city: …".
+_BEFORE_DOCUMENTED = re.compile(r"(?:^|\n)[ \t]*(?:(?:[-*•|]|\d+[.)])[ \t]*)?(?:[:@]param[ \t]+(?:\w+[ \t]+)?)?\**$")
+_AFTER_DOCUMENTED = re.compile(r"\**[ \t]*(?:\([^()\n]*\)[ \t]*)?\**[ \t]*(?:[:|]|[-–—][ \t])")
+_AFTER_PARAM = re.compile(r"@param[ \t]+(?:\{[^{}\n]*\}[ \t]+)?$")
 # What stands before a word in quotes that is a value: ``sort="date"``, ``"type": "query"``, `` `"object"` ``.
 _BEFORE_VALUE = re.compile(r"(?:=[ ]?|[\"']:[ ]?|(?<!`)`)[\"']$")
 _ASSIGNED = re.compile(r"=(?!=)")
@@ -207,7 +208,8 @@ def _is_marked(text: str, start: int, end: int, is_own: bool) -> bool:
     if around in _QUOTES or _ASSIGNED.match(text, end):
         return True
     line = text[max(0, text.rfind("\n", 0, start)) : start]
-    return is_own and bool(_AFTER_DOCUMENTED.match(text, end)) and bool(_BEFORE_DOCUMENTED.search(line))
+    is_entry = bool(_AFTER_DOCUMENTED.match(text, end)) and bool(_BEFORE_DOCUMENTED.search(line))
+    return is_own and (is_entry or bool(_AFTER_PARAM.search(line)))
 
 
 NO_MENTIONS = Mentions({}, {})

@@ -29,6 +29,8 @@ OF_LIST = {"repo": "project", "date": "when", "open": "pending"}
     ("See https://example.org/list_issues.", "See https://example.org/list_issues."),
     ("Args:\n    city: A city\n    date (str): A date", "Args:\n    town: A city\n    day (str): A date"),
     ("  :param city: A city\n  - `date` - x", "  :param town: A city\n  - `day` - x"),
+    ("1. **city** (str): A city\n| date | str |", "1. **town** (str): A city\n| day | str |"),
+    ("@param {string} city a city\n<date>a date</date>", "@param {string} town a city\n<day>a date</day>"),
     ("Its repo, 'repo' or 'open'; `repo`", "Its repo, 'repo' or 'open'; `project`"),
     ("list_issues gives 'date' and 'repo'", "enumerate_tickets gives 'day' and 'project'"),
     ("notes.find, not notes.finder", "notes.seek, not notes.finder"),
