@@ -185,7 +185,7 @@ def write_answers(place: Path, schemas: Path) -> None:
                 }
                 ids = [f"{service.service_name}{task}{n}:{field.partition('.')[2]}" for field in answers]
                 decisions += [{"response_id": key, "decision": "accept", "text": "", "reason": ""} for key in ids]
-                worked = {"WorkerId": f"person {n} of {task}", "WorkTimeInSeconds": "900"}
+                worked = {"WorkerId": f"{task}{n}", "WorkTimeInSeconds": "900"}
                 task_id = {"Input.task_id": f"{service.service_name}:{task}"}
                 rows.append({"AssignmentId": f"{service.service_name}{task}{n}", **worked, **task_id, **answers})
         columns = dict.fromkeys((column for row in rows for column in row), "")
