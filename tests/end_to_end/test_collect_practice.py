@@ -56,7 +56,7 @@ def test_a_server_for_people_is_left_alone(tmp_path, hits):
         flags = ["--hits", hits, "--invitations", tmp_path / "links.csv"]
         assert "runs without --practice" in kit.run("collect", "practice", *flags, status=(1, 2)).errors
         states = it.store.by_form()
-    assert [state for states in states.values() for state in states] == ["returned"]
+    assert [(state, n) for (_, state), n in states.items()] == [("returned", 1)]
 
 
 def test_boxes_are_ticked(tmp_path, sample):
