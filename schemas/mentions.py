@@ -7,21 +7,34 @@ such as ``date`` is an ordinary word.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
+
+from parapet.schemas.errors import InputError
+from parapet.schemas.json_text import parse_exactly
 
 _TOKEN = re.compile(r"[$@]?\w+(?:[.\-/]\w+)*")
 _PART = re.compile(r"\w+")
 _SHAPED = re.compile(r"\w_+\w|[a-z0-9][A-Z]|^[$@_]\w|\w\.\w")
 _ADDRESS = re.compile(r"\w+://[^\s)\]}>'\"`]+")
 _CODE = re.compile(r"```.*?```|``[^`]+``|`[^`\n]+`|(?<![\w.])[A-Za-z][\w.-]*\((?!e?s\)|ies\))[^()\n]*\)", re.DOTALL)
-_QUOTES = ("''", '""', "“”", "‘’", "«»", "{}", "<>")
-# What stands before and after the name in a docstring: "  city (str): …", "- city: …", ":param city: …".
-_BEFORE_DOCUMENTED = re.compile(r"(?:^|\n)[ \t]*(?:[-*•][ \t]*)?(?:[:@]param[ \t]+(?:\w+[ \t]+)?)?\**$")
-_AFTER_DOCUMENTED = re.compile(r"\**[ \t]*(?:\([^()\n]*\)[ \t]*)?\**[ \t]*(?::|[-–—][ \t])")
+_QUOTES = ("''", '""', "“”", "‘’", "«»", "{}", "<>", "/>")
+# What stands before and after the name in a docstring: "  city (str): …", "- city: …", "| city |", ":param city: …".
+_BEFORE_DOCUMENTED = re.compile(r"(?:^|\n)[ \t]*(?:(?:[-*•|]|\d+[.)])[ \t]*)?(?:[:@]param[ \t]+(?:\w+[ \t]+)?)?\**$")
+_AFTER_DOCUMENTED = re.compile(r"\**[ \t]*(?:\([^()\n]*\)[ \t]*)?\**[ \t]*(?:[:|]|[-–—][ \t])")
+_AFTER_PARAM = re.compile(r"@param[ \t]+(?:\{[^{}\n]*\}[ \t]+)?$")
+# What stands before a word in quotes that is a value: ``sort="date"``, ``"type": "query"``, `` `"object"` ``.
+_BEFORE_VALUE = re.compile(r"(?:=[ ]?|[\"']:[ ]?|(?<!`)`)[\"']$")
 _ASSIGNED = re.compile(r"=(?!=)")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+
+# Keys of earlier calls, parts of messages that are results, and keys that name tools or instruct the model.
+_ARGUMENTS = ("arguments", "input", "args")
+_RESULTS = ("_result", "_output")  # endings of the types of parts
+_CHOICES = ("tool_choice", "function_call", "allowed_tools", "allowed_function_names")
+_INSTRUCTIONS = ("system", "instructions")
 
 
 class Mentions:
@@ -30,10 +43,16 @@ class Mentions:
     Args:
       tools: original name to new name of each tool.
       parameters: original name of each tool, to original name to new name of each parameter.
+      calls: original name of each tool, to the function that renames the arguments of a call.
     """
 
-    def __init__(self, tools: Mapping[str, str], parameters: Mapping[str, Mapping[str, str]]) -> None:
-        self._tools, self._parameters = tools, parameters
+    def __init__(
+        self,
+        tools: Mapping[str, str],
+        parameters: Mapping[str, Mapping[str, str]],
+        calls: Mapping[str, Callable[[Any], Any]] | None = None,
+    ) -> None:
+        self._tools, self._parameters, self._calls = tools, parameters, calls or {}
         self._first: dict[str, str] = {}
         for names in parameters.values():
             for old, new in names.items():
@@ -64,7 +83,10 @@ class Mentions:
             # A word in quotes that only names a parameter of some other tool is rather a value.
             is_near = name in own or name in self._tools or name in near
             is_marked = is_near and _is_marked(text, start, end, name in own)
-            if not (is_identifier or is_code or is_marked) or any(first <= start < last for first, last in addresses):
+            is_value = name not in self._tools and _BEFORE_VALUE.search(text, max(0, start - 4), start)
+            if not is_identifier and (is_value or not (is_code or is_marked)):
+                continue
+            if any(first <= start < last for first, last in addresses):
                 continue
             is_called = name in self._tools and text[end : end + 1] == "("
             order = (self._tools, own) if is_called else (own, self._tools)
@@ -105,27 +127,50 @@ class Mentions:
         return title
 
     def rest(self, value: Any, is_choice: bool = False) -> Any:
-        """Replace names in what surrounds the tools: instructions, and ``tool_choice``, which has names alone."""
+        """Replace names in what surrounds the tools: instructions, earlier calls, and ``tool_choice``.
+
+        What users say and tools return stays.
+
+        Args:
+          value: a part of the request or task.
+          is_choice: whether it belongs to ``tool_choice``, which has names alone.
+        """
         if isinstance(value, list):
             return [self.rest(item, is_choice) for item in value]
-        if isinstance(value, dict):
-            return {key: self.rest(item, is_choice or key == "tool_choice") for key, item in value.items()}
-        if not isinstance(value, str):
+        if isinstance(value, str):
+            return self._tools.get(value, value) if is_choice else self.replaced(value, {})
+        if not isinstance(value, dict) or value.get("role") == "user" or str(value.get("type")).endswith(_RESULTS):
             return value
-        return self._tools.get(value, value) if is_choice else self.replaced(value, {})
+        is_result, name = value.get("role") in ("tool", "function"), value.get("name")
+        written = {}
+        for key, item in value.items():
+            if key in _ARGUMENTS and isinstance(name, str):
+                written[key] = self._arguments_of(name, item)
+            elif is_result and key != "name":
+                written[key] = item
+            elif key == "name" and (is_result or any(other in value for other in _ARGUMENTS)):
+                written[key] = self.rest(item, is_choice=True)
+            else:
+                written[key] = self.rest(item, is_choice or key in _CHOICES)
+        return written
+
+    def _arguments_of(self, name: str, arguments: Any) -> Any:
+        """Rename the arguments of a call, which may be JSON text."""
+        rename = self._calls.get(name)
+        if rename is None or not isinstance(arguments, str):
+            return arguments if rename is None else rename(arguments)
+        try:
+            content = parse_exactly(arguments.encode())
+        except (InputError, ValueError):
+            return self.replaced(arguments, self._parameters.get(name, {}))
+        renamed = rename(content)
+        return arguments if renamed == content else json.dumps(renamed, ensure_ascii=arguments.isascii())
 
     def task(self, task: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace names in the instructions of a task; what users say stays."""
+        """Replace names in the conversation and the instructions of a task; what users say stays."""
         turns = task.get("question")
-        if not isinstance(turns, list):
-            return dict(task)
-        return {**task, "question": [self._instructions(turn) for turn in turns]}
-
-    def _instructions(self, turn: Any) -> Any:
-        if isinstance(turn, list):
-            return [self._instructions(message) for message in turn]
-        is_instruction = isinstance(turn, dict) and turn.get("role") in ("system", "developer")
-        return {**turn, "content": self.rest(turn.get("content"))} if is_instruction else turn
+        parts = {key: self.rest(task[key], key in _CHOICES) for key in (*_CHOICES, *_INSTRUCTIONS) if key in task}
+        return {**task, **parts, **({"question": self.rest(turns)} if isinstance(turns, list) else {})}
 
 
 def retitled(title: str, old: str, new: str) -> str:
@@ -163,7 +208,8 @@ def _is_marked(text: str, start: int, end: int, is_own: bool) -> bool:
     if around in _QUOTES or _ASSIGNED.match(text, end):
         return True
     line = text[max(0, text.rfind("\n", 0, start)) : start]
-    return is_own and bool(_AFTER_DOCUMENTED.match(text, end)) and bool(_BEFORE_DOCUMENTED.search(line))
+    is_entry = bool(_AFTER_DOCUMENTED.match(text, end)) and bool(_BEFORE_DOCUMENTED.search(line))
+    return is_own and (is_entry or bool(_AFTER_PARAM.search(line)))
 
 
 NO_MENTIONS = Mentions({}, {})

@@ -37,11 +37,13 @@ _SHAPES = "expected the shape of OpenAI, Anthropic (input_schema), MCP (inputSch
 def is_hosted(raw: Any) -> bool:
     """Whether a definition is of a tool that the API itself runs, such as ``{"type": "web_search"}``.
 
-    It has a type of its own and no parameters, or nothing but its options: ``{"google_search": {}}``.
+    It has a type of its own and not both a name and parameters, or nothing but its options: ``{"google_search": {}}``.
     """
-    if not isinstance(raw, dict) or any(key in raw for key in (*_SCHEMA_KEYS, *_OWN_TYPES)):
+    if not isinstance(raw, dict) or any(key in raw for key in _OWN_TYPES):
         return False
-    return not _has_own_type(raw) or (len(raw) == 1 and all(isinstance(options, dict) for options in raw.values()))
+    if not _has_own_type(raw):
+        return "name" not in raw or not any(key in raw for key in _SCHEMA_KEYS)
+    return len(raw) == 1 and all(isinstance(options, dict) and "name" not in options for options in raw.values())
 
 
 def _has_own_type(function: Mapping[str, Any]) -> bool:
@@ -70,7 +72,7 @@ class Tool:
         if not isinstance(raw, dict):
             raise InputError(f"is not a tool: {_SHAPES}", "", "")
         # OpenAI's Chat Completions API has the function inside, its Responses API has not.
-        self._inside = next((kind for kind in _OWN_TYPES if raw.get("type") == kind and kind in raw), "")
+        self._inside = next((kind for kind in _OWN_TYPES if raw.get("type", kind) == kind and kind in raw), "")
         function = raw[self._inside] if self._inside else raw
         place = f"/{self._inside}" if self._inside else ""
         if not isinstance(function, dict):
@@ -217,7 +219,7 @@ class ToolVariant(msgspec.Struct, frozen=True):
     def mentions(self, toolset: Toolset) -> Mentions:
         """Return the names that texts of a toolset may mention."""
         tools = {tool.name: self.names.get(f"tool/{tool.name}", tool.name) for tool in toolset.tools}
-        return Mentions(tools, {tool.name: self.of(tool)[2].own for tool in toolset.tools})
+        return mentions_of(tools, {tool.name: self.of(tool)[2] for tool in toolset.tools})
 
     def definitions(self, toolset: Toolset, mentions: Mentions) -> list[Any]:
         """Return the definitions of a toolset in the variant."""
@@ -231,6 +233,12 @@ class ToolVariant(msgspec.Struct, frozen=True):
         texts = {pointer: self.descriptions[prefix + pointer] for pointer in pointers}
         renaming = tool.parameters.renaming(names, texts, mentions)
         return self.names.get(own, tool.name), self.descriptions.get(own, tool.description), renaming
+
+
+def mentions_of(tools: Mapping[str, str], renamings: Mapping[str, Renaming]) -> Mentions:
+    """Return the names that texts may mention: original name to new name of each tool, and to its parameters'."""
+    own = {name: renaming.own for name, renaming in renamings.items()}
+    return Mentions(tools, own, {name: renaming.arguments for name, renaming in renamings.items()})
 
 
 def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
@@ -532,7 +540,8 @@ def _parse(data: bytes) -> Any:
 
 def are_tools(data: bytes) -> bool:
     """Whether a schema file contains tools rather than services."""
-    return b'"service_name"' not in data and _MARK.search(data) is not None
+    is_schema = b'"service_name"' in data and b'"intents"' in data
+    return not is_schema and _MARK.search(data) is not None
 
 
 def read_names(path: str | Path) -> dict[str, ToolNames]:

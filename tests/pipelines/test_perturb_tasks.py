@@ -101,6 +101,8 @@ NAMES = ["find_room", "rooms.search", "get_room_details", "book_room", "room_pri
     ("math.lcm", "math.gcd", False),
     ("country_info.capital", "country_info.population", False),
     ("Movies_1", "Weather_1", False),
+    ("search", "fetch", False),
+    ("search", "weather_at", False),
 )
 def test_names_of_tools_that_may_do_the_same(name, other, same):
     assert may_be_same(name, other) == may_be_same(other, name) == same
@@ -147,6 +149,14 @@ def test_no_distractor_does_the_same_as_any_of_the_right_tools(tmp_path):
     assert "distractors-3: 4 tasks, 1 of them with fewer tools than asked for" in made.output
     run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "less")
     assert names_of(tmp_path / "less/missing_tool/tasks.jsonl")[0] == ["weather_forecast", "play_song"]
+
+
+def test_no_tool_is_left_that_does_the_same_as_the_missing_one(tmp_path):
+    shared = ["get_weather", "weather_forecast", "translate_text", "translator", "math.lcm", "delete_file"]
+    tasks = with_calls(tmp_path, (shared, ["get_weather"]), (shared, ["translator", "math.lcm"]))
+    run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "out")
+    weather, others = names_of(tmp_path / "out/missing_tool/tasks.jsonl")
+    assert (weather, others) == (shared[2:], ["get_weather", "weather_forecast", "delete_file"])
 
 
 def test_a_toolkit_that_all_tasks_share_has_no_distractors(tmp_path):

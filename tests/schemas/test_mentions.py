@@ -9,7 +9,7 @@ from kit import cases
 
 from parapet.schemas.arguments import Parameters
 from parapet.schemas.mentions import Mentions, retitled
-from parapet.schemas.tools import ToolFile, ToolVariant
+from parapet.schemas.tools import ToolFile, ToolVariant, mentions_of
 
 TOOLS = {"list_issues": "enumerate_tickets", "search": "look_up", "get-docs": "read-manual", "notes.find": "notes.seek"}
 OF_SEARCH = {"query": "words", "date": "day", "userId": "clientNo", "address": "place", "city": "town"}
@@ -29,14 +29,65 @@ OF_LIST = {"repo": "project", "date": "when", "open": "pending"}
     ("See https://example.org/list_issues.", "See https://example.org/list_issues."),
     ("Args:\n    city: A city\n    date (str): A date", "Args:\n    town: A city\n    day (str): A date"),
     ("  :param city: A city\n  - `date` - x", "  :param town: A city\n  - `day` - x"),
+    ("1. **city** (str): A city\n| date | str |", "1. **town** (str): A city\n| day | str |"),
+    ("@param {string} city a city\n<date>a date</date>", "@param {string} town a city\n<day>a date</day>"),
     ("Its repo, 'repo' or 'open'; `repo`", "Its repo, 'repo' or 'open'; `project`"),
     ("list_issues gives 'date' and 'repo'", "enumerate_tickets gives 'day' and 'project'"),
     ("notes.find, not notes.finder", "notes.seek, not notes.finder"),
     ('{"city": "Paris"}', '{"town": "Paris"}'),
+    ('search(query="date"), `"date"`, {"city": "date"}', 'look_up(words="date"), `"date"`, {"town": "date"}'),
+    ('{"name": "search", "sort": "userId"}', '{"name": "look_up", "sort": "clientNo"}'),
 )  # fmt: skip
 def test_identifiers_are_replaced_and_words_are_not(text, replaced):
     mentions = Mentions(TOOLS, {"search": OF_SEARCH, "list_issues": OF_LIST})
     assert mentions.replaced(text, OF_SEARCH) == replaced
+
+
+def call(name, arguments):
+    return {"tool_calls": [{"function": {"name": name, "arguments": arguments}}]}
+
+
+@cases(
+    "part renamed",
+    ({"role": "assistant", **call("search", '{"city": "Åre"}')},
+     {"role": "assistant", **call("look_up", '{"town": "Åre"}')}),
+    ({"role": "assistant", **call("search", '{"city"')}, {"role": "assistant", **call("look_up", '{"town"')}),
+    (call("search", {"city": "city"}), call("look_up", {"town": "city"})),
+    (call("search", ""), call("look_up", "")),
+    (call("other", {"city": "city"}), call("other", {"city": "city"})),
+    ({"function_call": {"name": "search", "arguments": 0}}, {"function_call": {"name": "look_up", "arguments": 0}}),
+    ({"type": "tool_use", "name": "search", "input": {"city": "x"}},
+     {"type": "tool_use", "name": "look_up", "input": {"town": "x"}}),
+    ({"type": "function_call", "name": "search", "arguments": '{"city": 1}'},
+     {"type": "function_call", "name": "look_up", "arguments": '{"town": 1}'}),
+    ({"role": "tool", "name": "search", "content": '{"userId": 1}'},
+     {"role": "tool", "name": "look_up", "content": '{"userId": 1}'}),
+    ({"type": "tool_result", "content": "userId"}, {"type": "tool_result", "content": "userId"}),
+    ({"type": "function_call_output", "output": "userId"}, {"type": "function_call_output", "output": "userId"}),
+    ({"role": "user", "content": "userId"}, {"role": "user", "content": "userId"}),
+    ({"role": "developer", "content": [{"text": "Like `search`"}]},
+     {"role": "developer", "content": [{"text": "Like `look_up`"}]}),
+    ({"role": "assistant", "content": "As list_issues"}, {"role": "assistant", "content": "As enumerate_tickets"}),
+)  # fmt: skip
+def test_earlier_calls_are_renamed_and_what_users_say_and_tools_return_stays(part, renamed):
+    properties = {name: {} for name in OF_SEARCH}
+    names = {f"/properties/{old}": new for old, new in OF_SEARCH.items()}
+    renaming = Parameters({"properties": properties}).renaming(names)
+    mentions = mentions_of(TOOLS, {"search": renaming})
+    assert mentions.task({"question": [[part]]}) == {"question": [[renamed]]}
+    assert mentions.rest({"messages": [part]}) == {"messages": [renamed]}
+
+
+@cases(
+    "choice renamed",
+    ("auto", "auto"),
+    ({"type": "function", "function": {"name": "search"}}, {"type": "function", "function": {"name": "look_up"}}),
+    ({"type": "tool", "name": "search"}, {"type": "tool", "name": "look_up"}),
+)
+def test_the_choice_of_a_tool_is_renamed(choice, renamed):
+    task = {"question": [], "tool_choice": choice, "system": "Use `search`", "category": "list_issues"}
+    mentions = Mentions(TOOLS, {})
+    assert mentions.task(task) == {**task, "tool_choice": renamed, "system": "Use `look_up`"}
 
 
 def test_names_that_change_places_are_replaced_once():

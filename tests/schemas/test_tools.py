@@ -83,6 +83,7 @@ def bad(place, value):
     ({"tools": {}}, "f.json: /tools: has no list of tools"),
     ([3], "f.json: item 1: is not a tool: expected the shape of OpenAI"),
     ([{"type": "web_search", "name": "search"}], "f.json: has only tools that the API itself runs"),
+    ([{"toolSpec": {"name": "t"}}], "f.json: item 1: is not a tool: expected the shape of OpenAI"),
     ([{"type": "function", "function": []}], "f.json: item 1: /function: expected an object"),
     ([*BAD, *BAD], "f.json: item 2: the name 't' appears twice, first in item 1"),
     (bad("/name", None), "f.json: item 1: /name: expected a string"),
@@ -146,6 +147,7 @@ HOSTED = [
     {"type": "file_search", "vector_store_ids": ["vs_1"]},
     {"type": "mcp", "server_label": "docs", "server_url": "https://example.org/mcp", "allowed_tools": ["t"]},
     {"google_search": {}},
+    {"type": "openrouter:web_search", "parameters": {"max_results": 5}},
 ]
 
 

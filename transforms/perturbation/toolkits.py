@@ -45,15 +45,16 @@ _ACTIONS = {
         "train": "fit train",
         "draw": "draw plot",
         "play": "play",
-        "ask": "calculate check fetch find get list lookup predict retrieve search show",
+        "ask": "calculate check fetch find get list lookup predict read retrieve search show",
     }.items()
     for word in words.split()
 }
 _SYNONYMS = {
-    "concert": "event", "film": "movie", "hcf": "gcd", "lawsuit": "case", "mail": "email", "photo": "image",
-    "picture": "image", "temperature": "weather", "vehicle": "car",
+    "appointment": "event", "concert": "event", "film": "movie", "hcf": "gcd", "lawsuit": "case", "mail": "email",
+    "meeting": "event", "photo": "image", "picture": "image", "temperature": "weather", "ticket": "issue",
+    "vehicle": "car",
 }  # fmt: skip
-_ENDING = re.compile(r"(?:ings?|ions?|ers?|e?s|e)$")
+_ENDING = re.compile(r"(?:ings?|ions?|[eo]rs?|e?s|e)$")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # digits only number versions, as in Weather_1
 _LONG = 5  # letters from which a word counts as the head of a compound: distance of geodistance
 
@@ -113,11 +114,15 @@ class Catalogue:
 
     def _may_be_same(self, name: str, other: str, cosine: float) -> bool:
         """Whether two tools may do the same, by their words, their names, or one's texts on the other's subject."""
-        actions = {_ACTIONS[word] for word in (_action_word(name), _action_word(other)) if word}
-        if len(actions) > 1:
+        if _do_otherwise(name, other):
             return cosine >= _OTHERWISE
-        mentioned = _subject(name) <= self._subjects[other] or _subject(other) <= self._subjects[name]
+        mentioned = self._mentions(name, other) or self._mentions(other, name)
         return cosine >= _EQUIVALENT or mentioned or may_be_same(name, other)
+
+    def _mentions(self, name: str, other: str) -> bool:
+        """Whether the texts of a tool have all words of another one's subject."""
+        subject = _subject(other)
+        return bool(subject) and subject <= self._subjects[name]
 
 
 def things_of(name: str) -> frozenset[str]:
@@ -154,6 +159,19 @@ def _action_word(name: str) -> str:
     return next((word for word in (*words[:1], *words[-1:]) if word in _ACTIONS), "")
 
 
+def _do_otherwise(name: str, other: str) -> bool:
+    """Whether two names are of different kinds of action."""
+    return len({_ACTIONS[word] for word in (_action_word(name), _action_word(other)) if word}) > 1
+
+
+def _are_about_the_same(name: str, other: str) -> bool:
+    things, others = things_of(name), things_of(other)
+    joined, other_joined = "".join(_subject_words(name)), "".join(_subject_words(other))
+    if not joined or not other_joined:  # nothing but an action, such as fetch
+        return name == other
+    return things <= others or others <= things or joined in other_joined or other_joined in joined
+
+
 def may_be_same(name: str, other: str) -> bool:
     """Whether two names of the same kind of action may be of tools that do the same.
 
@@ -161,12 +179,8 @@ def may_be_same(name: str, other: str) -> bool:
     are joined (``t_test``, ``ttest``).
     """
     things, others = things_of(name), things_of(other)
-    joined, other_joined = "".join(_subject_words(name)), "".join(_subject_words(other))
     return (
-        things <= others
-        or others <= things
-        or joined in other_joined
-        or other_joined in joined
+        _are_about_the_same(name, other)
         or any(_are_same(word, word_of_other) for word in _subject(name) for word_of_other in others)
         or any(_are_same(word, word_of_other) for word in things for word_of_other in _subject(other))
     )
@@ -209,9 +223,13 @@ def without_the_right_tool(task: Task, truth: Task | None, catalogue: Catalogue)
     right = right_names(truth)
     if not right:
         return None
-    things = {things_of(name) for name in right}
-    left = {name: tool for tool in task["function"] if (name := _name(tool)) not in right}
-    left = {name: tool for name, tool in left.items() if things_of(name) not in things}
+    left = {_name(tool): tool for tool in task["function"]}
+    for name in right:
+        left = {
+            other: tool
+            for other, tool in left.items()
+            if _do_otherwise(name, other) or not _are_about_the_same(name, other)
+        }
     names = catalogue.similar(right, map(_name, task["function"]))[: len(task["function"]) - len(left)]
     tools = [*left.values(), *(catalogue.tools[name] for name in names)]
     return {**task, "function": tools} if tools else None

@@ -28,6 +28,7 @@ from parapet.schemas.tools import (
     ToolFile,
     ToolNames,
     Toolset,
+    mentions_of,
     read_names,
     read_tools,
 )
@@ -157,8 +158,8 @@ def renamed_task(
     chosen = {tool.name: variant.texts(task["id"], tool) for tool in toolset.tools}
     if len({texts.name for texts in chosen.values()}) < len(chosen):
         raise InputError(f"name_collision: variant {variant.name} gives two tools of the task the same name")
-    own = {tool.name: _renaming(tool, chosen[tool.name], NO_MENTIONS).own for tool in toolset.tools}
-    mentions = Mentions({old: texts.name for old, texts in chosen.items()}, own)
+    names = {tool.name: _renaming(tool, chosen[tool.name], NO_MENTIONS) for tool in toolset.tools}
+    mentions = mentions_of({old: texts.name for old, texts in chosen.items()}, names)
     renamings = {tool.name: _renaming(tool, chosen[tool.name], mentions) for tool in toolset.tools}
     functions = toolset.written(
         lambda tool: tool.renamed(
