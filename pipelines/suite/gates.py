@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -79,9 +80,13 @@ def check_numbers(suite: SuiteFile, graph: Graph) -> None:
         if gate not in known and not gate.startswith(tuple(beginnings)):
             raise suite.error(_why_unknown(gate, known, graph), f"gates.{gate}")
         metric = known.get(gate, SENSITIVITY)
-        limit = float(condition.strip(" <>="))
-        if abs(limit) > 1 and metric not in OF_100 and metric != SENSITIVITY:
-            raise suite.error(f"{condition!r} can never be reached: {metric} goes from 0 to 1", f"gates.{gate}")
+        match = _CONDITION.fullmatch(condition)
+        assert match is not None, "check() lets nothing else through"
+        limit, is_share = float(match[2]), metric not in OF_100 and metric != SENSITIVITY
+        is_hopeless = not any(_HOLDS[match[1]](value, limit) for value in (0, 1 if is_share else math.inf))
+        if is_hopeless or (is_share and abs(limit) > 1):
+            reason = f"{condition!r} {'can never be' if is_hopeless else 'is always'} reached"
+            raise suite.error(f"{reason}: {metric} goes from 0 {'to 1' if is_share else 'up'}", f"gates.{gate}")
 
 
 def _metrics_in(columns: Iterable[object]) -> list[str]:
@@ -105,7 +110,8 @@ def _why_unknown(gate: str, known: Iterable[str], graph: Graph) -> str:
     system = gate.partition(".")[0]
     for entry in graph.left_out:
         if entry_of(entry.name) == f"systems/{system}":
-            return f"the system {system!r} is left out: {entry.reason}"
+            lost = "has no such number" if ": " in entry.name else "is left out"
+            return f"the system {system!r} {lost}: {entry.reason}"
     near = difflib.get_close_matches(gate, known, 1)
     return "no system will have this number: " + (
         f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none'}"

@@ -347,8 +347,8 @@ class _Builder:
             else:
                 del corpus["variants"]
         if lacking:
-            needs = f"predictions for the dialogues in sets/ and rewrite/, as {predictions}/NAME/dialogues_001.json"
-            reason = f"{predictions} contains none of them"
+            needs = f"predictions for these dialogues, as {predictions}/{lacking[0]}/dialogues_001.json"
+            reason = f"{predictions} has none of {', '.join(lacking)}"
             self.left_out.append(LeftOut(f"{step}: {', '.join(lacking)}", place, reason, needs))
         return {key: value for key, value in corpus.items() if value != {}}
 

@@ -115,7 +115,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
             groups.setdefault(entry.needs or entry.reason, []).append(entry)
         named = []
         for group in groups.values():
-            first, *others = dict.fromkeys(entry_of(entry.name).rpartition("/")[2] for entry in group)
+            first, *others = dict.fromkeys(_label(entry.name) for entry in group)
             named.append((f"{first} and {counted(len(others), 'other')}" if others else first, group[0]))
         return named
 
@@ -206,6 +206,12 @@ def place_of(reference: str, output: Path) -> str:
     if head == SAMPLE[1:]:
         return str(sample_root() / rest) if rest else str(sample_root())
     return str(output / _in_full(reference))
+
+
+def _label(name: str) -> str:
+    """Returns what readers call a left-out step: ``ours``, or ``ours on v1, v2`` for ``scores/ours/dst: v1, v2``."""
+    step, colon, sets = name.partition(": ")
+    return entry_of(step).rpartition("/")[2] + (f" on {sets}" if colon else "")
 
 
 def entry_of(name: str) -> str:

@@ -566,7 +566,9 @@ version = "1.0.0"
     assert float(values["theirs", "original"]) == 1.0
     assert float(values["ours", "typos"]) == float(values["ours", "original"]) < 0.5
     assert ("theirs", "typos") not in values or values["theirs", "typos"] == ""
-    assert "their_states contains none of them" in (tmp_path / "out/index.html").read_text("utf-8")
+    page = (tmp_path / "out/index.html").read_text("utf-8")
+    assert "their_states has none of typos" in page
+    assert "theirs on typos" in page
     release = tmp_path / "out/release/my_robustness_set/1.0.0"
     assert "No licence was given" in (release / "LICENSE").read_text("utf-8")
     assert {"original", "typos"} <= {path.name for path in (release / "data").iterdir()}

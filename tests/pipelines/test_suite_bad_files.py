@@ -83,6 +83,8 @@ BAD = {
             ("schema_sensitivity", "<= 0.3", "no system will have this number", GATED),
             ("accuracy", ">= 0.4", "no system will have this number", GATED),
             ("joint_goal_accuracy", ">= 40", "can never be reached: joint_goal_accuracy goes from 0 to 1", GATED),
+            ("joint_goal_accuracy", "> 1", "can never be reached: joint_goal_accuracy goes from 0 to 1", GATED),
+            ("joint_goal_accuracy", "<= 40", "is always reached: joint_goal_accuracy goes from 0 to 1", GATED),
             ("c.joint_goal_accuracy", ">= 0.4", "'c' is left out: predictions is not given", GATED + LEFT_OUT),
         )
     },

@@ -329,6 +329,8 @@ def _check_manifest(root: Path, manifest: Manifest, findings: Findings) -> None:
             add(path, "leads outside of the release's folder: it was not read")
         if path.startswith("data/") and claimed[path] != 1:
             add(path, f"is in {claimed[path]} splits, but must be in one")
+        if (source := _source_of(path, str(root), manifest)) and source.config not in manifest.configs:
+            add(path, f"is of the configuration {source.config!r}, which is not in 'configs'")
     for path in set(DOCUMENTS) - files.keys():
         add(path, "is part of every release, but is not in 'files'")
 

@@ -80,6 +80,11 @@ def test_rows_whose_hash_is_not_that_of_the_manifest_are_found(root):
     assert "MANIFEST.json: configs.original.splits.train: has the hash of rows 000" in " ".join(told(root))
 
 
+def leave_out_noisy(manifest):
+    del manifest.configs["noisy"]
+    manifest.files = [file for file in manifest.files if not file.path.startswith("data/noisy/")]
+
+
 @cases(
     "edit line",
     (
@@ -94,6 +99,10 @@ def test_rows_whose_hash_is_not_that_of_the_manifest_are_found(root):
     (
         lambda root: edit(root / "sgd/noisy/test/schema.json", lambda of: of[0].update(description="x")),
         "data/schemas: test: noisy Gyms_1: differs from the JSON beside it, in sgd/ or bfcl/",
+    ),
+    (
+        lambda root: folder.edit_manifest(root, leave_out_noisy),
+        "MANIFEST.json: sgd/noisy/test/dialogues_001.json: is of the configuration 'noisy', which is not in 'configs'",
     ),
 )
 def test_data_and_sgd_hold_the_same(edit, line, root):
