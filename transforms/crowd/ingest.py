@@ -648,7 +648,9 @@ def read_assignments(
             except Exception as error:
                 record = item if isinstance(item, dict) else {}
                 shown = compact_json({name: text for name, text in record.items() if not _IDENTIFYING.search(name)})
-                yield _unusable(error, record, shown if record else withheld(key, line.shown), source)
+                if not record:
+                    shown = withheld(key, line.shown if isinstance(item, Unusable) else compact_json(item))
+                yield _unusable(error, record, shown, source)
 
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?')  # or one that is never closed

@@ -184,6 +184,12 @@ def test_a_long_line_of_escaped_quotes():
     assert list(assignments(read(b'{"' + b'\\"' * 1_000_000, item()))) == ["3A"]
 
 
+def test_a_line_of_empty_items_is_not_quoted_for_each():
+    found = read(b"[" + b"{}," * 50_000 + b"7]")
+    assert len(found) == 50_001
+    assert {len(letter.payload) for letter in found} == {90}
+
+
 def test_a_list_with_an_item_on_each_line():
     text = "[\n" + ",\n".join(map(json.dumps, TWO)) + "\n]\n"
     assert [one.source for one in read(text.encode())] == ["api.jsonl: row 1, item 1", "api.jsonl: row 1, item 2"]
