@@ -420,7 +420,7 @@ def take(
         yield dead(name, "unknown_field: the form has no such field", text)
     accept, submit, seconds, unread = _times(row)
     platform = _source(row.get("Source", "")) if collected is None else collected.source
-    if assignment_id.startswith(PRACTICE):
+    if assignment_id.lower().startswith(PRACTICE):
         platform = "practice"
     is_rejected = row.get("AssignmentStatus", "").strip().lower() == "rejected" or bool(row.get("Reject", "").strip())
     yield Assignment(

@@ -217,7 +217,7 @@ def test_times_of_the_command_line_client():
 
 
 def test_practice_is_told_by_the_id_of_the_assignment():
-    assert [one.platform for one in read(item(AssignmentId="practice-1"), item(Source="llm"))] == ["practice", "llm"]
+    assert [one.platform for one in read(item(AssignmentId="Practice-1"), item(Source="llm"))] == ["practice", "llm"]
 
 
 def test_blank_lines_are_nothing():
