@@ -185,8 +185,8 @@ def test_a_long_line_of_escaped_quotes():
 
 
 def test_a_line_of_empty_items_is_not_quoted_for_each():
-    found = read(b"[" + b"{}," * 50_000 + b"7]")
-    assert len(found) == 50_001
+    found = read(b"[" + b"{}," * 5_000 + b"7]")
+    assert len(found) == 5_001
     assert {len(letter.payload) for letter in found} == {90}
 
 
