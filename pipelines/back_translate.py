@@ -40,7 +40,6 @@ ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY)
 # The flags that belong to a single engine.
 _FLAGS_OF = {
     "google": ("google_project", "google_location", "google_model", "google_glossary", "google_endpoint"),
-    "libretranslate": ("libretranslate_url",),
     "local": ("model", "beams", "sample", "temperature"),
 }
 FLAGS = ("memory", "parallel_calls", *(flag for flags in _FLAGS_OF.values() for flag in flags))
@@ -71,12 +70,6 @@ def add_flags(parser: Parser, rare: bool = False, more: str = "") -> None:
         help="models for --engine local: Marian, M2M100 or NLLB; for all pairs, or en-zh=DIR zh-en=DIR" + more,
     )
     add(
-        "--libretranslate_url",
-        rare=rare,
-        metavar="URL",
-        help="server of --engine libretranslate; key in LIBRETRANSLATE_API_KEY",
-    )
-    add(
         "--google_project",
         rare=rare,
         metavar="ID",
@@ -91,7 +84,7 @@ def add_flags(parser: Parser, rare: bool = False, more: str = "") -> None:
     add = parser.group("--engine local", rare=True)
     add("--beams", type=int, metavar="N", help="beams of the search (default: 4)")
     add("--sample", action="store_true", default=None, help="sample words instead of searching, for diversity")
-    text = "temperature of --sample (default: 1)" + ("; of --engine llm (default: 0, none: not sent)" if rare else "")
+    text = "temperature of --sample" + ("; of --engine llm, where none is not sent" if rare else " (default: 1)")
     add("--temperature", type=temperature_of, metavar="T", help=text)
 
 

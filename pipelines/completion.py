@@ -1,7 +1,6 @@
-"""``parapet completion``: prints a shell script for completion, and answers the shell at each Tab.
+"""Answers a shell that asks for completions at Tab, by argcomplete: ``register-python-argcomplete parapet``.
 
-The script calls ``parapet``, which answers with argcomplete from the parsers of the commands. The flags are therefore
-those of the installed version and its plug-ins. Only the parser of the command on the line is built.
+Only the parser of the command on the line is built.
 """
 
 from __future__ import annotations
@@ -12,40 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from parapet.pipelines.command import run_checked
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
-from parapet.pipelines.flags import INPUT, StrictParser
-from parapet.schemas.errors import InputError
-
-SHELLS = ("bash", "zsh", "fish")
-
-DESCRIPTION = "Prints a script with which a shell completes commands, flags and their values."
-
-EXAMPLE = """\
-  source <(parapet completion bash)                          # this shell; in ~/.bashrc, every shell
-  parapet completion zsh > ~/.zfunc/_parapet                 # a folder in $fpath, before compinit
-  parapet completion fish > ~/.config/fish/completions/parapet.fish"""
-
-
-def parser() -> StrictParser:
-    """Builds the command line."""
-    parser = StrictParser("completion", DESCRIPTION, EXAMPLE)
-    parser.group(INPUT)("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
-    return parser
-
-
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs the command. Returns the exit status."""
-    return run_checked(parser(), argv, lambda args: str(args.shell), act, "nothing was written")
-
-
-def act(shell: str) -> None:
-    """Prints the script. Raises InputError if argcomplete is missing."""
-    try:
-        from argcomplete.shell_integration import shellcode
-    except ImportError:
-        raise InputError("argcomplete is not installed: pip install argcomplete") from None
-    print(shellcode(["parapet"], shell=shell), end="")
 
 
 def answer() -> None:

@@ -57,7 +57,6 @@ GROUPS = {
     },
     "help": {
         "doctor": "what is installed and set up here, and what is missing",
-        "completion": "complete these commands in bash, zsh or fish",
     },
 }
 PIPELINES = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    # a shell asks for completions, through the script of 'parapet completion'
+    # a shell asks for completions, see docs/running.md
     if argv is None and "_ARGCOMPLETE" in os.environ:
         from parapet.pipelines.completion import answer
 

@@ -232,7 +232,7 @@ class Translation(msgspec.Struct, frozen=True, order=True):
     """A translated text: a row of ``memory.parquet``.
 
     Attributes:
-      provider: the engine: ``google``, ``libretranslate``, ``local``; ``human`` for a translator.
+      provider: the engine: ``google``, ``local``; ``human`` for a translator.
       model: the engine's name for its model.
       source: the language of the text in BCP 47: ``en``, ``zh``.
       target: the language of the translation.

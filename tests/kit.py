@@ -6,9 +6,11 @@ import io
 import json
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -162,6 +164,11 @@ def as_nobody(patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         patch.setenv(name, str(folder / "none"))
+
+
+def without_waiting(patch: pytest.MonkeyPatch, module: Any) -> None:
+    """Lets a module not wait between retries; everything else in the process, such as servers, sleeps as before."""
+    patch.setattr(module, "time", SimpleNamespace(**{**vars(time), "sleep": lambda _: None}))
 
 
 def cases(names: str, *rows: Any, **more: Any) -> Any:

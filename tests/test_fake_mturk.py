@@ -4,6 +4,7 @@ import contextlib
 from decimal import Decimal
 
 import boto3
+import botocore.endpoint
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ParamValidationError
@@ -13,7 +14,7 @@ from fake_mturk.question import Form
 from fake_mturk.server import answer_xml
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, raised
+from kit import cases, raised, without_waiting
 
 from parapet.transforms.crowd.hits.markup import question_xml
 from parapet.transforms.crowd.ingest import parse_answer_xml
@@ -181,7 +182,7 @@ def test_lists_come_in_pages(client, mturk):
 
 
 def test_boto3_stands_faults_and_a_lost_answer_has_had_its_effect(mturk, monkeypatch):
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    without_waiting(monkeypatch, botocore.endpoint)
     mturk.faults = Faults(throttle=0.2, error=0.1, drop_before=0.1, drop_after=0.1)
     stubborn = client_of(mturk, attempts=12)
     for n in range(12):

@@ -116,10 +116,10 @@ def test_two_plugins_of_one_name_are_told(group, find, site):
 
 def test_names_are_those_built_in_and_those_installed(site):
     flags = plugins.Names(plugins.TRANSLATION_ENGINES, "memory")
-    assert list(flags) == ["memory", "embedded", "google", "libretranslate", "local"]
+    assert list(flags) == ["memory", "embedded", "google", "local"]
     bring(site, "broken_engine", plugins.TRANSLATION_ENGINES, "pig", "broken_engine:made", "raise RuntimeError")
     bring(site, "broken_other", plugins.TRANSLATION_ENGINES, "google", "broken_other:made")
-    assert list(flags) == ["memory", "embedded", "google", "libretranslate", "local", "pig"]
+    assert list(flags) == ["memory", "embedded", "google", "local", "pig"]
     assert plugins.choose(plugins.TRANSLATION_ENGINES, "google", "--engine").plugin.built_in
     assert not lacking(flags, "pig", "pig=a=b", "memory")
     assert not holding(flags, "memory=x", None)

@@ -4,70 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import TypeVar
 
 import msgspec
 import torch
 from torch import Tensor
-
-from parapet.schemas.errors import InputError
-
-Row = TypeVar("Row")
-Encoded = TypeVar("Encoded")
-
-
-def laid_out(
-    drawn: Sequence[Sequence[Sequence[Row]]], encode: Callable[[int, Sequence[Row]], Sequence[Encoded]]
-) -> tuple[list[Encoded], Tensor]:
-    """Concatenates the examples of all versions: first those of each dialogue's first version, then the others.
-
-    Args:
-      drawn: the result of :meth:`Versions.draw`.
-      encode: returns the examples of a version, from (number of the dialogue, rows).
-
-    Returns:
-      The examples, and for each example of a first version its numbers in all versions, shape (examples, versions). If
-      a dialogue has fewer versions than others, its first is repeated.
-
-    Raises:
-      InputError: a version has another number of examples than the first.
-    """
-    firsts = [list(encode(number, versions[0])) for number, versions in enumerate(drawn)]
-    examples_here = [example for examples in firsts for example in examples]
-    most = max((len(versions) for versions in drawn), default=1)
-    table = torch.arange(len(examples_here))[:, None].repeat(1, most)
-    start = 0
-    for number, (versions, first) in enumerate(zip(drawn, firsts, strict=True)):
-        for column, rows in enumerate(versions[1:], 1):
-            examples = encode(number, rows)
-            if len(examples) != len(first):
-                counts = f"{len(examples)} examples in one version and {len(first)} in another"
-                raise InputError(
-                    f"a perturbed dialogue has {counts}: a perturbation must not change the number of turns",
-                    "--perturb",
-                )
-            table[start : start + len(first), column] = torch.arange(
-                len(examples_here), len(examples_here) + len(examples)
-            )
-            examples_here += examples
-        start += len(first)
-    return examples_here, table
-
-
-def of_parts(table: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Converts a table of examples to one of their parts.
-
-    Args:
-      table: the result of :func:`laid_out`.
-      sizes: the number of parts of each example, in all versions.
-    """
-    starts = [0, *accumulate(sizes)]
-    rows = [
-        [starts[number] + part for number in numbers] for numbers in table.tolist() for part in range(sizes[numbers[0]])
-    ]
-    return torch.tensor(rows, dtype=torch.long).view(-1, table.shape[1])
-
 
 POOL = 64  # batches whose examples are sorted by length; with more, the order would be less random
 

@@ -88,8 +88,6 @@ class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
     device: Device = "auto"
     threads: Threads = 1
     seed: Annotated[str, _flag(group="running")] = "0"
-    adversarial_weight: float = 0.0
-    adversarial_epsilon: float = 0.0
 
     def rate(self, step: int, total: int, dev: Sequence[float] = ()) -> float:
         """Returns the share of the full learning rate at a step, from 0, of ``total`` steps.
@@ -149,28 +147,7 @@ class CorpusTraining(TrainingConfig, frozen=True, kw_only=True):
     held_out: Annotated[float, _rare(gt=0, lt=1, group="input")] | None = None
 
 
-_ADVERSARIAL = ("adversarial", "adversarial_weight", "adversarial_epsilon")
-
-
-class PerturbedTraining(CorpusTraining, frozen=True, kw_only=True):
-    """A training whose dialogues may be perturbed in each epoch.
-
-    Attributes:
-      perturb: perturbations, drawn anew for each dialogue in each epoch: typos,verbose.
-      perturb_share: with --perturb: probability that a dialogue is perturbed.
-      adversarial: with --perturb: train on the version with the highest loss of N.
-      adversarial_weight: weight of adversarial regularisation of predictions under shifted embeddings; 0 for none.
-      adversarial_epsilon: length of the shift, as a share of that of an embedding.
-    """
-
-    perturb: Annotated[str | None, _rare(metavar="LIST")] = None
-    perturb_share: Annotated[float, _rare(ge=0, le=1)] = 0.5
-    adversarial: Annotated[int, _rare(ge=1)] = 1
-    adversarial_weight: Annotated[float, _rare(ge=0, le=1000)] = 0.0
-    adversarial_epsilon: Annotated[float, _rare(gt=0, lt=1e6)] = 0.1
-
-
-class TinyConfig(PerturbedTraining, frozen=True, kw_only=True):
+class TinyConfig(CorpusTraining, frozen=True, kw_only=True):
     """The small tracker.
 
     Attributes:
@@ -188,7 +165,7 @@ class TinyConfig(PerturbedTraining, frozen=True, kw_only=True):
     size: Annotated[int, _flag(ge=1, le=LARGEST)] = 64
 
 
-class FineTuning(PerturbedTraining, frozen=True, kw_only=True):
+class FineTuning(CorpusTraining, frozen=True, kw_only=True):
     """A tracker of dialogue states that starts from a checkpoint.
 
     Attributes:
@@ -240,7 +217,6 @@ class SgpDstConfig(FineTuning, frozen=True, kw_only=True):
       module_negatives: --negatives of modules that have others than the rest, comma-separated.
     """
 
-    without = _ADVERSARIAL
     unit = "inputs"
     rate_of = " of BertAdam"
     checkpoint: Annotated[str, _checkpoint()]
@@ -350,7 +326,7 @@ class PrefixConfig(GenerationConfig, frozen=True, kw_only=True):
     prefix_size: int = 384
 
 
-class SystemTraining(PerturbedTraining, frozen=True, kw_only=True):
+class SystemTraining(CorpusTraining, frozen=True, kw_only=True):
     """A training of a whole system.
 
     Attributes:
@@ -398,7 +374,6 @@ class DamdConfig(SystemTraining, frozen=True, kw_only=True):
       hidden: size of the GRUs' states.
     """
 
-    without = _ADVERSARIAL
     epochs: int | None = 100
     patience: int | None = 5
     batch_size: int = 128

@@ -116,11 +116,6 @@ BY_MODEL = {
 }
 
 
-def models_of(architecture: str) -> list[str]:
-    """Lists the models that can start from checkpoints of an architecture."""
-    return [model for model, taken in BY_MODEL.items() if architecture in taken]
-
-
 def inside(folder: str, kinds: Sequence[str]) -> Checkpoint:
     """Opens the checkpoint in a trained model's folder. Raises InputError if it is not of these kinds."""
     return inspect(f"{folder}/{FOLDER}", kinds)

@@ -1,9 +1,4 @@
-"""The interface of a model in training, its loss (plain, of the worst versions, or regularised), and the training loop.
-
-RADDLE (Peng et al. 2021, section 6.3) proposes adversarial training for dialogue models. A family of models only needs
-to encode the dialogues that :class:`parapet.evaluation.models.examples.Versions` draws for an epoch, and to compute the
-loss of each example; for the regularisation, also its embeddings and the logits of its predictions.
-"""
+"""The interface of a model in training, and the training loop."""
 
 from __future__ import annotations
 
@@ -14,12 +9,10 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
 import torch
-import torch.nn.functional as F
 from apache_beam.io.filesystems import FileSystems
 from torch import Tensor, nn
 
@@ -41,29 +34,20 @@ class Learner(ABC):
       optimiser: the optimiser of its parameters.
       metric: the name of the metric of ``dev``: a share, where more is better.
       total_steps: the steps of a training by epochs, if epochs differ in length; else 0.
-      versions: the numbers of each example's versions, shape (examples, versions), of which the worst is trained on;
-        None if there is only one version. See :func:`parapet.evaluation.models.examples.laid_out`.
     """
 
     module: nn.Module
     optimiser: torch.optim.Optimizer
     metric: str
     total_steps: int = 0
-    versions: Tensor | None = None
-
-    def prepare(self, epoch: int) -> None:  # noqa: B027 (most have nothing to do)
-        """Prepares an epoch, from 1, before its batches are drawn, for examples that differ between epochs.
-
-        The result must depend on the epoch only, not on earlier calls.
-        """
 
     @abstractmethod
     def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
         """Yields the batches of an epoch, drawn from the generator: numbers of examples, shape (examples,)."""
 
+    @abstractmethod
     def loss(self, batch: Tensor) -> Tensor:
         """Computes the mean loss of a batch, a scalar. A loss without a gradient changes nothing."""
-        return self.outcome(batch)[0]
 
     @abstractmethod
     def dev(self) -> float:
@@ -73,168 +57,9 @@ class Learner(ABC):
     def files(self) -> dict[str, bytes]:
         """Makes the files of the model's folder, as path to content. The module has the best weights then."""
 
-    def example_losses(self, batch: Tensor) -> Tensor:
-        """Computes the loss of each example, shape (examples,), without a gradient, in evaluation mode."""
-        return torch.stack([self.loss(example[None]) for example in batch])
-
-    def embeddings(self) -> Sequence[nn.Module]:
-        """Returns the modules whose vectors adversarial regularisation shifts."""
-        raise NotImplementedError
-
-    def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Computes the loss, and the logits of each kind of predictions, shape (predictions, options)."""
-        raise NotImplementedError
-
     def result(self) -> dict[str, float | None]:
         """Returns further results for ``run.json``; called after ``files``."""
         return {}
-
-
-START = 0.1  # length of the random perturbation before the ascent step, in multiples of epsilon
-
-
-TINY = 1e-12
-
-
-def worst(learner: Learner, batch: Tensor) -> Tensor:
-    """Selects the version of each example with the highest loss under the present model; ties by number.
-
-    Args:
-      learner: its ``versions`` list the versions.
-      batch: numbers of examples.
-
-    Returns:
-      Numbers of versions.
-    """
-    if learner.versions is None or learner.versions.shape[1] == 1:
-        return batch
-    versions = learner.versions[batch]
-    numbers = versions[(versions != versions[:, :1]).any(1)].unique()
-    if not len(numbers):
-        return batch
-    learner.module.eval()
-    with torch.no_grad():
-        losses = learner.example_losses(numbers).float().cpu()
-    learner.module.train()
-    worst_versions = torch.zeros(versions.shape)
-    is_chosen = torch.isin(versions, numbers)
-    worst_versions[is_chosen] = losses[torch.searchsorted(numbers, versions[is_chosen])]
-    return versions.gather(1, worst_versions.argmax(1, keepdim=True)).squeeze(1)
-
-
-# Perturbed embeddings.
-
-
-class Shift:
-    """Additions to the vectors of embedding modules, one tensor for each module, at their first call."""
-
-    def __init__(self, modules: Sequence[nn.Module]) -> None:
-        self.modules = modules
-        self.seen: dict[int, Tensor] = {}
-        self.added: dict[int, Tensor] = {}
-
-    @contextmanager
-    def hooked(self) -> Iterator[None]:
-        """Records the vectors of a forward pass, and adds to them."""
-        self.seen = {}
-
-        def hook(number: int, given: Tensor) -> Tensor | None:
-            if number in self.seen:  # T5 first embeds its input, then its output
-                return None
-            self.seen[number] = given.detach()
-            return given + self.added[number] if number in self.added else None
-
-        handles = [
-            module.register_forward_hook(lambda _, __, given, number=number: hook(number, given))
-            for number, module in enumerate(self.modules)
-        ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-
-def along(direction: Tensor, vectors: Tensor, share: float) -> Tensor:
-    """Scales vectors to a share of the length of ``vectors``; zero directions stay zero."""
-    lengths = direction.norm(dim=-1, keepdim=True)
-    return share * vectors.norm(dim=-1, keepdim=True) * direction / lengths.clamp(min=TINY)
-
-
-def divergence(clean: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
-    """Computes the mean Kullback-Leibler divergence of predictions from clean ones, summed over kinds of predictions.
-
-    Args:
-      clean, other: logits of each kind, shape (predictions, options).
-    """
-    pairs = [
-        (p.float().log_softmax(-1), q.float().log_softmax(-1)) for p, q in zip(clean, other, strict=True) if len(p)
-    ]
-    return torch.stack([F.kl_div(q, p, reduction="batchmean", log_target=True) for p, q in pairs]).sum()
-
-
-@contextmanager
-def same_draws() -> Iterator[Callable[[], None]]:
-    """Yields a function that resets the random generators, so that several passes drop the same units."""
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
-    states = torch.get_rng_state(), [torch.cuda.get_rng_state(number) for number in devices]
-
-    def reset() -> None:
-        torch.set_rng_state(states[0])
-        for number, state in zip(devices, states[1], strict=True):
-            torch.cuda.set_rng_state(state, number)
-
-    yield reset
-
-
-def regularised(learner: Learner, batch: Tensor, weight: float, epsilon: float) -> Tensor:
-    """Computes the loss plus a penalty for predictions that change under the worst shift of embeddings.
-
-    This is virtual adversarial regularisation as in ALUM (Liu et al. 2020, Algorithm 1) with one ascent step: a small
-    random shift, a step along the gradient of the divergence, and the divergence there times ``weight``. The length of
-    a shift is ``epsilon`` times that of its embedding. All passes drop the same units. The clean predictions are
-    constants of the divergence.
-
-    Args:
-      learner: with ``embeddings`` and ``outcome``.
-      batch: numbers of examples.
-      weight: the weight of the divergence.
-      epsilon: the length of a shift as a share of that of the embedding.
-    """
-    shift = Shift(learner.embeddings())
-    # The shift is drawn on the CPU, so that a seed has the same result on every device.
-    drawn = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
-    with same_draws() as reset:
-        with shift.hooked():
-            loss, clean = learner.outcome(batch)
-        clean, seen = [logits.detach() for logits in clean], shift.seen
-        shift.added = {
-            number: along(
-                torch.randn(gradient.shape, generator=drawn).to(gradient), gradient, START * epsilon
-            ).requires_grad_()
-            for number, gradient in seen.items()
-        }
-        reset()
-        with shift.hooked():
-            near = divergence(clean, learner.outcome(batch)[1])
-        gradients = torch.autograd.grad(near, list(shift.added.values()), allow_unused=True)
-        shift.added = {
-            number: along(gradient, seen[number], epsilon)
-            for number, gradient in zip(seen, gradients, strict=True)
-            if gradient is not None
-        }
-        reset()
-        with shift.hooked():
-            far = divergence(clean, learner.outcome(batch)[1])
-    return loss + weight * far
-
-
-def loss_of(learner: Learner, config: TrainingConfig, batch: Tensor) -> Tensor:
-    """Computes the loss of a batch by the settings of the training: plain, of the worst versions, or regularised."""
-    batch = worst(learner, batch)
-    if config.adversarial_weight:
-        return regularised(learner, batch, config.adversarial_weight, config.adversarial_epsilon)
-    return learner.loss(batch)
 
 
 FOLDER = ".training"  # in the output folder, until the training ends
@@ -489,7 +314,6 @@ class Stretch:
 
 def _epoch(learner: Learner, config: TrainingConfig, number: int) -> list[Tensor]:
     """Draws the batches of an epoch."""
-    learner.prepare(number)
     seed_all(config.seed, "epoch", str(number))
     generator = torch.Generator().manual_seed(torch.initial_seed())
     batches = list(learner.batches(generator))
@@ -533,7 +357,7 @@ def train_batches(
             group["lr"] = rate * config.rate(position.steps + number, total, dev)
         # Half the memory and more than twice the speed on a GPU; no gain on a CPU.
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            loss = loss_of(learner, config, batch)
+            loss = learner.loss(batch)
         if loss.requires_grad:  # without a gradient, this batch has nothing to learn
             learner.optimiser.zero_grad(set_to_none=True)
             loss.backward()

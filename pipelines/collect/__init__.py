@@ -11,7 +11,6 @@ ACTIONS = {
     "serve": "serve the forms to your own annotators, or to Prolific",
     "practice": "made-up annotators, to try a collection out on this machine",
     "llm": "have a language model fill them in, as further annotators",
-    "prolific": "make, publish and pay a study at Prolific",
 }
 
 USAGE = f"""usage: parapet collect ACTION [flags]

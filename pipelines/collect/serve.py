@@ -53,7 +53,7 @@ def parser() -> StrictParser:
     add("--practice", rare=True, action="store_true", help=text)
     text = "address to which people are sent when they are done; needed for --platform prolific"
     add("--completion_url", metavar="URL", help=text)
-    text = "id of the study, whose participants are let in; needed for --platform prolific"
+    text = "id of the study; needed for --platform prolific"
     add("--study_id", metavar="ID", help=text)
     text = "tasks that one person may do (default: any; 1 with --platform prolific)"
     add("--tasks_per_person", type=int, metavar="N", help=text)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from parapet.evaluation.models.configs import CorpusTraining, PerturbedTraining, PredictionConfig, TrainingConfig
+from parapet.evaluation.models.configs import CorpusTraining, PredictionConfig, TrainingConfig
 from parapet.pipelines.config_flags import Option, add_flags, content_options, read_config
 from parapet.pipelines.flags import Parser, add_output
 from parapet.pipelines.models.presets import Preset, TrainingParser
@@ -27,7 +27,7 @@ from parapet.schemas.layout import as_path, sample_root
 
 if TYPE_CHECKING:
     from parapet.evaluation.dst.model import Set
-    from parapet.evaluation.models.examples import Examples, Versions
+    from parapet.evaluation.models.examples import Examples
     from parapet.evaluation.models.inference import DialogueFile, Job
     from parapet.evaluation.models.training import Learner
 
@@ -251,36 +251,6 @@ def read_sets(
 def roots(config: CorpusTraining) -> list[str]:
     """Lists the corpora to train on."""
     return config.train or [str(sample_root())]
-
-
-def read_versions(
-    config: PerturbedTraining,
-    reader_of: Callable[[str, str], Callable[[dict[str, Any]], list[Row]]],
-    dialogue: Callable[[Row], str],
-) -> Versions[Row] | None:
-    """Prepares the dialogues of ``--train`` for ``--perturb``, which varies them in each epoch; None without it.
-
-    Args:
-      config: names the corpora, which :func:`read_sets` has read before.
-      reader_of: returns the function that reads the examples of a dialogue, for (a corpus, a split).
-      dialogue: see :func:`read_sets`.
-
-    Raises:
-      InputError: a flag or a perturbation cannot be used.
-    """
-    from parapet.evaluation.models.examples import Versions, is_held_out, readable
-
-    if config.perturb is None:
-        if config.adversarial > 1:
-            raise InputError("requires --perturb, which names the perturbations: add it", "--adversarial")
-        return None
-    dialogues = [
-        example
-        for root in roots(config)
-        for example in readable(root, config.split, reader_of(root, config.split))
-        if config.held_out is None or not is_held_out(config.held_out, config.seed, dialogue(example.rows[0]))
-    ]
-    return Versions(dialogues, config.perturb, config.perturb_share, config.adversarial, config.seed)
 
 
 # Prediction: reading what the flags name.

@@ -42,13 +42,11 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
 
     def learner(self, config: Any, *checkpoint: Any) -> tuple[Callable[[], Learner], family.Inputs]:
         """Reads the user turns of the corpora."""
-        from parapet.evaluation.models.systems.data import read_steps, reader_of
+        from parapet.evaluation.models.systems.data import read_steps
 
         read = partial(read_steps, knowledge_base=config.knowledge_base)
         train, dev, inputs = family.read_sets(config, read, lambda step: step.dialogue_id)
-        again = partial(reader_of, knowledge_base=config.knowledge_base)
-        versions = family.read_versions(config, again, lambda step: step.dialogue_id)
-        return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev, versions), inputs
+        return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev), inputs
 
     def job(self, config: Any) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
         """Returns the class of the model's job, its own fields, and the options for ``run.json``.

@@ -35,11 +35,10 @@ OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
 
     def learner(self, config: Any, *checkpoint: Any) -> tuple[Callable[[], Learner], family.Inputs]:
         """Reads the frames of the corpora."""
-        from parapet.evaluation.models.dst.data import Openings, read_labels, reader_of
+        from parapet.evaluation.models.dst.data import Openings, read_labels
 
         train, dev, inputs = family.read_sets(config, read_labels, Openings())
-        versions = family.read_versions(config, reader_of, Openings())
-        return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev, versions), inputs
+        return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev), inputs
 
     def prediction(self, args: argparse.Namespace) -> family.Prediction:
         """Checks the model and the sets. Raises InputError if they cannot be used."""

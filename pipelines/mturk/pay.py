@@ -135,8 +135,6 @@ def _warn_late(batch: Batch, lines: Mapping[str, Line], payments: Mapping[str, P
 def site_csv(args: argparse.Namespace) -> Act:
     """Reads the results and the audit. Raises InputError if they cannot be used."""
     _, payments = _decide(args)
-    if Path(args.output).exists() and Path(args.output).samefile(args.results):
-        raise InputError("would overwrite --results: choose another file", "--output")
     try:
         with open(args.results, "rb") as handle:
             return partial(_site_csv, args, paying.fill_in(handle, args.results, payments))

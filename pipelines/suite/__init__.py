@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, check_all_apart, check_there, run_checked, say
-from parapet.pipelines.flags import INPUT, OUTPUT, RUNNING, Parser, add_dry_run
+from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run
 from parapet.pipelines.suite import gates
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.steps import (
@@ -100,8 +100,6 @@ def parser() -> Parser:
         help="run only these steps, such as scores/*, and what they need",
     )
     add("--skip", nargs="+", default=[], metavar="STEP", help="leave out these steps, and what cannot do without them")
-    text = "file to write with the verdicts on [gates], as JUnit's XML, for continuous integration"
-    flags.group(OUTPUT)("--junit", rare=True, metavar="FILE", help=text)
     add("--jobs", type=int, default=0, metavar="N", help="steps to run at a time (default: one for each core)")
     add_dry_run(flags)
     return flags
@@ -243,7 +241,7 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
 
 
 def _gates(config: Config, is_lost: bool) -> int:
-    """Prints the verdicts of the gates, and writes them for ``--junit``; returns how many gates are missed.
+    """Prints the verdicts of the gates; returns how many gates are missed.
 
     Args:
       config: the settings of the run.
@@ -255,11 +253,6 @@ def _gates(config: Config, is_lost: bool) -> int:
             say(f"gate met: {verdict.text()}")
         else:
             logging.error("gate missed: %s", verdict.text())
-    if config.args.junit:
-        try:
-            Path(config.args.junit).write_bytes(gates.junit(config.suite.name, verdicts))
-        except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", config.args.junit, "--junit") from None
     return sum(not verdict.is_met for verdict in verdicts)
 
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of
 from parapet.schemas.errors import InputError
@@ -162,17 +161,3 @@ def verdicts_of(suite: SuiteFile, output: Path, is_lost: bool = False) -> list[V
         if score.group == "all" and (score.value is not None or is_undefined(score, of_systems[score.system]))
     ]
     return list(judge(suite.gates, numbers))
-
-
-def junit(title: str, verdicts: Iterable[Verdict]) -> bytes:
-    """Formats the verdicts as JUnit XML, which continuous integration servers show."""
-    verdicts = list(verdicts)
-    missed = sum(not verdict.is_met for verdict in verdicts)
-    suite = Element("testsuite", name=title, tests=str(len(verdicts)), failures=str(missed), errors="0")
-    for verdict in verdicts:
-        name = f"{verdict.gate} {verdict.condition}"
-        case = SubElement(suite, "testcase", classname=verdict.system or "gates", name=name)
-        if not verdict.is_met:
-            SubElement(case, "failure", message=verdict.text())
-    indent(suite)
-    return bytes(tostring(suite, encoding="utf-8", xml_declaration=True)) + b"\n"

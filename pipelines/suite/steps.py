@@ -20,7 +20,7 @@ import msgspec
 from parapet.pipelines import dispatch
 from parapet.pipelines.flags import Parser, StrictParser
 from parapet.pipelines.perturb import CORRUPTIONS, DISTRACTORS, TOOLKITS
-from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
+from parapet.schemas.errors import InputError, install_line
 from parapet.schemas.layout import sample_root
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running import plugins
@@ -221,7 +221,7 @@ _OF_MODELS = {
     **dict.fromkeys(("tiny_dst", "embeddings", "memn2n", "classifier", "damd"), "models"),
     **dict.fromkeys(("t5dst", "sgp_dst", "ft_t5", "pt_t5", "soloist"), "local"),
 }
-_NOT_IN_SUITES = ("suite", "mturk", "doctor", "completion")
+_NOT_IN_SUITES = ("suite", "mturk", "doctor")
 ENGINES = ("engine", "speaker", "listener")  # options that name an engine
 
 
@@ -394,9 +394,9 @@ def _extras(step: Step) -> Iterator[str]:
 
 @cache
 def _is_installed(extra: str) -> bool:
-    from parapet.pipelines.doctor import installed, requirements_of
+    from parapet.pipelines.doctor import problems
 
-    return all(installed(requirement.name) is not None for requirement in requirements_of(DISTRIBUTION, extra))
+    return not any(problems(extra))
 
 
 def unknown_key(key: str, keys: Iterable[str], what: str = "key", of: str = "") -> str:

@@ -37,11 +37,11 @@ def test_a_release(sample, tmp_path):
 def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path):
     sample = parapet.load_corpus()
     first = next(sample.dialogues("dev"))
-    numbered = {**first, "turns": [{**first["turns"][0], "scores": [math.nan, math.inf, 10**30, -(2**64)]}]}
+    numbered = {**first, "turns": [{**first["turns"][0], "scores": [10**30, -(2**64)]}]}
     corpus = parapet.corpus_of({"dev": [numbered]}, {"dev": sample.services("dev")})
     corpus.save(tmp_path / "saved")
     for read in (corpus, parapet.load_corpus(tmp_path / "saved")):
-        assert repr(next(read.dialogues("dev"))["turns"][0]["scores"]) == f"[nan, inf, {10**30}, {-(2**64)}]"
+        assert repr(next(read.dialogues("dev"))["turns"][0]["scores"]) == f"[{10**30}, {-(2**64)}]"
 
 
 @cases(
@@ -50,6 +50,7 @@ def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path):
     ({"dev": []}, {}, "the split 'dev' has dialogues, but no services"),
     ({"dev": []}, {"dev": []}, r"services\['dev'\]: the list of services is empty"),
     ({"dev": []}, {"dev": [{"service_name": "A"}]}, r"services\['dev'\]: \[0\]"),
+    ({"dev": [{"x": math.nan}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
     ({"dev": [{1, 2}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
     (
         {"dev": []},

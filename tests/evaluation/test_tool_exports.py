@@ -155,5 +155,5 @@ def test_tasks_of_one_id_in_two_files(tmp_path):
     for name in ("a", "b"):
         write(tmp_path / f"{name}.jsonl", TASKS.read_text().splitlines(keepends=True)[0])
         write(tmp_path / f"possible_answer/{name}.jsonl", (TASKS.parent / "possible_answer/tasks.jsonl").read_text())
-    told = refused("export", reference=tmp_path, to="inspect", output=tmp_path / "out", status=(1, 2))
+    told = refused("export", reference=tmp_path, to="inspect", output=f"{tmp_path}-out", status=(1, 2))
     assert "are called 'choice_0'" in told

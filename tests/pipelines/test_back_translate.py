@@ -1,12 +1,10 @@
 """``parapet back_translate`` as a person runs it: replays, engines against local servers, cuts and faults."""
 
 import re
-from collections import Counter
 
 import kit
 import pytest
 from google_server import GoogleServer
-from libretranslate_server import LibreTranslateServer
 
 from parapet.schemas import layout
 from parapet.schemas.service import parse_service
@@ -93,8 +91,6 @@ def test_dry_run_says_what_it_would_cost(tmp_path):
         ("--pivots pt,de", "--pivots: the engine 'embedded' only supports pt, not de: choose another --engine"),
         ("--google_project p", "--google_project: is for --engine google"),
         ("--engine google", "--google_project: "),
-        ("--engine libretranslate", "--libretranslate_url: "),
-        ("--engine libretranslate --libretranslate_url nowhere", "nowhere"),
         ("--engine local", "--model: "),
         ("--engine local --pivots zh --model en-zh=x", "--model: there is no model for zh-en"),
         ("--engine local --model facebook/m2m100_418M", "facebook/m2m100_418M: there is no such folder"),
@@ -105,13 +101,3 @@ def test_a_mistake_is_said(flags, said, tmp_path, monkeypatch):
     monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
     assert said in kit.refused("back_translate", *flags.split(" "), output=tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_libretranslate(tmp_path, monkeypatch):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with LibreTranslateServer() as server:
-        made = translated(tmp_path / "out", engine="libretranslate", libretranslate_url=server.url, pivots="ko")
-        asked = Counter(text for one in server.requests for text in one.texts if one.source == "en")
-    assert asked == Counter(texts_to_translate())
-    memory = made.rows("memory.parquet")
-    assert {(row["provider"], row["model"]) for row in memory} == {("libretranslate", "libretranslate")}

@@ -9,19 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit import lacking, refused
 
 from parapet.pipelines.collect import ACTIONS as COLLECT_ACTIONS
-from parapet.pipelines.completion import SHELLS, tree
+from parapet.pipelines.completion import tree
 from parapet.pipelines.dispatch import PIPELINES, module_of, parser_of
 from parapet.pipelines.evaluate import TASKS
-from parapet.pipelines.main import main
 from parapet.pipelines.mturk import ACTIONS
 from parapet.pipelines.release import ACTIONS as RELEASE_ACTIONS
 
 # Sources the script, then asks what may follow each line that it reads.
 ASK = r"""
-source <(parapet completion bash)
+eval "$(register-python-argcomplete parapet)"
 while IFS= read -r COMP_LINE; do
   COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMPREPLY=()
   _python_argcomplete parapet
@@ -56,7 +54,7 @@ def test_bash_completes_commands_flags_values_and_files(tmp_path):
         "parapet evaluate --task ": list(TASKS),
         "parapet evaluate --task ood --p": ["--predictions", "--positive"],
         "parapet evaluate --task ood --split ": ["train", "dev", "test"],
-        "parapet back_translate --engine=l": ["libretranslate", "local"],
+        "parapet back_translate --engine=l": ["local"],
         "parapet hits --schemas my_corpus/s": ["my_corpus/schema.json"],
         "parapet nosuch --x": [],
     }
@@ -116,21 +114,3 @@ def test_completing_loads_nothing_heavy():
         "print(sorted(heavy & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_is_one_that_the_shell_reads(shell, capsys):
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
-    assert not lacking(script, "parapet", "_ARGCOMPLETE")
-    if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=script, text=True, check=True)
-
-
-def test_another_shell_is_an_error_that_names_those_there_are():
-    assert "choose from 'bash', 'zsh', 'fish'" in refused("completion", "cmd")
-
-
-def test_without_argcomplete_the_error_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "argcomplete.shell_integration", None)
-    assert "argcomplete is not installed: pip install argcomplete" in refused("completion", "bash", status=1)

@@ -75,7 +75,8 @@ def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path):
     (["--task", "rewrites", "--rewrite_seconds", "0"], "--rewrite_seconds"),
 )
 def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, monkeypatch, flags, message):
-    monkeypatch.chdir(tmp_path)
+    (here := tmp_path / "here").mkdir()
+    monkeypatch.chdir(here)
     out = tmp_path / "out"
     assert message in refused("hits", *flags, output=out)
     assert not out.exists()

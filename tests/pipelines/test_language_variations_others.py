@@ -4,8 +4,8 @@ from collections import Counter
 
 import kit
 import pytest
+from google_server import GoogleServer
 from kit import THOROUGH, TWO_WORKERS, cases, dialogues_of, refused, refused_at_once, sample_dialogues, write
-from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 from test_language_variations import check_turn, rows_of, some_of_sgd, user_turns, vary
 
@@ -89,13 +89,13 @@ def test_rewritten_turns(tmp_path):
 def test_an_engine_is_asked_once(few, tmp_path, monkeypatch):
     """Cut off, run again, and replayed from its memory: no text is asked for twice, and the sets are the same."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    fault = ["banned"]
+    fault = ["daily_limit"]
 
     def cut(request):
         return fault[0] if request.source != "en" else ""
 
-    with LibreTranslateServer(cut) as server:
-        engine = {"sgd": few, "engine": "libretranslate", "libretranslate_url": server.url, "env": "none"}
+    with GoogleServer(cut) as server:
+        engine = {"sgd": few, **google(server), "env": "none"}
         flags = {"kinds": "paraphrase", "pivots": "ko,ja", **engine}
         plan = vary(tmp_path / "out", "--dry_run", **flags, max_bad="100%").output
         assert server.requests == []
@@ -104,8 +104,8 @@ def test_an_engine_is_asked_once(few, tmp_path, monkeypatch):
         assert "the translations so far are kept: run the same command again" in said
         fault[0] = ""
         vary(tmp_path / "out", **flags, max_bad="100%")
-        asked = Counter((one.source, one.target, text) for one in server.requests for text in one.texts)
-        back = {one.texts for one in server.requests if one.source != "en"}
+        asked = Counter((one.source, one.target, text) for one in server.requests for text in one.contents)
+        back = {one.contents for one in server.requests if one.source != "en"}
     assert max(n for (source, _, _), n in asked.items() if source == "en") == 1
     assert back
     turns = {(said.dialogue_id, said.position): said for said in read_turns(few)}
@@ -132,7 +132,11 @@ def test_an_engine_is_asked_once(few, tmp_path, monkeypatch):
     vary(tmp_path / "out", sgd=few, kinds="typos,paraphrase", engine="memory", pivots="ko,ja", env="none")
     assert rows_of(tmp_path / "out", "paraphrase") == before
     after = kit.rows_of(tmp_path / "out" / "memory.parquet")
-    assert [row for row in after if row["provider"] == "libretranslate"] == memory
+    assert [row for row in after if row["provider"] == "google"] == memory
+
+
+def google(server):
+    return {"engine": "google", "google_project": "p", "google_endpoint": server.url}
 
 
 NOT_NAMED = "is for the kind paraphrase, but --kinds does not include it: add it, or leave the flag out"
@@ -148,7 +152,7 @@ FOR_ENGINES = "is for an engine that translates, but the engine is rules"
     (["--engine", "memory", "--pivots", "fr"], "add a --memory that contains the user turns, or choose another"),
     (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is not a language code"),
     (["--engine", "memory", "--prefix", "x"], "--prefix: is for --engine checkpoint, but this is --engine memory"),
-    (["--engine", "libretranslate"], "--libretranslate_url: is required: give the address of the server"),
+    (["--engine", "google"], "--google_project: is required"),
     (["--rewritten", "EMPTY"], "--rewritten: contains no line that can be used"),
     (["--rewritten", "ONE", "--kinds", "typos"], "typos: --rewritten contains no line of this kind, only verbose"),
     (["--rewritten", "ONE", "--perturb_values"], "--perturb_values: has no effect with --rewritten"),
@@ -180,8 +184,8 @@ def test_sgd(real_data, tmp_path, monkeypatch):
     """Turns of SGD through a translator that changes a third of the words: every span holds."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     root = some_of_sgd(real_data, tmp_path / "sgd")
-    with LibreTranslateServer() as server:
-        engine = {"engine": "libretranslate", "libretranslate_url": server.url, "pivots": "ko"}
+    with GoogleServer() as server:
+        engine = {**google(server), "pivots": "ko"}
         vary(tmp_path / "out", sgd=root, split="train", env="none", kinds="paraphrase", **engine)
     rows = check_set(user_turns(dialogues_of(root)), tmp_path / "out", "paraphrase")
     assert {row["source"] for row in rows.values()} == {"", "rules", "back_translation:ko"}

@@ -5,9 +5,10 @@ import io
 import json
 import logging
 
+import botocore.endpoint
 import pytest
 from fake_mturk import FakeMTurk, Script, play
-from kit import as_nobody, cases
+from kit import as_nobody, cases, without_waiting
 
 from parapet.pipelines.main import main
 from parapet.pipelines.mturk import ACTIONS, parser
@@ -145,7 +146,7 @@ def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
 
 
 def test_what_is_told_is_json_where_that_is_asked_for(hits, tmp_path, monkeypatch):
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    without_waiting(monkeypatch, botocore.endpoint)
     told = Told("publish", "--hits", hits, "--batch", tmp_path / "b", "--endpoint_url", "http://127.0.0.1:9",
                 "--log_format", "json")  # fmt: skip
     assert (told.status, json.loads(told.err)["level"]) == (1, "error")

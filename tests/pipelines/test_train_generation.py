@@ -197,7 +197,7 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     (folder / "Cafes_1.tsv").write_text("GOODBYE\tBye.\nINFORM!!city!!@\tThere.")
     told = refused("train", *given, templates=folder, **no)
     assert "Cafes_1.tsv: line 2: the key has 1 @, but the sentence has 0" in told
-    assert "contains no templates: expected a folder" in refused("predict", *asked, templates=tmp_path, **no)
+    assert "contains no templates: expected a folder" in refused("predict", *asked, templates=made / "toy", **no)
 
 
 def test_bad_training_input_is_told(made, tmp_path):

@@ -2,12 +2,14 @@
 
 import shutil
 
+import msgspec
 import pytest
 from kit import edit, json_of, refused, rows_of, run, write
 from tiny_dialogues import FOOD, write_corpus
 
 from parapet.evaluation.models.dst import tiny
-from parapet.evaluation.models.dst.data import read_labels
+from parapet.evaluation.models.dst.data import Openings, read_labels
+from parapet.evaluation.models.examples import held_out
 
 
 def flags(corpus, out, *more):
@@ -86,3 +88,31 @@ def test_predictions_do_not_depend_on_batches(model, toy):
     alone = tiny.load(str(model), "cpu", 1)
     assert [alone.predict([one])[0] for one in asked[:12]] == together[:12]
     assert tiny.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
+
+
+def test_perturbed_copies_are_trained_on_too(toy, tmp_path):
+    """Augmentation: dialogues of one id in several corpora are all used."""
+    sets = {"sgd": toy / "corpus", "split": "train", "kinds": "verbose", "env": "none"}
+    run("language_variations", "--quiet", **sets, output=tmp_path / "varied")
+    both = flags(toy / "corpus", tmp_path / "both", "--epochs", "1")
+    run("train", *both[:4], str(tmp_path / "varied" / "verbose"), *both[4:])
+    run("train", *flags(toy / "corpus", tmp_path / "plain", "--epochs", "1"))
+    steps = [json_of(tmp_path / name / "run.json")["result"]["steps"] for name in ("both", "plain")]
+    assert steps == [9, 5]  # of 36 and 18 dialogues, four at a time
+
+
+def test_versions_of_a_dialogue_are_held_out_together(toy):
+    """Perturbed ones, which share the id, and those under other ids, which share the first utterance."""
+    rows = read_labels(str(toy / "corpus"), "train").rows
+
+    def version(row, mark, opening):
+        asked = row.asked
+        history = (("USER", opening + asked.history[0][1]), *asked.history[1:])
+        new = msgspec.structs.replace(asked, dialogue_id=asked.dialogue_id + mark, history=history)
+        return msgspec.structs.replace(row, asked=new)
+
+    more = [version(row, "", "well, ") for row in rows] + [version(row, "_v1", "") for row in rows]
+    parts = held_out([*rows, *more], 0.5, "0", Openings())
+    ids = [{row.asked.dialogue_id.removesuffix("_v1") for row in part} for part in parts]
+    assert all(ids)
+    assert not ids[0] & ids[1]

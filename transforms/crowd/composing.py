@@ -566,7 +566,6 @@ def stage(task: CrowdTask[OutcomeT], composed: Composed[OutcomeT]) -> dict[str, 
         (item for outcome in composed.outcomes for item in outcome.reviews), key=review_order
     )
     results = task.results(composed)
-    results.statistics["sources"] = composed.sources()
     if composed.warnings:
         results.statistics["warnings"] = composed.warnings
     writers = [f"{counted(n, 'answer')}: {WRITERS[source]}." for source, n in composed.sources().items()]

@@ -639,6 +639,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         content = {
             "answers": dispositions(outcomes),
             "dead_letters": len(composed.dead),
+            "sources": composed.sources(),
             "reasons": reasons(outcomes),
             "not_blind_assignments": sum(outcome.not_blind for outcome in outcomes),
             "meaning": meaning.stated(),

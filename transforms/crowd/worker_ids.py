@@ -92,7 +92,7 @@ def plain_id(worker_id: str) -> str:
 
 
 def without_own_id(assignment_id: str, worker_id: str, digest: str) -> str:
-    """Replace the worker's id in an id of an assignment, such as ``anna-1``, by its hash.
+    """Replace the worker's id as a word of an assignment's id, such as ``anna-1``, by its hash.
 
     Args:
       assignment_id: the id, which outputs contain.
@@ -100,9 +100,9 @@ def without_own_id(assignment_id: str, worker_id: str, digest: str) -> str:
       digest: its hash.
     """
     own = plain_id(worker_id)
-    if len(own) >= _SHORTEST_MIXED and not own.isdigit():
-        assignment_id = re.sub(rf"(?<![^\W_]){re.escape(own)}(?![^\W_])", digest, assignment_id, flags=re.IGNORECASE)
-    return _own(worker_id).sub(digest, assignment_id)
+    if len(own) < _SHORTEST_MIXED or own.isdigit():
+        return assignment_id
+    return re.sub(rf"(?<![^\W_]){re.escape(own)}(?![^\W_])", digest, assignment_id, flags=re.IGNORECASE)
 
 
 @lru_cache(maxsize=1 << 12)

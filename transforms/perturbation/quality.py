@@ -1,11 +1,10 @@
-"""The quality of a set's changed turns: similarity to the originals, and fluency. For its page and card.
+"""The quality of a set's changed turns: similarity to the originals. For its page and card.
 
 The turns are drawn by seed, so that sets with the same changed turns have the same draw.
 """
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -13,10 +12,9 @@ from statistics import quantiles
 from typing import Any, NamedTuple
 
 from parapet.transforms.perturbation.metrics import Metric, Numbers
-from parapet.transforms.reports import fluency, meaning
+from parapet.transforms.reports import meaning
 
 DRAWN = 100  # turns drawn from a set
-_FLUENT = 50  # number of these whose fluency is measured, at a quarter of a second each
 _SAMPLE = "\0turns"  # appended to the name of a set, as a key in the outputs of a run
 
 
@@ -62,7 +60,7 @@ def drawn_turns(
 
 
 def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
-    """Return the median and the range from 5 to 95 % of similarity and fluency; None without turns.
+    """Return the median and the range from 5 to 95 % of similarity; None without turns.
 
     Args:
       turns: at most ``DRAWN``, in the order of their draws.
@@ -72,13 +70,6 @@ def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
     numbers: dict[str, Any] = {"turns": len(turns)}
     pairs = [meaning.similarity(turn.before, turn.after) for turn in turns if turn.before]
     numbers["similarity"] = _spread(pairs)
-    if fluency.has_model():
-        logging.info("measuring the fluency of %d turns", min(len(turns), _FLUENT))
-        for name, texts in (
-            ("loss_before", [(turn.before, turn.context) for turn in turns[:_FLUENT]]),
-            ("loss_after", [(turn.after, turn.context) for turn in turns[:_FLUENT]]),
-        ):
-            numbers[name] = _spread([loss for pair in texts if (loss := fluency.loss_per_word(*pair)) is not None])
     return numbers
 
 
@@ -91,21 +82,10 @@ def _spread(values: Sequence[float]) -> dict[str, float] | None:
 
 def table() -> Numbers:
     """Return the table for the page and the card."""
-    ends = [(f"{name}.low", f"{name}.high") for name in ("similarity", "loss_before", "loss_after")]
+    ends = ("similarity.low", "similarity.high")
     metrics = [
         Metric("turns", "turns drawn"),
-        Metric("similarity.median", "similarity", interval=ends[0], meaning="How similar changed turns are to "
+        Metric("similarity.median", "similarity", interval=ends, meaning="How similar changed turns are to "
                f"their originals: {meaning.measure()}; 1 means equal. Median, and 5 to 95 % of the turns drawn."),
     ]  # fmt: skip
-    if fluency.has_model():
-        meaning_here = (
-            f"The negative log-likelihood of a turn for each word, in nats, under {fluency.MODEL}, given what the "
-        )
-        meaning_here += (
-            "system said before. The lower, the more usual the English; it does not tell sense from nonsense."
-        )
-        metrics += [
-            Metric("loss_before.median", "loss a word, originals", interval=ends[1], meaning=meaning_here),
-            Metric("loss_after.median", "loss a word, this set", interval=ends[2]),
-        ]
     return Numbers("How the changed user turns read", "quality/*", ("set",), metrics)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,7 +15,6 @@ from parapet.evaluation.dst.frames import (
     Dialogue,
     Slots,
     State,
-    dialogues_in_memory,
     parse_dialogues,
     score_frame,
     slots_of,
@@ -50,7 +49,7 @@ class Labelled(msgspec.Struct, frozen=True):
 class Openings:
     """Identifies the dialogue of a frame across all of its versions; frames must be passed in order.
 
-    Versions by ``parapet augment`` share the first utterance, those by a perturbation the id.
+    Versions by ``parapet augment`` share the first utterance, those in a perturbed corpus the id.
     """
 
     def __init__(self) -> None:
@@ -88,17 +87,6 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
     if not frames:
         raise InputError(f"no user turn of {split!r} has a frame with a state, so there is nothing to learn", root)
     return Examples(frames, [here.path, *paths])
-
-
-def reader_of(root: str, split: str) -> Callable[[dict[str, Any]], list[Labelled]]:
-    """Returns a function that reads the frames of a dialogue in the SGD format, by the schema of a split.
-
-    Raises:
-      InputError: the schema cannot be read.
-    """
-    here = _schema_of(root, split)
-    services = {service.service_name: service for service in here.services}
-    return lambda raw: labelled(dialogues_in_memory([raw], root)[0], services, root)
 
 
 def _schema_of(root: str, split: str) -> SplitSchemas:

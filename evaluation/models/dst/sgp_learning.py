@@ -17,7 +17,6 @@ from parapet.evaluation.models.configs import SgpDstConfig
 from parapet.evaluation.models.dst import sgp_rules as rules
 from parapet.evaluation.models.dst import sgp_tracking as tracking
 from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
-from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import device_of, longest
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service
@@ -155,7 +154,6 @@ class SgpLearner(Learner):
       checkpoint: the checkpoint that the encoders start from.
       train: frames to learn from; those of a dialogue are adjacent.
       dev: frames that select the best epoch.
-      versions: the dialogues of ``train``, if they are perturbed in each epoch.
 
     Raises:
       InputError: the checkpoint cannot be loaded.
@@ -169,7 +167,6 @@ class SgpLearner(Learner):
         checkpoint: Checkpoint,
         train: Sequence[Labelled],
         dev: Sequence[Labelled],
-        versions: Versions[Labelled] | None = None,
     ) -> None:
         loaded = [tracking.load_encoder(checkpoint) for _ in rules.KINDS]
         tokenizer, encoder = loaded[0]
@@ -178,7 +175,6 @@ class SgpLearner(Learner):
         self.device = device_of(config.device)
         self.config = config
         self.module = self.modules.to(self.device)
-        self._versions = versions
         self._read(train)
         self.steps = steps_of(config, {kind: len(examples_of_kind) for kind, examples_of_kind in self.examples.items()})
         warmups = config.by_module("warmup")
@@ -210,11 +206,6 @@ class SgpLearner(Learner):
         for example in self.examples.values():
             firsts.append(firsts[-1] + len(example.questions))
         self._firsts = dict(zip(self.examples, firsts, strict=False))
-
-    def prepare(self, epoch: int) -> None:
-        """Perturbs dialogues for the epoch."""
-        if self._versions is not None:
-            self._read([frame for versions in self._versions.draw(epoch) for frame in versions[0]])
 
     def _report(self, dev: int) -> None:
         for kind, examples_of_kind in self.examples.items():

@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 import torch
-import torch.nn.functional as F
 from rapidfuzz.distance import Indel
-from torch import Tensor, nn
+from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
@@ -29,12 +28,9 @@ from parapet.evaluation.models.batches import (
     Stretch,
     Tokens,
     bucketed,
-    laid_out,
-    of_parts,
 )
 from parapet.evaluation.models.configs import T5DstConfig
 from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
-from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import (
     MODEL,
     card_bytes,
@@ -394,7 +390,6 @@ class T5Learner(Learner):
       checkpoint: the T5.
       train: frames to learn from; those of a dialogue are adjacent.
       dev: frames that select the best epoch.
-      versions: the dialogues of ``train``, if they are perturbed in each epoch.
 
     Raises:
       InputError: the checkpoint cannot be loaded.
@@ -408,7 +403,6 @@ class T5Learner(Learner):
         checkpoint: Checkpoint,
         train: Sequence[Labelled],
         dev: Sequence[Labelled],
-        versions: Versions[Labelled] | None = None,
     ) -> None:
         self.tokenizer, t5 = saving.load(checkpoint, "AutoModelForSeq2SeqLM")
         longest(self.tokenizer, t5, config.max_length, "--max_length")
@@ -416,8 +410,7 @@ class T5Learner(Learner):
         self.config, self.fill = config, self.tokenizer.pad_token_id
         self.module = t5.to(self.device)
         self.optimiser = torch.optim.AdamW(t5.parameters(), lr=config.learning_rate, weight_decay=0.0, fused=True)
-        self._versions = versions
-        long = self._read(train)[1]
+        long = self._read(train)
         self._dev = some(dev, config.dev_frames, config.seed)
         self.card = Card(
             length=config.max_length, answer=config.max_output, prompts=config.prompts, answers=config.answers
@@ -425,8 +418,8 @@ class T5Learner(Learner):
         self._tracker = T5Tracker(self.tokenizer, t5, self.card, config.batch_size)
         self._report(long, len(dev))
 
-    def _read(self, frames: Sequence[Labelled]) -> tuple[list[int], int]:
-        """Encodes frames. Returns the number of prompts of each, and the number of answers that are too long."""
+    def _read(self, frames: Sequence[Labelled]) -> int:
+        """Encodes frames. Returns the number of answers that are too long."""
         config = self.config
         questions = Questions(self.tokenizer, [frame.asked for frame in frames], config.max_length, config.prompts)
         seed = config.seed if config.equal_values == "random" else None
@@ -441,14 +434,7 @@ class T5Learner(Learner):
         self.answers = Rows([ids[answer][: config.max_output - 1] + end for answer in answers])
         empty = torch.tensor([answer == NONE for answer in answers])
         self.full, self.empty = (~empty).nonzero().squeeze(1), empty.nonzero().squeeze(1)
-        return list(map(len, questions.prompts)), sum(len(ids[answer]) >= config.max_output for answer in answers)
-
-    def prepare(self, epoch: int) -> None:
-        """Perturbs dialogues for the epoch."""
-        if self._versions is not None:
-            frames, table = laid_out(self._versions.draw(epoch), lambda _, rows: rows)
-            self.versions = of_parts(table, self._read(frames)[0])
-            self.full, self.empty = (numbers[numbers < len(self.versions)] for numbers in (self.full, self.empty))
+        return sum(len(ids[answer]) >= config.max_output for answer in answers)
 
     def _report(self, long: int, dev: int) -> None:
         message = "%s prompts, %s of them with a value; the best epoch is chosen by %s of %s dev frames"
@@ -469,28 +455,13 @@ class T5Learner(Learner):
         for batch in bucketed(self.inputs.lengths[numbers], self.config.batch_size, generator):
             yield numbers[batch]
 
-    def embeddings(self) -> list[nn.Module]:
-        """Returns the embeddings of input tokens."""
-        return [self.module.get_encoder().get_input_embeddings()]
-
-    def example_losses(self, batch: Tensor) -> Tensor:
-        """Computes the mean loss of the tokens of each answer."""
-        _, logits, labels = self._answered(batch)
-        losses = F.cross_entropy(logits.transpose(1, 2).float(), labels, ignore_index=IGNORED, reduction="none")
-        return losses.sum(1) / (labels != IGNORED).sum(1)
-
-    def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Computes the loss, and the scores of the answers' tokens."""
-        loss, logits, labels = self._answered(batch)
-        return loss, [logits[labels != IGNORED]]
-
-    def _answered(self, batch: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Computes the mean loss, scores of shape (prompts, tokens, vocabulary), and the right tokens."""
+    def loss(self, batch: Tensor) -> Tensor:
+        """Computes the mean loss of the answers' tokens."""
         tokens, mask = self.inputs.padded(batch, self.fill)
         labels, _ = self.answers.padded(batch, IGNORED)
         tokens, mask, labels = (tensor.to(self.device, non_blocking=True) for tensor in (tokens, mask, labels))
-        outputs = self.module(input_ids=tokens, attention_mask=mask, labels=labels)
-        return outputs.loss, outputs.logits, labels
+        loss: Tensor = self.module(input_ids=tokens, attention_mask=mask, labels=labels).loss
+        return loss
 
     def dev(self) -> float:
         """Computes joint goal accuracy on dev."""

@@ -23,10 +23,9 @@ from torch.nn.utils.rnn import pad_sequence
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import saving
-from parapet.evaluation.models.batches import bucketed, laid_out
+from parapet.evaluation.models.batches import bucketed
 from parapet.evaluation.models.configs import LARGEST, TinyConfig
 from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy
-from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_memory
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
@@ -337,7 +336,6 @@ class TinyLearner(Learner):
       config: the settings of the training.
       train: frames to learn from.
       dev: frames that select the best epoch.
-      versions: the dialogues of ``train``, if they are perturbed in each epoch.
     """
 
     metric = "joint goal accuracy"
@@ -347,36 +345,23 @@ class TinyLearner(Learner):
         config: TinyConfig,
         train: Sequence[Labelled],
         dev: Sequence[Labelled],
-        versions: Versions[Labelled] | None = None,
     ) -> None:
-        self.config, self._versions, self._dev = config, versions, list(dev)
+        self.config, self._dev = config, list(dev)
         self.module = TinyNet(config.size).to(torch.device(config.device))
         self.dialogues = list(grouped(train))
         self._tracker = Tracker(self.module, config.batch_size)
         self.optimiser = torch.optim.Adam(self.module.parameters(), lr=config.learning_rate, fused=True)
 
-    def prepare(self, epoch: int) -> None:
-        """Perturbs dialogues for the epoch."""
-        if self._versions is not None:
-            self.dialogues, self.versions = laid_out(self._versions.draw(epoch), lambda _, rows: list(grouped(rows)))
-
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch."""
-        count = len(self.dialogues if self.versions is None else self.versions)
-        lengths = torch.tensor([len(frames) for frames in self.dialogues[:count]])
+        lengths = torch.tensor([len(frames) for frames in self.dialogues])
         return bucketed(lengths, self.config.batch_size, generator)
 
-    def embeddings(self) -> list[nn.Module]:
-        """Returns the embeddings of words."""
-        return [self.module.words]
-
-    def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Computes the mean loss of the frames, and the scores of the options of all slots."""
+    def loss(self, batch: Tensor) -> Tensor:
+        """Computes the mean loss of the frames."""
         labelled = [frame for number in batch.tolist() for frame in self.dialogues[number]]
         frames = [encode(frame.asked) for frame in labelled]
-        scores = self.module(frames)
-        options = torch.cat([scores.options[i, : len(frame.slots)] for i, frame in enumerate(frames)])
-        return losses(frames, scores, [frame.state for frame in labelled]), [options]
+        return losses(frames, self.module(frames), [frame.state for frame in labelled])
 
     def dev(self) -> float:
         """Computes joint goal accuracy on dev."""

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from parapet.evaluation.models import saving
-from parapet.evaluation.models.batches import Rows, bucketed, by_length, laid_out
+from parapet.evaluation.models.batches import Rows, bucketed, by_length
 from parapet.evaluation.models.configs import DamdConfig
-from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
 from parapet.evaluation.models.systems import damd_encoding as encoding
 from parapet.evaluation.models.systems import data
@@ -449,7 +448,6 @@ class DamdLearner(Learner):
       config: the settings of the training.
       train: steps to learn from.
       dev: steps that select the best epoch.
-      versions: the dialogues of ``train``, if they are perturbed in each epoch. The vocabulary is that of ``train``.
 
     Raises:
       InputError: the vocabulary is too small.
@@ -462,7 +460,6 @@ class DamdLearner(Learner):
         config: DamdConfig,
         train: Sequence[data.Step],
         dev: Sequence[data.Step],
-        versions: Versions[data.Step] | None = None,
     ) -> None:
         self.config, self.device = config, torch.device(config.device)
         texts = [encoding.texts_of(step) for step in train]
@@ -472,22 +469,10 @@ class DamdLearner(Learner):
         self.module = self.net
         parameters = self.net.parameters()
         self.optimiser = torch.optim.Adam(parameters, config.learning_rate, weight_decay=DECAY, fused=True)
-        self._versions = versions
-        self._learn(train, texts)
-        # Of the corpus itself, as a resumed training no longer has the perturbed dialogues of earlier epochs.
+        self.train = Learned(texts, self.vocabulary, self.device)
+        self.others = OtherActs(train, texts, self.vocabulary, most) if (most := config.multi_action) else None
         self.longest = Longest(*(int(SPARE * int(self.train.rows[name].lengths.max())) + 1 for name in TRAINED[-3:]))
         self._dev = Learned([encoding.texts_of(step) for step in dev], self.vocabulary, self.device)
-
-    def _learn(self, steps: Sequence[data.Step], texts: Sequence[encoding.Texts]) -> None:
-        most = self.config.multi_action
-        self.train = Learned(texts, self.vocabulary, self.device)
-        self.others = OtherActs(steps, texts, self.vocabulary, most) if most else None
-
-    def prepare(self, epoch: int) -> None:
-        """Perturbs dialogues for the epoch."""
-        if self._versions is not None:
-            steps, _ = laid_out(self._versions.draw(epoch), lambda _, rows: rows)
-            self._learn(steps, [encoding.texts_of(step) for step in steps])
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -18,7 +18,7 @@ from parapet.evaluation.models import inference
 from parapet.evaluation.models.examples import Examples
 from parapet.evaluation.models.inference import Answers, Dialogues
 from parapet.evaluation.response.goals import Knowledge, plain_name, read_entities, reference_of, satisfies
-from parapet.schemas.dialogue import Action, Dialogue, Frame, Turn, parse_dialogues, typed
+from parapet.schemas.dialogue import Action, Dialogue, Frame, Turn, parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
@@ -307,16 +307,6 @@ def read_steps(root: str, split: str, knowledge_base: str | None = None) -> Exam
     if not steps:
         raise InputError(f"no user turn of {split!r} has a state, so there is nothing to learn", root)
     return Examples(steps, source.paths)
-
-
-def reader_of(root: str, split: str, knowledge_base: str | None = None) -> Callable[[dict[str, Any]], list[Step]]:
-    """Returns a function that reads the steps of a dialogue in the SGD format, with the database of a split.
-
-    Raises:
-      InputError: the split cannot be read.
-    """
-    database = read_source(root, split, knowledge_base).database
-    return lambda raw: list(steps_of(typed(raw), database))
 
 
 def steps_of(dialogue: Dialogue, database: Database) -> Iterator[Step]:

@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parapet.evaluation.models import saving
-from parapet.evaluation.models.batches import Rows, bucketed, by_length, laid_out
+from parapet.evaluation.models.batches import Rows, bucketed, by_length
 from parapet.evaluation.models.configs import SoloistConfig
-from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
 from parapet.evaluation.models.systems import data
 from parapet.evaluation.models.training import Learner
@@ -62,10 +61,6 @@ class Tokens:
         self.marks: dict[str, int] = {mark: int(tokenizer.convert_tokens_to_ids(mark)) for mark in data.MARKS}
         self._names = {number: mark for mark, number in self.marks.items()}
         self._known: dict[str, list[int]] = {}
-
-    def forget(self) -> None:
-        """Clears the cached texts, as each epoch has others."""
-        self._known = {}
 
     def learn(self, texts: Iterable[str]) -> None:
         """Tokenizes all new texts at once, and caches them."""
@@ -218,7 +213,6 @@ class SoloistLearner(Learner):
       checkpoint: the checkpoint to start from.
       train: steps to learn from.
       dev: steps that select the best epoch.
-      versions: the dialogues of ``train``, if they are perturbed in each epoch.
 
     Attributes:
       longest: the maximum numbers of tokens in a predicted belief state and in a response.
@@ -235,7 +229,6 @@ class SoloistLearner(Learner):
         checkpoint: Checkpoint,
         train: Sequence[data.Step],
         dev: Sequence[data.Step],
-        versions: Versions[data.Step] | None = None,
     ) -> None:
         self.config, self.device = config, torch.device(config.device)
         tokenizer, model = saving.load(checkpoint, MODEL_CLASS)
@@ -250,7 +243,7 @@ class SoloistLearner(Learner):
         beliefs, responses = [step.belief for step in self.steps], [step.response for step in self.steps]
         self.longest = int(SPARE * max(map(len, beliefs))) + 1, int(SPARE * max(map(len, responses))) + 1
         check_room(config.max_length, int(SPARE * max(step.after for step in self.steps)) + 2, model)
-        self.train, self._versions = self._learned(self.steps, "train"), versions
+        self.train = self._learned(self.steps, "train")
         self._dev = self._learned(self.tokens.sequences(dev), "dev")
 
     def _learned(self, steps: Sequence[Sequenced], name: str) -> Learned:
@@ -260,37 +253,12 @@ class SoloistLearner(Learner):
             logging.warning(message, name, f"{long:,}", length)
         return Learned.of(steps, length, self.device)
 
-    def prepare(self, epoch: int) -> None:
-        """Perturbs dialogues for the epoch."""
-        if self._versions is None:
-            return
-        self.tokens.forget()
-        steps, self.versions = laid_out(self._versions.draw(epoch), lambda _, rows: rows)
-        self.steps = self.tokens.sequences(steps)
-        self.train = Learned.of(self.steps, self.config.max_length, self.device)
-
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch."""
-        lengths = self.train.rows.lengths
-        return bucketed(
-            lengths if self.versions is None else lengths[: len(self.versions)], self.config.batch_size, generator
-        )
+        return bucketed(self.train.rows.lengths, self.config.batch_size, generator)
 
-    def embeddings(self) -> list[nn.Module]:
-        """Returns the embeddings of tokens."""
-        return [self.net.model.get_input_embeddings()]
-
-    def example_losses(self, batch: Tensor) -> Tensor:
-        """Computes the mean loss over the tokens of each step."""
-        tokens, mask, belief, response = self.train.batch(batch, 0)
-        kept = (belief | response)[:, 1:]
-        logits = self.net.logits(self.net.hidden(tokens, mask)[:, :-1][kept])
-        losses = torch.zeros(kept.shape, device=self.device)
-        losses[kept] = F.cross_entropy(logits.float(), tokens[:, 1:][kept], reduction="none")
-        return losses.sum(1) / kept.sum(1).clamp(min=1)
-
-    def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Computes the loss, and the scores of the tokens of belief states and responses."""
+    def loss(self, batch: Tensor) -> Tensor:
+        """Computes the mean loss of the tokens of belief states and responses, and that of consistency."""
         tokens, mask, belief, response = self.train.batch(batch, 0)
         hidden = self.net.hidden(tokens, mask)
         kept = (belief | response)[:, 1:]
@@ -298,9 +266,9 @@ class SoloistLearner(Learner):
         logits = self.net.logits(hidden[:, :-1][kept])
         loss = F.cross_entropy(logits.float(), tokens[:, 1:][kept])
         if not self.config.consistency:
-            return loss, [logits]
+            return loss
         ends = hidden[torch.arange(len(tokens), device=self.device), mask.sum(1) - 1]
-        return loss + self.config.consistency * self._consistency(batch, ends), [logits]
+        return loss + self.config.consistency * self._consistency(batch, ends)
 
     def _consistency(self, batch: Tensor, ends: Tensor) -> Tensor:
         """Computes the loss of distinguishing steps from copies with another step's belief state, response or both."""

@@ -10,7 +10,6 @@ from kit import SEED, raised
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.configs import DamdConfig
-from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.systems import damd, damd_encoding
 from parapet.evaluation.models.systems.data import (
@@ -179,30 +178,6 @@ def test_further_acts_add_to_the_loss(learner):
         found.append(one.loss(batch).item())
         one.loss(batch).backward()
     assert found[1] > found[0]
-
-
-def test_further_acts_are_those_of_the_steps_that_an_epoch_has():
-    """Perturbed dialogues may have other steps than the corpus; what is written at most does not depend on them."""
-    steps = [acting(number, kind) for number, kind in enumerate(("OFFER", "REQUEST", "INFORM"))]
-
-    class Drawn(Versions[Step]):
-        """Of each epoch the same steps, in another order and without the first."""
-
-        def __init__(self):
-            """Needs no dialogues."""
-
-        def draw(self, epoch):
-            return [[steps[:0:-1]]]
-
-    learner = damd.DamdLearner(config(multi_action=1), steps, steps, Drawn())
-    longest = learner.longest
-    assert learner.others is not None
-    assert [len(kinds) for kinds in learner.others.spans] == [2, 2, 2]
-    learner.prepare(1)
-    assert [len(kinds) for kinds in learner.others.spans] == [1, 1]
-    assert learner.others.drawn([0]) == ([0], [learner.vocabulary.span(damd_encoding.texts_of(steps[1]).acts)])
-    assert learner.loss(torch.arange(2)).isfinite()
-    assert learner.longest == longest
 
 
 def test_folders_that_do_not_fit(model, tmp_path):

@@ -151,7 +151,7 @@ def test_what_cannot_be_compared(corpus, tmp_path):
     assert "the reference has no dialogue '9'" in fails(*reference, f"a={root}")
     root = changed(lambda found: found.append(found[0]))
     assert "dialogue '1_00000' appears twice" in fails(*reference, f"a={root}")
-    assert "contains no model" in fails(*reference, f"a={corpus / 'heard'}", "--classifier", tmp_path)
+    assert "contains no model" in fails(*reference, f"a={corpus / 'heard'}", "--classifier", corpus)
     root = changed(lambda found: found.pop())
     compared = run("evaluate", *reference, f"a={root}", task="validity", output=tmp_path / "out")
     assert "a lacks 1 dialogue of the reference" in compared.errors
@@ -247,4 +247,4 @@ def test_pages_that_cannot_be_made(corpus, tmp_path):
     assert "nothing to compare" in fails("--sets", f"a={corpus / 'original'}")
     assert "cannot be called 'check'" in fails("--sets", f"check={corpus / 'heard'}")
     assert "--pairs: must be 1 or more" in fails("--sets", f"a={corpus / 'heard'}", "--pairs", 0)
-    assert "is for --task ratings" in fails("--sets", f"a={corpus / 'heard'}", "--scores", tmp_path)
+    assert "is for --task ratings" in fails("--sets", f"a={corpus / 'heard'}", "--scores", corpus / "lossy")

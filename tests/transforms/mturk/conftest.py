@@ -6,7 +6,7 @@ import boto3
 import botocore.endpoint
 import pytest
 from fake_mturk import FakeMTurk
-from kit import as_nobody, run, write
+from kit import as_nobody, run, without_waiting, write
 from mturk_bench import Bench, cut
 
 
@@ -36,7 +36,7 @@ def _session(**given):
 def nobody(monkeypatch, folder):
     """Credentials of nobody; and no waiting between retries."""
     as_nobody(monkeypatch, folder)
-    monkeypatch.setattr(botocore.endpoint.time, "sleep", lambda _: None)
+    without_waiting(monkeypatch, botocore.endpoint)
     monkeypatch.setattr(boto3.session, "Session", _session)  # it reads megabytes of models each time
 
 

@@ -50,7 +50,7 @@ def test_what_cannot_be_used_is_usage(site, results, bench, tmp_path):
         assert not output.exists()
     status, _ = site("--output", results)
     assert status == 2
-    assert "would overwrite --results" in bench.err
+    assert "is the same as --results" in bench.err
     assert bench.run("site-csv", "--audit", tmp_path, "--results", results, "--output", tmp_path / "o") == 2
 
 

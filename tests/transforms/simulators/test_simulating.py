@@ -206,7 +206,7 @@ def check_service_calls(frames, simulated, task):
 
 
 @pytest.fixture(scope="module")
-def numbers():
+def simulated():
     counts = Counts()
     sizes = (("train", 600), ("test", 300), ("oov", 600))
     for task in TASKS:
@@ -216,11 +216,12 @@ def numbers():
                 count(of_set, WORLD, task, simulate(WORLD, task, split, number))
             for (name, value), total in of_set.items():
                 counts.add(name, total, set=str(task), split=split, value=value)
-    return statistics(WORLD, TASKS, sizes, (), counts)
+    return counts, sizes, statistics(TASKS, sizes, counts)
 
 
-def test_the_structure_is_that_of_the_published_files(numbers):
+def test_the_structure_is_that_of_the_published_files(simulated):
     """Of tasks 2, 3 and 5 by their figures, which are of 1,000 dialogues: near where it is drawn, equal where not."""
+    numbers = simulated[2]
     for task, what in ((2, "lines"), (2, "given"), (2, "ends"), (3, "offered"), (3, "proposals"), (4, "ends"),
                        (4, "asked"), (1, "given"), (1, "lines"), (4, "lines"), (5, "ends")):  # fmt: skip
         found = numbers[str(task)]["structure"][what]
@@ -300,23 +301,52 @@ def test_no_dialogue_repeats_another(task, size):
     assert repeats([((str(task), "test"), signatures), ((str(task), "test"), signatures[:24])]) == {key: 3}
 
 
-def test_what_is_drawn_is_drawn_as_often_as_it_should(numbers):
+def probabilities(task, sizes):
+    """The probabilities of the outcomes of a task's random choices, from the settings of the world."""
+    structure, extras = WORLD.ontology.structure, WORLD.ontology.extras
+    shares = {}
+    for choice, (least, most) in {
+        **({"given": structure.given_in(task)} if task != 4 else {}),
+        **({"updates": structure.updates_in(task)} if task in (2, 5) else {}),
+    }.items():
+        shares[choice] = {str(n): 1 / (most - least + 1) for n in range(least, most + 1)}
+    if task == 3:  # a split that lacks requests with some number of results has others more often
+        shares["offered"] = Counter()
+        for split, size in sizes:
+            options = WORLD.parts[split].options
+            for requests, share in options:
+                weight = size / sum(n for _, n in sizes) / sum(share for _, share in options)
+                shares["offered"][str(len(WORLD.found[requests[0]]))] += share * weight
+    if task in (3, 5):
+        shares["options"] = {"accepted": structure.accepted, "rejected": 1 - structure.accepted}
+    if task in (4, 5):
+        single = (1 - structure.all_extras) / len(extras)
+        shares["asked"] = {**dict.fromkeys(extras, single), "+".join(extras): structure.all_extras}
+    return shares
+
+
+def test_what_is_drawn_is_drawn_as_often_as_it_should(simulated):
     """Beyond 4 standard errors one share in 16,000 would lie; and means against Table 1, which is in whole numbers."""
-    kinds = {task: {what: list(of) for what, of in one["drawn"].items()} for task, one in numbers.items()}
-    options, asked = {"options": ["accepted", "rejected"]}, {"asked": ["phone", "address", "phone+address"]}
-    assert kinds == {
-        "1": {"given": list("01234")},
-        "2": {"given": ["4"], "updates": list("1234")},
-        "3": {"given": list("01234"), "offered": list("345")} | options,
-        "4": asked,
-        "5": {"given": list("123"), "updates": list("123")} | options | asked,
+    counts, sizes, numbers = simulated
+    options, asked = {"options": ["accepted", "rejected"]}, {"asked": ["address", "phone", "phone+address"]}
+    shares = {task: probabilities(task, sizes) for task in TASKS}
+    names = {task: {choice: sorted(outcomes) for choice, outcomes in of.items()} for task, of in shares.items()}
+    assert names == {
+        1: {"given": list("01234")},
+        2: {"given": ["4"], "updates": list("1234")},
+        3: {"given": list("01234"), "offered": list("345")} | options,
+        4: asked,
+        5: {"given": list("123"), "updates": list("123")} | options | asked,
     }
-    for one in numbers.values():
-        for outcomes in one["drawn"].values():
-            assert sum(of["count"] for of in outcomes.values()) >= 1500
-            for of in outcomes.values():
-                assert abs(of["standard_errors"] or 0) < 4
-        means, paper = one["all"], one["paper"]
+    for task, choices in shares.items():
+        for choice, outcomes in choices.items():
+            seen = {outcome: counts.sum(choice, set=str(task), value=outcome) for outcome in outcomes}
+            total = sum(seen.values())
+            assert total >= 1500
+            for outcome, share in outcomes.items():
+                assert abs(seen[outcome] - total * share) <= 4 * (total * share * (1 - share)) ** 0.5, (task, choice)
+    for of_task in numbers.values():
+        means, paper = of_task["all"], of_task["paper"]
         assert all(abs(means[name] - paper[name]) < 1.7 for name in ("user", "bot", "results"))
     assert (numbers["4"]["all"]["results"], numbers["1"]["all"]["silences"]) == (7, 2)
 

@@ -211,6 +211,7 @@ def statistics(composed: Composed[DialogueOutcome], method: Mapping[str, str]) -
             for kind in KINDS
         },
         "dead_letters": len(composed.dead),
+        "sources": composed.sources(),
         "agreement": composed.agreement,
         "decisions": composed.decisions(),
         "method": dict(method),

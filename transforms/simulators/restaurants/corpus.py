@@ -112,10 +112,7 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
                     result.examples.setdefault(str(task), []).append((number.to_bytes(8), example))
                 for plus in kinds:
                     if plus:
-                        disfluencies = disfluent(world, dialogue, split, dict(config.plus))
-                        dialogue = disfluencies.dialogue
-                        counts.update({("plus", kind): n for kind, n in disfluencies.turns.items()})
-                        counts.update({("plus_possible", kind): n for kind, n in disfluencies.possible.items()})
+                        dialogue = disfluent(world, dialogue, split, dict(config.plus)).dialogue
                     text = babi.dialogue_text(lines_of(world, dialogue)).encode()
                     counts.update(_solve(simulator, text, dialogue, plus))
                     if not plus:
@@ -180,7 +177,7 @@ def metadata_files(
     counts.update(repeats(signatures))
     numbers = {
         **_domain(world),
-        "tasks": statistics(world, config.tasks, config.sizes, config.plus, counts),
+        "tasks": statistics(config.tasks, config.sizes, counts),
         "bot": solved(config.tasks, counts),
         "apart": intersections(world, dict(seen)),
     }

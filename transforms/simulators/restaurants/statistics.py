@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from parapet.transforms.reports.report import Examples, Report, Table, Text, Til
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Counts
 from parapet.transforms.simulators.common import count_distinct, nested_table
-from parapet.transforms.simulators.restaurants.simulating import KINDS, RATES, SPLITS, Dialogue, World
+from parapet.transforms.simulators.restaurants.simulating import SPLITS, Dialogue, World
 
 # Bordes et al. 2017, Table 1: means per dialogue. The first row is the sum of the others except for task 3, where the
 PAPER = {
@@ -93,46 +92,6 @@ def repeats(signatures: Iterable[tuple[tuple[str, str], bytes]]) -> Counts:
     return counts
 
 
-def expected(world: World, task: int, sizes: Sequence[tuple[str, int]]) -> dict[str, dict[str, float]]:
-    """Return the probabilities of the outcomes of the random choices in a task, by choice and outcome."""
-    structure, extras = world.ontology.structure, world.ontology.extras
-    shares: dict[str, dict[str, float]] = {}
-    if task != 4:
-        shares["given"] = _evenly(structure.given_in(task))
-    if task in (2, 5):
-        shares["updates"] = _evenly(structure.updates_in(task))
-    if task == 3 and structure.options:
-        shares["offered"] = _offered(world, sizes)
-    if task in (3, 5):
-        shares["options"] = {"accepted": structure.accepted, "rejected": 1 - structure.accepted}
-    if task in (4, 5):
-        extras_asked = {extra: (1 - structure.all_extras) / len(extras) for extra in extras}
-        everything = "+".join(extras)
-        shares["asked"] = {**extras_asked, everything: extras_asked.get(everything, 0.0) + structure.all_extras}
-    return shares
-
-
-def _evenly(numbers: tuple[int, int]) -> dict[str, float]:
-    least, most = numbers
-    return {str(n): 1 / (most - least + 1) for n in range(least, most + 1)}
-
-
-def _offered(world: World, sizes: Sequence[tuple[str, int]]) -> dict[str, float]:
-    """Average over all splits.
-
-    If a split lacks requests with some number of results, other numbers are more frequent.
-    """
-    shares: dict[str, float] = {}
-    dialogues = sum(size for _, size in sizes)
-    for split, size in sizes:
-        options = world.parts[split].options
-        whole = sum(share for _, share in options)
-        for requests, share in options:
-            number = str(len(world.found[requests[0]]))
-            shares[number] = shares.get(number, 0.0) + size / dialogues * share / whole
-    return dict(sorted(shares.items(), key=lambda item: int(item[0])))
-
-
 def structure(task: int, counts: Counts) -> dict[str, dict[str, Any]]:
     """Describe the structure of a task's dialogues, simulated and published: shares by outcome, a mean, or a count."""
     published = PUBLISHED_STRUCTURE[task]
@@ -150,20 +109,12 @@ def structure(task: int, counts: Counts) -> dict[str, dict[str, Any]]:
     }
 
 
-def statistics(
-    world: World,
-    tasks: Sequence[int],
-    sizes: Sequence[tuple[str, int]],
-    plus: Sequence[tuple[str, float]],
-    counts: Counts,
-) -> dict[str, Any]:
+def statistics(tasks: Sequence[int], sizes: Sequence[tuple[str, int]], counts: Counts) -> dict[str, Any]:
     """Return the part of ``statistics.json`` about dialogues, by task.
 
     Args:
-      world: the domain.
       tasks: the simulated tasks.
       sizes: (split, dialogues).
-      plus: the rates of disfluencies; may be empty.
       counts: the counts of the run.
     """
     return {
@@ -173,11 +124,6 @@ def statistics(
             "paper": PAPER[task],
             "published_files": PUBLISHED.get(task),
             "structure": structure(task, counts),
-            "drawn": {
-                outcome: _shares({name: counts.sum(outcome, set=str(task), value=name) for name in shares}, shares)
-                for outcome, shares in expected(world, task, sizes).items()
-            },
-            "babi_plus": _plus(dict(plus), task, counts) if plus else None,
         }
         for task in tasks
     }
@@ -189,36 +135,6 @@ def _means(counts: Counts, **parts: str) -> dict[str, Any]:
     means = {name: lines[name] / n if n else None for name in LINES}
     utterances = lines["user"] + lines["bot"] + lines["results"]
     return {"dialogues": n, "utterances": utterances / n if n else None, **means}
-
-
-def _shares(seen: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, Any]:
-    """Return observed and expected shares, and their difference in standard errors."""
-    n = sum(seen.values())
-    compared = {}
-    for name, share in shares.items():
-        error = math.sqrt(share * (1 - share) / n) if n else 0.0
-        compared[name] = {
-            "count": seen[name],
-            "share": seen[name] / n if n else None,
-            "expected": share,
-            "standard_errors": (seen[name] / n - share) / error if error else None,
-        }
-    return compared
-
-
-def _plus(rates: Mapping[str, float], task: int, counts: Counts) -> dict[str, Any]:
-    user = counts.sum("lines", set=str(task), value="user")
-    turns = {kind: counts.sum("plus", set=str(task), value=kind) for kind in KINDS}
-    return {
-        kind: {
-            "turns": turns[kind],
-            "possible": counts.sum("plus_possible", set=str(task), value=kind),
-            "share": turns[kind] / user if user else None,
-            "asked": rates[kind],
-            "default": RATES[kind],
-        }
-        for kind in KINDS
-    }
 
 
 def solved(tasks: Sequence[int], counts: Counts) -> dict[str, dict[str, Any]]:
@@ -313,15 +229,12 @@ STRUCTURE = {
     "asked": "asked about",
     "ends": "last act of the user",
     "repeats": "dialogues identical to another one of their split",
-    "options": "options before the last",
 }
 _MEANS = ("utterances", "user", "silences", "bot", "results")
 TERMS = {
     "utterances": "Those of the user and of the bot, and lines of facts; without silences.",
     "silences": "Lines in which the user says nothing because the bot speaks twice in a row.",
     "results": "Lines of facts that API calls return.",
-    "standard errors": "The difference between observed and expected share, in standard errors of a random draw. More "
-    "than 4 happens once in 16,000 draws.",
     "per dialogue": "Dialogues in which the rule-based bot finds every answer.",
 }
 
@@ -381,16 +294,14 @@ def _tables(numbers: Mapping[str, Any]) -> Iterator[Table]:
         }
         for task, parts in tasks.items()
     }
-    structure, drawn = (
-        {task: {STRUCTURE[choice]: values for choice, values in parts[name].items()} for task, parts in tasks.items()}
-        for name in ("structure", "drawn")
-    )
+    structure = {
+        task: {STRUCTURE[choice]: values for choice, values in parts["structure"].items()}
+        for task, parts in tasks.items()
+    }
     yield nested_table("Means per dialogue", "task", means, ["dialogues", *_MEANS])
     note = "Shares of the dialogues."
     columns = ["simulated", "published"]
     yield nested_table("Structure of the dialogues", "task, property", structure, columns, note=note, text_columns=3)
-    columns = ["count", "share", "expected", "standard_errors"]
-    yield nested_table("Random choices", "task, choice, outcome", drawn, columns, ["share", "expected"], in_card=False)
     title = "Overlap of the out-of-vocabulary test with train, dev and test"
     columns = ["must_be_unseen", "oov", "seen", "both"]
     yield nested_table(title, "values of", numbers["apart"]["oov"], columns, text_columns=2, in_card=False)
@@ -401,9 +312,6 @@ def _tables(numbers: Mapping[str, Any]) -> Iterator[Table]:
     yield nested_table(
         "The rule-based bot", "dialogues, task, test", numbers["bot"], columns, shares, note=note, in_card=False
     )
-    plus = {task: parts["babi_plus"] for task, parts in tasks.items()}
-    columns, shares = ["turns", "share", "asked", "default"], ["share", "asked", "default"]
-    yield nested_table("Disfluencies", "task, kind", plus, columns, shares, in_card=False)
 
 
 def _about(numbers: Mapping[str, Any], seed: str, plus: Sequence[tuple[str, float]]) -> Iterator[str]:
