@@ -97,13 +97,10 @@ def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
     if encoding.startswith(("utf-16", "utf-32")):  # line ends have several bytes, so the file is decoded as a whole
         data = head + handle.read(limits.MAX_FILE)
         if len(data) > limits.MAX_FILE:
-            size = in_bytes(limits.MAX_FILE)
-            yield Line(
-                1,
-                None,
-                data[:_SHOWN],
-                f"too_large: the file has more than {size} in {encoding.upper()}: save it as UTF-8",
+            reason = (
+                f"too_large: the file has more than {in_bytes(limits.MAX_FILE)} in {encoding.upper()}: save it as UTF-8"
             )
+            yield Line(1, None, data[:_SHOWN], reason)
             return
         for number, line in enumerate(io.StringIO(data.decode(encoding, errors="replace"), newline=""), 1):
             yield Line(number, line) if "\ufffd" not in line else Line(number, None, line.encode("utf-8"))
