@@ -97,9 +97,8 @@ def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
     if encoding.startswith(("utf-16", "utf-32")):  # line ends have several bytes, so the file is decoded as a whole
         data = head + handle.read(limits.MAX_FILE)
         if len(data) > limits.MAX_FILE:
-            reason = (
-                f"too_large: the file has more than {in_bytes(limits.MAX_FILE)} in {encoding.upper()}: save it as UTF-8"
-            )
+            size, name = in_bytes(limits.MAX_FILE), encoding.upper()
+            reason = f"too_large: the file has more than {size} in {name}: save it as UTF-8"
             yield Line(1, None, data[:_SHOWN], reason)
             return
         for number, line in enumerate(io.StringIO(data.decode(encoding, errors="replace"), newline=""), 1):
@@ -820,5 +819,4 @@ def _local(tag: Any) -> str:
 
 
 def _text(item: Mapping[str, Any], name: str) -> str:
-    value = item.get(name, "")
-    return value if isinstance(value, str) else str(value if value is not None else "")
+    return str(value) if (value := item.get(name)) is not None else ""
