@@ -111,8 +111,7 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
         export=export,
         invitations=invitations,
         people=_people(args.people, needed),
-        platform=args.platform,
-        practice=args.practice,
+        platform="practice" if args.practice else args.platform,
         host=args.host,
         port=args.port,
         public_url=(args.public_url or "").rstrip("/"),
@@ -128,7 +127,7 @@ def _serve(run: Run, needed: int) -> int:
     from parapet.transforms.crowd.serving import server
 
     invited = run.people if isinstance(run.people, int) else len(run.people)
-    if run.platform == "in_house" and invited < needed:
+    if run.platform != "prolific" and invited < needed:
         logging.warning(
             "%d people cannot fill in all forms: the names and the descriptions of a service must come from "
             "different people, so %d are needed. Invite more people, or make the forms with fewer "

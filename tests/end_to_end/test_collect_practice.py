@@ -9,6 +9,7 @@ import pytest
 from collect_site import SCHEMA, site
 from kit import cases, refused, rows_of, write
 
+from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.serving.practice import PageForm
 
 RECORDED = {"intent_0": "hand over box", "slot_0": "  ", "slot_1": "receipt confirmed"}
@@ -24,7 +25,7 @@ def hits(tmp_path_factory):
 def test_every_form_is_filled_in_and_counts(tmp_path, hits):
     line = {"AssignmentId": "3A", "WorkerId": "A1", "RequesterAnnotation": "Parcels_1:names", "Source": "in_house"}
     write(tmp_path / "recorded.jsonl", [{**line, "Answers": RECORDED}])
-    with site(tmp_path, hits, people=4, practice=True) as it:
+    with site(tmp_path, hits, people=4, platform="practice") as it:
         flags = ["--hits", hits, "--invitations", tmp_path / "links.csv", "--answers", tmp_path / "recorded.jsonl"]
         assert "4 forms filled in by 4 made-up annotators" in kit.run("collect", "practice", *flags).output
         assert kit.run("collect", "practice", *flags, status=1).output.startswith("0 forms")
@@ -59,13 +60,21 @@ def test_a_server_for_people_is_left_alone(tmp_path, hits):
     assert [(state, n) for (_, state), n in states.items()] == [("returned", 1)]
 
 
+@cases("platform other", ("practice", "in_house"), ("in_house", "practice"))
+def test_simulated_and_real_people_share_no_database(tmp_path, hits, platform, other):
+    with site(tmp_path, hits, people=1, platform=platform):
+        pass
+    error = kit.raised(InputError, lambda: site(tmp_path, hits, people=1, platform=other).__enter__())
+    assert error.reason == f"is of a collection with people from {platform}: give another file"
+
+
 def test_boxes_are_ticked(tmp_path, sample):
     """The page has other forms before that of the answers."""
     kit.run("language_variations", "--sgd", sample, kinds="simple", env="none", output=tmp_path / "sets")
     named = f"simple={tmp_path / 'sets/simple'}"
     flags = ["--dialogues", sample, "--sets", named, "--pairs", 4, "--assignments", 1]
     pages = kit.run("hits", "--task", "validity", *flags, output=tmp_path / "pages").folder
-    with site(tmp_path, pages, people=1, practice=True) as it:
+    with site(tmp_path, pages, people=1, platform="practice") as it:
         kit.run("collect", "practice", "--hits", pages, "--invitations", tmp_path / "links.csv")
         (row,) = (json.loads(text) for text in it.store.export().splitlines())
     for field, text in row["Answers"].items():

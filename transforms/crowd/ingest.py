@@ -40,6 +40,7 @@ from parapet.transforms.storage.compressed import check_input, open_input
 MAX_LINES_OF_A_RECORD = 500
 
 _SHOWN = 2_000  # bytes of a long line that a dead letter keeps
+_SEPARATOR = re.compile(r'"?sep=.?"?')  # a line before the header that tells spreadsheets what separates cells
 _BLANK = ' \t\r\n\v\f\xa0,;"'  # what a line of empty cells consists of
 
 _BOMS = (
@@ -96,13 +97,9 @@ def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
     if encoding.startswith(("utf-16", "utf-32")):  # line ends have several bytes, so the file is decoded as a whole
         data = head + handle.read(limits.MAX_FILE)
         if len(data) > limits.MAX_FILE:
-            size = in_bytes(limits.MAX_FILE)
-            yield Line(
-                1,
-                None,
-                data[:_SHOWN],
-                f"too_large: the file has more than {size} in {encoding.upper()}: save it as UTF-8",
-            )
+            size, name = in_bytes(limits.MAX_FILE), encoding.upper()
+            reason = f"too_large: the file has more than {size} in {name}: save it as UTF-8"
+            yield Line(1, None, data[:_SHOWN], reason)
             return
         for number, line in enumerate(io.StringIO(data.decode(encoding, errors="replace"), newline=""), 1):
             yield Line(number, line) if "\ufffd" not in line else Line(number, None, line.encode("utf-8"))
@@ -139,7 +136,7 @@ def read_records(lines: Iterator[Line], columns: Collection[str] = ()) -> Iterat
         if first.text is None:
             yield Record(first.number, problem=first.problem, raw=first.shown)
             continue
-        if not first.text.strip():
+        if not first.text.strip() or (not delimiter and _SEPARATOR.fullmatch(first.text.strip())):
             continue
         if first.text == repeated:  # spreadsheets may have millions of equal blank rows
             yield msgspec.structs.replace(last, number=first.number)
@@ -280,8 +277,8 @@ def find_task(
     if not named:
         raise Unusable(
             f"no_task: add the column RequesterAnnotation with {kind.shape}, or the columns "
-            "Input.service_name and Input.task; in JSON, RequesterAnnotation, or what 'aws mturk list-hits' prints "
-            "before the assignments"
+            "Input.service_name and Input.task; in JSON, RequesterAnnotation, or what 'aws mturk list-hits' prints, in "
+            "the same file before the assignments"
         )
     if len(set(named)) > 1:
         raise Unusable(
@@ -340,7 +337,8 @@ def _parsed(text: str, reason: str) -> Any:
     try:
         value = parse_json_line(text)
     except ValueError as error:
-        raise Unusable(f"{reason}: not JSON: {error}") from None
+        hint = "; it is written as by Python's print: use json.dumps(..., default=str)" if text[:2] == "{'" else ""
+        raise Unusable(f"{reason}: not JSON: {error}{hint}") from None
     try:
         check_kept(text.encode("utf-8", "surrogatepass"), value)
     except InputError as error:
@@ -418,7 +416,7 @@ def take(
         yield dead(name, "unknown_field: the form has no such field", text)
     accept, submit, seconds, unread = _times(row)
     platform = _source(row.get("Source", "")) if collected is None else collected.source
-    if assignment_id.startswith(PRACTICE):
+    if assignment_id.lower().startswith(PRACTICE):
         platform = "practice"
     is_rejected = row.get("AssignmentStatus", "").strip().lower() == "rejected" or bool(row.get("Reject", "").strip())
     yield Assignment(
@@ -646,15 +644,19 @@ def read_assignments(
             except Exception as error:
                 record = item if isinstance(item, dict) else {}
                 shown = compact_json({name: text for name, text in record.items() if not _IDENTIFYING.search(name)})
-                yield _unusable(error, record, shown if record else withheld(key, line.shown), source)
+                if not record:
+                    shown = withheld(key, line.shown if isinstance(item, Unusable) else compact_json(item))
+                yield _unusable(error, record, shown, source)
 
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?')  # or one that is never closed
+_BETWEEN = re.compile(rf"{_STRING.pattern}|(?<=[}}\]])\s*+(?=[{{\[])")
 _MOST_WASTED = 1_000_000  # lines that are searched in vain for the end of a document, in a file
 
 
 def read_json(lines: Iterator[Line]) -> Iterator[tuple[Line, Any]]:
     """Yield JSON values with their first lines. A line that begins no value is paired with an Unusable."""
+    lines = chain.from_iterable(map(_split, lines))
     waiting: deque[Line] = deque()  # lines that are parsed again after a broken document
     wasted = 0
     while (first := waiting.popleft() if waiting else next(lines, None)) is not None:
@@ -691,6 +693,16 @@ def read_json(lines: Iterator[Line]) -> Iterator[tuple[Line, Any]]:
         yield first, value
 
 
+def _split(line: Line) -> Iterator[Line]:
+    """Split a line where a value ends and the next one begins, as in files that were joined without line breaks."""
+    start = 0
+    for match in _BETWEEN.finditer(line.text or ""):
+        if not match[0].strip():
+            yield Line(line.number, (line.text or "")[start : match.end()])
+            start = match.end()
+    yield Line(line.number, (line.text or "")[start:]) if start else line
+
+
 def _opened(text: str) -> int:
     """Count the brackets that a line opens and does not close."""
     text = _STRING.sub("", text)
@@ -721,6 +733,8 @@ def _items(value: Any, annotations: dict[str, str]) -> Iterator[tuple[str, Any]]
     assignments = value.get("Assignments", value.get("Assignment"))
     if isinstance(assignments, dict | list):
         yield from _items(assignments, annotations)
+    elif hits is None and value and all(isinstance(items, list) for items in value.values()):  # by HIT
+        yield from _items(list(value.values()), annotations)
     elif hits is None:
         yield "", value
 
@@ -763,7 +777,7 @@ def _header(records: Iterator[Record], path: str) -> list[str]:
         add = ": add " + "; ".join(f"{name} ({_MEANING[name]})" for name in missing)
         reason = f"not a file of batch results: the header lacks {', '.join(missing)}{_hint(','.join(columns)) or add}"
         raise InputError(reason, path, f"row {first.number}")
-    twice = sorted({name for name in columns if columns.count(name) > 1})
+    twice = sorted({name for name in columns if name and columns.count(name) > 1})
     if twice:
         raise InputError(f"these columns appear twice in the header: {', '.join(twice)}", path, f"row {first.number}")
     return columns
@@ -805,5 +819,4 @@ def _local(tag: Any) -> str:
 
 
 def _text(item: Mapping[str, Any], name: str) -> str:
-    value = item.get(name, "")
-    return value if isinstance(value, str) else str(value if value is not None else "")
+    return str(value) if (value := item.get(name)) is not None else ""

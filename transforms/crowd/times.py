@@ -15,7 +15,7 @@ _ZONES = {
     **{"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7},
     **{"AKST": -9, "AKDT": -8, "HST": -10, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13},
 }
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)?(?:[eE]\+?\d\d?)?")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)?|\d[.,]\d{9,}[eE]\+?\d\d?")  # 1.74896E+09 was rounded to hours
 _CLOCK = re.compile(r"(?<![\d:])(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: ?([ap])\.?m\b\.?)?", re.IGNORECASE)
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d\d)?")
 _DATE = re.compile(r"(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})")

@@ -17,12 +17,10 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-import msgspec
-
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.ingest import PRACTICE
 from parapet.transforms.crowd.serving.forms import Form
-from parapet.transforms.crowd.serving.store import Assignment, Outcome, Store, Telemetry
+from parapet.transforms.crowd.serving.store import Outcome, Store, Telemetry
 from parapet.transforms.running.fence import THIS_MACHINE
 
 _BUTTONS = frozenset({"submit", "button", "image", "reset", "file"})
@@ -37,9 +35,11 @@ class PracticeStore(Store):
     Its answers are marked by their source and, so that the mark survives any conversion, by the assignments' ids.
     """
 
+    mark = PRACTICE
+
     def __init__(self, path: Path) -> None:
         self._ahead = 0.0
-        super().__init__(path, now=lambda: time.time() + self._ahead)
+        super().__init__(path, "practice", lambda: time.time() + self._ahead)
 
     def submit(
         self, person: int, assignment_id: str, form: Form, answers: Mapping[str, str], telemetry: Telemetry
@@ -47,21 +47,6 @@ class PracticeStore(Store):
         """Advance the clock by ten minutes and save the answers."""
         self._ahead += _MINUTES * 60
         return super().submit(person, assignment_id, form, answers, telemetry)
-
-    def begin(self, person: int, forms: Sequence[Form], limit: int | None = None) -> Assignment | None:
-        """Return the person's open form, or assign a new one with an id that marks it."""
-        assignment = super().begin(person, forms, limit)
-        if assignment is None or assignment.id.startswith(PRACTICE):
-            return assignment
-        marked = msgspec.structs.replace(assignment, id=PRACTICE + assignment.id)
-        with self._transaction() as db:
-            db.execute("UPDATE assignments SET id = ? WHERE id = ?", (marked.id, assignment.id))
-        return marked
-
-    def export(self) -> bytes:
-        """Export all submitted answers, marked as those of simulated annotators."""
-        lines = (msgspec.json.decode(line) for line in super().export().splitlines())
-        return b"".join(msgspec.json.encode({**line, "Source": "practice"}) + b"\n" for line in lines)
 
 
 class PageForm(HTMLParser):

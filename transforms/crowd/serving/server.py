@@ -115,14 +115,14 @@ def opened(run: Run, port: int) -> Iterator[Site]:
       run: the forms to serve, and their settings.
       port: the port that the server listens on.
     """
-    store = PracticeStore(run.db) if run.practice else Store(run.db, run.platform)
+    store = PracticeStore(run.db) if run.platform == "practice" else Store(run.db, run.platform)
     try:
         if store.platform != run.platform:
-            raise InputError(f"contains answers of --platform {store.platform}: give another file", run.db, "--db")
+            raise InputError(f"is of a collection with people from {store.platform}: give another file", run.db, "--db")
         with Exporter(store, run.export):
             secret = run.secret or secrets.token_urlsafe(18)
             site = Site(store, msgspec.structs.replace(run, port=port, secret=secret))
-            if run.platform == "in_house":
+            if run.platform != "prolific":
                 store.invite(run.people)
                 write_invitations(site, run.invitations)
             yield site

@@ -49,8 +49,8 @@ class Run(msgspec.Struct, frozen=True):
     """What to serve, and where.
 
     Attributes:
-      people: names of people to invite, or their number; only used with platform ``in_house``.
-      practice: whether the people are simulated, see :mod:`practice`.
+      people: names of people to invite, or their number; not used with platform ``prolific``.
+      platform: ``in_house``, ``prolific``, or ``practice`` for simulated people, see :mod:`practice`.
       public_url: the address for people; empty for ``host`` and ``port``.
       completion_url: the address that people are sent to at the end; may be empty.
       tasks_per_person: maximum number of forms that a person may submit; None for no limit.
@@ -64,7 +64,6 @@ class Run(msgspec.Struct, frozen=True):
     invitations: Path
     people: tuple[str, ...] | int
     platform: str = "in_house"
-    practice: bool = False
     host: str = "127.0.0.1"
     port: int = 8000
     public_url: str = ""

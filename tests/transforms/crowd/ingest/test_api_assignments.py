@@ -156,6 +156,7 @@ BARE = {name: value for name, value in item().items() if name != "RequesterAnnot
     ([page(TWO[0]), TWO[1]], None, ("1", "2")),
     ([{"Assignment": BARE, "HIT": HIT}, {"Assignment": TWO[1]}], 4, ("1", "16")),
     ([{"NumResults": 1, "HITs": [HIT]}, page(BARE, TWO[1])], 4, ("10, item 1", "10, item 2")),
+    ([{"3HIT": TWO[:1], "3HIU": [], "3HIV": TWO[1:]}], 4, ("1, item 1", "1, item 3")),
 )
 @cases("end", "\n", "\r\n")
 def test_documents_of_several_lines(documents, indent, places, end):
@@ -164,6 +165,29 @@ def test_documents_of_several_lines(documents, indent, places, end):
     assert list(assignments(found)) == ["3A", "3B"]
     assert tuple(one.source.removeprefix("api.jsonl: row ") for one in found) == places
     assert [one.task for one in found] == ["names", "names"]
+
+
+@cases("indent", None, 4)
+@cases("between_them", "", " ", "\n")
+def test_files_that_were_joined_without_line_breaks(indent, between_them):
+    documents = [page(TWO[0]), [TWO[1]], item(AssignmentId="3]{C")]
+    found = read(between_them.join(json.dumps(document, indent=indent) for document in documents).encode())
+    assert list(assignments(found)) == ["3A", "3B", "3]{C"]
+
+
+def test_what_python_prints_is_told():
+    (letter,) = read(str(item()).encode())
+    assert "use json.dumps" in letter.reason
+
+
+def test_a_long_line_of_escaped_quotes():
+    assert list(assignments(read(b'{"' + b'\\"' * 1_000_000, item()))) == ["3A"]
+
+
+def test_a_line_of_empty_items_is_not_quoted_for_each():
+    found = read(b"[" + b"{}," * 5_000 + b"7]")
+    assert len(found) == 5_001
+    assert {len(letter.payload) for letter in found} == {90}
 
 
 def test_a_list_with_an_item_on_each_line():
@@ -193,7 +217,7 @@ def test_times_of_the_command_line_client():
 
 
 def test_practice_is_told_by_the_id_of_the_assignment():
-    assert [one.platform for one in read(item(AssignmentId="practice-1"), item(Source="llm"))] == ["practice", "llm"]
+    assert [one.platform for one in read(item(AssignmentId="Practice-1"), item(Source="llm"))] == ["practice", "llm"]
 
 
 def test_blank_lines_are_nothing():

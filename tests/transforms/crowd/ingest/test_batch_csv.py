@@ -64,12 +64,17 @@ def test_any_answer_comes_through(text):
 
 @cases("delimiter", ";", "\t")
 @cases("encoding", "utf-8", "utf-8-sig", "utf-16")
-def test_spreadsheets_separate_cells_otherwise(delimiter, encoding):
+@cases("before", "", "sep={}\r\n")
+def test_spreadsheets_separate_cells_otherwise(delimiter, encoding, before):
     rows = [{"AssignmentId": f"3{n}", "Answer.slot_0": text} for n, text in enumerate(("a, b", "c; d", "e\tf"))]
-    data = table(*rows, {"WorkTimeInSeconds": "60,5", "AcceptTime": ""}, delimiter=delimiter).decode().encode(encoding)
-    *found, last = read(data)
+    text = table(*rows, {"WorkTimeInSeconds": "60,5", "AcceptTime": ""}, delimiter=delimiter).decode()
+    *found, last = read((before.format(delimiter) + text).encode(encoding))
     assert [one.answers["slot_0"] for one in found] == ["a, b", "c; d", "e\tf"]
     assert last.work_seconds == 60
+
+
+def test_columns_without_a_name_are_left_out():
+    assert len(read(table({"Answer.slot_0": "where to"}).replace(b"\r\n", b",,\r\n"))) == 1
 
 
 def test_the_requesters_rejections_count():

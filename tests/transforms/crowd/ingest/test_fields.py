@@ -46,6 +46,7 @@ def test_times_without_seconds_do_not_measure_work(text, seconds):
     ("Tue Oct 31 14:05:22 IST 2017", "has a time zone that is unknown or ambiguous"),
     ("02/30/2017 14:05", "is not a time"),
     ("14:05", "is not a time"),
+    ("1.50948E+09", "is not a time"),  # rounded to hours by a spreadsheet
     ("13:05 PM 10/31/2017", "is not a time"),
     ("1969-12-31T00:00:00Z", "is before 1970 or after 2262"),
 )
