@@ -104,22 +104,22 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 11_281,
-    "transforms/crowd/": 8_500,
-    "transforms/variants/": 1_593,
+    "transforms/perturbation": 11_323,
+    "transforms/crowd/": 8_499,
+    "transforms/variants/": 1_594,
     "transforms/translation/": 916,
     "transforms/splits/": 1_402,
     "transforms/simulators/": 4_076,
     "transforms/anonymise/": 1_072,
-    "transforms/release/": 2_658,
+    "transforms/release/": 2_660,
     "transforms/reports/": 775,
-    "transforms/": 2_495,
+    "transforms/": 2_550,
     "evaluation/models/": 5_828,
-    "evaluation/": 11_982,
-    "pipelines/": 10_644,
-    "schemas/": 3_856,
+    "evaluation/": 12_007,
+    "pipelines/": 10_657,
+    "schemas/": 3_895,
     "parapet/": 853,
-    "tests/": 42_748,
+    "tests/": 42_953,
 }
 
 
