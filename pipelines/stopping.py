@@ -83,7 +83,8 @@ def _interrupt(*_: Any) -> None:
     if not _is_ending:
         _is_ending = True
         # What is broken off fails in its own way, in threads and destructors: that is no news.
-        threading.excepthook = sys.unraisablehook = lambda *_: None
+        threading.excepthook = lambda _: None
+        sys.unraisablehook = lambda _: None
         threading.Thread(target=_end, args=(time.monotonic(),), name="stop", daemon=True).start()
     raise KeyboardInterrupt
 
