@@ -123,9 +123,9 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
                 sets.setdefault(name, []).extend(read_trajectories(path, answers))
                 continue
             tasks = read_tasks(path)
-            calls_here = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
-            sets.setdefault(name, []).extend((tasks[task_id], calls) for task_id, calls in calls_here.items())
-            refused[name] += len(tasks) - len(calls_here)
+            calls_by_task = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
+            sets.setdefault(name, []).extend((tasks[task_id], calls) for task_id, calls in calls_by_task.items())
+            refused[name] += len(tasks) - len(calls_by_task)
         check_scored([task for tasks_of_set in sets.values() for task in tasks_of_set], self.predictions)
         return Inputs(sets, dict(+refused))
 
