@@ -123,6 +123,7 @@ def _run(
                 args.runner_flags = rest
                 configure_logging(args.log_format, args.quiet)
                 check_all_apart(parser, args)
+                before = None
                 if (output := _written(parser, args)) is not None:
                     locks.enter_context(writing(output))
                     before = runners.manifest_identity(output)
@@ -147,10 +148,7 @@ def _run(
             return EXIT_FAILURE if isinstance(error, UserCodeError) else EXIT_USAGE
         except Exception as error:
             return _failed(error)
-        if output is not None:
-            locks.enter_context(stopping.describing(lambda: _left_by(output, before) or stopped))
-        else:
-            locks.enter_context(stopping.describing(lambda: stopped))
+        locks.enter_context(stopping.describing(lambda: (output and _left_by(output, before)) or stopped))
         try:
             return act(config, args) or 0
         except (UsageError, MissingExtra) as error:
