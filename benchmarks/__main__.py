@@ -11,13 +11,11 @@ import sys
 import time
 from pathlib import Path
 
-_NOT_RUN = ("table1_readings",)
-
 
 def main() -> int:
     """Prints the benchmarks' output and durations; returns 1 if one failed."""
     modules = sorted(path for path in Path(__file__).parent.glob("*.py") if "\ndef main(" in path.read_text())
-    names = [path.stem for path in modules if path.stem not in (*_NOT_RUN, Path(__file__).stem)]
+    names = [path.stem for path in modules if path.stem != Path(__file__).stem]
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)} (default: all)")
     chosen = flags.parse_args().names or names

@@ -30,17 +30,17 @@ def main() -> int:
         "import apache_beam": [sys.executable, "-c", "import apache_beam"],
         "--help": [*PROGRAM, "rewrite", "--help"],
         "perturb typos": [*PROGRAM, "perturb", "typos"],
-        "ood": [*PROGRAM, "ood"],
-        "unseen_entities": [*PROGRAM, "unseen_entities"],
+        "perturb ood": [*PROGRAM, "perturb", "ood"],
+        "perturb unseen_entities": [*PROGRAM, "perturb", "unseen_entities"],
         "hits": [*PROGRAM, "hits"],
         "compose": [*PROGRAM, "compose", "--responses", str(crowd / "names.csv"), str(crowd / "descriptions.csv")],
     }
     peer = 0.0
-    print(f"{'':20}{'CPU':>9}{'ratio':>7}{'memory':>10}")
+    print(f"{'':24}{'CPU':>9}{'ratio':>7}{'memory':>10}")
     for name, command in commands.items():
         cpu, memory = cost(name, command, args.folder / "start", args.runs)
         peer = peer or cpu
-        print(f"{name:20}{cpu:7.2f} s{cpu / peer:7.2f}{memory:7.0f} MB", flush=True)
+        print(f"{name:24}{cpu:7.2f} s{cpu / peer:7.2f}{memory:7.0f} MB", flush=True)
     print("ratio: CPU seconds against the first line")
     return 0
 
