@@ -80,6 +80,8 @@ def write_inputs(place: Path) -> None:
         if turn["speaker"] == "USER"
     ]
     write(place / "verdicts/original/all.jsonl", turns)
+    write(place / "submissions/copy/submission.toml", 'name = "copy"\n[predictions]\ndst = "states"\n')
+    copytree(place / "sgd/test", place / "submissions/copy/states/original/test")
     tasks = write_tasks(place / "tasks")
     write_variants(place / "tool_variants", tasks.read_bytes())
     write(place / "calls.jsonl", [{"id": row["id"], "result": []} for row in rows_of(tasks)])
@@ -168,7 +170,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "compare": ["--systems", f"a={out}/evaluate", f"b={out}/evaluate", "--replicates", "10"],
         "release": ["build", "--config", f"{place}/release.toml"],
         "export": ["--reference", f"{place}/tasks/tasks.jsonl", "--to", "promptfoo"],
-        "leaderboard": ["--release", f"{out}/release/sample/1.0.0", "--template"],
+        "leaderboard": ["--release", f"{out}/release/sample/1.0.0", "--submissions", f"{place}/submissions"],
         "suite": [f"{place}/suite.toml"],
     }
     return {name: [name.split()[0], *_action(name), *flags] for name, flags in every.items()}
