@@ -164,8 +164,6 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         ),
         "evaluate generation": ["--task", "generation", "--predictions", "reference", "--reference", sgd],
         "evaluate response": ["--task", "response", "--predictions", "reference", "--reference", sgd],
-        "evaluate validity": argv_of(task="validity", reference=sgd, sets=typos, classifier=f"{out}/train classifier"),
-        "hits validity": ["--task", "validity", "--dialogues", sgd, "--sets", typos, "--pairs", "2"],
         "hits ratings": ["--task", "ratings", "--scores", f"{out}/evaluate generation", "--faithful", "2"],
         "compare": ["--systems", f"a={out}/evaluate", f"b={out}/evaluate", "--replicates", "10"],
         "release": ["build", "--config", f"{place}/release.toml"],

@@ -50,7 +50,6 @@ _BESIDE = {
     "response": ("inform", "success", "bleu"),
     "ratings": ("human_faithful", "agreement", "fleiss_kappa"),
     "tool_calls": (SENSITIVITY,),
-    "validity": ("changed", "values_kept", "same_label", "human_valid"),
 }
 OF_100 = frozenset({"bleu", "combined", "naturalness"})  # on a scale of 100 already; all others are shares
 LOW_IS_GOOD = frozenset({"fpr95", "slot_error_rate", "word_error_rate", SENSITIVITY})

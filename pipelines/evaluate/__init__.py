@@ -47,7 +47,6 @@ TASKS = {
     "generation": "utterances from dialogue acts: slot error rate, BLEU, SGSAcc",
     "tool_calls": "calls of functions by agents: accuracy as BFCL's, kinds of error",
     "ratings": "what people say of such utterances: agreement with SGSAcc",
-    "validity": "perturbed sets: values, states and labels kept",
 }
 
 USAGE = f"""usage: parapet evaluate --task TASK [flags]
@@ -67,7 +66,7 @@ example:
 
 Inputs = TypeVar("Inputs")
 Options = TypeVar("Options", bound=msgspec.Struct)
-OWN_MODULES = ("dst", "ratings", "validity")  # the other tasks are defined below
+OWN_MODULES = ("dst", "ratings")  # the other tasks are defined below
 
 
 def run(argv: Sequence[str] | None = None) -> int:
