@@ -33,7 +33,7 @@ of a set must be the same."""
 def parser() -> StrictParser:
     """Builds the command line."""
     parser = StrictParser("compare", DESCRIPTION, EXAMPLE, NOTE)
-    text = "systems; OUT is an output of 'evaluate', and NAME may be repeated; NAME/PART: of one of --sets or --domains"
+    text = "systems; OUT is an output of 'evaluate', and NAME may be repeated"
     parser.group(INPUT)("--systems", required=True, nargs="+", metavar="NAME=OUT", apart=True, help=text)
     add_output(parser)
     add = parser.group("comparison")
@@ -49,8 +49,6 @@ def parser() -> StrictParser:
     add("--average", rare=True, nargs="+", default=[], metavar="NAME", help=text)
     text = "sets that are compared, in the order of the columns (default: all)"
     add("--sets", rare=True, nargs="+", default=[], metavar="SET", help=text)
-    text = "domains: each number is the unweighted mean over them (default: over all dialogues)"
-    add("--domains", rare=True, nargs="+", default=[], metavar="NAME", help=text)
     add(
         "--baseline",
         nargs="+",
@@ -60,10 +58,8 @@ def parser() -> StrictParser:
     )
     text = "replicates of the tests; 0: no tests"
     add("--replicates", rare=True, type=int, default=10_000, metavar="N", help=text)
-    add = parser.group("systems that were scored on different sets", exclusive=True)
-    add("--common", action="store_true", help="compare what all have (the default), without a warning")
-    add("--all", action="store_true", help="show everything; means are over the sets that all systems have")
-    add("--strict", action="store_true", help="refuse them")
+    text = "show also sets that only some systems have; means are over the sets that all have"
+    add("--all", action="store_true", help=text)
     add_seed(parser, "the tests")
     return parser
 
@@ -77,15 +73,14 @@ def task(args: argparse.Namespace) -> Compare:
     if not 0 <= args.replicates <= 1_000_000:
         raise InputError("must be from 0 to 1000000", "--replicates")
     systems = _parse(args.systems)
-    selection = Selection(tuple(args.sets), tuple(args.domains), tuple(args.average))
-    names = dict.fromkeys(selection.system_and_part(name)[0] for name in systems)
+    if twice := [name for name in args.sets if args.sets.count(name) > 1]:
+        raise InputError(f"{twice[0]!r} appears twice", "--sets")
     return Compare(
         systems=systems,
         metrics=tuple(args.metrics),
-        sets="all" if args.all else "strict" if args.strict else "common",
-        quiet=args.common,
-        settings=SignificanceConfig(_baselines(args.baseline, names), args.seed, args.replicates),
-        selection=selection,
+        everything=args.all,
+        settings=SignificanceConfig(_baselines(args.baseline, systems), args.seed, args.replicates),
+        selection=Selection(tuple(args.sets), tuple(args.average)),
     )
 
 

@@ -13,12 +13,10 @@ from parapet.evaluation.compare.leaderboard import (
     Board,
     Grid,
     Number,
-    Sets,
     SignificanceConfig,
     Systems,
     Value,
     averaged_over,
-    by_domain,
     cell,
     grid,
     grid_tables,
@@ -99,11 +97,11 @@ _MEANINGS = {
 
 def sections(board: Board) -> list[Section]:
     """Makes the sections of the page."""
-    all_sections: list[Section] = [*main_tables(board), *_chart(board), *by_domain(board)]
+    all_sections: list[Section] = [*main_tables(board), *_chart(board)]
     all_sections += _relative_changes(board)
     all_sections += seen_and_unseen(board)
     all_sections += _seen_and_unseen_chart(board)
-    all_sections += [] if board.selection.domains else _services(board)
+    all_sections += _services(board)
     all_sections += _differences(board)
     for name in board.systems:
         if examples := board.examples.get(name, [])[:EXAMPLES]:
@@ -334,8 +332,6 @@ def _averaged(board: Board) -> tuple[str, str]:
 def notes(board: Board) -> list[str]:
     """Lists what readers must know before the numbers: what was left out, and what could not be tested."""
     lines = [f"Left out: {line}." for line in board.left_out]
-    if board.selection.domains:
-        lines.append(f"By domain: a number is the unweighted mean over {', '.join(board.selection.domains)}.")
     defined = Counter(value.column for value in board.values if value.value is not None)
     lacking = [
         column.column for column in board.columns if not column.tested and defined[column.column] == len(board.systems)
@@ -417,26 +413,23 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
     """The task of ``parapet compare``.
 
     Attributes:
-      systems: name, or name and part, to folders that ``parapet evaluate`` wrote.
+      systems: name to folders that ``parapet evaluate`` wrote.
       metrics: the columns, see :func:`columns_of`.
-      sets: which tasks and sets are compared: those that all systems have, all, or those that all have with an error
-        for any other.
-      quiet: whether to omit warnings about what is left out.
-      selection: the sets, domains and columns of the average.
+      everything: whether tasks and sets that only some systems have are shown, too.
+      selection: the sets and the columns of the average.
     """
 
     name = "compare"
 
     systems: dict[str, list[str]]
     metrics: tuple[str, ...] = ()
-    sets: Sets = "common"
-    quiet: bool = False
+    everything: bool = False
     settings: SignificanceConfig = SignificanceConfig()
     selection: Selection = EVERYTHING
 
     def read(self) -> Systems:
         """Reads the results. Raises InputError if they cannot be compared."""
-        return read_systems(self.systems, self.metrics, self.sets, self.selection)
+        return read_systems(self.systems, self.metrics, self.everything, self.selection)
 
     def score(self, inputs: Systems, stage: Stage) -> Result:
         """Makes the leaderboard and its files."""
@@ -450,10 +443,9 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
                 "systems": sorted(self.systems),
                 "columns": [column.name for column in inputs.columns],
                 "average": [column.name for column in inputs.averaged],
-                "domains": list(self.selection.domains),
                 **msgspec.structs.asdict(self.settings),
             },
-            warnings=[] if self.quiet else [f"left out: {line}" for line in board.left_out],
+            warnings=[f"left out: {line}" for line in board.left_out],
         )
 
 
@@ -529,7 +521,7 @@ def latex(board: Board) -> str:
 
 
 def _tables(board: Board) -> list[Table]:
-    return [*main_tables(board), *by_domain(board), *seen_and_unseen(board)]
+    return [*main_tables(board), *seen_and_unseen(board)]
 
 
 def _tabular(table: Table) -> str:

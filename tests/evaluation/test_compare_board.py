@@ -200,7 +200,7 @@ def test_everything_with_dashes(tmp_path, trackers):
     # RADDLE's DAMD has no results out of domain, and no average.
     damd = [states(tmp_path / "damd", {name: numbers(i, 0.5) for i, name in enumerate(("original", "v1", "v2"))})]
     ood = [groups(tmp_path / "ood", "ood", {"ood-10": {"f1": 0.9}})]
-    read = read_systems({"damd": damd, "ft": trackers["ft"] + ood, "detector": ood}, sets="all")
+    read = read_systems({"damd": damd, "ft": trackers["ft"] + ood, "detector": ood}, everything=True)
     board = leaderboard(read, SignificanceConfig(replicates=9))
     assert (read.left_out, board.systems) == ([], ["ft", "damd", "detector"])
     assert [board.average[name].value is None for name in board.systems] == [False, True, True]
@@ -213,14 +213,14 @@ def test_everything_with_dashes(tmp_path, trackers):
     assert (rows[2, "detector"], board.tests) == (["90.0", *[""] * 6, "90.0"], [])
     other = [states(tmp_path / "other", {"original": numbers(0, 0.5, 20)})]
     with pytest.raises(InputError, match="different turns of set 'original' were scored: 20 only for 'damd', 0 only"):
-        read_systems({"damd": damd, "other": other}, sets="all")
+        read_systems({"damd": damd, "other": other}, everything=True)
 
 
 def test_means_are_over_the_sets_that_all_systems_have(tmp_path):
     sets = {"original": 0.9, "v1": 0.8, "typos": 0.7, "verbose": 0.6}
     best = [states(tmp_path / "best", {name: numbers(1, right) for name, right in list(sets.items())[:2]})]
     weak = [states(tmp_path / "weak", {name: numbers(2, right / 3) for name, right in sets.items()})]
-    board = leaderboard(read_systems({"weak": weak, "best": best}, sets="all"), SignificanceConfig(replicates=0))
+    board = leaderboard(read_systems({"weak": weak, "best": best}, everything=True), SignificanceConfig(replicates=0))
     over = "mean over the 2 sets that all systems have"
     assert (board.systems, headline(board)) == (["best", "weak"], "best leads")
     assert [(tile.label, tile.value == "–%") for tile in tiles(board)] == [
@@ -290,7 +290,7 @@ def test_relative_changes_only_from_an_original_that_is_clearly_above_zero(tmp_p
 def test_what_no_system_has_is_left_out_of_everything(trackers):
     chosen = Selection(sets=("typos", "SR-30", "original"), average=("joint_goal_accuracy", "combined", "SR-30/f1"))
     raised(InputError, read_systems, trackers, selection=chosen, match="no system has a set 'SR-30'")
-    read = read_systems(trackers, sets="all", selection=chosen)
+    read = read_systems(trackers, everything=True, selection=chosen)
     assert [column.name for column in read.averaged] == [
         "dst/typos/joint_goal_accuracy",
         "dst/original/joint_goal_accuracy",
