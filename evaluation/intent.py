@@ -23,7 +23,6 @@ from parapet.evaluation.sets import (
     check_complete,
     check_has_dialogues,
     common_dialogues,
-    existing_file,
     find_sets,
     groups_of,
     keyed_predictions,
@@ -48,7 +47,6 @@ from parapet.evaluation.task import (
 from parapet.schemas.dialogue import Dialogue, Frame, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, TEST, read_root
-from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import services_in_turns
 from parapet.transforms.reports import text
@@ -157,7 +155,6 @@ class Intent(Task[Items], frozen=True, kw_only=True):
       predictions: JSON lines with ``predicted``, and ``label`` if there is no reference.
       reference: JSON lines with ``label``.
       sources: instead, a corpus, or JSON lines for each of several sets; ``predictions`` may then be a folder.
-      intents: a text file with all allowed intents, one per line.
     """
 
     name = "evaluate_intent"
@@ -165,12 +162,11 @@ class Intent(Task[Items], frozen=True, kw_only=True):
     predictions: str
     reference: str | None = None
     sources: Sources | None = None
-    intents: str | None = None
 
     def inputs(self) -> dict[str, str | None]:
         """Returns the files and corpora."""
         sources = self.sources.inputs() if self.sources else {"reference": self.reference}
-        return {"predictions": self.predictions, **sources, "intents": self.intents}
+        return {"predictions": self.predictions, **sources}
 
     def read(self) -> Items:
         """Reads the items by key.
@@ -179,20 +175,18 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         Predictions for user turns without a state are skipped.
 
         Raises:
-          InputError: a set cannot be read; items are missing, unknown or occur twice; labels differ or are missing; or
-            an intent is not allowed.
+          InputError: a set cannot be read; items are missing, unknown or occur twice; or labels differ or are missing.
         """
-        intents = read_intents(self.intents) if self.intents else None
         if self.sources:
-            labels = _labels_of_sets(self.sources, intents)
+            labels = _labels_of_sets(self.sources)
         elif self.reference:
-            turns = _labels_of_lines(self.reference, intents)
+            turns = _labels_of_lines(self.reference)
             labels = Labels(turns, list(dict.fromkeys(key[0] for key in turns)))
         else:
             rows = list(keyed_rows(self.predictions, Prediction))
-            return Items({(*key, ""): _item(placed, None, {}, intents) for key, placed in rows})
+            return Items({(*key, ""): _item(placed, None, {}) for key, placed in rows})
         split = self.sources.split if self.sources else TEST
-        items = _match(self.predictions, split, labels, intents)
+        items = _match(self.predictions, split, labels)
         if self.sources is None or len(labels.names) == 1:
             return items
         dialogues: dict[str, set[str]] = {name: set() for name in labels.names}
@@ -230,7 +224,7 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         )
 
 
-def _match(predictions: str, split: str, labels: Labels, intents: frozenset[str] | None) -> Items:
+def _match(predictions: str, split: str, labels: Labels) -> Items:
     """Matches the predictions with the labels."""
     rows = list(keyed_predictions(predictions, split, labels.names, Prediction))
     is_corpus = any(turn.frames for turn in labels.turns.values())
@@ -251,7 +245,7 @@ def _match(predictions: str, split: str, labels: Labels, intents: frozenset[str]
         if (item_key := (*key, service)) in items:
             raise placed.error(f"{named(item_key)} appears twice")
         labelled = msgspec.structs.replace(turn, intent=turn.frames[service]) if service else turn
-        items[item_key] = _item(placed, labelled, renamed, intents)
+        items[item_key] = _item(placed, labelled, renamed)
     expected = [
         (*key, service)
         for key, turn in labels.turns.items()
@@ -273,13 +267,8 @@ def _service(placed: Placed[Prediction], turn: UserTurn) -> str:
     return service
 
 
-def _item(
-    placed: Placed[Prediction], turn: UserTurn | None, renamed: Mapping[str, str], intents: frozenset[str] | None
-) -> Item:
-    """Makes an item.
-
-    Raises InputError if its label differs from the reference or is missing, or an intent is not allowed.
-    """
+def _item(placed: Placed[Prediction], turn: UserTurn | None, renamed: Mapping[str, str]) -> Item:
+    """Makes an item. Raises InputError if its label differs from the reference or is missing, or an intent is empty."""
     row = placed.row
     own = None if row.label is UNSET else renamed.get(row.label, row.label)
     label = own if turn is None else turn.intent
@@ -289,26 +278,24 @@ def _item(
         raise placed.error(f"the label is {row.label!r}, but {label!r} in the reference")
     predicted = renamed.get(row.predicted, row.predicted)
     for intent in (predicted,) if turn else (label, predicted):
-        _check_intent(intent, intents, placed)
+        _check_intent(intent, placed)
     return Item(label, predicted, (turn.utterance if turn else "") or row.utterance)
 
 
-def _check_intent(name: str, intents: frozenset[str] | None, placed: Placed[Any]) -> None:
+def _check_intent(name: str, placed: Placed[Any]) -> None:
     if not name.strip():
         raise placed.error("an intent is empty")
-    if intents is not None and name not in intents:
-        raise placed.error(f"{name!r} must be one of the intents in --intents")
 
 
-def _labels_of_lines(path: str, intents: frozenset[str] | None, name: str | None = None) -> dict[Key, UserTurn]:
+def _labels_of_lines(path: str, name: str | None = None) -> dict[Key, UserTurn]:
     turns = {}
     for key, placed in keyed_rows(path, Reference, name):
-        _check_intent(placed.row.label, intents, placed)
+        _check_intent(placed.row.label, placed)
         turns[key] = UserTurn(key[2], placed.row.utterance, placed.row.label)
     return turns
 
 
-def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
+def _labels_of_sets(sources: Sources) -> Labels:
     roots = find_sets(sources)
     labels = Labels({}, [root.name for root in roots] if len(roots) > 1 else [""])
     originals: dict[str, Service] = {}
@@ -316,7 +303,7 @@ def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
         set_name, path, kind = root
         check_has_dialogues(root)
         if path.is_file():
-            labels.turns.update(_labels_of_lines(str(path), intents, name))
+            labels.turns.update(_labels_of_lines(str(path), name))
             continue
         schemas = {schema.split: schema.services for schema in read_root(path, leave_out_bad=True)}
         services = {
@@ -336,14 +323,6 @@ def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
             )
         labels.turns.update(turns)
     return labels
-
-
-def read_intents(path: str) -> frozenset[str]:
-    """Reads a file of intents, one per line. Raises InputError if it has none."""
-    intents = frozenset(name.strip() for name in read_text(existing_file(path)).splitlines() if name.strip())
-    if not intents:
-        raise InputError("contains no intents", path)
-    return intents
 
 
 def user_turns(dialogue: Dialogue, renamed: Renamed) -> Iterator[UserTurn]:

@@ -70,9 +70,6 @@ def write_inputs(place: Path) -> None:
     write(place / "goals.json", GOALS)
     write(place / "responses.jsonl", RESPONSES)
     write(place / "hotels.json", {"hotel": [{"name": "acorn", "area": "centre"}]})
-    services = layout.services_by_name(layout.read_root(place / "sgd")).values()
-    intents = sorted({intent.name for service in services for intent in service.intents})
-    write(place / "intents.txt", "".join(f"{name}\n" for name in [*intents, "NONE"]))
     turns = [
         {"dialogue_id": name, "turn": i, "predicted": "in_domain"}
         for name, dialogue in dialogues_of(place / "sgd/test").items()
@@ -149,7 +146,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "evaluate states": ["--task", "dst", "--reference", sgd, "--predictions", sgd],
         "evaluate intent": [
             *("--task", "intent", "--reference", sgd),
-            *("--predictions", f"{out}/predict classifier/predictions", "--intents", f"{place}/intents.txt"),
+            *("--predictions", f"{out}/predict classifier/predictions"),
         ],
         "evaluate ood": ["--task", "ood", "--reference", sgd, "--predictions", f"{place}/verdicts"],
         "evaluate goals": [

@@ -195,7 +195,6 @@ def _add_intent(parser: StrictParser) -> None:
     text = "JSON lines with predicted; or a folder with original/, typos/, ..."
     add("--predictions", required=True, metavar="PATH", reads=True, help=text)
     add_sets(parser, reference="corpus, release, or JSON lines with label", from_predictions=True)
-    add("--intents", metavar="FILE", reads=True, help="all intents, one per line: any other is an error")
     add_output(parser)
 
 
@@ -235,14 +234,10 @@ def _add_ood(parser: StrictParser) -> None:
     add("--dev", metavar="PATH", reads=True, help="predictions on other turns, on which the threshold is tuned")
     add("--dev_split", rare=True, choices=SPLITS, default="dev", help="split of --dev")
     add_output(parser)
-    add = parser.group("scoring")
-    classes = ("ood", "in_domain")
-    add("--positive", rare=True, choices=classes, default="ood", help="class that is to be detected")
-    add("--high", rare=True, choices=classes, default="ood", help="class that high scores mean")
 
 
 def _make_ood(args: argparse.Namespace) -> Task[Any]:
-    from parapet.evaluation.ood import OodDetection, Orientation
+    from parapet.evaluation.ood import OodDetection
     from parapet.transforms.perturbation.corpora import listed
 
     chosen = [value for value in args.sets if "=" not in value]
@@ -255,7 +250,6 @@ def _make_ood(args: argparse.Namespace) -> Task[Any]:
         args,
         sources=sources_of(others) if args.reference is not None else None,
         chosen=tuple(listed(",".join(chosen))),
-        orientation=Orientation(args.positive, args.high),
     )
 
 
@@ -383,8 +377,7 @@ Scores predicted intents by accuracy and macro-F1, for each set and intent: of u
 turns of a corpus with their active intents.""",
         """\
   parapet evaluate --task intent --predictions intents.jsonl --output my_scores
-  parapet evaluate --task intent --reference test.jsonl --predictions intents.jsonl --intents intents.txt \\
-    --output my_scores
+  parapet evaluate --task intent --reference test.jsonl --predictions intents.jsonl --output my_scores
   parapet evaluate --task intent --reference my_corpus --sets typos=varied/typos --predictions my_intents \\
     --output my_scores                  # my_intents/original/..., my_intents/typos/...""",
         """\

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 from parapet.evaluation import ood
-from parapet.evaluation.ood import Orientation, Threshold, Turn, metrics_of, tune
+from parapet.evaluation.ood import Threshold, Turn, metrics_of, tune
 
 # Few different scores, so that ties are many.
 SCORES = st.one_of(st.sampled_from([-1.0, 0.0, -0.0, 0.5, 1.0]), st.floats(-1e6, 1e6))
@@ -50,18 +50,12 @@ TURNS = [
 ]
 
 
-def test_the_positive_class_and_the_direction_of_scores():
-    as_ood = metrics_of(TURNS, Orientation(), 0.4)
-    assert as_ood == pytest.approx(
+def test_metrics_by_a_threshold():
+    assert metrics_of(TURNS, [turn.score >= 0.4 for turn in TURNS]) == pytest.approx(
         {"accuracy": 0.8, "precision": 2 / 3, "recall": 1.0, "f1": 0.8, "auroc": 5 / 6, "aupr": 5 / 6, "fpr95": 1 / 3}
     )
-    turned = [Turn(turn.ood, -(turn.score or 0.0), None, "") for turn in TURNS]
-    assert metrics_of(turned, Orientation("ood", "in_domain"), 0.4) == as_ood
-    assert metrics_of(TURNS, Orientation("in_domain", "ood"), -0.2) == pytest.approx(
-        {"accuracy": 0.8, "precision": 1.0, "recall": 2 / 3, "f1": 0.8, "auroc": 5 / 6, "aupr": 11 / 12, "fpr95": 0.5}
-    )
-    assert tune(TURNS, Orientation()) == Threshold(0.4, 0.8, 5)
-    assert tune(TURNS[2:], Orientation()) is None
+    assert tune(TURNS) == Threshold(0.4, 0.8, 5)
+    assert tune(TURNS[2:]) is None
 
 
 def test_of_thresholds_with_one_f1_the_highest_is_taken():
@@ -70,8 +64,8 @@ def test_of_thresholds_with_one_f1_the_highest_is_taken():
 
 
 def test_what_is_not_defined_is_none():
-    assert metrics_of(TURNS[:2], Orientation(), None) == {
+    assert metrics_of(TURNS[:2], [None, None]) == {
         "accuracy": None, "precision": None, "recall": None, "f1": None, "auroc": None, "aupr": 1.0, "fpr95": None,
     }  # fmt: skip
-    found = metrics_of([Turn(turn.ood, None, True, "") for turn in TURNS], Orientation(), None)
+    found = metrics_of([Turn(turn.ood, None, True, "") for turn in TURNS], [True] * 5)
     assert (found["precision"], found["recall"], found["auroc"]) == (0.4, 1.0, None)

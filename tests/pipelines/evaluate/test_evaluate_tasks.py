@@ -34,14 +34,12 @@ def test_the_same_from_a_reference_and_in_any_order(tmp_path):
 
 def test_intents_that_do_not_fit(tmp_path):
     good, out = write(tmp_path / "p.jsonl", INTENTS), tmp_path / "out"
-    (tmp_path / "intents.txt").write_text("fly\n")
     some = write(
         tmp_path / "r.jsonl", [{"set": "plain", "id": i, "label": label} for i, label in ((1, "walk"), (9, "x"))]
     )
     bare = write(tmp_path / "b.jsonl", [{"id": 1, "predicted": "fly"}])
     empty = write(tmp_path / "e.jsonl", [{"id": 1, "predicted": " ", "label": "fly"}])
     for flags, reason in (
-        (["--predictions", good, "--intents", tmp_path / "intents.txt"], f"{good}: line 2: {EVIL!r} must be one of"),
         (["--predictions", good, "--reference", some], "line 3: there is no set 'typos', only plain"),
         (["--predictions", bare], "line 1: has no label"),
         (["--predictions", empty], "line 1: an intent is empty"),
