@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -80,16 +80,11 @@ class Reference(Keyed, kw_only=True):
 
 
 class Prediction(Keyed, kw_only=True):
-    """A row of the predictions; if rows have labels, no reference is needed.
-
-    Attributes:
-      service: with a corpus, the service of the frame that is predicted; empty for a prediction of the whole turn.
-    """
+    """A row of the predictions; if rows have labels, no reference is needed."""
 
     predicted: str
     label: str | UnsetType = UNSET
     utterance: str = ""
-    service: str = ""
 
 
 class UserTurn(msgspec.Struct, frozen=True):
@@ -98,7 +93,6 @@ class UserTurn(msgspec.Struct, frozen=True):
     Attributes:
       turn: its position in the dialogue, from 0.
       intent: its intent, and the ``service`` of the intent; both empty if no frame has a state.
-      frames: the active intent of each service that has a state.
       acts: its distinct dialogue acts in alphabetical order, joined by ``+``; empty if there are none.
     """
 
@@ -106,12 +100,9 @@ class UserTurn(msgspec.Struct, frozen=True):
     utterance: str
     intent: str
     service: str = ""
-    frames: dict[str, str] = {}
     acts: str = ""
 
 
-ItemKey = tuple[str, str, int, str]  # set, dialogue id, turn, service; the service is empty for whole turns
-Unit = Literal["item", "turn", "frame"]  # a row of JSON lines; a user turn of a corpus; or one of its frames
 # Service to intent to its name in another schema.
 Renamed = Mapping[str, Mapping[str, str]]
 # The part of details.json for a group: all items, or those of a set.
@@ -129,8 +120,7 @@ class Item(msgspec.Struct, frozen=True):
 class Items(msgspec.Struct, frozen=True):
     """The scored items; ``without_state`` is the number of predictions for user turns without an active intent."""
 
-    items: dict[ItemKey, Item]
-    unit: Unit = "item"
+    items: dict[Key, Item]
     without_state: int = 0
 
 
@@ -171,7 +161,6 @@ class Intent(Task[Items], frozen=True, kw_only=True):
     def read(self) -> Items:
         """Reads the items by key.
 
-        If any prediction names a service, all predictions are for frames; otherwise, each is for a user turn.
         Predictions for user turns without a state are skipped.
 
         Raises:
@@ -184,7 +173,7 @@ class Intent(Task[Items], frozen=True, kw_only=True):
             labels = Labels(turns, list(dict.fromkeys(key[0] for key in turns)))
         else:
             rows = list(keyed_rows(self.predictions, Prediction))
-            return Items({(*key, ""): _item(placed, None, {}) for key, placed in rows})
+            return Items({key: _item(placed, None, {}) for key, placed in rows})
         split = self.sources.split if self.sources else TEST
         items = _match(self.predictions, split, labels)
         if self.sources is None or len(labels.names) == 1:
@@ -205,10 +194,8 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         texts: dict[str, list[str | None]] = {
             name: [getattr(item, name) for item in items] for name in ("label", "predicted", "utterance")
         }
-        if inputs.unit == "frame":
-            texts["service"] = [key[3] for key in keys]
         right = [float(item.label == item.predicted) for item in items]
-        rows = rows_bytes([key[:3] for key in keys], {"accuracy": right}, texts)
+        rows = rows_bytes(keys, {"accuracy": right}, texts)
         ignored = text.counted(inputs.without_state, "prediction")
         sets = {"sets": [name for name in details if name != ALL]} if len(details) > 1 else {}
         return Result(
@@ -218,7 +205,7 @@ class Intent(Task[Items], frozen=True, kw_only=True):
                 + (f" of {text.counted(details[name]['items'], 'item')}" if name in details else "")
                 for name, values in metrics.items()
             ],
-            options={"split": self.sources.split, "unit": inputs.unit, **sets} if self.sources else {},
+            options={"split": self.sources.split, **sets} if self.sources else {},
             counts={"items": len(items)},
             warnings=[f"{ignored} for user turns without a state were not scored"] if inputs.without_state else (),
         )
@@ -227,9 +214,8 @@ class Intent(Task[Items], frozen=True, kw_only=True):
 def _match(predictions: str, split: str, labels: Labels) -> Items:
     """Matches the predictions with the labels."""
     rows = list(keyed_predictions(predictions, split, labels.names, Prediction))
-    is_corpus = any(turn.frames for turn in labels.turns.values())
-    unit: Unit = "item" if not is_corpus else "frame" if any(placed.row.service for _, placed in rows) else "turn"
-    items: dict[ItemKey, Item] = {}
+    is_corpus = any(turn.service for turn in labels.turns.values())
+    items: dict[Key, Item] = {}
     without_state = 0
     for key, placed in rows:
         turn = labels.turns.get(key)
@@ -238,33 +224,14 @@ def _match(predictions: str, split: str, labels: Labels) -> Items:
         if not turn.intent:
             without_state += 1
             continue
-        service = _service(placed, turn) if unit == "frame" and turn.frames else ""
         by_service = labels.renamed.get(key[0], {})
         renamed = {mine: its for names in by_service.values() for mine, its in names.items()}
-        renamed |= by_service.get(service or turn.service, {})
-        if (item_key := (*key, service)) in items:
-            raise placed.error(f"{named(item_key)} appears twice")
-        labelled = msgspec.structs.replace(turn, intent=turn.frames[service]) if service else turn
-        items[item_key] = _item(placed, labelled, renamed)
-    expected = [
-        (*key, service)
-        for key, turn in labels.turns.items()
-        if turn.intent
-        for service in (turn.frames if unit == "frame" and turn.frames else ("",))
-    ]
-    check_complete(expected, items, predictions)
-    return Items(items, unit, without_state)
-
-
-def _service(placed: Placed[Prediction], turn: UserTurn) -> str:
-    """Returns the service of the frame that is predicted."""
-    service = placed.row.service
-    if not service and len(turn.frames) == 1:
-        (service,) = turn.frames
-    if service not in turn.frames:
-        problem = f"the turn has no frame of {service!r}" if service else "has no 'service'"
-        raise placed.error(f"{problem}: it has frames of {', '.join(turn.frames)}")
-    return service
+        renamed |= by_service.get(turn.service, {})
+        if key in items:
+            raise placed.error(f"{named(key)} appears twice")
+        items[key] = _item(placed, turn, renamed)
+    check_complete([key for key, turn in labels.turns.items() if turn.intent], items, predictions)
+    return Items(items, without_state)
 
 
 def _item(placed: Placed[Prediction], turn: UserTurn | None, renamed: Mapping[str, str]) -> Item:
@@ -329,14 +296,11 @@ def user_turns(dialogue: Dialogue, renamed: Renamed) -> Iterator[UserTurn]:
     """Yields the user turns of a dialogue; ``renamed`` has the names to use for its intents."""
     for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
         if turn.speaker == "USER":
-            frames = {}
-            for frame in turn.frames:
-                if frame.state:
-                    intent = frame.state.active_intent or NONE
-                    frames[frame.service] = renamed.get(frame.service, {}).get(intent, intent)
-            active = frame_of(turn.frames, services)
-            service = active.service if active else ""
-            yield UserTurn(position, turn.utterance, frames.get(service, ""), service, frames, acts_of(turn))
+            intent = service = ""
+            if (active := frame_of(turn.frames, services)) and active.state:
+                service, intent = active.service, active.state.active_intent or NONE
+                intent = renamed.get(service, {}).get(intent, intent)
+            yield UserTurn(position, turn.utterance, intent, service, acts_of(turn))
 
 
 def acts_of(turn: Turn) -> str:
@@ -383,7 +347,7 @@ def renamed_intents(
     return renamed
 
 
-def evaluate(items: Mapping[ItemKey, Item]) -> tuple[Metrics, dict[str, Details]]:
+def evaluate(items: Mapping[Key, Item]) -> tuple[Metrics, dict[str, Details]]:
     """Computes (``metrics.json``, ``details.json``) of the items."""
     metrics: Metrics = {}
     details: dict[str, Details] = {}
@@ -456,7 +420,7 @@ def most_confused(counts: Counts, most: int = MOST_CONFUSED) -> list[dict[str, A
     return [{"label": label, "predicted": prediction, "items": -n} for n, label, prediction in sorted(wrong)[:most]]
 
 
-def report(items: Mapping[ItemKey, Item], metrics: Metrics, details: Mapping[str, Details]) -> Report:
+def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, Details]) -> Report:
     """Makes the report: scores by set, confusions, scores by intent, and some wrong items."""
     everything, group = details[ALL], main_group(metrics)
     ranked = sorted(everything["classes"].items(), key=lambda pair: (pair[1]["f1"], pair[0]))

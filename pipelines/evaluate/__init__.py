@@ -382,8 +382,7 @@ turns of a corpus with their active intents.""",
     --output my_scores                  # my_intents/original/..., my_intents/typos/...""",
         """\
 A row of the predictions: {"id": "7", "predicted": "book_flight"}, with "label" where there is no --reference, and "set"
-where there are several; "dialogue_id" and "turn" may be given instead of "id", and are with a corpus: there a turn with
-several frames may have a row for each, with its "service".""",
+where there are several; "dialogue_id" and "turn" may be given instead of "id", and must be with a corpus.""",
         _add_intent,
         _make_intent,
     ),

@@ -126,7 +126,7 @@ def intents(root):
 
 
 def test_intents_of_turns_with_several_frames(tmp_path, fails):
-    """A prediction of a turn is of the service that the user turns to; with services each frame counts."""
+    """A prediction of a turn is of the service that the user turns to."""
 
     def said(service, intent, *acts):
         return kit.frame(service, *map(kit.act, acts), state=kit.state(intent))
@@ -140,15 +140,9 @@ def test_intents_of_turns_with_several_frames(tmp_path, fails):
     corpus = ["--reference", tmp_path / "corpus"]
     of_turns = write(tmp_path / "turns.jsonl", [row(0, "Find"), row(1, "Book")])
     assert evaluate("intent", tmp_path / "one", *corpus, "--predictions", of_turns)["#ALL"]["accuracy"] == 1
-    of_frames = [row(0, "Find"), row(1, "Book", service="A_1"), row(1, "Book", service="B_1")]
-    said = write(tmp_path / "frames.jsonl", of_frames)
-    assert evaluate("intent", tmp_path / "two", *corpus, "--predictions", said)["#ALL"]["accuracy"] == 2 / 3
-    assert [row["service"] for row in rows_of(tmp_path / "two" / "rows.parquet")] == ["A_1", "A_1", "B_1"]
     for rows, reason in (
-        (of_frames[:2], "there is no prediction for '1', turn 1, of service 'B_1'"),
-        ([*of_frames, row(1, "Book")], "line 4: has no 'service': it has frames of A_1, B_1"),
-        ([row(0, "Find", service="C_1")], "line 1: the turn has no frame of 'C_1'"),
-        ([*of_frames, of_frames[2]], "line 4: '1', turn 1, of service 'B_1' appears twice"),
+        ([row(0, "Find")], "there is no prediction for '1', turn 1"),
+        ([row(0, "Find"), row(1, "Book"), row(1, "Book")], "line 3: '1', turn 1 appears twice"),
         ([row(0, "Find"), row(2, "Find")], "line 2: the reference has no '1', turn 2, of the user"),
         ([{"predicted": "Find"}], "line 1: has no key"),
     ):  # fmt: skip
