@@ -415,9 +415,8 @@ plain; API calls by field (Bordes et al. 2017, Table 2).""",
     --output my_scores                  # my_answers/original/..., my_answers/OOV/...""",
         """\
 A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}; dialogues of the file
-and what the bot says in them are counted from 0. Or the test file itself with the system's answers in it. A folder has
-FILE.jsonl or FILE.txt for each FILE.txt, with --sets in a folder for each set. With --top a row has "answers", too: up
-to K candidates, the best first.""",
+and what the bot says in them are counted from 0. A folder has FILE.jsonl for each FILE.txt, with --sets in a folder for
+each set. With --top a row has "answers", too: up to K candidates, the best first.""",
         _add_ranking,
         _make_ranking,
     ),

@@ -258,13 +258,6 @@ def test_inform_and_success_of_sgds_own_responses(real_data, tmp_path):
     assert details["requests_not_counted"] == {"never_answered": 10, "yes_or_no": 52}
 
 
-def test_bots_own_answers_to_babi(real_data, tmp_path):
-    reference = real_data / "babi" / "dialog-babi-task1tst-OOV.txt"
-    flags = ["--candidates", str(real_data / "babi" / "dialog-babi-candidates.txt"), "--predictions", reference]
-    metrics = evaluate("ranking", tmp_path / "out", "--reference", reference, *flags).json("metrics.json")
-    assert set(metrics["task1tst-OOV"].values()) == {1.0}
-
-
 def test_intents(tmp_path):
     made = evaluate("intent", tmp_path / "out", predictions=write(tmp_path / "p.jsonl", INTENTS))
     files = made.files
