@@ -44,7 +44,7 @@ from parapet.evaluation.task import (
     set_report,
     with_group,
 )
-from parapet.schemas.dialogue import Dialogue, Frame, Turn
+from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, TEST, read_root
 from parapet.schemas.service import Service
@@ -93,14 +93,12 @@ class UserTurn(msgspec.Struct, frozen=True):
     Attributes:
       turn: its position in the dialogue, from 0.
       intent: its intent, and the ``service`` of the intent; both empty if no frame has a state.
-      acts: its distinct dialogue acts in alphabetical order, joined by ``+``; empty if there are none.
     """
 
     turn: int
     utterance: str
     intent: str
     service: str = ""
-    acts: str = ""
 
 
 # Service to intent to its name in another schema.
@@ -300,12 +298,7 @@ def user_turns(dialogue: Dialogue, renamed: Renamed) -> Iterator[UserTurn]:
             if (active := frame_of(turn.frames, services)) and active.state:
                 service, intent = active.service, active.state.active_intent or NONE
                 intent = renamed.get(service, {}).get(intent, intent)
-            yield UserTurn(position, turn.utterance, intent, service, acts_of(turn))
-
-
-def acts_of(turn: Turn) -> str:
-    """Formats the dialogue acts of a turn as one label: ``INFORM+INFORM_INTENT``; empty if there are none."""
-    return "+".join(sorted({action.act for frame in turn.frames for action in frame.actions or ()}))
+            yield UserTurn(position, turn.utterance, intent, service)
 
 
 def frame_of(frames: Iterable[Frame], services: Collection[str]) -> Frame | None:

@@ -312,7 +312,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
     """The content of ``model.json``.
 
     Attributes:
-      task: ``intent``, ``acts`` or ``ood``.
+      task: ``intent`` or ``ood``.
       labels: the classes, in the order of the scores.
       checkpoint: whether the model is one of transformers, rather than a net with ``size`` and ``buckets``.
       length: the maximum number of words or tokens in an utterance.
