@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.evaluate import run_task
@@ -22,7 +22,6 @@ EXAMPLE = """\
   parapet compare --systems ours=scores/ours theirs=scores/theirs --output board
   parapet compare --systems ours=scores/ours_dst ours=scores/ours_ood theirs=scores/their_dst theirs=scores/their_ood \\
     --baseline theirs --output board
-  parapet compare --systems ft=scores/ft pt_ft=scores/pt_ft --baseline pt_ft=ft --output board
   parapet compare --systems a=scores/a b=scores/b --metrics joint_goal_accuracy schema_sensitivity --output board"""
 
 NOTE = """\
@@ -49,13 +48,8 @@ def parser() -> StrictParser:
     add("--average", rare=True, nargs="+", default=[], metavar="NAME", help=text)
     text = "sets that are compared, in the order of the columns (default: all)"
     add("--sets", rare=True, nargs="+", default=[], metavar="SET", help=text)
-    add(
-        "--baseline",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="system to compare the others with, or SYSTEM=BASELINE pairs (default: all pairs)",
-    )
+    text = "system to compare the others with (default: all pairs)"
+    add("--baseline", default="", metavar="NAME", help=text)
     text = "replicates of the tests; 0: no tests"
     add("--replicates", rare=True, type=int, default=10_000, metavar="N", help=text)
     text = "show also sets that only some systems have; means are over the sets that all have"
@@ -75,11 +69,14 @@ def task(args: argparse.Namespace) -> Compare:
     systems = _parse(args.systems)
     if twice := [name for name in args.sets if args.sets.count(name) > 1]:
         raise InputError(f"{twice[0]!r} appears twice", "--sets")
+    if args.baseline and args.baseline not in systems:
+        known = ", ".join(systems)
+        raise InputError(f"there is no system {args.baseline!r}: must be one of {known}", "--baseline")
     return Compare(
         systems=systems,
         metrics=tuple(args.metrics),
         everything=args.all,
-        settings=SignificanceConfig(_baselines(args.baseline, systems), args.seed, args.replicates),
+        settings=SignificanceConfig(args.baseline, args.seed, args.replicates),
         selection=Selection(tuple(args.sets), tuple(args.average)),
     )
 
@@ -92,23 +89,6 @@ def _parse(values: Sequence[str]) -> dict[str, list[str]]:
             raise InputError(f"{value!r} is not of the form NAME=OUT", "--systems")
         systems.setdefault(name.strip(), []).append(path)
     return systems
-
-
-def _baselines(values: Sequence[str], systems: Mapping[str, object]) -> dict[str, str]:
-    """Maps systems to their baselines. NAME is the baseline of all others; SYSTEM=BASELINE sets that of one system."""
-    baselines: dict[str, str] = {}
-    for value in values:
-        if value in systems:
-            baselines |= {name: value for name in systems if name != value and name not in baselines}
-            continue
-        name, equals, baseline = value.partition("=")
-        for system in (name, *([baseline] if equals else [])):
-            if system not in systems:
-                raise InputError(f"there is no system {system!r}: must be one of {', '.join(systems)}", "--baseline")
-        if name == baseline:
-            raise InputError(f"{value!r}: a system cannot be its own baseline", "--baseline")
-        baselines[name] = baseline
-    return baselines
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -118,11 +118,11 @@ class SignificanceConfig(msgspec.Struct, frozen=True):
     """The settings of the tests.
 
     Attributes:
-      baselines: system to its baseline; empty compares all pairs.
+      baseline: the system to compare the others with; empty compares all pairs.
       replicates: 0 for no tests.
     """
 
-    baselines: dict[str, str] = {}
+    baseline: str = ""
     seed: str = "0"
     replicates: int = 10_000
 
@@ -138,8 +138,8 @@ class Board(msgspec.Struct, frozen=True):
       left_out: messages on what some systems were not scored on.
       examples: system to the frames that variants hurt most.
       selection: the sets and the columns of the average.
-      relative_changes: for each system with a baseline, group (``all``, ``seen``, ``unseen``) to metric to the relative
-        change of the number over the variants from the baseline's (SGD-X, Table 3).
+      relative_changes: for each other system than the baseline, group (``all``, ``seen``, ``unseen``) to metric to the
+        relative change of the number over the variants from the baseline's (SGD-X, Table 3).
     """
 
     systems: list[str]
@@ -312,18 +312,18 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
         },
         systems.left_out,
         {name: list(outcome.examples) for name in ranked for outcome in systems.outcomes[name] if outcome.examples},
-        {name: kinds for name in ranked if (kinds := _relative_changes(systems, name, settings.baselines.get(name)))},
+        {name: kinds for name in ranked if (kinds := _relative_changes(systems, name, settings.baseline))},
         systems.selection,
     )
 
 
-def _relative_changes(systems: Systems, name: str, baseline: str | None) -> dict[str, dict[str, float]]:
+def _relative_changes(systems: Systems, name: str, baseline: str) -> dict[str, dict[str, float]]:
     """Computes the relative changes of joint goal accuracy and sensitivity over variants, by group of services."""
     relative_changes: dict[str, dict[str, float]] = {}
-    for group in (WHOLE, SEEN, UNSEEN) if baseline is not None else ():
+    for group in (WHOLE, SEEN, UNSEEN) if baseline not in ("", name) else ():
         for metric in (JGA, SENSITIVITY):
             column = Column("dst", VARIANTS, metric, group)
-            value, other = systems.value(name, column), systems.value(baseline or "", column)
+            value, other = systems.value(name, column), systems.value(baseline, column)
             if value is not None and other:
                 relative_changes.setdefault(group, {})[metric] = (value - other) / other
     return relative_changes
@@ -362,9 +362,10 @@ def _values(systems: Systems, name: str, seed: str) -> Iterator[Value]:
 def _tests(
     ranked: Sequence[str], systems: Systems, tested: Sequence[Column], settings: SignificanceConfig
 ) -> list[PairedTest]:
-    """Tests all pairs of systems, or each system against its baseline, on the columns and on the average."""
-    baselines = [(name, settings.baselines[name]) for name in ranked if name in settings.baselines]
-    pairs = baselines or list(combinations(ranked, 2))
+    """Tests all pairs of systems, or each system against the baseline, on the columns and on the average."""
+    pairs = list(combinations(ranked, 2))
+    if baseline := settings.baseline:
+        pairs = [(name, baseline) for name in ranked if name != baseline]
     # Numbers computed over several sets are tested by the bootstrap; the average only if all of its columns can be
     # tested.
     single = [column for column in tested if column.set != VARIANTS]

@@ -164,12 +164,13 @@ def _relative_changes(board: Board) -> list[Table]:
         return []
     rows: list[list[str]] = []
     bold: list[tuple[int, int]] = []
-    for name in _by_baseline(board):
-        row, baseline = [name], board.settings.baselines.get(name, "")
+    baseline = board.settings.baseline
+    for name in (baseline, *board.relative_changes):
+        row = [name]
         for group, metric, _ in columns:
             value, other = values.get((name, group, metric)), values.get((baseline, group, metric))
             change = None
-            if value is not None and value.value is not None and other is not None and other.value is not None:
+            if name != baseline and value and other and value.value is not None and other.value is not None:
                 change = relative_change(value.value, other.value, other.low)
             test = tests.get((name, baseline, Column("dst", VARIANTS, metric, group).name))
             is_bold = test is not None and test.p_holm < 0.05 and metric != SENSITIVITY
@@ -187,16 +188,6 @@ def _relative_changes(board: Board) -> list[Table]:
             rows=rows, best=bold, numbers_in="leaderboard.json",
         )
     ]  # fmt: skip
-
-
-def _by_baseline(board: Board) -> list[str]:
-    """Lists the systems with a baseline, each baseline before the systems that are compared with it."""
-    compared = [name for name in board.systems if name in board.relative_changes]
-    baselines = dict.fromkeys(board.settings.baselines[name] for name in compared)
-    after = {
-        baseline: [name for name in compared if board.settings.baselines[name] == baseline] for baseline in baselines
-    }
-    return list(dict.fromkeys(name for baseline in baselines for name in (baseline, *after[baseline])))
 
 
 def _chart(board: Board) -> list[Dots]:
@@ -220,10 +211,11 @@ def _chart(board: Board) -> list[Dots]:
 
 
 def _seen_and_unseen_chart(board: Board) -> list[Dots]:
-    """Makes SGD-X's Figure 5: the mean over the variants, for seen and unseen services."""
+    """Makes SGD-X's Figure 5: the mean over the variants, for seen and unseen services; the baseline comes first."""
+    baseline = board.settings.baseline if board.relative_changes else ""
     dots = [
         Dot(value.system, value.value, value.low, value.high, group=f"{value.group} services")
-        for name in dict.fromkeys([*_by_baseline(board), *board.systems])
+        for name in sorted(board.systems, key=lambda name: name != baseline)
         for value in board.values
         if value.system == name and value.set == VARIANTS and value.metric == JGA and value.group in (SEEN, UNSEEN)
     ]
@@ -261,7 +253,7 @@ def _services(board: Board) -> list[Table]:
 
 
 def _differences(board: Board) -> list[Table]:
-    """Makes tables of the tested differences, and of all differences from baselines. Significant ones are bold.
+    """Makes tables of the tested differences, and of all differences from the baseline. Significant ones are bold.
 
     Differences on mixes are folded.
     """
@@ -271,15 +263,18 @@ def _differences(board: Board) -> list[Table]:
     for score in board.values:
         value = None if score.value is None else of_100(score.metric, score.value)
         numbers[score.system, score.column.name] = Number(value, score.low)
-    baselines = [(name, board.settings.baselines[name]) for name in board.systems if name in board.settings.baselines]
+    baseline = board.settings.baseline
+    pairs = list(dict.fromkeys((test.first, test.second) for test in board.tests))
+    if baseline:
+        pairs = [(name, baseline) for name in board.systems if name != baseline]
     mixed = mixes({*sets.values()})
     rows: dict[bool, list[list[str]]] = {False: [], True: []}
     bold: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
-    for first, second in baselines or dict.fromkeys((test.first, test.second) for test in board.tests):
+    for first, second in pairs:
         for column, heading in names.items():
             value, low = numbers[first, column].value, numbers[second, column].low
             other, test = numbers[second, column].value, tests.get((first, second, column))
-            if (test is None and not baselines) or value is None or other is None:
+            if (test is None and not baseline) or value is None or other is None:
                 continue
             folded = sets.get(column) in mixed
             change = relative_change(value / 100, other / 100, low)

@@ -33,8 +33,8 @@ GPT_2 = "40.52 67.36 31.36 62.72 28.82 59.44 22.31 54.15 30.40 54.16 31.41 65.95
 SOLOIST = "53.17 76.13 40.27 64.89 37.18 63.61 22.73 57.77 38.21 65.71 36.81 70.48 69.05 96.98 56.28 96.18"
 
 
-def board_of(systems, *metrics, baselines=None, replicates=99):
-    return leaderboard(read_systems(systems, metrics), SignificanceConfig(baselines or {}, "0", replicates))
+def board_of(systems, *metrics, baseline="", replicates=99):
+    return leaderboard(read_systems(systems, metrics), SignificanceConfig(baseline, "0", replicates))
 
 
 def table(board, title):
@@ -101,7 +101,7 @@ def trackers(tmp_path_factory):
 
 
 def test_states_with_variants(trackers, tmp_path):
-    board = board_of(trackers, baselines={"pt": "ft"}, replicates=999)
+    board = board_of(trackers, baseline="ft", replicates=999)
     assert board.systems == ["pt", "ft"]
     values = {(one.system, one.set, one.group, one.metric): one for one in board.values}
     variants = [numbers(1, 0.35), numbers(2, 0.2)]
@@ -146,7 +146,7 @@ def test_mixes_are_folded_away(tmp_path):
         ]
         for j, name in enumerate("ab")
     }
-    board = board_of(systems, baselines={"b": "a"})
+    board = board_of(systems, baseline="a")
     shown = [one for one in sections(board) if isinstance(one, Table)]
     columns = {one.title: one.columns for one in shown}
     assert columns["Systems by set"] == ["system", "mean", "original", "typos", "verbose", "ood-10", "prod-env1"]
@@ -172,7 +172,7 @@ def test_mixes_are_folded_away(tmp_path):
 
 
 def test_relative_changes_as_in_table_3_of_sgdx(trackers):
-    board = board_of({**trackers, "other": trackers["pt"]}, baselines={"pt": "ft"}, replicates=999)
+    board = board_of(trackers, baseline="ft", replicates=999)
     changes = board.relative_changes
     assert {name: list(of) for name, of in changes.items()} == {"pt": ["all", "seen", "unseen"]}
     values = {(one.system, one.group, one.metric): one.value or 0 for one in board.values if one.set == VARIANTS}
@@ -243,7 +243,7 @@ def test_the_sensitivity_of_what_is_nearly_always_wrong(tmp_path):
     steady = {"original": [1.0] * 90 + [0.0] * 10, "v1": [1.0] * 80 + [0.0] * 20, "v2": [1.0] * 78 + [0.0] * 22}
     systems = {name: [states(tmp_path / name, values)]
                for name, values in {"broken": broken, "shaky": shaky, "steady": steady}.items()}  # fmt: skip
-    board = board_of(systems, baselines={"broken": "shaky", "steady": "shaky"}, replicates=999)
+    board = board_of(systems, baseline="shaky", replicates=999)
     shown = table(board, "Joint goal accuracy by set, %")
     at = shown.columns.index("schema sensitivity, %")
     assert [row[at].split("\n")[0] for row in shown.rows] == ["56.6", "2.8", "not defined"]
