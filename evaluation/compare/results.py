@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,9 +13,9 @@ from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.dst.model import originals_of
 from parapet.evaluation.response.task import METRICS, SetScores
 from parapet.evaluation.sets import ALL, ORIGINAL
-from parapet.evaluation.task import sensitivity_is_defined
+from parapet.evaluation.task import Metrics, sensitivity_is_defined
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, check_published, is_there, parse_json
+from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import read_whole
 
 JGA, SENSITIVITY = "joint_goal_accuracy", "schema_sensitivity"
@@ -145,7 +144,7 @@ def read_outcome(path: str) -> Outcome:
     if not is_there(path):
         raise InputError("there is no such folder", path)
     check_published(path)
-    manifest = _json(folder / "run.json") if (folder / "run.json").is_file() else None
+    manifest = _decoded(folder / "run.json") if (folder / "run.json").is_file() else None
     if not isinstance(manifest, dict):
         raise InputError("has no run.json: give the output of 'parapet evaluate', after it has finished", path)
     command = str(manifest.get("pipeline", ""))
@@ -156,7 +155,7 @@ def read_outcome(path: str) -> Outcome:
     task = command.removeprefix("evaluate").lstrip("_") or str(options.get("task", ""))
     if task == "dst" and (folder / "robustness.json").is_file():
         return _with_defined_sensitivity(msgspec.structs.replace(_of_dst(folder, path), options=options))
-    values, variants = _of_groups(task, _json(folder / "metrics.json"), options.get("sets"), folder / "metrics.json")
+    values, variants = _of_groups(task, options.get("sets", []), folder / "metrics.json")
     refused = {
         name.partition("/")[2]: n for name, n in (manifest.get("counts") or {}).items() if name.startswith("refused")
     }
@@ -184,33 +183,29 @@ def accuracies(get: Callable[[Column], float | None], sensitivity: Column) -> li
     ]
 
 
-def _json(path: Path) -> Any:
+def _decoded(path: Path, kind: Any = Any) -> Any:
+    """Reads a JSON file of an evaluation. Raises InputError if it is missing or of another kind."""
     if not path.is_file():
         raise InputError("there is no such file", path)
-    return parse_json(read_whole(path), path)
+    try:
+        return msgspec.json.decode(read_whole(path), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not written by 'parapet evaluate': {error}", path) from None
 
 
-def _of_groups(task: str, numbers: Any, sets: Any, path: Path) -> tuple[dict[Column, float | None], tuple[str, ...]]:
+def _of_groups(task: str, sets: Collection[str], path: Path) -> tuple[dict[Column, float | None], tuple[str, ...]]:
     """Reads the numbers of ``metrics.json``, and the mean over variants if there are several.
 
     In task ``response``, groups that are not sets are services, over all sets; seen and unseen domains are also groups.
     """
-    sets = sets if isinstance(sets, list) else []
-    groups = numbers.items() if isinstance(numbers, dict) else ()
+    numbers: Metrics = _decoded(path, Metrics)
 
     def column(group: str, metric: str) -> Column:
         if task == "response" and group not in sets and not group.startswith("#"):
             return Column(task, ALL, metric, group)
         return Column(task, ALL, metric, _BY_DOMAIN[group]) if group in _BY_DOMAIN else Column(task, group, metric)
 
-    values = {
-        column(str(group), str(metric)): value
-        for group, metrics in groups
-        for metric, value in (metrics.items() if isinstance(metrics, dict) else ())
-        if value is None or _is_number(value, f"{group}/{metric}", path)
-    }
-    if not values:
-        raise InputError("contains no metrics: expected {group: {metric: number}}", path)
+    values = {column(group, metric): value for group, metrics in numbers.items() for metric, value in metrics.items()}
     variants = tuple(sorted({column.set for column in values if _VARIANT.fullmatch(column.set)}, key=set_order))
     if len(variants) > 1:
         for metric in dict.fromkeys(column.metric for column in values):
@@ -225,10 +220,7 @@ def _intervals_of_responses(values: Mapping[Column, object], path: Path) -> dict
     """Reads the intervals of ``domains.json``, if it exists."""
     if not path.is_file():
         return {}
-    try:
-        sets = msgspec.convert(_json(path), dict[str, SetScores])
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise InputError(f"not the numbers of 'parapet evaluate --task response': {error}", path) from None
+    sets: dict[str, SetScores] = _decoded(path, dict[str, SetScores])
     known = {column.set for column in values}
     return {
         Column("response", name if name in known else ALL, metric): interval
@@ -241,7 +233,7 @@ def _intervals_of_responses(values: Mapping[Column, object], path: Path) -> dict
 def _of_dst(folder: Path, path: str) -> Outcome:
     """Reads each set's metrics, the numbers over variants, and the examples from ``robustness.json``."""
     place = folder / "robustness.json"
-    numbers = _json(place)
+    numbers = _decoded(place)
     values: dict[Column, Any] = {}
     intervals: dict[Column, Any] = {}
     try:
@@ -266,8 +258,9 @@ def _of_dst(folder: Path, path: str) -> Outcome:
         known = {at: (float(pair[0]), float(pair[1])) for at, pair in intervals.items() if pair}
     except (TypeError, KeyError, AttributeError, ValueError, IndexError):
         raise InputError("not the numbers of 'parapet evaluate --task dst'", place) from None
-    values = {at: value for at, value in values.items() if value is None or _is_number(value, at.name, place)}
-    return Outcome("dst", path, values, known, variants, {}, _examples(folder / "examples.json"))
+    place = folder / "examples.json"
+    examples: tuple[HurtFrame, ...] = _decoded(place, tuple[HurtFrame, ...]) if place.is_file() else ()
+    return Outcome("dst", path, values, known, variants, {}, examples)
 
 
 def _services(metrics: Iterable[str]) -> frozenset[str]:
@@ -275,23 +268,6 @@ def _services(metrics: Iterable[str]) -> frozenset[str]:
     names = [name for name in metrics if not name.startswith("#")]
     domains = {name.split("_")[0] for name in names if "_" in name}
     return frozenset(names) - domains
-
-
-def _examples(path: Path) -> tuple[HurtFrame, ...]:
-    if not path.is_file():
-        return ()
-    try:
-        return msgspec.json.decode(read_whole(path), type=tuple[HurtFrame, ...])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"not the examples of 'parapet evaluate --task dst': {error}", path) from None
-
-
-def _is_number(value: object, name: str, path: Path) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    if not math.isfinite(value):
-        raise InputError(f"{name} is not a number: {value}", path)
-    return True
 
 
 def macro_average(values: Sequence[float | None]) -> float | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -184,33 +183,23 @@ def read_hits(folder: str) -> Hits:
     pages: dict[str, dict[str, Field]] = {}
     items: dict[Place, RatedItem] = {}
     raters, naturalness = 0, False
-    for row, record in read_manifest(folder):
+    for _, record in read_manifest(folder):
         if record.task != RATINGS or not record.items:
             raise InputError(
                 "contains tasks of another kind: make them with 'parapet hits --task ratings'", folder, "--hits"
             )
         page = pages.setdefault(record.task_id.partition(":")[0], {})
-        try:
-            page.update(_fields(record.fields, record.items))
-        except ValueError:
-            reason = "not a manifest of 'parapet hits': fields and items do not match"
-            raise InputError(reason, f"{folder}/manifest.jsonl", row) from None
+        numbers = dict.fromkeys(field.rpartition("_")[2] for field in record.fields)
+        item_of = dict(zip(numbers, record.items, strict=True))
+        for field in record.fields:
+            question, _, number = field.rpartition("_")
+            page[field] = Field(item_of[number], question)
         items |= {item.place: item for item in record.items if item.stratum != CHECK}
         raters = record.assignments
         naturalness = naturalness or any(field.startswith(NATURAL) for field in record.fields)
     if not items:
         raise InputError("contains no utterances to rate", folder, "--hits")
     return Hits(pages, list(items.values()), raters, naturalness)
-
-
-def _fields(fields: Sequence[str], items: Sequence[RatedItem]) -> Iterator[tuple[str, Field]]:
-    """Yields the question of each field. Raises ValueError if fields and items do not match."""
-    of_items = [list(group) for _, group in groupby(fields, lambda field: field.rpartition("_")[2])]
-    for of_item, item in zip(of_items, items, strict=True):
-        if of_item[0].rpartition("_")[0] != FAITHFUL:
-            raise ValueError(of_item[0])
-        for field in of_item:
-            yield field, Field(item, field.rpartition("_")[0])
 
 
 def read_answers(hits: Hits, paths: Sequence[str], encoding: str = "utf-8") -> Answers:
@@ -373,8 +362,11 @@ def summed_up(
             if (value := row[name]) is not None
         ]
         metrics[name] = sum(value for _, value in known) / len(known) if known else None
-        right = sum(value == 1 for _, value in known)
-        intervals[name] = mean_interval(known, seed) if name == "naturalness" else wilson_interval(right, len(known))
+        if name == "naturalness":
+            statistic = [dialogue_id for dialogue_id, _ in known], [value for _, value in known]
+            intervals[name] = interval(means(replicated(seed, [statistic]))[:, 0])
+        else:
+            intervals[name] = wilson_interval(sum(value == 1 for _, value in known), len(known))
     raters = judged[0].raters
     complete = [judgement for judgement in judged if len(judgement.votes[FAITHFUL]) == raters > 1]
     counts = [judgement.counts() for judgement in complete]
@@ -390,14 +382,8 @@ def summed_up(
     ]
     metrics["observed_agreement"] = sum(alike) / len(alike) if alike else None
     metrics["fleiss_kappa"], metrics["krippendorff_alpha"] = kappa, krippendorff_alpha(labels)
-    intervals["fleiss_kappa"] = None if kappa is None else fleiss_interval(counts, of_complete)
+    intervals["fleiss_kappa"] = None if kappa is None else interval(_kappas(np.asarray(counts), of_complete))
     return metrics, intervals, len(complete)
-
-
-def mean_interval(values: Sequence[tuple[str, float]], seed: str) -> Interval | None:
-    """Computes the 95 % bootstrap interval of the mean of (dialogue, value)."""
-    statistic = [dialogue_id for dialogue_id, _ in values], [value for _, value in values]
-    return interval(means(replicated(seed, [statistic]))[:, 0])
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
@@ -413,17 +399,6 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
         return None
     (kappa,) = _kappas(np.asarray(counts), np.ones((len(counts), 1)))
     return float(kappa) if math.isfinite(kappa) else None
-
-
-def fleiss_interval(counts: Sequence[Sequence[int]], weights: NDArray[np.int64]) -> Interval | None:
-    """Computes the 95 % bootstrap interval of Fleiss' kappa.
-
-    Args:
-      counts: see :func:`fleiss_kappa`.
-      weights: the weight of each item in each replicate: shape (items, replicates), see
-        :func:`parapet.evaluation.bootstrap.weights`.
-    """
-    return interval(_kappas(np.asarray(counts), weights)) if len(counts) else None
 
 
 def _kappas(counts: NDArray[np.int64], weights: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
