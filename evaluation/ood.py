@@ -11,12 +11,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, UnsetType
+from numpy.typing import NDArray
 
 from parapet.evaluation.sets import (
     ALL,
@@ -58,72 +59,61 @@ from parapet.transforms.reports.report import Report, Table
 ScoredItem = tuple[float, bool]
 
 
-class Point(msgspec.Struct, frozen=True):
-    """The items that are positive from a threshold on: right (``tp``) and wrong (``fp``)."""
+class Curve(NamedTuple):
+    """The right (``tp``) and wrong (``fp``) items from each distinct score on, the highest first."""
 
-    threshold: float
-    tp: int
-    fp: int
+    thresholds: NDArray[np.float64]
+    tp: NDArray[np.int64]
+    fp: NDArray[np.int64]
 
-
-def points_of(items: Iterable[ScoredItem]) -> list[Point]:
-    """Returns a point for each distinct score, the highest first."""
-    points: list[Point] = []
-    tp = fp = 0
-    for score, positive in sorted(items, key=lambda item: -item[0]):
-        tp, fp = tp + positive, fp + (not positive)
-        if points and points[-1].threshold == score:
-            points.pop()
-        points.append(Point(score, tp, fp))
-    return points
+    @property
+    def has_both(self) -> bool:
+        """Whether there are items of both classes."""
+        return bool(self.tp[-1] and self.fp[-1])
 
 
-def auroc(points: Sequence[Point]) -> float | None:
+def curve_of(items: Iterable[ScoredItem]) -> Curve:
+    """Returns the curve of at least one item."""
+    ordered = sorted(items, key=lambda item: -item[0])
+    scores, positive = np.array([score for score, _ in ordered]), np.array([label for _, label in ordered])
+    last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))
+    tp = np.cumsum(positive)[last]
+    return Curve(scores[last], tp, last + 1 - tp)
+
+
+def auroc(curve: Curve) -> float | None:
     """Computes the area under the ROC curve, like scikit-learn's ``roc_auc_score``; None without both classes.
 
     It is the probability that a positive item scores above a negative one; ties count half.
     """
-    if not points or not points[-1].tp or not points[-1].fp:
+    if not curve.has_both:
         return None
-    twice = before_tp = before_fp = 0
-    for point in points:
-        twice += (point.fp - before_fp) * (point.tp + before_tp)
-        before_tp, before_fp = point.tp, point.fp
-    return twice / (2 * points[-1].tp * points[-1].fp)
+    twice = np.diff(curve.fp, prepend=0) @ (curve.tp + np.append(0, curve.tp[:-1]))
+    return int(twice) / (2 * int(curve.tp[-1]) * int(curve.fp[-1]))
 
 
-def aupr(points: Sequence[Point]) -> float | None:
+def aupr(curve: Curve) -> float | None:
     """Computes average precision: the area under the precision-recall curve without interpolation.
 
     None without positives. Equals scikit-learn's ``average_precision_score``.
     """
-    if not points or not points[-1].tp:
-        return None
-    before, terms = 0, []
-    for point in points:
-        terms.append((point.tp - before) * point.tp / (point.tp + point.fp))
-        before = point.tp
-    return math.fsum(terms) / points[-1].tp
+    terms = np.diff(curve.tp, prepend=0) * curve.tp / (curve.tp + curve.fp)
+    return math.fsum(terms) / int(curve.tp[-1]) if curve.tp[-1] else None
 
 
-def fpr95(points: Sequence[Point]) -> float | None:
+def fpr95(curve: Curve) -> float | None:
     """Returns the false positive rate at the highest threshold with a true positive rate of at least 95 %.
 
     None without both classes. Equals that of scikit-learn's ``roc_curve(..., drop_intermediate=False)``.
     """
-    if not points or not points[-1].tp or not points[-1].fp:
-        return None
-    wanted = next(point for point in points if 20 * point.tp >= 19 * points[-1].tp)
-    return wanted.fp / points[-1].fp
+    wanted = np.argmax(20 * curve.tp >= 19 * curve.tp[-1])
+    return int(curve.fp[wanted]) / int(curve.fp[-1]) if curve.has_both else None
 
 
-def best_threshold(points: Sequence[Point]) -> float | None:
+def best_threshold(curve: Curve) -> float | None:
     """Returns the score that has the highest F1 as a threshold; the highest of equal ones. None without positives."""
-    if not points or not points[-1].tp:
-        return None
-    positives = points[-1].tp
-    best = max(points, key=lambda point: (Fraction(2 * point.tp, positives + point.tp + point.fp), point.threshold))
-    return best.threshold
+    f1 = 2 * curve.tp / (curve.tp[-1] + curve.tp + curve.fp)
+    return float(curve.thresholds[np.argmax(f1)]) if curve.tp[-1] else None
 
 
 def precision_recall_f1(pairs: Iterable[tuple[bool, bool]]) -> tuple[float, float, float]:
@@ -537,7 +527,7 @@ def _same(dev: str, predictions: str) -> bool:
 def tune(turns: Sequence[Turn]) -> Threshold | None:
     """Returns the threshold with the highest F1, for turns with scores; None if no turn is out of domain."""
     items = _scored(turns)
-    value = best_threshold(points_of(items))
+    value = best_threshold(curve_of(items))
     if value is None:
         return None
     f1 = precision_recall_f1((positive, score >= value) for score, positive in items)[2]
@@ -569,8 +559,8 @@ def metrics_of(turns: Sequence[Turn], predicted: Sequence[bool | None]) -> dict[
         metrics["accuracy"] = sum(positive == guess for positive, guess in pairs) / len(turns)
         metrics["precision"], metrics["recall"], metrics["f1"] = precision_recall_f1(pairs)
     if turns[0].score is not None:
-        points = points_of(_scored(turns))
-        metrics |= {"auroc": auroc(points), "aupr": aupr(points), "fpr95": fpr95(points)}
+        curve = curve_of(_scored(turns))
+        metrics |= {"auroc": auroc(curve), "aupr": aupr(curve), "fpr95": fpr95(curve)}
     return metrics
 
 

@@ -430,7 +430,7 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
         """Makes the leaderboard and its files."""
         stage("intervals and tests")
         board = leaderboard(inputs, self.settings)
-        files = {"leaderboard.json": board_json(board), **table_files(board), "report.html": page_of(board)}
+        files = {"leaderboard.json": json_bytes(board), **table_files(board), "report.html": page_of(board)}
         return Result(
             files=files,
             summary=[*terminal_lines(board), *closing_lines(board)],
@@ -442,11 +442,6 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
             },
             warnings=[f"left out: {line}" for line in board.left_out],
         )
-
-
-def board_json(board: Board) -> bytes:
-    """Encodes ``leaderboard.json``."""
-    return json_bytes(board)
 
 
 def table_files(board: Board) -> dict[str, bytes]:

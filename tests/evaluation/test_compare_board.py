@@ -12,7 +12,6 @@ from kit import lacking, raised, write
 
 from parapet.evaluation.compare.leaderboard import SignificanceConfig, grid, leaderboard, read_board, read_systems
 from parapet.evaluation.compare.page import (
-    board_json,
     headline,
     latex,
     page_of,
@@ -23,6 +22,7 @@ from parapet.evaluation.compare.page import (
     tiles,
 )
 from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS, Selection
+from parapet.evaluation.task import json_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.report import Dots, Table
 
@@ -133,7 +133,7 @@ def test_states_with_variants(trackers, tmp_path):
     )
     assert of_sensitivity.interval is not None
     assert of_sensitivity.interval[0] < of_sensitivity.difference < of_sensitivity.interval[1]
-    again = read_board(str(write(tmp_path / "leaderboard.json", board_json(board))))
+    again = read_board(str(write(tmp_path / "leaderboard.json", json_bytes(board))))
     assert (again, sections(again), table_files(again)) == (board, sections(board), table_files(board))
 
 
@@ -308,7 +308,7 @@ def test_no_board(tmp_path, content):
 
 
 def test_the_board_is_json_of_its_own(trackers):
-    found = json.loads(board_json(board_of(trackers)))
+    found = json.loads(json_bytes(board_of(trackers)))
     assert (found["variants"], found["values"][0]["set"]) == ({"dst": ["v1", "v2"]}, "original")
     assert found["examples"]["ft"][0]["utterance"] == "<b>hi</b>"
 
