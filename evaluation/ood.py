@@ -46,7 +46,6 @@ from parapet.evaluation.task import (
     line,
     rows_bytes,
     set_report,
-    sha256_of,
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, as_path, is_root, is_there
@@ -478,7 +477,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
                 "are scored"
             )
             raise InputError(reason, "--dev_split")
-        if not in_folder and _same(self.dev, self.predictions):
+        if not in_folder and as_path(self.dev) == as_path(self.predictions):
             reason = "is the same as --predictions: a threshold must not be tuned on the turns that are scored"
             raise InputError(reason, self.dev, "--dev")
         truth = read_truth(msgspec.structs.replace(in_folder, split=self.dev_split), self.chosen) if in_folder else None
@@ -516,12 +515,6 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
             counts={"turns": len(inputs.turns)},
             refused=inputs.refused,
         )
-
-
-def _same(dev: str, predictions: str) -> bool:
-    """Whether two files have the same content."""
-    paths = as_path(dev), as_path(predictions)
-    return all(path.is_file() for path in paths) and sha256_of(paths[0]) == sha256_of(paths[1])
 
 
 def tune(turns: Sequence[Turn]) -> Threshold | None:

@@ -404,12 +404,6 @@ def is_right(response: Response) -> bool:
     return response.answer.strip() == response.reference.strip()
 
 
-def rank_of(response: Response) -> int | None:
-    """Returns the rank of the reference, from 1; None if it is not in the ranking."""
-    right = response.reference.strip()
-    return response.ranking.index(right) + 1 if right in response.ranking else None
-
-
 def call_values(reference: str, answer: str) -> Values:
     """Scores an API call; empty if the reference is not a call.
 
@@ -431,7 +425,11 @@ def call_values(reference: str, answer: str) -> Values:
 def values_of(responses: Sequence[Response], top: int = 1) -> list[Values]:
     """Computes the metrics of each response of a file; the last response of a dialogue has the dialogue's."""
     worst: dict[int, float] = {}  # dialogue to the worst rank of a right answer
-    ranks = [1 if is_right(response) else (rank_of(response) or math.inf) for response in responses]
+    rights = [response.reference.strip() for response in responses]
+    ranks = [
+        response.ranking.index(right) + 1 if right in response.ranking else math.inf
+        for response, right in zip(responses, rights, strict=True)
+    ]
     for response, rank in zip(responses, ranks, strict=True):
         worst[response.dialogue] = max(rank, worst.get(response.dialogue, 1))
     rows: list[Values] = []

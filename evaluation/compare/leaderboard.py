@@ -524,8 +524,9 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
         blocks.insert(0, Block("Average", AVERAGE, averages, nothing, averaged_over(board)))
     elif group == WHOLE and len(blocks) == 1:
         blocks = [msgspec.structs.replace(blocks[0], means=averages, over=averaged_over(board))]
+    task_of = {column.set: column.task for column in reversed(of_rows)}
     names = [
-        f"{metric_label(extra)}, {unit(extra)}" if extra else _shared_label(board, at, of_rows) for at, extra in keys
+        f"{metric_label(extra)}, {unit(extra)}" if extra else set_label(board, task_of[at], at) for at, extra in keys
     ]
     mixed = mixes({name for name, _ in keys})
     at_mixes = frozenset(j for j, (name, _) in enumerate(keys) if name in mixed)
@@ -545,10 +546,6 @@ def one_row(board: Board) -> Grid:
     block = Block("Average", AVERAGE, averages, rows, averaged_over(board))
     shorter = [names[column.name].replace(metric_label(JGA), "JGA") for column in averaged]
     return Grid(board.systems, shorter, [block], True)
-
-
-def _shared_label(board: Board, name: str, columns: Sequence[Column]) -> str:
-    return set_label(board, next(column.task for column in columns if column.set == name), name)
 
 
 def _means(rows: list[list[Value | None]], metric: str) -> tuple[list[Number], list[list[Value | None]], str]:
