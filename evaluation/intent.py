@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -23,7 +23,6 @@ from parapet.evaluation.sets import (
     check_complete,
     check_has_dialogues,
     common_dialogues,
-    existing_file,
     find_sets,
     groups_of,
     keyed_predictions,
@@ -45,10 +44,9 @@ from parapet.evaluation.task import (
     set_report,
     with_group,
 )
-from parapet.schemas.dialogue import Dialogue, Frame, Turn
+from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, TEST, read_root
-from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import services_in_turns
 from parapet.transforms.reports import text
@@ -82,16 +80,11 @@ class Reference(Keyed, kw_only=True):
 
 
 class Prediction(Keyed, kw_only=True):
-    """A row of the predictions; if rows have labels, no reference is needed.
-
-    Attributes:
-      service: with a corpus, the service of the frame that is predicted; empty for a prediction of the whole turn.
-    """
+    """A row of the predictions; if rows have labels, no reference is needed."""
 
     predicted: str
     label: str | UnsetType = UNSET
     utterance: str = ""
-    service: str = ""
 
 
 class UserTurn(msgspec.Struct, frozen=True):
@@ -100,20 +93,14 @@ class UserTurn(msgspec.Struct, frozen=True):
     Attributes:
       turn: its position in the dialogue, from 0.
       intent: its intent, and the ``service`` of the intent; both empty if no frame has a state.
-      frames: the active intent of each service that has a state.
-      acts: its distinct dialogue acts in alphabetical order, joined by ``+``; empty if there are none.
     """
 
     turn: int
     utterance: str
     intent: str
     service: str = ""
-    frames: dict[str, str] = {}
-    acts: str = ""
 
 
-ItemKey = tuple[str, str, int, str]  # set, dialogue id, turn, service; the service is empty for whole turns
-Unit = Literal["item", "turn", "frame"]  # a row of JSON lines; a user turn of a corpus; or one of its frames
 # Service to intent to its name in another schema.
 Renamed = Mapping[str, Mapping[str, str]]
 # The part of details.json for a group: all items, or those of a set.
@@ -131,8 +118,7 @@ class Item(msgspec.Struct, frozen=True):
 class Items(msgspec.Struct, frozen=True):
     """The scored items; ``without_state`` is the number of predictions for user turns without an active intent."""
 
-    items: dict[ItemKey, Item]
-    unit: Unit = "item"
+    items: dict[Key, Item]
     without_state: int = 0
 
 
@@ -157,7 +143,6 @@ class Intent(Task[Items], frozen=True, kw_only=True):
       predictions: JSON lines with ``predicted``, and ``label`` if there is no reference.
       reference: JSON lines with ``label``.
       sources: instead, a corpus, or JSON lines for each of several sets; ``predictions`` may then be a folder.
-      intents: a text file with all allowed intents, one per line.
     """
 
     name = "evaluate_intent"
@@ -165,34 +150,30 @@ class Intent(Task[Items], frozen=True, kw_only=True):
     predictions: str
     reference: str | None = None
     sources: Sources | None = None
-    intents: str | None = None
 
     def inputs(self) -> dict[str, str | None]:
         """Returns the files and corpora."""
         sources = self.sources.inputs() if self.sources else {"reference": self.reference}
-        return {"predictions": self.predictions, **sources, "intents": self.intents}
+        return {"predictions": self.predictions, **sources}
 
     def read(self) -> Items:
         """Reads the items by key.
 
-        If any prediction names a service, all predictions are for frames; otherwise, each is for a user turn.
         Predictions for user turns without a state are skipped.
 
         Raises:
-          InputError: a set cannot be read; items are missing, unknown or occur twice; labels differ or are missing; or
-            an intent is not allowed.
+          InputError: a set cannot be read; items are missing, unknown or occur twice; or labels differ or are missing.
         """
-        intents = read_intents(self.intents) if self.intents else None
         if self.sources:
-            labels = _labels_of_sets(self.sources, intents)
+            labels = _labels_of_sets(self.sources)
         elif self.reference:
-            turns = _labels_of_lines(self.reference, intents)
+            turns = _labels_of_lines(self.reference)
             labels = Labels(turns, list(dict.fromkeys(key[0] for key in turns)))
         else:
             rows = list(keyed_rows(self.predictions, Prediction))
-            return Items({(*key, ""): _item(placed, None, {}, intents) for key, placed in rows})
+            return Items({key: _item(placed, None, {}) for key, placed in rows})
         split = self.sources.split if self.sources else TEST
-        items = _match(self.predictions, split, labels, intents)
+        items = _match(self.predictions, split, labels)
         if self.sources is None or len(labels.names) == 1:
             return items
         dialogues: dict[str, set[str]] = {name: set() for name in labels.names}
@@ -211,10 +192,8 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         texts: dict[str, list[str | None]] = {
             name: [getattr(item, name) for item in items] for name in ("label", "predicted", "utterance")
         }
-        if inputs.unit == "frame":
-            texts["service"] = [key[3] for key in keys]
         right = [float(item.label == item.predicted) for item in items]
-        rows = rows_bytes([key[:3] for key in keys], {"accuracy": right}, texts)
+        rows = rows_bytes(keys, {"accuracy": right}, texts)
         ignored = text.counted(inputs.without_state, "prediction")
         sets = {"sets": [name for name in details if name != ALL]} if len(details) > 1 else {}
         return Result(
@@ -224,18 +203,17 @@ class Intent(Task[Items], frozen=True, kw_only=True):
                 + (f" of {text.counted(details[name]['items'], 'item')}" if name in details else "")
                 for name, values in metrics.items()
             ],
-            options={"split": self.sources.split, "unit": inputs.unit, **sets} if self.sources else {},
+            options={"split": self.sources.split, **sets} if self.sources else {},
             counts={"items": len(items)},
             warnings=[f"{ignored} for user turns without a state were not scored"] if inputs.without_state else (),
         )
 
 
-def _match(predictions: str, split: str, labels: Labels, intents: frozenset[str] | None) -> Items:
+def _match(predictions: str, split: str, labels: Labels) -> Items:
     """Matches the predictions with the labels."""
     rows = list(keyed_predictions(predictions, split, labels.names, Prediction))
-    is_corpus = any(turn.frames for turn in labels.turns.values())
-    unit: Unit = "item" if not is_corpus else "frame" if any(placed.row.service for _, placed in rows) else "turn"
-    items: dict[ItemKey, Item] = {}
+    is_corpus = any(turn.service for turn in labels.turns.values())
+    items: dict[Key, Item] = {}
     without_state = 0
     for key, placed in rows:
         turn = labels.turns.get(key)
@@ -244,42 +222,18 @@ def _match(predictions: str, split: str, labels: Labels, intents: frozenset[str]
         if not turn.intent:
             without_state += 1
             continue
-        service = _service(placed, turn) if unit == "frame" and turn.frames else ""
         by_service = labels.renamed.get(key[0], {})
         renamed = {mine: its for names in by_service.values() for mine, its in names.items()}
-        renamed |= by_service.get(service or turn.service, {})
-        if (item_key := (*key, service)) in items:
-            raise placed.error(f"{named(item_key)} appears twice")
-        labelled = msgspec.structs.replace(turn, intent=turn.frames[service]) if service else turn
-        items[item_key] = _item(placed, labelled, renamed, intents)
-    expected = [
-        (*key, service)
-        for key, turn in labels.turns.items()
-        if turn.intent
-        for service in (turn.frames if unit == "frame" and turn.frames else ("",))
-    ]
-    check_complete(expected, items, predictions)
-    return Items(items, unit, without_state)
+        renamed |= by_service.get(turn.service, {})
+        if key in items:
+            raise placed.error(f"{named(key)} appears twice")
+        items[key] = _item(placed, turn, renamed)
+    check_complete([key for key, turn in labels.turns.items() if turn.intent], items, predictions)
+    return Items(items, without_state)
 
 
-def _service(placed: Placed[Prediction], turn: UserTurn) -> str:
-    """Returns the service of the frame that is predicted."""
-    service = placed.row.service
-    if not service and len(turn.frames) == 1:
-        (service,) = turn.frames
-    if service not in turn.frames:
-        problem = f"the turn has no frame of {service!r}" if service else "has no 'service'"
-        raise placed.error(f"{problem}: it has frames of {', '.join(turn.frames)}")
-    return service
-
-
-def _item(
-    placed: Placed[Prediction], turn: UserTurn | None, renamed: Mapping[str, str], intents: frozenset[str] | None
-) -> Item:
-    """Makes an item.
-
-    Raises InputError if its label differs from the reference or is missing, or an intent is not allowed.
-    """
+def _item(placed: Placed[Prediction], turn: UserTurn | None, renamed: Mapping[str, str]) -> Item:
+    """Makes an item. Raises InputError if its label differs from the reference or is missing, or an intent is empty."""
     row = placed.row
     own = None if row.label is UNSET else renamed.get(row.label, row.label)
     label = own if turn is None else turn.intent
@@ -289,26 +243,24 @@ def _item(
         raise placed.error(f"the label is {row.label!r}, but {label!r} in the reference")
     predicted = renamed.get(row.predicted, row.predicted)
     for intent in (predicted,) if turn else (label, predicted):
-        _check_intent(intent, intents, placed)
+        _check_intent(intent, placed)
     return Item(label, predicted, (turn.utterance if turn else "") or row.utterance)
 
 
-def _check_intent(name: str, intents: frozenset[str] | None, placed: Placed[Any]) -> None:
+def _check_intent(name: str, placed: Placed[Any]) -> None:
     if not name.strip():
         raise placed.error("an intent is empty")
-    if intents is not None and name not in intents:
-        raise placed.error(f"{name!r} must be one of the intents in --intents")
 
 
-def _labels_of_lines(path: str, intents: frozenset[str] | None, name: str | None = None) -> dict[Key, UserTurn]:
+def _labels_of_lines(path: str, name: str | None = None) -> dict[Key, UserTurn]:
     turns = {}
     for key, placed in keyed_rows(path, Reference, name):
-        _check_intent(placed.row.label, intents, placed)
+        _check_intent(placed.row.label, placed)
         turns[key] = UserTurn(key[2], placed.row.utterance, placed.row.label)
     return turns
 
 
-def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
+def _labels_of_sets(sources: Sources) -> Labels:
     roots = find_sets(sources)
     labels = Labels({}, [root.name for root in roots] if len(roots) > 1 else [""])
     originals: dict[str, Service] = {}
@@ -316,7 +268,7 @@ def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
         set_name, path, kind = root
         check_has_dialogues(root)
         if path.is_file():
-            labels.turns.update(_labels_of_lines(str(path), intents, name))
+            labels.turns.update(_labels_of_lines(str(path), name))
             continue
         schemas = {schema.split: schema.services for schema in read_root(path, leave_out_bad=True)}
         services = {
@@ -338,31 +290,15 @@ def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
     return labels
 
 
-def read_intents(path: str) -> frozenset[str]:
-    """Reads a file of intents, one per line. Raises InputError if it has none."""
-    intents = frozenset(name.strip() for name in read_text(existing_file(path)).splitlines() if name.strip())
-    if not intents:
-        raise InputError("contains no intents", path)
-    return intents
-
-
 def user_turns(dialogue: Dialogue, renamed: Renamed) -> Iterator[UserTurn]:
     """Yields the user turns of a dialogue; ``renamed`` has the names to use for its intents."""
     for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
         if turn.speaker == "USER":
-            frames = {}
-            for frame in turn.frames:
-                if frame.state:
-                    intent = frame.state.active_intent or NONE
-                    frames[frame.service] = renamed.get(frame.service, {}).get(intent, intent)
-            active = frame_of(turn.frames, services)
-            service = active.service if active else ""
-            yield UserTurn(position, turn.utterance, frames.get(service, ""), service, frames, acts_of(turn))
-
-
-def acts_of(turn: Turn) -> str:
-    """Formats the dialogue acts of a turn as one label: ``INFORM+INFORM_INTENT``; empty if there are none."""
-    return "+".join(sorted({action.act for frame in turn.frames for action in frame.actions or ()}))
+            intent = service = ""
+            if (active := frame_of(turn.frames, services)) and active.state:
+                service, intent = active.service, active.state.active_intent or NONE
+                intent = renamed.get(service, {}).get(intent, intent)
+            yield UserTurn(position, turn.utterance, intent, service)
 
 
 def frame_of(frames: Iterable[Frame], services: Collection[str]) -> Frame | None:
@@ -404,7 +340,7 @@ def renamed_intents(
     return renamed
 
 
-def evaluate(items: Mapping[ItemKey, Item]) -> tuple[Metrics, dict[str, Details]]:
+def evaluate(items: Mapping[Key, Item]) -> tuple[Metrics, dict[str, Details]]:
     """Computes (``metrics.json``, ``details.json``) of the items."""
     metrics: Metrics = {}
     details: dict[str, Details] = {}
@@ -477,7 +413,7 @@ def most_confused(counts: Counts, most: int = MOST_CONFUSED) -> list[dict[str, A
     return [{"label": label, "predicted": prediction, "items": -n} for n, label, prediction in sorted(wrong)[:most]]
 
 
-def report(items: Mapping[ItemKey, Item], metrics: Metrics, details: Mapping[str, Details]) -> Report:
+def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, Details]) -> Report:
     """Makes the report: scores by set, confusions, scores by intent, and some wrong items."""
     everything, group = details[ALL], main_group(metrics)
     ranked = sorted(everything["classes"].items(), key=lambda pair: (pair[1]["f1"], pair[0]))

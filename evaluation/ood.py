@@ -11,12 +11,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, UnsetType
+from numpy.typing import NDArray
 
 from parapet.evaluation.sets import (
     ALL,
@@ -45,7 +46,6 @@ from parapet.evaluation.task import (
     line,
     rows_bytes,
     set_report,
-    sha256_of,
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, as_path, is_root, is_there
@@ -58,72 +58,61 @@ from parapet.transforms.reports.report import Report, Table
 ScoredItem = tuple[float, bool]
 
 
-class Point(msgspec.Struct, frozen=True):
-    """The items that are positive from a threshold on: right (``tp``) and wrong (``fp``)."""
+class Curve(NamedTuple):
+    """The right (``tp``) and wrong (``fp``) items from each distinct score on, the highest first."""
 
-    threshold: float
-    tp: int
-    fp: int
+    thresholds: NDArray[np.float64]
+    tp: NDArray[np.int64]
+    fp: NDArray[np.int64]
 
-
-def points_of(items: Iterable[ScoredItem]) -> list[Point]:
-    """Returns a point for each distinct score, the highest first."""
-    points: list[Point] = []
-    tp = fp = 0
-    for score, positive in sorted(items, key=lambda item: -item[0]):
-        tp, fp = tp + positive, fp + (not positive)
-        if points and points[-1].threshold == score:
-            points.pop()
-        points.append(Point(score, tp, fp))
-    return points
+    @property
+    def has_both(self) -> bool:
+        """Whether there are items of both classes."""
+        return bool(self.tp[-1] and self.fp[-1])
 
 
-def auroc(points: Sequence[Point]) -> float | None:
+def curve_of(items: Iterable[ScoredItem]) -> Curve:
+    """Returns the curve of at least one item."""
+    ordered = sorted(items, key=lambda item: -item[0])
+    scores, positive = np.array([score for score, _ in ordered]), np.array([label for _, label in ordered])
+    last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))
+    tp = np.cumsum(positive)[last]
+    return Curve(scores[last], tp, last + 1 - tp)
+
+
+def auroc(curve: Curve) -> float | None:
     """Computes the area under the ROC curve, like scikit-learn's ``roc_auc_score``; None without both classes.
 
     It is the probability that a positive item scores above a negative one; ties count half.
     """
-    if not points or not points[-1].tp or not points[-1].fp:
+    if not curve.has_both:
         return None
-    twice = before_tp = before_fp = 0
-    for point in points:
-        twice += (point.fp - before_fp) * (point.tp + before_tp)
-        before_tp, before_fp = point.tp, point.fp
-    return twice / (2 * points[-1].tp * points[-1].fp)
+    twice = np.diff(curve.fp, prepend=0) @ (curve.tp + np.append(0, curve.tp[:-1]))
+    return int(twice) / (2 * int(curve.tp[-1]) * int(curve.fp[-1]))
 
 
-def aupr(points: Sequence[Point]) -> float | None:
+def aupr(curve: Curve) -> float | None:
     """Computes average precision: the area under the precision-recall curve without interpolation.
 
     None without positives. Equals scikit-learn's ``average_precision_score``.
     """
-    if not points or not points[-1].tp:
-        return None
-    before, terms = 0, []
-    for point in points:
-        terms.append((point.tp - before) * point.tp / (point.tp + point.fp))
-        before = point.tp
-    return math.fsum(terms) / points[-1].tp
+    terms = np.diff(curve.tp, prepend=0) * curve.tp / (curve.tp + curve.fp)
+    return math.fsum(terms) / int(curve.tp[-1]) if curve.tp[-1] else None
 
 
-def fpr95(points: Sequence[Point]) -> float | None:
+def fpr95(curve: Curve) -> float | None:
     """Returns the false positive rate at the highest threshold with a true positive rate of at least 95 %.
 
     None without both classes. Equals that of scikit-learn's ``roc_curve(..., drop_intermediate=False)``.
     """
-    if not points or not points[-1].tp or not points[-1].fp:
-        return None
-    wanted = next(point for point in points if 20 * point.tp >= 19 * points[-1].tp)
-    return wanted.fp / points[-1].fp
+    wanted = np.argmax(20 * curve.tp >= 19 * curve.tp[-1])
+    return int(curve.fp[wanted]) / int(curve.fp[-1]) if curve.has_both else None
 
 
-def best_threshold(points: Sequence[Point]) -> float | None:
+def best_threshold(curve: Curve) -> float | None:
     """Returns the score that has the highest F1 as a threshold; the highest of equal ones. None without positives."""
-    if not points or not points[-1].tp:
-        return None
-    positives = points[-1].tp
-    best = max(points, key=lambda point: (Fraction(2 * point.tp, positives + point.tp + point.fp), point.threshold))
-    return best.threshold
+    f1 = 2 * curve.tp / (curve.tp[-1] + curve.tp + curve.fp)
+    return float(curve.thresholds[np.argmax(f1)]) if curve.tp[-1] else None
 
 
 def precision_recall_f1(pairs: Iterable[tuple[bool, bool]]) -> tuple[float, float, float]:
@@ -390,8 +379,6 @@ def _parquet(path: Path, read: Callable[[Any], Any]) -> Any:
         raise InputError(f"cannot be read as Parquet: {error}", path) from None
 
 
-Class = Literal["ood", "in_domain"]
-
 EXAMPLES = 25
 
 HEADINGS = {
@@ -405,7 +392,6 @@ HEADINGS = {
 }
 METRICS = tuple(HEADINGS)
 SHORT = {name: HEADINGS[name] for name in METRICS[3:]}  # for the terminal
-_CLASSES = {OOD: "out-of-domain", IN_DOMAIN: "in-domain"}
 TERMS = {
     "Positive": "The class to be found; precision, recall, F1, AUPR and FPR95 are those of this class.",
     "AUROC": "How often a positive turn scores above a negative one, ties being half: 50 is chance.",
@@ -418,36 +404,8 @@ TERMS = {
 }
 
 
-class Orientation(msgspec.Struct, frozen=True):
-    """The positive class, and the class of high scores."""
-
-    positive: Class = "ood"
-    high: Class = "ood"
-
-    def is_positive(self, turn: Turn) -> bool:
-        """Whether a turn is of the positive class."""
-        return turn.ood == (self.positive == OOD)
-
-    def score(self, turn: Turn) -> float:
-        """Returns the turn's score for the positive class. The turn must have a score."""
-        assert turn.score is not None
-        # Not -0.0, which would look different in the outputs.
-        return turn.score if self.positive == self.high else 0.0 - turn.score
-
-    def predicted_positive(self, turn: Turn, threshold: float | None) -> bool | None:
-        """Whether a turn counts as positive: by the threshold, or else by its predicted label; None without either."""
-        if threshold is not None:
-            return self.score(turn) >= threshold
-        return None if turn.predicted is None else turn.predicted == (self.positive == OOD)
-
-
 class Threshold(msgspec.Struct, frozen=True):
-    """The lowest score of positive turns.
-
-    Attributes:
-      value: in terms of the positive class's score.
-      f1: its F1 on the turns for tuning; ``turns`` is their number.
-    """
+    """The lowest score of out-of-domain turns; its F1 on the turns for tuning, and their number."""
 
     value: float
     f1: float
@@ -467,10 +425,11 @@ class Detections(msgspec.Struct, frozen=True):
     in_domain: frozenset[str] = frozenset()
     refused: dict[str, int] = {}
 
-    @property
-    def cut(self) -> float | None:
-        """The value of the threshold."""
-        return None if self.threshold is None else self.threshold.value
+    def predicted(self, turn: Turn) -> bool | None:
+        """Whether a turn counts as out of domain: by the threshold, or else by its predicted label, if it has one."""
+        if self.threshold is None or turn.score is None:
+            return turn.predicted
+        return turn.score >= self.threshold.value
 
 
 class OodDetection(Task[Detections], frozen=True, kw_only=True):
@@ -482,7 +441,6 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         have the labels.
       chosen: the scored sets of an output of ``parapet ood``; empty for all.
       dev: predictions on other turns, for tuning a threshold; ``dev_split`` is their split.
-      orientation: the positive class, and that of high scores.
     """
 
     name = "evaluate_ood"
@@ -492,7 +450,6 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
     chosen: tuple[str, ...] = ()
     dev: str | None = None
     dev_split: str = "dev"
-    orientation: Orientation = Orientation()
 
     def inputs(self) -> dict[str, str | None]:
         """Returns the files and folders."""
@@ -520,7 +477,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
                 "are scored"
             )
             raise InputError(reason, "--dev_split")
-        if not in_folder and _same(self.dev, self.predictions):
+        if not in_folder and as_path(self.dev) == as_path(self.predictions):
             reason = "is the same as --predictions: a threshold must not be tuned on the turns that are scored"
             raise InputError(reason, self.dev, "--dev")
         truth = read_truth(msgspec.structs.replace(in_folder, split=self.dev_split), self.chosen) if in_folder else None
@@ -528,20 +485,20 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         for path, read in ((self.predictions, turns), (self.dev, dev)):
             if any(turn.score is None for turn in read.values()):
                 raise InputError("the rows have no score, which --dev requires to tune a threshold", path)
-        threshold = tune(list(dev.values()), self.orientation)
+        threshold = tune(list(dev.values()))
         if threshold is None:
-            raise InputError(f"no turn is {self.orientation.positive}, so no threshold can be tuned", self.dev)
+            raise InputError("no turn is ood, so no threshold can be tuned", self.dev)
         return threshold
 
     def score(self, inputs: Detections, stage: Stage) -> Result:
         """Computes precision, recall, F1 and areas, by set."""
-        metrics, sizes = evaluate(inputs, self.orientation)
+        metrics, sizes = evaluate(inputs)
         predicted = any(turn.predicted is not None for turn in inputs.turns.values())
         note = about_threshold(inputs.threshold, predicted)
         details = {"groups": sizes, "threshold": inputs.threshold, "predicted": predicted}
-        page = report(inputs, metrics, sizes, note, self.orientation)
+        page = report(inputs, metrics, sizes, note)
         return Result(
-            files=files_of(metrics, details, _rows(inputs, self.orientation), page),
+            files=files_of(metrics, details, _rows(inputs), page),
             summary=[
                 *(
                     line(name, values, SHORT if "f1" in values else {"accuracy": "accuracy"}, 1)
@@ -551,8 +508,6 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
                 note,
             ],
             options={
-                "positive": self.orientation.positive,
-                "high": self.orientation.high,
                 "split": self.sources.split if self.sources else None,
                 "dev_split": self.dev_split,
                 **({"sets": [name for name in sizes if name != ALL]} if len(sizes) > 1 else {}),
@@ -562,64 +517,52 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         )
 
 
-def _same(dev: str, predictions: str) -> bool:
-    """Whether two files have the same content."""
-    paths = as_path(dev), as_path(predictions)
-    return all(path.is_file() for path in paths) and sha256_of(paths[0]) == sha256_of(paths[1])
-
-
-def tune(turns: Sequence[Turn], orientation: Orientation) -> Threshold | None:
-    """Returns the threshold with the highest F1, for turns with scores; None if no turn is positive."""
-    items = _scored(turns, orientation)
-    value = best_threshold(points_of(items))
+def tune(turns: Sequence[Turn]) -> Threshold | None:
+    """Returns the threshold with the highest F1, for turns with scores; None if no turn is out of domain."""
+    items = _scored(turns)
+    value = best_threshold(curve_of(items))
     if value is None:
         return None
     f1 = precision_recall_f1((positive, score >= value) for score, positive in items)[2]
     return Threshold(value, f1, len(turns))
 
 
-def _scored(turns: Iterable[Turn], orientation: Orientation) -> list[ScoredItem]:
-    return [(orientation.score(turn), orientation.is_positive(turn)) for turn in turns]
+def _scored(turns: Iterable[Turn]) -> list[ScoredItem]:
+    return [(turn.score, turn.ood) for turn in turns if turn.score is not None]
 
 
-def evaluate(detections: Detections, orientation: Orientation) -> tuple[Metrics, dict[str, dict[str, int]]]:
+def evaluate(detections: Detections) -> tuple[Metrics, dict[str, dict[str, int]]]:
     """Computes (``metrics.json``, the size of each group)."""
     metrics: Metrics = {}
     sizes = {}
     for name, keys in groups_of(detections.turns).items():
         turns = [detections.turns[key] for key in keys]
-        metrics[name] = metrics_of(turns, orientation, detections.cut)
+        metrics[name] = metrics_of(turns, list(map(detections.predicted, turns)))
         if name in detections.in_domain:  # no turn is out of domain
             metrics[name] = {"accuracy": metrics[name]["accuracy"]}
         sizes[name] = {"turns": len(turns), "ood": sum(turn.ood for turn in turns)}
     return with_mean(metrics), sizes
 
 
-def metrics_of(turns: Sequence[Turn], orientation: Orientation, threshold: float | None) -> dict[str, float | None]:
+def metrics_of(turns: Sequence[Turn], predicted: Sequence[bool | None]) -> dict[str, float | None]:
     """Computes ``METRICS`` for at least one turn; None for undefined metrics."""
     metrics: dict[str, float | None] = dict.fromkeys(METRICS)
-    truth = [orientation.is_positive(turn) for turn in turns]
-    predicted = [orientation.predicted_positive(turn, threshold) for turn in turns]
     if predicted[0] is not None:
-        pairs = [(positive, bool(guess)) for positive, guess in zip(truth, predicted, strict=True)]
+        pairs = [(turn.ood, bool(guess)) for turn, guess in zip(turns, predicted, strict=True)]
         metrics["accuracy"] = sum(positive == guess for positive, guess in pairs) / len(turns)
         metrics["precision"], metrics["recall"], metrics["f1"] = precision_recall_f1(pairs)
     if turns[0].score is not None:
-        points = points_of(_scored(turns, orientation))
-        metrics |= {"auroc": auroc(points), "aupr": aupr(points), "fpr95": fpr95(points)}
+        curve = curve_of(_scored(turns))
+        metrics |= {"auroc": auroc(curve), "aupr": aupr(curve), "fpr95": fpr95(curve)}
     return metrics
 
 
-def _rows(detections: Detections, orientation: Orientation) -> bytes:
+def _rows(detections: Detections) -> bytes:
     keys = sorted(detections.turns)
     turns = [detections.turns[key] for key in keys]
-    predicted = [orientation.predicted_positive(turn, detections.cut) for turn in turns]
-    right = [
-        None if guess is None else float(guess == orientation.is_positive(turn))
-        for turn, guess in zip(turns, predicted, strict=True)
-    ]
-    negative = IN_DOMAIN if orientation.positive == OOD else OOD
-    names = {True: orientation.positive, False: negative, None: None}
+    predicted = list(map(detections.predicted, turns))
+    right = [None if guess is None else float(guess == turn.ood) for turn, guess in zip(turns, predicted, strict=True)]
+    names = {True: OOD, False: IN_DOMAIN, None: None}
     return rows_bytes(
         keys,
         {"accuracy": right, "score": [turn.score for turn in turns]},
@@ -648,7 +591,6 @@ def report(
     metrics: Metrics,
     sizes: Mapping[str, Mapping[str, int]],
     note: str,
-    orientation: Orientation,
 ) -> Report:
     """Makes the report: scores by set, and the turns with the worst scores."""
     headings = {
@@ -657,12 +599,11 @@ def report(
         if any(values.get(name) is not None for values in metrics.values())
     }
     chart = "f1" if "f1" in headings else "auroc"
-    classes = _CLASSES[orientation.positive], _CLASSES[orientation.high]
     return set_report(
         metrics,
         {**headings, "turns": "turns", "ood": "out-of-domain"},
         sizes=sizes,
-        sections=worst(detections, orientation),
+        sections=worst(detections),
         tiles=headings,
         chart={chart: HEADINGS[chart]},
         overall=MEAN if MEAN in metrics else ALL,
@@ -671,24 +612,20 @@ def report(
         title="Out-of-domain detection",
         headline="Out-of-domain detection",
         lead=f"{text.counted(sizes[ALL]['turns'], 'turn')}, {sizes[ALL]['ood']:,} of them out-of-domain. Positive is "
-        f"{classes[0]}; a high score speaks for {classes[1]}.",
+        "out-of-domain; a high score speaks for out-of-domain.",
         notes=[note],
     )
 
 
-def worst(detections: Detections, orientation: Orientation) -> list[Table]:
+def worst(detections: Detections) -> list[Table]:
     """Lists the turns of each class with the worst scores; without scores, the wrong ones."""
     tables = []
-    turns, cut = detections.turns, detections.cut
+    turns = detections.turns
     for ood in (True, False):
         keys = [key for key in sorted(turns) if turns[key].ood == ood]
-        wrong = {
-            key: "yes"
-            for key in keys
-            if orientation.predicted_positive(turns[key], cut) not in (None, orientation.is_positive(turns[key]))
-        }
+        wrong = {key: "yes" for key in keys if detections.predicted(turns[key]) not in (None, ood)}
         if keys and turns[keys[0]].score is not None:
-            sign = 1 if ood == (orientation.high == OOD) else -1
+            sign = 1 if ood else -1
             keys.sort(key=lambda key: (turns[key].score or 0.0) * sign)
         else:
             keys = list(wrong)

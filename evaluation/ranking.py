@@ -174,8 +174,8 @@ def answer_files(files: Mapping[str, Sequence[str]], predictions: Sequence[str])
 
     Args:
       files: the result of :func:`list_tests`.
-      predictions: a folder with ``SET/NAME.jsonl`` or ``.txt`` for each file, for the original also ``NAME.jsonl``; or,
-        for the original only, a file for each of its files.
+      predictions: a folder with ``SET/NAME.jsonl`` for each file, for the original also ``NAME.jsonl``; or, for the
+        original only, a file for each of its files.
 
     Raises:
       InputError: files are missing, or their numbers differ.
@@ -201,13 +201,10 @@ def answer_files(files: Mapping[str, Sequence[str]], predictions: Sequence[str])
 
 
 def _in_folder(folder: Path, reference: str) -> Path:
-    stem = stem_of(reference)
-    files = [folder / f"{stem}{suffix}" for suffix in (".jsonl", ".txt") if (folder / f"{stem}{suffix}").is_file()]
-    if not files:
-        raise InputError(f"contains no answers: expected {stem}.jsonl or {stem}.txt", folder)
-    if len(files) > 1:
-        raise InputError(f"contains both {stem}.jsonl and {stem}.txt: keep one", folder)
-    return files[0]
+    path = folder / f"{stem_of(reference)}.jsonl"
+    if not path.is_file():
+        raise InputError(f"contains no answers: expected {path.name}", folder)
+    return path
 
 
 def stem_of(path: str) -> str:
@@ -222,7 +219,7 @@ def read_test(
 
     Args:
       reference: a file in the bAbI format.
-      predictions: JSON lines ``{"dialogue", "turn", "answer"}``, or the same dialogues with the bot's answers.
+      predictions: JSON lines ``{"dialogue", "turn", "answer"}``.
       candidates: the possible answers; None for any.
       name: the name of the set, if there are sets.
       top: the number of answers of a ranking that count; with more than one, all answers must be ranked.
@@ -232,14 +229,7 @@ def read_test(
         with ``top``, a ranking is missing, too long, or inconsistent.
     """
     dialogues = [dialogue.exchanges for dialogue in parse_dialogues(_bytes(reference), reference)]
-    if predictions.endswith((".jsonl", ".json")):
-        answers = _answers_of_lines(predictions, dialogues, top)
-    elif top > 1:
-        raise InputError(
-            "dialogues have one answer per turn: --top requires JSON lines with several answers", predictions
-        )
-    else:
-        answers = _answers_of_dialogues(predictions, dialogues)
+    answers = _answers_of_lines(predictions, dialogues, top)
     if candidates is not None:
         for (dialogue, turn), ranking in sorted(answers.items()):
             for answer in ranking:
@@ -312,24 +302,6 @@ def _ranking(row: Answer, top: int, path: str, where: str) -> tuple[str, ...]:
         twice = next(answer for i, answer in enumerate(ranking) if answer in ranking[:i])
         raise InputError(f"{twice!r} appears twice among its answers", path, where)
     return ranking
-
-
-def _answers_of_dialogues(path: str, dialogues: Sequence[Sequence[Exchange]]) -> _Rankings:
-    answered = list(parse_dialogues(_bytes(path), path))
-    if len(answered) != len(dialogues):
-        raise InputError(f"has {len(answered):,} dialogues, but the reference has {len(dialogues):,}", path)
-    answers: _Rankings = {}
-    for d, (dialogue, exchanges) in enumerate(zip(answered, dialogues, strict=True)):
-        where = f"dialogue {d} from line {dialogue.line}"
-        if len(dialogue.exchanges) != len(exchanges):
-            raise InputError(
-                f"has {len(dialogue.exchanges)} turns, but the reference has {len(exchanges)}", path, where
-            )
-        for t, (exchange, expected) in enumerate(zip(dialogue.exchanges, exchanges, strict=True)):
-            if exchange.user != expected.user:
-                raise InputError(f"turn {t} has a different user utterance than the reference", path, where)
-            answers[d, t] = (exchange.bot.strip(),)
-    return answers
 
 
 class ScoredResponse(msgspec.Struct, frozen=True):
@@ -432,12 +404,6 @@ def is_right(response: Response) -> bool:
     return response.answer.strip() == response.reference.strip()
 
 
-def rank_of(response: Response) -> int | None:
-    """Returns the rank of the reference, from 1; None if it is not in the ranking."""
-    right = response.reference.strip()
-    return response.ranking.index(right) + 1 if right in response.ranking else None
-
-
 def call_values(reference: str, answer: str) -> Values:
     """Scores an API call; empty if the reference is not a call.
 
@@ -459,7 +425,11 @@ def call_values(reference: str, answer: str) -> Values:
 def values_of(responses: Sequence[Response], top: int = 1) -> list[Values]:
     """Computes the metrics of each response of a file; the last response of a dialogue has the dialogue's."""
     worst: dict[int, float] = {}  # dialogue to the worst rank of a right answer
-    ranks = [1 if is_right(response) else (rank_of(response) or math.inf) for response in responses]
+    rights = [response.reference.strip() for response in responses]
+    ranks = [
+        response.ranking.index(right) + 1 if right in response.ranking else math.inf
+        for response, right in zip(responses, rights, strict=True)
+    ]
     for response, rank in zip(responses, ranks, strict=True):
         worst[response.dialogue] = max(rank, worst.get(response.dialogue, 1))
     rows: list[Values] = []

@@ -53,7 +53,6 @@ class Keyed(msgspec.Struct, kw_only=True):
     turn: int | UnsetType = UNSET
 
 
-AnyKey = TypeVar("AnyKey", bound=tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str])
 AnyRow = TypeVar("AnyRow")
 KeyedRow = TypeVar("KeyedRow", bound=Keyed)
 _decode = msgspec.json.Decoder().decode
@@ -144,14 +143,13 @@ def read_keyed(path: str, kind: type[KeyedRow]) -> dict[Key, tuple[int, KeyedRow
     return rows
 
 
-def named(key: tuple[Any, ...]) -> str:
-    """Formats a key for messages; a fourth part is the service."""
-    name, dialogue_id, turn, *service = key
-    of_set = f", of {name!r}" if name else ""
-    return f"{dialogue_id!r}, turn {turn}{of_set}" + (f", of service {service[0]!r}" if service and service[0] else "")
+def named(key: Key) -> str:
+    """Formats a key for messages."""
+    name, dialogue_id, turn = key
+    return f"{dialogue_id!r}, turn {turn}" + (f", of {name!r}" if name else "")
 
 
-def check_complete(reference: Iterable[AnyKey], predictions: Container[AnyKey], path: str) -> None:
+def check_complete(reference: Iterable[Key], predictions: Container[Key], path: str) -> None:
     """Raises InputError if predictions are missing.
 
     Args:
@@ -164,12 +162,9 @@ def check_complete(reference: Iterable[AnyKey], predictions: Container[AnyKey], 
         raise InputError(f"there is no prediction for {named(missing[0])}{more}", path)
 
 
-def groups_of(keys: Iterable[AnyKey]) -> dict[str, list[AnyKey]]:
-    """Groups sorted keys for scoring: ``#ALL``, and each named set, the original first.
-
-    Keys begin with the set.
-    """
-    groups: dict[str, list[AnyKey]] = {ALL: []}
+def groups_of(keys: Iterable[Key]) -> dict[str, list[Key]]:
+    """Groups sorted keys for scoring: ``#ALL``, and each named set, the original first."""
+    groups: dict[str, list[Key]] = {ALL: []}
     for key in sorted(keys, key=lambda key: (key[0] != ORIGINAL, key)):
         groups[ALL].append(key)
         if key[0]:

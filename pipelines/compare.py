@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.evaluate import run_task
@@ -22,7 +22,6 @@ EXAMPLE = """\
   parapet compare --systems ours=scores/ours theirs=scores/theirs --output board
   parapet compare --systems ours=scores/ours_dst ours=scores/ours_ood theirs=scores/their_dst theirs=scores/their_ood \\
     --baseline theirs --output board
-  parapet compare --systems ft=scores/ft pt_ft=scores/pt_ft --baseline pt_ft=ft --output board
   parapet compare --systems a=scores/a b=scores/b --metrics joint_goal_accuracy schema_sensitivity --output board"""
 
 NOTE = """\
@@ -33,7 +32,7 @@ of a set must be the same."""
 def parser() -> StrictParser:
     """Builds the command line."""
     parser = StrictParser("compare", DESCRIPTION, EXAMPLE, NOTE)
-    text = "systems; OUT is an output of 'evaluate', and NAME may be repeated; NAME/PART: of one of --sets or --domains"
+    text = "systems; OUT is an output of 'evaluate', and NAME may be repeated"
     parser.group(INPUT)("--systems", required=True, nargs="+", metavar="NAME=OUT", apart=True, help=text)
     add_output(parser)
     add = parser.group("comparison")
@@ -49,21 +48,12 @@ def parser() -> StrictParser:
     add("--average", rare=True, nargs="+", default=[], metavar="NAME", help=text)
     text = "sets that are compared, in the order of the columns (default: all)"
     add("--sets", rare=True, nargs="+", default=[], metavar="SET", help=text)
-    text = "domains: each number is the unweighted mean over them (default: over all dialogues)"
-    add("--domains", rare=True, nargs="+", default=[], metavar="NAME", help=text)
-    add(
-        "--baseline",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="system to compare the others with, or SYSTEM=BASELINE pairs (default: all pairs)",
-    )
+    text = "system to compare the others with (default: all pairs)"
+    add("--baseline", default="", metavar="NAME", help=text)
     text = "replicates of the tests; 0: no tests"
     add("--replicates", rare=True, type=int, default=10_000, metavar="N", help=text)
-    add = parser.group("systems that were scored on different sets", exclusive=True)
-    add("--common", action="store_true", help="compare what all have (the default), without a warning")
-    add("--all", action="store_true", help="show everything; means are over the sets that all systems have")
-    add("--strict", action="store_true", help="refuse them")
+    text = "show also sets that only some systems have; means are over the sets that all have"
+    add("--all", action="store_true", help=text)
     add_seed(parser, "the tests")
     return parser
 
@@ -77,15 +67,17 @@ def task(args: argparse.Namespace) -> Compare:
     if not 0 <= args.replicates <= 1_000_000:
         raise InputError("must be from 0 to 1000000", "--replicates")
     systems = _parse(args.systems)
-    selection = Selection(tuple(args.sets), tuple(args.domains), tuple(args.average))
-    names = dict.fromkeys(selection.system_and_part(name)[0] for name in systems)
+    if twice := [name for name in args.sets if args.sets.count(name) > 1]:
+        raise InputError(f"{twice[0]!r} appears twice", "--sets")
+    if args.baseline and args.baseline not in systems:
+        known = ", ".join(systems)
+        raise InputError(f"there is no system {args.baseline!r}: must be one of {known}", "--baseline")
     return Compare(
         systems=systems,
         metrics=tuple(args.metrics),
-        sets="all" if args.all else "strict" if args.strict else "common",
-        quiet=args.common,
-        settings=SignificanceConfig(_baselines(args.baseline, names), args.seed, args.replicates),
-        selection=selection,
+        everything=args.all,
+        settings=SignificanceConfig(args.baseline, args.seed, args.replicates),
+        selection=Selection(tuple(args.sets), tuple(args.average)),
     )
 
 
@@ -97,23 +89,6 @@ def _parse(values: Sequence[str]) -> dict[str, list[str]]:
             raise InputError(f"{value!r} is not of the form NAME=OUT", "--systems")
         systems.setdefault(name.strip(), []).append(path)
     return systems
-
-
-def _baselines(values: Sequence[str], systems: Mapping[str, object]) -> dict[str, str]:
-    """Maps systems to their baselines. NAME is the baseline of all others; SYSTEM=BASELINE sets that of one system."""
-    baselines: dict[str, str] = {}
-    for value in values:
-        if value in systems:
-            baselines |= {name: value for name in systems if name != value and name not in baselines}
-            continue
-        name, equals, baseline = value.partition("=")
-        for system in (name, *([baseline] if equals else [])):
-            if system not in systems:
-                raise InputError(f"there is no system {system!r}: must be one of {', '.join(systems)}", "--baseline")
-        if name == baseline:
-            raise InputError(f"{value!r}: a system cannot be its own baseline", "--baseline")
-        baselines[name] = baseline
-    return baselines
 
 
 def run(argv: Sequence[str] | None = None) -> int:

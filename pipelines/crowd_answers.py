@@ -49,19 +49,12 @@ def _add_encoding(parser: StrictParser, group: str) -> None:
     parser.group(group)("--encoding", rare=True, default="utf-8", metavar="NAME", help=text)
 
 
-def add_judgements(parser: StrictParser, task: str, group: str = INPUT, required: bool = True) -> None:
-    """Adds ``--hits``, ``--responses`` and ``--encoding`` for judgements by people.
-
-    Args:
-      parser: the command's parser.
-      task: the ``--task`` of ``parapet hits``.
-      group: the help section.
-      required: whether the flags are required.
-    """
-    add = parser.group(group)
-    add("--hits", required=required, metavar="DIR", reads=True, help=f"output of 'parapet hits --task {task}'")
-    add("--responses", nargs="+", default=[], required=required, metavar="FILE|DIR", reads=True, help=_RESPONSES)
-    _add_encoding(parser, group)
+def add_judgements(parser: StrictParser) -> None:
+    """Adds ``--hits``, ``--responses`` and ``--encoding`` for judgements by people."""
+    add = parser.group(INPUT)
+    add("--hits", required=True, metavar="DIR", reads=True, help="output of 'parapet hits --task ratings'")
+    add("--responses", nargs="+", required=True, metavar="FILE|DIR", reads=True, help=_RESPONSES)
+    _add_encoding(parser, INPUT)
 
 
 def responses_of(args: argparse.Namespace) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ GROUPS = {
     "publish": {
         "release": "build, verify, compare and push versioned datasets",
         "export": "agents' tasks for bfcl-eval, inspect-ai, promptfoo",
-        "leaderboard": "pages of submissions to a release, checked and scored",
+        "leaderboard": "a page that ranks submissions to a release",
     },
     "help": {
         "doctor": "what is installed and set up here, and what is missing",

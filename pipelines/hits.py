@@ -6,7 +6,7 @@ import argparse
 import logging
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,36 +15,33 @@ from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_sch
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
 from parapet.schemas.service import elements_of
-from parapet.transforms.crowd.hits.terms import ESTIMATES, RATINGS, REWRITES, SCHEMAS, VALIDITY, Terms, kind_of
+from parapet.transforms.crowd.hits.terms import ESTIMATES, RATINGS, REWRITES, SCHEMAS, Terms, kind_of
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.crowd.hits.judged import Item
     from parapet.transforms.crowd.hits.make_hits import Unit
     from parapet.transforms.crowd.hits.page import Plan, Settings
     from parapet.transforms.running.runs import RunInfo
 
 DESCRIPTION = """\
 Makes the pages on which crowd workers paraphrase names and descriptions of a schema (schemas), rewrite user turns
-(rewrites), judge generated utterances (ratings), or compare turns of perturbed sets with the original (validity)."""
+(rewrites), or judge generated utterances (ratings)."""
 
 EXAMPLE = """\
   parapet hits --output my_hits                                # the sample
   parapet hits --schemas my_corpus --output my_hits --dry_run
   parapet hits --task rewrites --dialogues my_corpus --output my_rewrites
-  parapet hits --task ratings --dialogues my_corpus --scores my_scores --output my_ratings
-  parapet hits --task validity --dialogues my_corpus --sets typos=varied/typos --output my_pairs"""
+  parapet hits --task ratings --dialogues my_corpus --scores my_scores --output my_ratings"""
 
 _MAX_WARNINGS = 20
 
-# SGSAcc has three workers judge an utterance, and so has the validity of perturbed sets. For rewrites one good answer
-# is enough; in our sample, vetting accepts about one of two answers.
+# SGSAcc has three workers judge an utterance. For rewrites one good answer is enough; in our sample, vetting accepts
+# about one of two answers.
 _ASSIGNMENTS = 3
 
 # The numbers of each kind in SGSAcc's sample, and of utterances and checks per page.
 _SIZES = {"faithful": 200, "unfaithful": 200, "invalid": 25}
-_PAIRS = 50  # from each set
 _ITEMS, _CHECKS = 10, 1
 
 # The flags that only some tasks use.
@@ -54,10 +51,6 @@ _FLAGS_OF = {
     RATINGS: (
         *("dialogues", "scores", "faithful", "unfaithful", "invalid", "items", "checks", "no_naturalness", "seed"),
         *ESTIMATES[RATINGS],
-    ),
-    VALIDITY: (
-        *("dialogues", "split", "sets", "pairs", "items", "checks", "no_naturalness", "seed"),
-        *ESTIMATES[VALIDITY],
     ),
 }
 
@@ -92,7 +85,7 @@ class Config(msgspec.Struct, frozen=True):
       dry_run: whether only the plan is printed.
       units: services, dialogue files, or the utterances of each judgement page.
       split: the value of ``--split``, for dialogues.
-      drawn: by metric verdict or by set, how many utterances are judged and how many there are.
+      drawn: by metric verdict, how many utterances are judged and how many there are.
     """
 
     output: str
@@ -130,14 +123,13 @@ def parser() -> Parser:
         help="what names pages say the service is: its description, nothing, or service_name,cue in a CSV file "
         "(default: auto)",
     )
-    add = parser.group("--task rewrites, ratings, validity")
+    add = parser.group("--task rewrites, ratings")
     text = "corpus, or its files (default: the bundled sample)"
     add("--dialogues", nargs="+", metavar="ROOT|FILE", reads=True, help=text)
     add("--split", choices=SPLITS, help=f"split of a corpus (default: {TEST})")
     add("--turns", rare=True, type=int, metavar="N", help="of rewrites: user turns to draw (default: all)")
     add("--scores", metavar="DIR", reads=True, help="output of 'evaluate --task generation', for ratings")
-    add("--sets", nargs="+", metavar="NAME=ROOT", reads=True, help="perturbed sets of the corpus, for validity")
-    add = parser.group("--task ratings, validity", rare=True)
+    add = parser.group("--task ratings", rare=True)
     strata = {
         "faithful": "number of valid turns found faithful",
         "unfaithful": "of those found unfaithful",
@@ -145,8 +137,6 @@ def parser() -> Parser:
     }
     for name, text in strata.items():
         add(f"--{name}", type=int, metavar="N", help=f"{text} (default: {_SIZES[name]})")
-    text = f"user turns of each set to draw, of those that have changed (default: {_PAIRS})"
-    add("--pairs", type=int, metavar="N", help=text)
     add("--items", type=int, metavar="N", help=f"utterances on a page, at most (default: {_ITEMS})")
     text = f"utterances of other turns on each page, of which nobody attentive says Yes (default: {_CHECKS})"
     add("--checks", type=int, metavar="N", help=text)
@@ -193,7 +183,6 @@ def check(args: argparse.Namespace) -> Config:
         SCHEMAS: _check_schemas,
         REWRITES: _check_rewrites,
         RATINGS: _check_ratings,
-        VALIDITY: _check_validity,
     }
     return check_task[args.task](args)
 
@@ -246,6 +235,8 @@ def _check_rewrites(args: argparse.Namespace) -> Config:
 def _check_ratings(args: argparse.Namespace) -> Config:
     from parapet.evaluation.ratings.sample import draw_sample, read_scores
     from parapet.schemas.layout import sample_root
+    from parapet.transforms.crowd.hits.judged import group_items
+    from parapet.transforms.crowd.hits.page import Settings
 
     if args.scores is None:
         raise InputError(
@@ -256,49 +247,19 @@ def _check_ratings(args: argparse.Namespace) -> Config:
         raise InputError("takes one corpus for ratings, the one that --scores is about", "--dialogues")
     numbers = _numbers(args, {**_SIZES, "items": _ITEMS, "checks": _CHECKS})
     root = args.dialogues[0] if args.dialogues else str(sample_root())
-    items, drawn = draw_sample(root, read_scores(args.scores), numbers, args.seed or 0)
-    return _judged(args, RATINGS, items, numbers, drawn)
-
-
-def _check_validity(args: argparse.Namespace) -> Config:
-    from parapet.evaluation.sets import Sources, parse_sets
-    from parapet.evaluation.validity.turns import draw_sample, read_pairs
-    from parapet.schemas.layout import sample_root, split_of_folder
-
-    if args.dialogues and len(args.dialogues) > 1:
-        raise InputError("takes one corpus for validity, the original of the --sets", "--dialogues")
-    sets = parse_sets(args.sets or [])
-    numbers = _numbers(args, {"pairs": _PAIRS, "items": _ITEMS, "checks": _CHECKS})
-    reference = args.dialogues[0] if args.dialogues else str(sample_root())
-    split = split_of_folder(reference) or args.split or TEST
-    pairs = read_pairs(Sources(reference, split, others=sets))
-    items, drawn = draw_sample(pairs, numbers["pairs"], args.seed or 0)
-    return _judged(args, VALIDITY, items, numbers, drawn, split)
-
-
-def _judged(
-    args: argparse.Namespace,
-    task: Literal["ratings", "validity"],
-    items: Sequence[Item],
-    numbers: Mapping[str, int],
-    drawn: dict[str, dict[str, int]],
-    split: str | None = None,
-) -> Config:
-    """Groups utterances to judge, and check items, into pages."""
-    from parapet.transforms.crowd.hits.judged import group_items
-    from parapet.transforms.crowd.hits.page import Settings
-
-    terms, seed = _terms(args, _ASSIGNMENTS), args.seed or 0
-    settings = Settings(terms, sandbox=args.sandbox, tasks=(task,), seed=seed, naturalness=not args.no_naturalness)
+    seed = args.seed or 0
+    items, drawn = draw_sample(root, read_scores(args.scores), numbers, seed)
+    terms, naturalness = _terms(args, _ASSIGNMENTS), not args.no_naturalness
+    settings = Settings(terms, sandbox=args.sandbox, tasks=(RATINGS,), seed=seed, naturalness=naturalness)
     groups = tuple(map(tuple, group_items(items, numbers["items"], numbers["checks"], seed)))
-    return Config(args.output, settings, args.dry_run, groups, split, drawn)
+    return Config(args.output, settings, args.dry_run, groups, drawn=drawn)
 
 
 def _numbers(args: argparse.Namespace, defaults: Mapping[str, int]) -> dict[str, int]:
     """Reads the flags that are numbers. Raises InputError if one is too small."""
     numbers = {name: n if getattr(args, name) is None else getattr(args, name) for name, n in defaults.items()}
     for name, n in numbers.items():
-        least = 1 if name in ("items", "pairs") else 0
+        least = 1 if name == "items" else 0
         if n < least:
             raise InputError(f"must be {least} or more", f"--{name}")
     return numbers
@@ -330,13 +291,12 @@ def _info(config: Config) -> RunInfo:
 
     settings = config.settings
     options = {**settings.terms.options(settings.tasks), "sandbox": settings.sandbox}
-    if config.task in (RATINGS, VALIDITY):
+    if config.task == RATINGS:
         options |= {
             "task": config.task,
             "drawn": config.drawn,
             "naturalness": settings.naturalness,
             "seed": settings.seed,
-            **({"split": config.split} if config.split else {}),
         }
     elif config.task == REWRITES:
         options |= {"task": REWRITES, "split": config.split, "turns": settings.turns, "seed": settings.seed}

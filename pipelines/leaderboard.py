@@ -1,92 +1,59 @@
-"""``parapet leaderboard``: checks and scores submissions to a release, and writes static pages."""
+"""``parapet leaderboard``: scores and ranks submissions to a release, and writes a page."""
 
 from __future__ import annotations
 
 import argparse
-import datetime
-import hashlib
-import json
 import logging
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
 
-import msgspec
-
-from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
+from parapet.pipelines.command import counted, run_checked, say
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_split
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import stays_within
-
-if TYPE_CHECKING:
-    from parapet.evaluation.board.pages import Refused, Setting
-    from parapet.evaluation.board.submission import Found, Released
-    from parapet.evaluation.compare.results import Selection
+from parapet.schemas.layout import dialogue_files
 
 DESCRIPTION = """\
-Makes a leaderboard of a folder of submissions to a release, as static pages. Each submission is checked: it must be of
-this release, complete and harmless. Those that are refused are listed with the reason. The others are scored as
-'parapet evaluate' scores, again only when they have changed."""
+Scores the submissions to a release as 'parapet evaluate' does, ranks them by the mean of their metrics, and writes a
+page. Those that cannot be scored are listed with the reason."""
 
 EXAMPLE = """\
-  parapet leaderboard --release releases/my_dataset --template --output my_submission
   parapet leaderboard --release releases/my_dataset --submissions submissions --output board
-  parapet leaderboard --release releases/my_dataset --submissions submissions --tasks dst response=original,typos \\
-    --average joint_goal_accuracy combined --output board"""
+  parapet leaderboard --release releases/my_dataset --submissions submissions --tasks dst response \\
+    --metrics joint_goal_accuracy combined --output board"""
 
 NOTE = """\
-exit status: 0 if a submission was accepted, 1 if none was, 2 for wrong usage.
+exit status: 0 if a submission was scored, 1 if none was, 2 for wrong usage.
 A submission is a folder with submission.toml and predictions, as docs/release.md shows."""
 
-NAME = "leaderboard"
-SCORES = "scores"  # folder in the output; scores are stored under the hash of their inputs
-_MOST_REASON = 500  # characters
-
-
-class Config(msgspec.Struct, frozen=True):
-    """A leaderboard to build: the flags, and what was read from them; ``folders`` are the submissions, sorted."""
-
-    args: argparse.Namespace
-    released: Released
-    setting: Setting
-    selection: Selection
-    folders: list[Path]
-
-    @property
-    def output(self) -> Path:
-        """The folder of the leaderboard."""
-        return Path(self.args.output)
+SCORED = ("dst", "response", "intent", "ood", "generation")
 
 
 def parser() -> StrictParser:
     """Builds the command line."""
     parser = StrictParser("leaderboard", DESCRIPTION, EXAMPLE, NOTE)
     add = parser.group(INPUT)
-    text = "release whose test sets are predicted: NAME/VERSION, or NAME for its latest"
+    text = "release with the labels of the predicted sets: NAME/VERSION, or NAME for its latest"
     add("--release", required=True, metavar="DIR", reads=True, help=text)
-    add("--submissions", metavar="DIR", reads=True, help="folder with a folder for each submission")
-    add("--template", action="store_true", help="instead: write a submission.toml to be filled in")
-    text = "release with the labels, where --release has none"
-    add("--private", metavar="DIR", reads=True, help=text)
-    text = "output of 'ood', with the labels of task ood"
-    add("--ood", rare=True, metavar="DIR", reads=True, help=text)
-    add_output(parser)
-    add = parser.group("board")
-    text = "what is scored, TASK or TASK=SET,SET (default: dst and response on all sets)"
-    add("--tasks", nargs="+", default=["dst", "response"], metavar="TASK", help=text)
+    text = "folder with a folder for each submission"
+    add("--submissions", required=True, metavar="DIR", reads=True, help=text)
+    add("--ood", rare=True, metavar="DIR", reads=True, help="output of 'ood', with the labels of task ood")
     add_split(parser)
-    text = "columns that the average counts, as in 'compare' (default: the main metric of each task on each set)"
-    add("--average", nargs="+", default=[], metavar="NAME", help=text)
-    text = "domains: each number is the unweighted mean over them"
-    add("--domains", rare=True, nargs="+", default=[], metavar="NAME", help=text)
-    add("--title", rare=True, default="", help="of the page (default: that of the release)")
-    add = parser.group("limits of a submission")
-    add("--max_mb", rare=True, type=int, default=1000, metavar="N", help="megabytes")
-    add("--timeout", rare=True, type=int, default=3600, metavar="SECONDS", help="for scoring a task")
+    add_output(parser)
+    add = parser.group("scoring")
+    text = "what each submission predicts (default: dst)"
+    add(
+        "--tasks",
+        nargs="+",
+        default=["dst"],
+        choices=SCORED,
+        metavar="TASK",
+        help=f"{text}: {', '.join(SCORED)}",
+    )
+    text = "metrics whose mean ranks the submissions, as in 'compare' (default: the main metric of each task)"
+    add("--metrics", nargs="+", default=[], metavar="NAME", help=text)
     return parser
 
 
@@ -95,161 +62,76 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_checked(parser(), argv, check, act, "the leaderboard is unchanged, run the same command again")
 
 
-def check(args: argparse.Namespace) -> Config:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Checks the flags. Raises InputError if they do not describe a leaderboard."""
-    from parapet.evaluation.board.pages import Setting
-    from parapet.evaluation.board.submission import columns_of_average, open_released, tasks_of
-    from parapet.evaluation.compare.results import Selection
     from parapet.transforms.release.reading import open_release
 
-    if (args.submissions is None) == (not args.template):
-        raise InputError("give exactly one of the two", "--submissions, --template")
-    for flag in ("max_mb", "timeout"):
-        if getattr(args, flag) < 1:
-            raise InputError("must be 1 or more", f"--{flag}")
-    output = Path(args.output)
-    if not stays_within(args.output, f"{SCORES}/any"):
-        raise InputError("leads outside of the output folder by a link: remove the link", output / SCORES)
-    folders = [] if args.submissions is None else _folders(Path(args.submissions))
-    released = open_released(args.release, args.private, args.split)
-    tasks = tasks_of(args.tasks, released, args.ood)
-    dialogues = {name: len(ids) for name, ids in released.dialogues.items()}
-    title = args.title or open_release(args.release).manifest.title
-    setting = Setting(title, released.of, args.split, tasks, dialogues)
-    selection = Selection(domains=tuple(args.domains), average=columns_of_average(args.average, tasks))
-    return Config(args, released, setting, selection, folders)
+    release = open_release(args.release)
+    original = release.root / "sgd" / "original"
+    if not original.is_dir() or not dialogue_files(original, args.split):
+        raise InputError(f"the release has no dialogues in sgd/original/{args.split}", release.root, "--release")
+    if ("ood" in args.tasks) != (args.ood is not None):
+        raise InputError("task ood and the folder with its labels must be given together", "--tasks, --ood")
+    args.release = release
+    return args
 
 
-def _folders(submissions: Path) -> list[Path]:
-    """Lists the folders of submissions by name, without hidden ones. Raises InputError if there is no such folder."""
-    if not submissions.is_dir():
-        raise InputError("there is no such folder", submissions, "--submissions")
-    return sorted(
-        path for path in submissions.iterdir() if path.name[:1] != "." and (path.is_dir() or path.is_symlink())
-    )
-
-
-def act(config: Config) -> int:
-    """Checks and scores the submissions, and publishes the pages. Returns the exit status."""
-    from parapet.evaluation.board import pages
+def act(args: argparse.Namespace) -> None:
+    """Scores the submissions and publishes the page. Raises InputError if none can be scored."""
+    from parapet.evaluation.compare.leaderboard import SignificanceConfig, leaderboard, read_systems
+    from parapet.evaluation.compare.submissions import Submission, files_of, ranks_of, read_submission
     from parapet.evaluation.task import publish
     from parapet.pipelines.progress import running
     from parapet.schemas.errors import run_header
+    from parapet.transforms.reports.text import number
 
-    if config.args.template:
-        return _write_template(config)
-    accepted: list[tuple[Found, dict[str, str]]] = []
-    refused: list[Refused] = []
-    with running("parapet leaderboard") as progress:
-        for i, folder in enumerate(config.folders, 1):
-            progress.stage(f"submission {i:,} of {len(config.folders):,}")
+    submissions: dict[str, Submission] = {}
+    refused: dict[str, str] = {}
+    systems: dict[str, list[str]] = {}
+    folders = sorted(path for path in Path(args.submissions).iterdir() if path.is_dir() and path.name[0] != ".")
+    with running("parapet leaderboard") as progress, TemporaryDirectory() as scores:
+        for i, folder in enumerate(folders):
+            progress.stage(f"submission {i + 1:,} of {len(folders):,}")
             try:
-                accepted.append(_accepted(folder, config))
+                submission, predictions = read_submission(folder, args.tasks)
+                if submission.name in submissions:
+                    raise InputError(f"another submission is called {submission.name!r}")
+                outputs = {task: f"{scores}/{i}/{task}" for task in predictions}
+                for task, path in predictions.items():
+                    _score(args, task, path, outputs[task])
             except InputError as error:
-                refused.append(pages.Refused(_shown(folder.name), _reason(error, folder)))
-        progress.stage("pages")
-        scored = pages.named(accepted)
-        board = pages.board_of(config.output, scored, config.selection) if scored else None
-        files = pages.files_of(config.output, config.setting, board, scored, refused)
-    options = {
-        **msgspec.to_builtins(config.setting),
-        **msgspec.to_builtins(config.selection),
-        "labels_sha256": config.released.sha256,
-    }
-    counts = {"submissions": len(config.folders), "accepted": len(scored), "refused": len(refused)}
-    publish(str(config.output), files, {**run_header(NAME, options), "counts": counts})
-    _clear(config.output, {place for scored_here in scored for place in scored_here.scores.values()})
-    for scored_here in refused:
-        logging.warning("%s was refused: %s", scored_here.folder, scored_here.reason)
-    for name, rank in pages.ranks_of(board).items() if board else ():
-        average = board.average[name].value if board else None
-        say(f"{pages.NO_RANK if rank is None else rank} {name}" + ("" if average is None else f": {average:.1f}"))
-    say(f"{counted(len(config.folders), 'submission')}, {len(refused):,} of them refused: {config.output}/index.html")
-    if scored:
-        return 0
-    first = "".join(f"; the first: {scored_here.folder}: {scored_here.reason}" for scored_here in refused[:1])
-    logging.error("--submissions: no submission was accepted%s", first or ": the folder contains none")
-    return EXIT_FAILURE
+                refused[folder.name] = str(error).replace(f"{folder}/", "").replace(str(folder), folder.name)
+                logging.warning("%s is not scored: %s", folder.name, refused[folder.name])
+                continue
+            submissions[submission.name], systems[submission.name] = submission, list(outputs.values())
+        if not systems:
+            first = "".join(f"; the first: {name}: {reason}" for name, reason in [*refused.items()][:1])
+            raise InputError(f"no submission was scored{first or ': the folder contains none'}", "--submissions")
+        progress.stage("page")
+        board = leaderboard(read_systems(systems, args.metrics), SignificanceConfig(replicates=0))
+    manifest = args.release.manifest
+    lead = f"{counted(len(submissions), 'submission')} to {manifest.name} {manifest.version}, split {args.split}."
+    files = files_of(board, submissions, refused, manifest.title, lead)
+    options = {"release": f"{manifest.name} {manifest.version}", "split": args.split, "tasks": args.tasks}
+    counts = {"submissions": len(folders), "scored": len(submissions), "refused": len(refused)}
+    publish(args.output, files, {**run_header("leaderboard", {**options, "metrics": args.metrics}), "counts": counts})
+    for name, rank in ranks_of(board).items():
+        say(f"{rank} {name}: {number(board.average[name].value, 1)}")
+    say(f"{counted(len(folders), 'submission')}, {len(refused):,} of them not scored: {args.output}/index.html")
 
 
-def _write_template(config: Config) -> int:
-    from parapet.evaluation.board.submission import FILE, template
-    from parapet.transforms.storage import disk
+def _score(args: argparse.Namespace, task: str, predictions: Path, output: str) -> None:
+    """Runs ``parapet evaluate`` in a process of its own, so that no submission can break the leaderboard."""
+    from parapet.evaluation.sets import ORIGINAL, open_reference
 
-    path = config.output / FILE
-    if path.exists():
-        raise InputError("exists already: choose another folder, or remove it", path)
-    disk.write(path, template(config.released.of, config.setting.tasks, datetime.date.today()).encode())
-    say(f"{path}: fill it in, and put the predictions beside it")
-    return 0
-
-
-def _accepted(folder: Path, config: Config) -> tuple[Found, dict[str, str]]:
-    """Reads and scores a submission; also returns the folder of scores per task. Raises InputError if it is refused."""
-    from parapet.evaluation.board.submission import check_complete, read_submission
-
-    tasks = config.setting.tasks
-    submission = read_submission(folder, config.released.of, list(tasks), config.args.max_mb)
-    for task, predictions in submission.predictions.items():
-        expected = {name: config.released.dialogues[name] for name in tasks[task]}
-        try:
-            check_complete(predictions, config.setting.split, expected)
-        except InputError as error:
-            raise InputError(f"{task}: {error}") from None
-    return submission, {task: _score(submission, task, config) for task in submission.predictions}
-
-
-def _score(found: Found, task: str, config: Config) -> str:
-    """Scores a task, unless the same inputs were scored before; returns the path of the scores below the output.
-
-    It runs in a separate process, so that no file of a submission can break the leaderboard.
-    """
-    from parapet.evaluation.board.submission import evaluation_flags
-    from parapet.evaluation.task import sha256_of
-    from parapet.schemas.errors import code_sha256
-
-    flags = evaluation_flags(task, config.setting.tasks[task], config.released, config.setting.split, config.args.ood)
-    labels = Path(config.args.ood or "") / "run.json"  # contains the hashes of all files
-    of_ood = sha256_of(labels) if task == "ood" and labels.is_file() else ""
-    made_from = [task, found.sha256[task], config.released.sha256, config.setting.tasks[task], config.setting.split,
-                 of_ood, code_sha256()]  # fmt: skip
-    place = f"{SCORES}/{hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:32]}"
-    output = config.output / place
-    if (output / "run.json").is_file():
-        return place
-    shutil.rmtree(output, ignore_errors=True)
-    predictions = found.predictions[task].absolute()
-    argv = ["evaluate", "--task", task, *flags, "--predictions", str(predictions), "--output", str(output), "--quiet"]
-    command = [sys.executable, "-m", "parapet", *argv]
-    try:
-        environment = {**os.environ, "PYTHONSAFEPATH": "1"}  # ignore modules in the working directory
-        done = subprocess.run(  # noqa: S603  # our own program
-            command, capture_output=True, timeout=config.args.timeout, env=environment, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(f"{task}: scoring took more than {config.args.timeout:,} s") from None
-    if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        reason = lines[-1].removeprefix("error: ") if lines and done.returncode > 0 else "scoring was killed"
-        raise InputError(f"{task}: {reason}")
-    return place
-
-
-def _reason(error: InputError, folder: Path) -> str:
-    """Formats why a submission is refused, without paths of this machine."""
-    text = str(error).replace(f"{folder.absolute()}/", "").replace(f"{folder}/", "").replace(str(folder), folder.name)
-    return _shown(text)
-
-
-def _shown(text: str) -> str:
-    """Formats untrusted text as one printable line."""
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-    return line if len(line) <= _MOST_REASON else f"{line[: _MOST_REASON - 3]}..."
-
-
-def _clear(output: Path, kept: set[str]) -> None:
-    """Deletes scores that no current submission uses."""
-    folder = output / SCORES
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if f"{SCORES}/{path.name}" not in kept:
-            shutil.rmtree(path, ignore_errors=True)
+    _, variants = open_reference(str(args.release.root))  # which 'evaluate' finds by itself
+    folders = sorted((args.release.root / "sgd").iterdir())
+    others = [f"{folder.name}={folder}" for folder in folders if folder.name not in (ORIGINAL, *variants)]
+    reference = args.ood if task == "ood" else str(args.release.root)
+    flags = ["--reference", reference, "--split", args.split]
+    flags += ["--sets", *others] if others and task != "ood" else []
+    argv = ["evaluate", "--task", task, *flags, "--predictions", str(predictions), "--output", output, "--quiet"]
+    result = subprocess.run([sys.executable, "-P", "-m", "parapet", *argv], capture_output=True, text=True)  # noqa: S603
+    if result.returncode:
+        lines = result.stderr.strip().splitlines() or ["scoring was killed"]
+        raise InputError(f"{task}: {lines[-1].removeprefix('error: ')}")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from parapet.schemas.service import Task
 
 # The tasks of crowd workers: names or descriptions of a schema, rewritten utterances, or ratings of utterances.
-CrowdTask = Task | Literal["rewrites", "ratings", "validity"]
+CrowdTask = Task | Literal["rewrites", "ratings"]
 
 Disposition = Literal["used", "surplus", "duplicate", "rejected", "review"]
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
@@ -161,7 +161,7 @@ def _column(rows: list[AuditRow], field: pa.Field) -> pa.Array:
     return pa.array(values, field.type)
 
 
-# A row for each rating: ``responses.parquet`` of ``evaluate --task ratings`` and ``--task validity``.
+# A row for each rating: ``responses.parquet`` of ``evaluate --task ratings``.
 RATINGS = pa.schema(
     [
         pa.field("response_id", pa.string(), nullable=False),

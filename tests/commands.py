@@ -70,9 +70,6 @@ def write_inputs(place: Path) -> None:
     write(place / "goals.json", GOALS)
     write(place / "responses.jsonl", RESPONSES)
     write(place / "hotels.json", {"hotel": [{"name": "acorn", "area": "centre"}]})
-    services = layout.services_by_name(layout.read_root(place / "sgd")).values()
-    intents = sorted({intent.name for service in services for intent in service.intents})
-    write(place / "intents.txt", "".join(f"{name}\n" for name in [*intents, "NONE"]))
     turns = [
         {"dialogue_id": name, "turn": i, "predicted": "in_domain"}
         for name, dialogue in dialogues_of(place / "sgd/test").items()
@@ -80,6 +77,8 @@ def write_inputs(place: Path) -> None:
         if turn["speaker"] == "USER"
     ]
     write(place / "verdicts/original/all.jsonl", turns)
+    write(place / "submissions/copy/submission.toml", 'name = "copy"\n[predictions]\ndst = "states"\n')
+    copytree(place / "sgd/test", place / "submissions/copy/states/original/test")
     tasks = write_tasks(place / "tasks")
     write_variants(place / "tool_variants", tasks.read_bytes())
     write(place / "calls.jsonl", [{"id": row["id"], "result": []} for row in rows_of(tasks)])
@@ -147,7 +146,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "evaluate states": ["--task", "dst", "--reference", sgd, "--predictions", sgd],
         "evaluate intent": [
             *("--task", "intent", "--reference", sgd),
-            *("--predictions", f"{out}/predict classifier/predictions", "--intents", f"{place}/intents.txt"),
+            *("--predictions", f"{out}/predict classifier/predictions"),
         ],
         "evaluate ood": ["--task", "ood", "--reference", sgd, "--predictions", f"{place}/verdicts"],
         "evaluate goals": [
@@ -162,13 +161,11 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         ),
         "evaluate generation": ["--task", "generation", "--predictions", "reference", "--reference", sgd],
         "evaluate response": ["--task", "response", "--predictions", "reference", "--reference", sgd],
-        "evaluate validity": argv_of(task="validity", reference=sgd, sets=typos, classifier=f"{out}/train classifier"),
-        "hits validity": ["--task", "validity", "--dialogues", sgd, "--sets", typos, "--pairs", "2"],
         "hits ratings": ["--task", "ratings", "--scores", f"{out}/evaluate generation", "--faithful", "2"],
         "compare": ["--systems", f"a={out}/evaluate", f"b={out}/evaluate", "--replicates", "10"],
         "release": ["build", "--config", f"{place}/release.toml"],
         "export": ["--reference", f"{place}/tasks/tasks.jsonl", "--to", "promptfoo"],
-        "leaderboard": ["--release", f"{out}/release/sample/1.0.0", "--template"],
+        "leaderboard": ["--release", f"{out}/release/sample/1.0.0", "--submissions", f"{place}/submissions"],
         "suite": [f"{place}/suite.toml"],
     }
     return {name: [name.split()[0], *_action(name), *flags] for name, flags in every.items()}

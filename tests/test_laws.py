@@ -31,7 +31,7 @@ SLOW = ("speech_errors", "speech_errors again", "suite", "train classifier")
 QUICK = [name for name in NAMES if THOROUGH or name not in SLOW]
 BEAM = [name for name in NAMES if LINES[name][0] not in ONE_PROCESS]
 SHOWN = [
-    *("hits", "compose", "compose_variations", "anonymise", "ood", "language_variations", "evaluate", "hits validity")
+    *("hits", "compose", "compose_variations", "anonymise", "ood", "language_variations", "evaluate", "hits ratings")
 ]
 LEAVE_OUT = [name for name in QUICK if "--sgd" in LINES[name] and LINES[name][0] in takes("--max_bad")]
 INPUTS = [(name, i, flag) for name in QUICK for i, flag, _ in inputs_of(LINES[name], "/place")]
@@ -44,7 +44,7 @@ RARE = {
     ("evaluate", "--prompt"),
     *(("train", flag) for flag in ("--foreign", "--templates", "--knowledge_base", "--ontology")),
     *(("evaluate", "--dev"), ("evaluate", "--hits"), ("language_variations", "--memory"), ("predict", "--also")),
-    *(("leaderboard", flag) for flag in ("--ood", "--private", "--submissions")),
+    ("leaderboard", "--ood"),
     ("speech_errors", "--messages"),
     *(("suite", "--tasks"), ("export", "--variants"), ("export", "--sets")),
 }
@@ -89,7 +89,7 @@ def test_every_command_and_every_input_has_a_line():
 
 # The first line of each command, or all of them.
 FIRST = {LINES[name][0]: name for name in reversed(QUICK)}.values()
-AGAIN = [name for name in QUICK if name != "leaderboard" and (THOROUGH or name in FIRST)]
+AGAIN = [name for name in QUICK if THOROUGH or name in FIRST]
 
 
 @pytest.mark.parametrize("name", AGAIN)
@@ -103,7 +103,7 @@ def test_run_again_on_two_workers_over_its_own_output_it_writes_the_same_bytes(n
     assert any(path.stat().st_mtime_ns != before.get(path) for path in out.rglob("*"))
 
 
-@pytest.mark.parametrize("name", [name for name in QUICK if name != "leaderboard"])
+@pytest.mark.parametrize("name", QUICK)
 def test_the_manifest_lists_the_files_and_their_bytes(name, place):
     files = files_of(output_of(place, name))
     if name == "release":
@@ -121,8 +121,7 @@ def test_the_manifest_lists_the_files_and_their_bytes(name, place):
 RECORDED = [
     name
     for name in QUICK
-    if name not in ("back_translate", "back_translate memory", "evaluate validity", "evaluate intent", "hits validity")
-    and "classifier" not in name
+    if name not in ("back_translate", "back_translate memory", "evaluate intent") and "classifier" not in name
 ]
 RECORD = Path(__file__).parent / "recorded.json"
 
@@ -166,7 +165,7 @@ def test_the_data_is_that_on_record(name, place):
     assert json.loads(RECORD.read_bytes())[name] == digests
 
 
-KILLED = NAMES if THOROUGH else ["rewrite", "evaluate", "hits validity", "restaurants"]
+KILLED = NAMES if THOROUGH else ["rewrite", "evaluate", "hits ratings", "restaurants"]
 
 
 @pytest.mark.parametrize("name", KILLED)
@@ -232,9 +231,7 @@ def test_the_output_of_another_line_fits_or_is_refused_by_name(name, position, f
             said = run(*ended(line, str(out)), status=None)
             error = error_of(said)
             if not error:
-                made_some = name in ("release", "leaderboard") or any(
-                    (said.manifest.get("counts") or {"all": 1}).values()
-                )
+                made_some = name == "release" or any((said.manifest.get("counts") or {"all": 1}).values())
                 assert made_some, f"{value} as {flag}"
             else:
                 assert any(mark in error for mark in (value.name, other, (flag or "/").lstrip("-"), "--"))
@@ -275,7 +272,7 @@ def test_what_stands_where_the_output_goes_is_not_lost(name, place, tmp_path):
     shutil.copytree(output_of(place, "hits names" if name.split()[0] != "hits" else "reminders"), tmp_path / "others")
     (tmp_path / "file").write_text("mine")
     corpora = {path for _, _, path in inputs_of(argv, f"{place}/sgd") if Path(path).is_dir()}
-    takes_any = name in ("release", "leaderboard")  # they write next to existing files
+    takes_any = name == "release"  # it writes next to existing files
     for folder in (tmp_path / "others", tmp_path / "file", *map(Path, corpora)):
         before = files_of(folder)
         said = run(*ended(argv, str(folder)), status=None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
@@ -29,12 +29,12 @@ from parapet.evaluation.compare.results import (
     Selection,
     absent_groups,
     accuracies,
-    assembled,
     columns_of,
     macro_average,
     mixes,
     of_100,
     read_outcome,
+    selected,
     set_order,
     shared,
 )
@@ -57,7 +57,6 @@ from parapet.transforms.reports.text import counted, number
 
 AVERAGE = "average"
 ALL_HAVE = "all systems have"
-Sets = Literal["common", "all", "strict"]
 
 
 class Number(msgspec.Struct, frozen=True):
@@ -119,11 +118,11 @@ class SignificanceConfig(msgspec.Struct, frozen=True):
     """The settings of the tests.
 
     Attributes:
-      baselines: system to its baseline; empty compares all pairs.
+      baseline: the system to compare the others with; empty compares all pairs.
       replicates: 0 for no tests.
     """
 
-    baselines: dict[str, str] = {}
+    baseline: str = ""
     seed: str = "0"
     replicates: int = 10_000
 
@@ -138,9 +137,9 @@ class Board(msgspec.Struct, frozen=True):
       variants: task to the sets that ``#VARIANTS`` averages, for tasks with variants.
       left_out: messages on what some systems were not scored on.
       examples: system to the frames that variants hurt most.
-      selection: the sets, domains and columns of the average.
-      relative_changes: for each system with a baseline, group (``all``, ``seen``, ``unseen``) to metric to the relative
-        change of the number over the variants from the baseline's (SGD-X, Table 3).
+      selection: the sets and the columns of the average.
+      relative_changes: for each other system than the baseline, group (``all``, ``seen``, ``unseen``) to metric to the
+        relative change of the number over the variants from the baseline's (SGD-X, Table 3).
     """
 
     systems: list[str]
@@ -170,7 +169,7 @@ class Systems(msgspec.Struct, frozen=True):
       averaged: the columns that the average includes.
       parts: system to column to the sums by dialogue, for numbers that are means of rows.
       left_out: messages on what some systems were not scored on.
-      selection: the sets, domains and columns of the average.
+      selection: the sets and the columns of the average.
     """
 
     outcomes: dict[str, list[Outcome]]
@@ -188,36 +187,35 @@ class Systems(msgspec.Struct, frozen=True):
 def read_systems(
     systems: Mapping[str, Sequence[str]],
     metrics: Sequence[str] = (),
-    sets: Sets = "common",
+    everything: bool = False,
     selection: Selection = EVERYTHING,
 ) -> Systems:
     """Reads the outputs of ``parapet evaluate`` for some systems.
 
     Args:
-      systems: name to folders, one for each task; a name may be ``NAME/PART``, see :class:`Selection`.
+      systems: name to folders, one for each task.
       metrics: the columns, see :func:`columns_of`.
-      sets: which tasks and sets to compare.
-      selection: the sets, domains and columns of the average.
+      everything: whether to compare also tasks and sets that only some systems have.
+      selection: the sets and the columns of the average.
 
     Raises:
       InputError: the systems cannot be compared, or a metric does not exist.
     """
-    read: dict[str, list[tuple[str, Outcome]]] = {}
-    for key, paths in systems.items():
-        name, part = selection.system_and_part(key)
-        read.setdefault(name, []).extend((part, read_outcome(path)) for path in paths)
-    chosen, absent_sets = _sets_that_are_there(read, selection) if sets == "all" else (selection, [])
-    outcomes, left_out = shared(assembled(read, chosen), sets == "all")
-    selection, left_out = chosen, [*left_out, *absent_sets]
-    if sets == "strict" and left_out:
-        more = f" (and {len(left_out) - 1:,} more differences)" if left_out[1:] else ""
-        raise InputError(f"the systems were not scored on the same sets: {left_out[0]}{more}", "--systems")
+    read = {name: [read_outcome(path) for path in paths] for name, paths in systems.items()}
+    absent_sets: list[str] = []
+    if everything:
+        known_sets = {name for outcomes in read.values() for outcome in outcomes for name in outcome.sets}
+        absent_sets = [f"set {name}: no system has it" for name in selection.sets if name not in known_sets]
+        present_sets = tuple(name for name in selection.sets if name in known_sets)
+        selection = msgspec.structs.replace(selection, sets=present_sets)
+    outcomes, left_out = shared(selected(read, selection.sets), everything)
+    left_out += absent_sets
     by_task: dict[str, dict[str, Outcome]] = {}
     for name, outcome_here in outcomes.items():
         for outcome in outcome_here:
             by_task.setdefault(outcome.task, {})[name] = outcome
     merged = [_merged(list(of_task.values())) for of_task in by_task.values()]
-    if sets == "all":
+    if everything:
         known = {name for outcome in merged for column in outcome.values for name in column.names}
         present = tuple(name for name in selection.average if name in known)
         lacking = ", ".join(name for name in selection.average if name not in known)
@@ -226,7 +224,7 @@ def read_systems(
     columns = columns_of(merged, metrics, selection.sets)
     mixed = mixes({column.set for column in columns})  # mixes only repeat the result of their set, diluted
     averaged = [column for column in columns if column.set not in mixed and _is_averaged(column, frozenset(metrics))]
-    if sets == "all":
+    if everything:
         averaged = _common(averaged, outcomes)
     if selection.average:
         averaged = columns_of(merged, selection.average, selection.sets, "--average")
@@ -263,16 +261,6 @@ def _common(columns: Sequence[Column], outcomes: Mapping[str, Sequence[Outcome]]
     for column in columns:
         of_tasks.setdefault(column.task, set()).update(having[column])
     return common or [column for column in columns if having[column] == of_tasks[column.task]]
-
-
-def _sets_that_are_there(
-    systems: Mapping[str, Sequence[tuple[str, Outcome]]], selection: Selection
-) -> tuple[Selection, list[str]]:
-    """Drops the sets from a selection that no system has; also returns a message for each."""
-    known = {name for parts in systems.values() for part, outcome in parts for name in (part, *outcome.sets)}
-    present = tuple(name for name in selection.sets if name in known)
-    lacking = [f"set {name}: no system has it" for name in selection.sets if name not in known]
-    return msgspec.structs.replace(selection, sets=present), lacking
 
 
 def _merged(outcomes: Sequence[Outcome]) -> Outcome:
@@ -324,18 +312,18 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
         },
         systems.left_out,
         {name: list(outcome.examples) for name in ranked for outcome in systems.outcomes[name] if outcome.examples},
-        {name: kinds for name in ranked if (kinds := _relative_changes(systems, name, settings.baselines.get(name)))},
+        {name: kinds for name in ranked if (kinds := _relative_changes(systems, name, settings.baseline))},
         systems.selection,
     )
 
 
-def _relative_changes(systems: Systems, name: str, baseline: str | None) -> dict[str, dict[str, float]]:
+def _relative_changes(systems: Systems, name: str, baseline: str) -> dict[str, dict[str, float]]:
     """Computes the relative changes of joint goal accuracy and sensitivity over variants, by group of services."""
     relative_changes: dict[str, dict[str, float]] = {}
-    for group in (WHOLE, SEEN, UNSEEN) if baseline is not None else ():
+    for group in (WHOLE, SEEN, UNSEEN) if baseline not in ("", name) else ():
         for metric in (JGA, SENSITIVITY):
             column = Column("dst", VARIANTS, metric, group)
-            value, other = systems.value(name, column), systems.value(baseline or "", column)
+            value, other = systems.value(name, column), systems.value(baseline, column)
             if value is not None and other:
                 relative_changes.setdefault(group, {})[metric] = (value - other) / other
     return relative_changes
@@ -374,9 +362,10 @@ def _values(systems: Systems, name: str, seed: str) -> Iterator[Value]:
 def _tests(
     ranked: Sequence[str], systems: Systems, tested: Sequence[Column], settings: SignificanceConfig
 ) -> list[PairedTest]:
-    """Tests all pairs of systems, or each system against its baseline, on the columns and on the average."""
-    baselines = [(name, settings.baselines[name]) for name in ranked if name in settings.baselines]
-    pairs = baselines or list(combinations(ranked, 2))
+    """Tests all pairs of systems, or each system against the baseline, on the columns and on the average."""
+    pairs = list(combinations(ranked, 2))
+    if baseline := settings.baseline:
+        pairs = [(name, baseline) for name in ranked if name != baseline]
     # Numbers computed over several sets are tested by the bootstrap; the average only if all of its columns can be
     # tested.
     single = [column for column in tested if column.set != VARIANTS]
@@ -423,7 +412,6 @@ _LABELS = {JGA: "joint goal accuracy", "active_intent_accuracy": "intent accurac
            "f1": "F1", "macro_f1": "macro-F1", "bleu": "BLEU", "sgsacc": "SGSAcc",
            "sgsacc_all": "SGSAcc of all turns", "sgsacc_acts": "SGSAcc by act", "sgsacc_acts_all": "SGSAcc of all acts",
            "auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR95"}  # fmt: skip
-_IN_DOMAINS = {"dst": (JGA,), "response": ("inform", "success", "bleu")}
 _TASKS = {"intent": "intent", "ood": "out-of-domain"}
 
 
@@ -536,8 +524,9 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
         blocks.insert(0, Block("Average", AVERAGE, averages, nothing, averaged_over(board)))
     elif group == WHOLE and len(blocks) == 1:
         blocks = [msgspec.structs.replace(blocks[0], means=averages, over=averaged_over(board))]
+    task_of = {column.set: column.task for column in reversed(of_rows)}
     names = [
-        f"{metric_label(extra)}, {unit(extra)}" if extra else _shared_label(board, at, of_rows) for at, extra in keys
+        f"{metric_label(extra)}, {unit(extra)}" if extra else set_label(board, task_of[at], at) for at, extra in keys
     ]
     mixed = mixes({name for name, _ in keys})
     at_mixes = frozenset(j for j, (name, _) in enumerate(keys) if name in mixed)
@@ -557,35 +546,6 @@ def one_row(board: Board) -> Grid:
     block = Block("Average", AVERAGE, averages, rows, averaged_over(board))
     shorter = [names[column.name].replace(metric_label(JGA), "JGA") for column in averaged]
     return Grid(board.systems, shorter, [block], True)
-
-
-def by_domain(board: Board) -> list[Table]:
-    """Makes a table for each task: below each system a row per set, with metrics by domain (RADDLE, Tables 3 to 5)."""
-    tables = []
-    values = board.by_column
-    for task in dict.fromkeys(column.task for column in board.columns):
-        metrics_present = {column.metric for column in board.columns if column.task == task}
-        metrics = [metric for metric in _IN_DOMAINS.get(task, ()) if metric in metrics_present]
-        columns = [(domain, metric) for domain in board.selection.domains for metric in metrics]
-        sets = dict.fromkeys(column.set for column in board.columns if column.task == task and column.metric in metrics)
-        lines = []
-        for name in board.systems:
-            for at in sets:
-                row = [values.get((name, Column(task, at, metric, domain))) for domain, metric in columns]
-                if any(value is not None and value.value is not None for value in row):
-                    cells = [("–" if value is None else cell(value, []), False) for value in row]
-                    lines.append((name, set_label(board, task, at), cells))
-        several = len(metrics) > 1
-        names = [f"{domain} {metric_label(metric)}" if several else domain for domain, metric in columns]
-        task_title = "Responses" if task == "response" else metric_label(metrics[0]).capitalize() if metrics else ""
-        if lines:
-            title = f"{task_title} by domain, {'of 100' if several else unit(metrics[0])}"
-            tables.append(_table(lines, ["set", *names], range(len(names)), title=title))
-    return tables
-
-
-def _shared_label(board: Board, name: str, columns: Sequence[Column]) -> str:
-    return set_label(board, next(column.task for column in columns if column.set == name), name)
 
 
 def _means(rows: list[list[Value | None]], metric: str) -> tuple[list[Number], list[list[Value | None]], str]:

@@ -13,12 +13,10 @@ from parapet.evaluation.compare.leaderboard import (
     Board,
     Grid,
     Number,
-    Sets,
     SignificanceConfig,
     Systems,
     Value,
     averaged_over,
-    by_domain,
     cell,
     grid,
     grid_tables,
@@ -99,11 +97,11 @@ _MEANINGS = {
 
 def sections(board: Board) -> list[Section]:
     """Makes the sections of the page."""
-    all_sections: list[Section] = [*main_tables(board), *_chart(board), *by_domain(board)]
+    all_sections: list[Section] = [*main_tables(board), *_chart(board)]
     all_sections += _relative_changes(board)
     all_sections += seen_and_unseen(board)
     all_sections += _seen_and_unseen_chart(board)
-    all_sections += [] if board.selection.domains else _services(board)
+    all_sections += _services(board)
     all_sections += _differences(board)
     for name in board.systems:
         if examples := board.examples.get(name, [])[:EXAMPLES]:
@@ -166,12 +164,13 @@ def _relative_changes(board: Board) -> list[Table]:
         return []
     rows: list[list[str]] = []
     bold: list[tuple[int, int]] = []
-    for name in _by_baseline(board):
-        row, baseline = [name], board.settings.baselines.get(name, "")
+    baseline = board.settings.baseline
+    for name in (baseline, *board.relative_changes):
+        row = [name]
         for group, metric, _ in columns:
             value, other = values.get((name, group, metric)), values.get((baseline, group, metric))
             change = None
-            if value is not None and value.value is not None and other is not None and other.value is not None:
+            if name != baseline and value and other and value.value is not None and other.value is not None:
                 change = relative_change(value.value, other.value, other.low)
             test = tests.get((name, baseline, Column("dst", VARIANTS, metric, group).name))
             is_bold = test is not None and test.p_holm < 0.05 and metric != SENSITIVITY
@@ -189,16 +188,6 @@ def _relative_changes(board: Board) -> list[Table]:
             rows=rows, best=bold, numbers_in="leaderboard.json",
         )
     ]  # fmt: skip
-
-
-def _by_baseline(board: Board) -> list[str]:
-    """Lists the systems with a baseline, each baseline before the systems that are compared with it."""
-    compared = [name for name in board.systems if name in board.relative_changes]
-    baselines = dict.fromkeys(board.settings.baselines[name] for name in compared)
-    after = {
-        baseline: [name for name in compared if board.settings.baselines[name] == baseline] for baseline in baselines
-    }
-    return list(dict.fromkeys(name for baseline in baselines for name in (baseline, *after[baseline])))
 
 
 def _chart(board: Board) -> list[Dots]:
@@ -222,10 +211,11 @@ def _chart(board: Board) -> list[Dots]:
 
 
 def _seen_and_unseen_chart(board: Board) -> list[Dots]:
-    """Makes SGD-X's Figure 5: the mean over the variants, for seen and unseen services."""
+    """Makes SGD-X's Figure 5: the mean over the variants, for seen and unseen services; the baseline comes first."""
+    baseline = board.settings.baseline if board.relative_changes else ""
     dots = [
         Dot(value.system, value.value, value.low, value.high, group=f"{value.group} services")
-        for name in dict.fromkeys([*_by_baseline(board), *board.systems])
+        for name in sorted(board.systems, key=lambda name: name != baseline)
         for value in board.values
         if value.system == name and value.set == VARIANTS and value.metric == JGA and value.group in (SEEN, UNSEEN)
     ]
@@ -263,7 +253,7 @@ def _services(board: Board) -> list[Table]:
 
 
 def _differences(board: Board) -> list[Table]:
-    """Makes tables of the tested differences, and of all differences from baselines. Significant ones are bold.
+    """Makes tables of the tested differences, and of all differences from the baseline. Significant ones are bold.
 
     Differences on mixes are folded.
     """
@@ -273,15 +263,18 @@ def _differences(board: Board) -> list[Table]:
     for score in board.values:
         value = None if score.value is None else of_100(score.metric, score.value)
         numbers[score.system, score.column.name] = Number(value, score.low)
-    baselines = [(name, board.settings.baselines[name]) for name in board.systems if name in board.settings.baselines]
+    baseline = board.settings.baseline
+    pairs = list(dict.fromkeys((test.first, test.second) for test in board.tests))
+    if baseline:
+        pairs = [(name, baseline) for name in board.systems if name != baseline]
     mixed = mixes({*sets.values()})
     rows: dict[bool, list[list[str]]] = {False: [], True: []}
     bold: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
-    for first, second in baselines or dict.fromkeys((test.first, test.second) for test in board.tests):
+    for first, second in pairs:
         for column, heading in names.items():
             value, low = numbers[first, column].value, numbers[second, column].low
             other, test = numbers[second, column].value, tests.get((first, second, column))
-            if (test is None and not baselines) or value is None or other is None:
+            if (test is None and not baseline) or value is None or other is None:
                 continue
             folded = sets.get(column) in mixed
             change = relative_change(value / 100, other / 100, low)
@@ -334,8 +327,6 @@ def _averaged(board: Board) -> tuple[str, str]:
 def notes(board: Board) -> list[str]:
     """Lists what readers must know before the numbers: what was left out, and what could not be tested."""
     lines = [f"Left out: {line}." for line in board.left_out]
-    if board.selection.domains:
-        lines.append(f"By domain: a number is the unweighted mean over {', '.join(board.selection.domains)}.")
     defined = Counter(value.column for value in board.values if value.value is not None)
     lacking = [
         column.column for column in board.columns if not column.tested and defined[column.column] == len(board.systems)
@@ -417,32 +408,29 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
     """The task of ``parapet compare``.
 
     Attributes:
-      systems: name, or name and part, to folders that ``parapet evaluate`` wrote.
+      systems: name to folders that ``parapet evaluate`` wrote.
       metrics: the columns, see :func:`columns_of`.
-      sets: which tasks and sets are compared: those that all systems have, all, or those that all have with an error
-        for any other.
-      quiet: whether to omit warnings about what is left out.
-      selection: the sets, domains and columns of the average.
+      everything: whether tasks and sets that only some systems have are shown, too.
+      selection: the sets and the columns of the average.
     """
 
     name = "compare"
 
     systems: dict[str, list[str]]
     metrics: tuple[str, ...] = ()
-    sets: Sets = "common"
-    quiet: bool = False
+    everything: bool = False
     settings: SignificanceConfig = SignificanceConfig()
     selection: Selection = EVERYTHING
 
     def read(self) -> Systems:
         """Reads the results. Raises InputError if they cannot be compared."""
-        return read_systems(self.systems, self.metrics, self.sets, self.selection)
+        return read_systems(self.systems, self.metrics, self.everything, self.selection)
 
     def score(self, inputs: Systems, stage: Stage) -> Result:
         """Makes the leaderboard and its files."""
         stage("intervals and tests")
         board = leaderboard(inputs, self.settings)
-        files = {"leaderboard.json": board_json(board), **table_files(board), "report.html": page_of(board)}
+        files = {"leaderboard.json": json_bytes(board), **table_files(board), "report.html": page_of(board)}
         return Result(
             files=files,
             summary=[*terminal_lines(board), *closing_lines(board)],
@@ -450,16 +438,10 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
                 "systems": sorted(self.systems),
                 "columns": [column.name for column in inputs.columns],
                 "average": [column.name for column in inputs.averaged],
-                "domains": list(self.selection.domains),
                 **msgspec.structs.asdict(self.settings),
             },
-            warnings=[] if self.quiet else [f"left out: {line}" for line in board.left_out],
+            warnings=[f"left out: {line}" for line in board.left_out],
         )
-
-
-def board_json(board: Board) -> bytes:
-    """Encodes ``leaderboard.json``."""
-    return json_bytes(board)
 
 
 def table_files(board: Board) -> dict[str, bytes]:
@@ -529,7 +511,7 @@ def latex(board: Board) -> str:
 
 
 def _tables(board: Board) -> list[Table]:
-    return [*main_tables(board), *by_domain(board), *seen_and_unseen(board)]
+    return [*main_tables(board), *seen_and_unseen(board)]
 
 
 def _tabular(table: Table) -> str:

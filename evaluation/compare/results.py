@@ -1,14 +1,7 @@
-"""Reads the outputs of ``parapet evaluate``: numbers by set and group, and what several systems have in common.
-
-A system may have several parts: a model for each domain, or for a set of another corpus, as RADDLE trains them.
-``NAME/PART=OUT`` is the result of one part. PART is a domain, or the set that the result stands for. A number of such a
-system comes from one result, or is the unweighted mean over domains (Peng et al. 2021: the 53.17 of Soloist in Table 2
-is the mean of the first row of Table 4).
-"""
+"""Reads the outputs of ``parapet evaluate``: numbers by set and group, and what several systems have in common."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,9 +13,9 @@ from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.dst.model import originals_of
 from parapet.evaluation.response.task import METRICS, SetScores
 from parapet.evaluation.sets import ALL, ORIGINAL
-from parapet.evaluation.task import sensitivity_is_defined
+from parapet.evaluation.task import Metrics, sensitivity_is_defined
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, check_published, is_there, parse_json
+from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import read_whole
 
 JGA, SENSITIVITY = "joint_goal_accuracy", "schema_sensitivity"
@@ -50,7 +43,6 @@ _BESIDE = {
     "response": ("inform", "success", "bleu"),
     "ratings": ("human_faithful", "agreement", "fleiss_kappa"),
     "tool_calls": (SENSITIVITY,),
-    "validity": ("changed", "values_kept", "same_label", "human_valid"),
 }
 OF_100 = frozenset({"bleu", "combined", "naturalness"})  # on a scale of 100 already; all others are shares
 LOW_IS_GOOD = frozenset({"fpr95", "slot_error_rate", "word_error_rate", SENSITIVITY})
@@ -101,12 +93,8 @@ class Column(msgspec.Struct, frozen=True, order=True):
         return self.metric in LOW_IS_GOOD
 
 
-# The source of a number: (index of an outcome, column in it). Several sources are averaged.
-Origin = tuple[tuple[int, Column], ...]
-
-
 class Outcome(msgspec.Struct, frozen=True):
-    """One output folder of ``parapet evaluate``, or several ``pieces`` that form one system.
+    """One output folder of ``parapet evaluate``.
 
     Attributes:
       values: the numbers, None if undefined.
@@ -114,9 +102,6 @@ class Outcome(msgspec.Struct, frozen=True):
       variants: the sets that ``#VARIANTS`` averages.
       options: the options of the evaluation.
       examples: the frames that variants hurt most.
-      by_domain: the numbers of each domain, whose name is the group.
-      pieces: the outcomes that it consists of; ``origins`` has the source of each number in them, and ``set_names`` the
-        names here of each piece's sets.
       refused: set to the number of its items that were not scored, as the endpoint refused the requests.
     """
 
@@ -127,16 +112,7 @@ class Outcome(msgspec.Struct, frozen=True):
     variants: tuple[str, ...] = ()
     options: dict[str, Any] = {}
     examples: tuple[HurtFrame, ...] = ()
-    by_domain: dict[Column, float | None] = {}
-    pieces: tuple[Outcome, ...] = ()
-    origins: dict[Column, Origin] = {}
-    set_names: tuple[dict[str, str], ...] = ()
     refused: dict[str, int] = {}
-
-    @property
-    def numbers(self) -> dict[Column, float | None]:
-        """All values, including those by domain."""
-        return {**self.by_domain, **self.values}
 
     @property
     def sets(self) -> list[str]:
@@ -168,7 +144,7 @@ def read_outcome(path: str) -> Outcome:
     if not is_there(path):
         raise InputError("there is no such folder", path)
     check_published(path)
-    manifest = _json(folder / "run.json") if (folder / "run.json").is_file() else None
+    manifest = _decoded(folder / "run.json") if (folder / "run.json").is_file() else None
     if not isinstance(manifest, dict):
         raise InputError("has no run.json: give the output of 'parapet evaluate', after it has finished", path)
     command = str(manifest.get("pipeline", ""))
@@ -179,12 +155,12 @@ def read_outcome(path: str) -> Outcome:
     task = command.removeprefix("evaluate").lstrip("_") or str(options.get("task", ""))
     if task == "dst" and (folder / "robustness.json").is_file():
         return _with_defined_sensitivity(msgspec.structs.replace(_of_dst(folder, path), options=options))
-    values, variants = _of_groups(task, _json(folder / "metrics.json"), options.get("sets"), folder / "metrics.json")
+    values, variants = _of_groups(task, options.get("sets", []), folder / "metrics.json")
     refused = {
         name.partition("/")[2]: n for name, n in (manifest.get("counts") or {}).items() if name.startswith("refused")
     }
-    outcome = _with_defined_sensitivity(Outcome(task, path, values, {}, variants, options, refused=refused))
-    return _with_domains(outcome, folder / "domains.json") if task == "response" else outcome
+    intervals = _intervals_of_responses(values, folder / "domains.json") if task == "response" else {}
+    return _with_defined_sensitivity(Outcome(task, path, values, intervals, variants, options, refused=refused))
 
 
 def _with_defined_sensitivity(outcome: Outcome) -> Outcome:
@@ -207,33 +183,29 @@ def accuracies(get: Callable[[Column], float | None], sensitivity: Column) -> li
     ]
 
 
-def _json(path: Path) -> Any:
+def _decoded(path: Path, kind: Any = Any) -> Any:
+    """Reads a JSON file of an evaluation. Raises InputError if it is missing or of another kind."""
     if not path.is_file():
         raise InputError("there is no such file", path)
-    return parse_json(read_whole(path), path)
+    try:
+        return msgspec.json.decode(read_whole(path), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not written by 'parapet evaluate': {error}", path) from None
 
 
-def _of_groups(task: str, numbers: Any, sets: Any, path: Path) -> tuple[dict[Column, float | None], tuple[str, ...]]:
+def _of_groups(task: str, sets: Collection[str], path: Path) -> tuple[dict[Column, float | None], tuple[str, ...]]:
     """Reads the numbers of ``metrics.json``, and the mean over variants if there are several.
 
     In task ``response``, groups that are not sets are services, over all sets; seen and unseen domains are also groups.
     """
-    sets = sets if isinstance(sets, list) else []
-    groups = numbers.items() if isinstance(numbers, dict) else ()
+    numbers: Metrics = _decoded(path, Metrics)
 
     def column(group: str, metric: str) -> Column:
         if task == "response" and group not in sets and not group.startswith("#"):
             return Column(task, ALL, metric, group)
         return Column(task, ALL, metric, _BY_DOMAIN[group]) if group in _BY_DOMAIN else Column(task, group, metric)
 
-    values = {
-        column(str(group), str(metric)): value
-        for group, metrics in groups
-        for metric, value in (metrics.items() if isinstance(metrics, dict) else ())
-        if value is None or _is_number(value, f"{group}/{metric}", path)
-    }
-    if not values:
-        raise InputError("contains no metrics: expected {group: {metric: number}}", path)
+    values = {column(group, metric): value for group, metrics in numbers.items() for metric, value in metrics.items()}
     variants = tuple(sorted({column.set for column in values if _VARIANT.fullmatch(column.set)}, key=set_order))
     if len(variants) > 1:
         for metric in dict.fromkeys(column.metric for column in values):
@@ -244,32 +216,25 @@ def _of_groups(task: str, numbers: Any, sets: Any, path: Path) -> tuple[dict[Col
     return values, variants
 
 
-def _with_domains(outcome: Outcome, path: Path) -> Outcome:
-    """Adds the intervals and the numbers by domain of ``domains.json``, if it exists."""
+def _intervals_of_responses(values: Mapping[Column, object], path: Path) -> dict[Column, tuple[float, float]]:
+    """Reads the intervals of ``domains.json``, if it exists."""
     if not path.is_file():
-        return outcome
-    try:
-        sets = msgspec.convert(_json(path), dict[str, SetScores])
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise InputError(f"not the numbers of 'parapet evaluate --task response': {error}", path) from None
-    by_domain: dict[Column, float | None] = {}
-    intervals: dict[Column, tuple[float, float]] = {}
-    for name, numbers in sets.items():
-        at = name if name in outcome.sets else ALL
-        for group, scores in {WHOLE: numbers.all, **numbers.domains}.items():
-            for metric in METRICS:
-                column, interval = Column(outcome.task, at, metric, group), scores.intervals.get(metric)
-                intervals |= {column: interval} if interval else {}
-                by_domain |= {column: getattr(scores, metric)} if group != WHOLE else {}
-    return msgspec.structs.replace(outcome, intervals=intervals, by_domain=by_domain)
+        return {}
+    sets: dict[str, SetScores] = _decoded(path, dict[str, SetScores])
+    known = {column.set for column in values}
+    return {
+        Column("response", name if name in known else ALL, metric): interval
+        for name, numbers in sets.items()
+        for metric in METRICS
+        if (interval := numbers.all.intervals.get(metric))
+    }
 
 
 def _of_dst(folder: Path, path: str) -> Outcome:
     """Reads each set's metrics, the numbers over variants, and the examples from ``robustness.json``."""
     place = folder / "robustness.json"
-    numbers = _json(place)
+    numbers = _decoded(place)
     values: dict[Column, Any] = {}
-    by_domain: dict[Column, Any] = {}
     intervals: dict[Column, Any] = {}
     try:
         together = numbers.get("variants") or {}
@@ -279,11 +244,8 @@ def _of_dst(folder: Path, path: str) -> Outcome:
             renamed = originals_of(name, numbers_here["metrics"], services) if name in variants else {}
             for key, metrics in numbers_here["metrics"].items():
                 group = _AGGREGATES.get(key) or renamed.get(key, key)
-                of_key = {Column("dst", name, metric, group): value for metric, value in metrics.items()}
                 if key in _AGGREGATES or group in services:
-                    values |= of_key
-                if key not in _AGGREGATES and group.split("_")[0] == group:
-                    by_domain |= of_key
+                    values |= {Column("dst", name, metric, group): value for metric, value in metrics.items()}
             for key, interval in numbers_here.get("intervals", {}).items():
                 intervals[Column("dst", name, JGA, _AGGREGATES[key])] = interval
         for key, row in together.get("table", {}).items():
@@ -296,9 +258,9 @@ def _of_dst(folder: Path, path: str) -> Outcome:
         known = {at: (float(pair[0]), float(pair[1])) for at, pair in intervals.items() if pair}
     except (TypeError, KeyError, AttributeError, ValueError, IndexError):
         raise InputError("not the numbers of 'parapet evaluate --task dst'", place) from None
-    values = {at: value for at, value in values.items() if value is None or _is_number(value, at.name, place)}
-    by_domain = {at: value for at, value in by_domain.items() if value is None or _is_number(value, at.name, place)}
-    return Outcome("dst", path, values, known, variants, {}, _examples(folder / "examples.json"), by_domain)
+    place = folder / "examples.json"
+    examples: tuple[HurtFrame, ...] = _decoded(place, tuple[HurtFrame, ...]) if place.is_file() else ()
+    return Outcome("dst", path, values, known, variants, {}, examples)
 
 
 def _services(metrics: Iterable[str]) -> frozenset[str]:
@@ -306,23 +268,6 @@ def _services(metrics: Iterable[str]) -> frozenset[str]:
     names = [name for name in metrics if not name.startswith("#")]
     domains = {name.split("_")[0] for name in names if "_" in name}
     return frozenset(names) - domains
-
-
-def _examples(path: Path) -> tuple[HurtFrame, ...]:
-    if not path.is_file():
-        return ()
-    try:
-        return msgspec.json.decode(read_whole(path), type=tuple[HurtFrame, ...])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"not the examples of 'parapet evaluate --task dst': {error}", path) from None
-
-
-def _is_number(value: object, name: str, path: Path) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    if not math.isfinite(value):
-        raise InputError(f"{name} is not a number: {value}", path)
-    return True
 
 
 def macro_average(values: Sequence[float | None]) -> float | None:
@@ -490,159 +435,30 @@ class Selection(msgspec.Struct, frozen=True):
 
     Attributes:
       sets: the sets, in the order of the columns; empty for all.
-      domains: the domains over which each number is averaged, unweighted; empty for numbers over all dialogues.
       average: the columns of the average, see :func:`columns_of`; empty for the main metric of each task on each set.
     """
 
     sets: tuple[str, ...] = ()
-    domains: tuple[str, ...] = ()
     average: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for flag, names in (("--sets", self.sets), ("--domains", self.domains)):
-            twice = [name for name in names if names.count(name) > 1]
-            if twice:
-                raise InputError(f"{twice[0]!r} appears twice", flag)
-        if both := sorted(set(self.sets) & set(self.domains)):
-            raise InputError(f"{both[0]!r} is both a set and a domain", "--sets, --domains")
-
-    def system_and_part(self, name: str) -> tuple[str, str]:
-        """Splits a name of ``--systems`` into system and part; the part is empty for the whole system."""
-        system, slash, part = name.rpartition("/")
-        return (system, part) if slash and system and part in (*self.sets, *self.domains) else (name, "")
 
 
 EVERYTHING = Selection()
 
 
-def assembled(systems: Mapping[str, Sequence[tuple[str, Outcome]]], selection: Selection) -> dict[str, list[Outcome]]:
-    """Assembles the outcomes of each system, one for each task, from those of its parts.
-
-    Args:
-      systems: name to (part, outcome).
-      selection: the sets and domains.
-
-    Raises:
-      InputError: a part has two results of a task, or a domain or set is missing.
-    """
-    by_system: dict[str, list[Outcome]] = {}
-    for name, parts in systems.items():
-        by_task: dict[str, dict[str, Outcome]] = {}
-        for part, outcome in parts:
-            of_task = by_task.setdefault(outcome.task, {})
-            if part in of_task:
-                part_name = f"{name}/{part}" if part else name
-                raise InputError(f"{part_name!r} has two results of task {outcome.task!r}", outcome.path)
-            of_task[part] = outcome
-        outcomes = [_selected(_of_task(name, of_task, selection), selection.sets) for of_task in by_task.values()]
-        by_system[name] = [outcome for outcome in outcomes if outcome.values]
-    known = {of_set for outcomes in by_system.values() for outcome in outcomes for of_set in outcome.sets}
-    for of_set in selection.sets:
-        if of_set not in known:
-            raise InputError(f"no system has a set {of_set!r}", "--sets")
-    return by_system
-
-
-def _of_task(name: str, parts: Mapping[str, Outcome], selection: Selection) -> Outcome:
-    """Merges the parts of a system that have results of a task into one outcome."""
-    whole = parts.get("")
-    if whole is not None and len(parts) == 1 and not (selection.domains and whole.by_domain):
-        return whole
-    pieces = list(parts.values())
-    at = {part: i for i, part in enumerate(parts)}
-    origins: dict[Column, Origin] = {}
-    names: list[dict[str, str]] = [{} for _ in pieces]  # for each piece, its sets' names to those of the outcome
-    if whole is not None:
-        origins |= {column: ((at[""], column),) for column in whole.values}
-    of_domains = [parts[domain] for domain in selection.domains if domain in parts]
-    if of_domains or (whole is not None and whole.by_domain and selection.domains):
-        whole_parts = {part: outcome for part, outcome in parts.items() if part not in selection.sets}
-        by_domain = {domain: _of_domain(name, domain, whole_parts, at) for domain in selection.domains}
-        means = _means(whole.task if whole else of_domains[0].task, by_domain)
-        if not means:
-            raise InputError(
-                f"{name!r}: none of its sets has all of these domains: {', '.join(selection.domains)}", "--domains"
-            )
-        sets = {column.set for column in means}
-        origins = {
-            column: origin for column, origin in origins.items() if column.set not in sets and column.set[:1] != "#"
-        }
-        origins |= means
-    for part, outcome in parts.items():
-        if part in selection.sets:
-            own = _own_set(name, part, outcome)
-            origins = {column: origin for column, origin in origins.items() if column.set != part and column.set != ALL}
-            for column in outcome.values:
-                if column.set == own:
-                    origins[msgspec.structs.replace(column, set=part)] = ((at[part], column),)
-    for merged, origin in origins.items():
-        for i, column in origin:
-            names[i][column.set] = merged.set
-    values = {
-        column: macro_average([pieces[i].numbers[column_here] for i, column_here in origin])
-        for column, origin in origins.items()
+def selected(systems: Mapping[str, Sequence[Outcome]], sets: Sequence[str]) -> dict[str, list[Outcome]]:
+    """Restricts the outcomes of systems to some sets; empty for all. Raises InputError if no system has one of them."""
+    selected = {
+        name: [outcome for outcome in (_of_sets(outcome, sets) for outcome in outcomes) if outcome.values]
+        for name, outcomes in systems.items()
     }
-    known = {
-        column: interval
-        for column, origin in origins.items()
-        if len(origin) == 1 and (interval := pieces[origin[0][0]].intervals.get(origin[0][1])) is not None
-    }
-    first = whole or pieces[0]
-    variants = {outcome.variants for outcome in of_domains} | ({whole.variants} if whole else set())
-    return Outcome(
-        first.task, first.path, values, known, first.variants if len(variants) == 1 else (),
-        _options(parts), first.examples, pieces=tuple(pieces), origins=origins, set_names=tuple(names),
-    )  # fmt: skip
+    known = {name for outcomes in selected.values() for outcome in outcomes for name in outcome.sets}
+    for name in sets:
+        if name not in known:
+            raise InputError(f"no system has a set {name!r}", "--sets")
+    return selected
 
 
-def _of_domain(
-    name: str, domain: str, parts: Mapping[str, Outcome], at: Mapping[str, int]
-) -> dict[tuple[str, str], tuple[int, Column]]:
-    """Maps (set, metric) to the source of a domain's number: its own result, or that of all domains."""
-    if domain in parts:
-        return {
-            (value.set, value.metric): (at[domain], value) for value in parts[domain].values if value.group == WHOLE
-        }
-    of_whole = parts[""].by_domain if "" in parts else {}
-    values_found = {(column.set, column.metric): (at[""], column) for column in of_whole if column.group == domain}
-    if not values_found:
-        known_domains = sorted({column.group for column in of_whole} | (parts.keys() - {""}))
-        raise InputError(f"{name!r} has no domain {domain!r}, only {', '.join(known_domains)}", "--domains")
-    return values_found
-
-
-def _means(task: str, by_domain: Mapping[str, Mapping[tuple[str, str], tuple[int, Column]]]) -> dict[Column, Origin]:
-    """Returns the sources of the numbers that all domains have: for each domain, and for the mean over domains."""
-    first, *others = by_domain.values()
-    means: dict[Column, Origin] = {}
-    for at in [key for key in first if all(key in other for other in others)]:
-        means[Column(task, *at)] = tuple(pieces_of_domain[at] for pieces_of_domain in by_domain.values())
-        means |= {Column(task, *at, domain): (pieces_of_domain[at],) for domain, pieces_of_domain in by_domain.items()}
-    return means
-
-
-def _own_set(name: str, part: str, outcome: Outcome) -> str:
-    """Returns the set of a result that stands for a set of the system: the one of the same name, or the only one."""
-    named = [set_name for set_name in outcome.sets if not set_name.startswith("#")]
-    if part in named:
-        return part
-    if len(named) > 1 or not (named or ALL in outcome.sets):
-        reason = f"{name}/{part} must name one of the sets: {', '.join(named) or 'none'}"
-        raise InputError(reason, outcome.path)
-    return named[0] if named else ALL
-
-
-def _options(parts: Mapping[str, Outcome]) -> dict[str, Any]:
-    """Merges the options of the parts. The value of an option that differs is a dictionary by part."""
-    options: dict[str, Any] = {}
-    for key in {key: None for outcome in parts.values() for key in outcome.options}:
-        values = {part: outcome.options.get(key) for part, outcome in parts.items()}
-        first = next(iter(values.values()))
-        options[key] = first if all(value == first for value in values.values()) else values
-    return options
-
-
-def _selected(outcome: Outcome, sets: Sequence[str]) -> Outcome:
+def _of_sets(outcome: Outcome, sets: Sequence[str]) -> Outcome:
     """Restricts an outcome to some sets. Numbers over all sets remain if it has no single sets."""
     if not sets:
         return outcome

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -64,16 +64,14 @@ def read_rows(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
     Raises:
       InputError: rows cannot be read.
     """
-    if outcome.pieces:
-        return _rows_of_pieces(outcome, columns)
-    numbers = outcome.numbers
+    numbers = outcome.values
     wanted = [column for column in columns if numbers.get(column) is not None]
     metrics = sorted({column.metric for column in wanted})
     table = _read(outcome, metrics)
     if table is None:
         return None
     present = [metric for metric in metrics if metric in table.column_names]
-    sums = _sums(table, outcome.task, present, {column.group for column in wanted})
+    sums = _sums(table, outcome.task, present)
     if SENSITIVITY in metrics:
         sums |= _coefficients(table, outcome)
     parts: dict[Column, Parts] = {}
@@ -85,32 +83,6 @@ def read_rows(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
         if _is_mean(sums_found, numbers[column]):
             parts[column] = sums_found
     return Rows(_turns(table), parts)
-
-
-def _rows_of_pieces(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
-    """Reads the rows of all pieces. A number that is a mean over domains has the parts of each domain."""
-    origins = {column: outcome.origins[column] for column in columns if column in outcome.origins}
-    read = [
-        read_rows(piece, [column_here for pieces_of in origins.values() for at, column_here in pieces_of if at == i])
-        for i, piece in enumerate(outcome.pieces)
-    ]
-    turns: dict[str, list[pa.Table]] = {}
-    for rows, names in zip(read, outcome.set_names, strict=True):
-        for name, table in rows.turns.items() if rows else ():
-            merged = names.get(name) or (names.get(ALL) if not name else None)  # a result without sets has a single one
-            if merged is not None:
-                turns.setdefault(merged, []).append(table)
-    parts: dict[Column, Parts] = {}
-    for column, pieces_of in origins.items():
-        rows_found = [rows.parts.get(column_here, ()) if (rows := read[i]) else () for i, column_here in pieces_of]
-        if all(rows_found):
-            parts[column] = tuple(part for each in rows_found for part in each)
-    order = [("dialogue_id", "ascending"), ("turn", "ascending")]
-    return (
-        Rows({name: pa.concat_tables(pieces_of).sort_by(order) for name, pieces_of in turns.items()}, parts)
-        if turns
-        else None
-    )
 
 
 def _is_mean(parts: Parts, value: float | None) -> bool:
@@ -151,15 +123,10 @@ def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
     return table.filter(pc.is_in(table["set"], pa.array(["", *named]))) if named else table
 
 
-def _sums(table: pa.Table, task: str, metrics: Sequence[str], wanted: Set[str]) -> dict[Column, Sums]:
-    """Sums metrics by dialogue, for each set, all sets together, and each group of services and requested domain."""
+def _sums(table: pa.Table, task: str, metrics: Sequence[str]) -> dict[Column, Sums]:
+    """Sums metrics by dialogue, for each set, all sets together, and each group of services."""
     sums: dict[Column, Sums] = {}
     groups = [name for name in ("seen", "original_service") if name in table.column_names]
-    services = table["original_service"].to_pylist() if "original_service" in table.column_names else []
-    if services and (others := wanted - {WHOLE, SEEN, UNSEEN} - set(services)):  # domains that are not services
-        names = [domain if (domain := service.split("_")[0]) in others else None for service in services]
-        table = table.append_column("domain", pa.array(names, pa.string()))
-        groups.append("domain")
     for metric in metrics:
         rows = table.filter(pc.is_valid(table[metric]))
         for group in [None, *groups]:
@@ -168,8 +135,6 @@ def _sums(table: pa.Table, task: str, metrics: Sequence[str], wanted: Set[str]) 
             for name, dialogue, *keys_here, total, n in zip(
                 *(column.to_pylist() for column in grouped.columns), strict=True
             ):
-                if group == "domain" and keys_here[0] is None:
-                    continue
                 of_group = _group(keys_here[0]) if keys_here else WHOLE
                 sums.setdefault(Column(task, name, metric, of_group), {})[dialogue] = (total, n)
                 together = sums.setdefault(Column(task, ALL, metric, of_group), {})

@@ -26,7 +26,7 @@ from parapet.evaluation.models.turns import (
     Turn,
     read_labelled,
 )
-from parapet.evaluation.ood import OOD, best_threshold, is_of_ood, points_of, precision_recall_f1
+from parapet.evaluation.ood import OOD, best_threshold, curve_of, is_of_ood, precision_recall_f1
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.transforms.perturbation import corpora
@@ -312,7 +312,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
     """The content of ``model.json``.
 
     Attributes:
-      task: ``intent``, ``acts`` or ``ood``.
+      task: ``intent`` or ``ood``.
       labels: the classes, in the order of the scores.
       checkpoint: whether the model is one of transformers, rather than a net with ``size`` and ``buckets``.
       length: the maximum number of words or tokens in an utterance.
@@ -377,7 +377,7 @@ DECAY = 0.01  # weight decay
 
 def best_of(scored: Sequence[tuple[float, bool]]) -> tuple[float | None, float | None]:
     """Returns (threshold with the highest F1, that F1), from scores with whether their turns are out of domain."""
-    threshold = best_threshold(points_of(scored))
+    threshold = best_threshold(curve_of(scored))
     if threshold is None:
         return None, None
     return threshold, precision_recall_f1((ood, score >= threshold) for score, ood in scored)[2]

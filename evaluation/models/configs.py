@@ -20,7 +20,7 @@ MOST_ATTENDED = 64  # dialogues: a chunk of a prediction
 SGP_MODULES = ("intents", "combine", "copy_slot", "cross_copy")
 SPLITS = ("train", "dev", "test")
 
-Task = Literal["intent", "acts", "ood"]
+Task = Literal["intent", "ood"]
 Schedule = Literal["constant", "linear", "plateau"]
 
 

@@ -22,7 +22,7 @@ from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.perturbation import corpora
 from parapet.transforms.storage.compressed import read_input
 
-INTENT, ACTS = "intent", "acts"
+INTENT = "intent"
 UNREAD = "unread"  # the label of an answer that could not be read; it always counts as wrong
 REFUSED = "refused"  # the label if there is no answer; the turn is not scored
 
@@ -32,7 +32,7 @@ class Turn(msgspec.Struct, frozen=True):
 
     Attributes:
       key: its set, dialogue and turn.
-      label: its intent, its dialogue acts, or ``ood`` or ``in_domain``; empty if unknown.
+      label: its intent, or ``ood`` or ``in_domain``; empty if unknown.
     """
 
     key: Key
@@ -53,7 +53,7 @@ def read_labelled(paths: Sequence[str], split: str, task: str) -> list[Turn]:
     Args:
       paths: corpora, files of JSON lines, or folders that ``parapet ood`` wrote.
       split: the split of the folders.
-      task: ``intent``, ``acts`` or ``ood``.
+      task: ``intent`` or ``ood``.
 
     Raises:
       InputError: a path cannot be read, or has no label of this task.
@@ -88,7 +88,7 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
     if task == OOD:
         raise InputError("contains no set of 'parapet ood': give its output, or JSON lines with ood or in_domain", path)
     corpus = corpora.read_corpus(path, [split])
-    return (turn for path in corpus.paths() for turn in turns_of_corpus(path, "", {}, task))
+    return (turn for path in corpus.paths() for turn in turns_of_corpus(path, "", {}))
 
 
 def turn_of(key: Key, ood: bool, utterance: str) -> Turn:
@@ -111,19 +111,17 @@ def turns_of_lines(path: str, task: str) -> list[Turn]:
     return turns
 
 
-def turns_of_corpus(path: str, name: str, renamed: Renamed, task: str) -> Iterator[Turn]:
+def turns_of_corpus(path: str, name: str, renamed: Renamed) -> Iterator[Turn]:
     """Reads the user turns of a dialogue file.
 
     Args:
       path: the file.
       name: the name of its set.
       renamed: service to intent to the name to use.
-      task: for ``acts``, the labels are acts; otherwise intents.
     """
     for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path):
         for turn in user_turns(dialogue, renamed):
-            label = turn.acts if task == ACTS else turn.intent
-            yield Turn((name, dialogue.dialogue_id, turn.turn), turn.utterance, label)
+            yield Turn((name, dialogue.dialogue_id, turn.turn), turn.utterance, turn.intent)
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -165,7 +163,7 @@ def find(given: Sources, task: str) -> Reference:
     Args:
       given: the reference is a corpus, a file of JSON lines, or a folder that ``parapet ood`` wrote; a corpus may have
         variants and further sets.
-      task: ``intent``, ``acts`` or ``ood``.
+      task: ``intent`` or ``ood``.
 
     Raises:
       InputError: something is missing, or does not fit the task.
@@ -202,7 +200,7 @@ def _read(reference: Reference, name: str, path: str, task: str) -> Iterator[Tur
     if not name:
         yield from read_turns(path, reference.split, task)
         return
-    for turn in turns_of_corpus(path, name, reference.renamed.get(name, {}), task):
+    for turn in turns_of_corpus(path, name, reference.renamed.get(name, {})):
         if task == OOD:
             yield msgspec.structs.replace(turn, label="")  # corpora have no out-of-domain labels
         elif turn.label:
@@ -233,7 +231,7 @@ class Job(inference.Job[int, Turns, Answering], frozen=True, kw_only=True):
     """A prediction of classes.
 
     Attributes:
-      task: ``intent``, ``acts`` or ``ood``.
+      task: ``intent`` or ``ood``.
       threshold: turns with at least this score are out of domain; None for scores without a decision.
       reference: the files.
     """

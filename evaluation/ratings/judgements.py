@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -18,23 +17,20 @@ from parapet.evaluation.bootstrap import REPLICATES, interval, means, quiet, rep
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import RATINGS as RATINGS_SCHEMA
-from parapet.schemas.rows import Assignment, CrowdTask, DeadLetter, parquet_bytes
+from parapet.schemas.rows import Assignment, DeadLetter, parquet_bytes
 from parapet.schemas.service import response_id
 from parapet.transforms.crowd.composing import answer_columns
-from parapet.transforms.crowd.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
-from parapet.transforms.crowd.hits.page import CHECK, Place, RatedItem, VariedItem, read_manifest
+from parapet.transforms.crowd.hits.judged import FAITHFUL, FIELD, NATURAL, NO, POINTS, YES
+from parapet.transforms.crowd.hits.page import CHECK, Place, RatedItem, read_manifest
+from parapet.transforms.crowd.hits.terms import RATINGS
 from parapet.transforms.crowd.ingest import TaskKind, distinct, read_responses
 from parapet.transforms.crowd.merge import answers_text, merge
 from parapet.transforms.crowd.vet import is_too_fast, why_rejected
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.reports.text import counted
 
-
-def judged_tasks(task: CrowdTask) -> TaskKind:
-    """Returns the kind of tasks for pages of ``ratings`` or ``validity``."""
-    task_id = re.compile(rf"(?P<service>[0-9]{{3,6}}-[0-9a-f]{{8}}):(?P<task>{task})")
-    return TaskKind((task,), task_id, f"PAGE:{task}", FIELD)
-
+_TASK_ID = re.compile(rf"(?P<service>[0-9]{{3,6}}-[0-9a-f]{{8}}):(?P<task>{RATINGS})")
+_TASKS = TaskKind((RATINGS,), _TASK_ID, f"PAGE:{RATINGS}", FIELD)
 
 # Reason to its explanation for requesters.
 EXPLANATIONS = {
@@ -53,9 +49,8 @@ EXPLANATIONS = {
 }
 SAME_FROM = 10  # least number of utterances
 
-CHOICES = {FAITHFUL: (YES, NO), SAME: (YES, NO), VALUES: (YES, NO), NATURAL: POINTS}
+CHOICES = {FAITHFUL: (YES, NO), NATURAL: POINTS}
 
-Item = TypeVar("Item", RatedItem, VariedItem)
 Votes = tuple[tuple[str, str], ...]
 Interval = tuple[float, float]
 
@@ -63,16 +58,15 @@ Interval = tuple[float, float]
 class Field(msgspec.Struct, frozen=True):
     """The question of a form field, and its utterance."""
 
-    item: RatedItem | VariedItem
+    item: RatedItem
     question: str
 
 
-class Hits(msgspec.Struct, Generic[Item], frozen=True):
+class Hits(msgspec.Struct, frozen=True):
     """The pages by id, each with its form fields; the utterances in order, without checks; and the raters of each."""
 
-    task: CrowdTask
     pages: dict[str, dict[str, Field]]
-    items: list[Item]
+    items: list[RatedItem]
     raters: int
     naturalness: bool
 
@@ -98,27 +92,27 @@ class Rating(msgspec.Struct):
         return self.of.item.stratum == CHECK
 
 
-class Judged(msgspec.Struct, Generic[Item], frozen=True):
+class Judged(msgspec.Struct, frozen=True):
     """The judgements of an utterance: question to (worker hash, answer) of the ratings that count.
 
     Attributes:
       raters: the wanted number of workers.
     """
 
-    item: Item
+    item: RatedItem
     votes: dict[str, Votes]
     raters: int
 
-    def majority(self, question: str) -> bool | None:
-        """Whether more than half of the wanted workers say yes; None if neither yes nor no has a majority."""
-        for choice, n in zip((YES, NO), self.counts(question), strict=True):
+    def majority(self) -> bool | None:
+        """Whether more than half of the wanted workers find it faithful; None if neither yes nor no has a majority."""
+        for choice, n in zip((YES, NO), self.counts(), strict=True):
             if 2 * n > self.raters:
                 return choice == YES
         return None
 
-    def counts(self, question: str) -> list[int]:
-        """Counts the answers yes and no."""
-        return [sum(vote == choice for _, vote in self.votes[question]) for choice in (YES, NO)]
+    def counts(self) -> list[int]:
+        """Counts the answers yes and no to whether it is faithful."""
+        return [sum(vote == choice for _, vote in self.votes[FAITHFUL]) for choice in (YES, NO)]
 
     @property
     def naturalness(self) -> float | None:
@@ -127,15 +121,15 @@ class Judged(msgspec.Struct, Generic[Item], frozen=True):
         return sum(points) / len(points) if points else None
 
 
-class Answers(msgspec.Struct, Generic[Item], frozen=True):
+class Answers(msgspec.Struct, frozen=True):
     """All answers to some pages: each is a rating or a dead letter."""
 
-    hits: Hits[Item]
+    hits: Hits
     ratings: list[Rating]
     dead: list[DeadLetter]
     assignments: int
 
-    def judged(self) -> list[Judged[Item]]:
+    def judged(self) -> list[Judged]:
         """Returns the judgements of each utterance, in the order of dialogues and turns."""
         used: dict[Place, dict[str, list[tuple[str, str]]]] = defaultdict(lambda: defaultdict(list))
         for rating in self.ratings:
@@ -144,7 +138,7 @@ class Answers(msgspec.Struct, Generic[Item], frozen=True):
                 used[rating.place][rating.of.question].append((worker, rating.text))
         return [
             Judged(item, {name: tuple(sorted(used[item.place][name])) for name in CHOICES}, self.hits.raters)
-            for item in sorted(self.hits.items, key=lambda item: (item.dialogue_id, item.turn, item.place))
+            for item in sorted(self.hits.items, key=lambda item: item.place)
         ]
 
     def why_none(self) -> str:
@@ -169,7 +163,7 @@ class Answers(msgspec.Struct, Generic[Item], frozen=True):
             "dead_letters": len(self.dead),
         }
 
-    def files(self, judged: Iterable[Judged[Item]]) -> tuple[dict[str, bytes], list[str]]:
+    def files(self, judged: Iterable[Judged]) -> tuple[dict[str, bytes], list[str]]:
         """Makes the files about answers, by path; also returns warnings for the requester."""
         short = _shortfall(self.hits, judged)
         n = len(short) - 1
@@ -184,44 +178,31 @@ class Answers(msgspec.Struct, Generic[Item], frozen=True):
         return files, warnings
 
 
-def read_hits(folder: str, task: CrowdTask) -> Hits[Any]:
-    """Reads the manifest of ``parapet hits`` with pages of a task. Raises InputError for any other file."""
+def read_hits(folder: str) -> Hits:
+    """Reads the manifest of ``parapet hits --task ratings``. Raises InputError for any other file."""
     pages: dict[str, dict[str, Field]] = {}
-    items: dict[Place, RatedItem | VariedItem] = {}
+    items: dict[Place, RatedItem] = {}
     raters, naturalness = 0, False
-    for row, record in read_manifest(folder):
-        of_record = record.judged
-        if record.task != task or not of_record:
+    for _, record in read_manifest(folder):
+        if record.task != RATINGS or not record.items:
             raise InputError(
-                f"contains tasks of another kind: make them with 'parapet hits --task {task}'", folder, "--hits"
+                "contains tasks of another kind: make them with 'parapet hits --task ratings'", folder, "--hits"
             )
         page = pages.setdefault(record.task_id.partition(":")[0], {})
-        try:
-            page.update(_fields(record.fields, of_record, DECISIVE[task]))
-        except ValueError:
-            reason = "not a manifest of 'parapet hits': fields and items do not match"
-            raise InputError(reason, f"{folder}/manifest.jsonl", row) from None
-        items |= {item.place: item for item in of_record if item.stratum != CHECK}
+        numbers = dict.fromkeys(field.rpartition("_")[2] for field in record.fields)
+        item_of = dict(zip(numbers, record.items, strict=True))
+        for field in record.fields:
+            question, _, number = field.rpartition("_")
+            page[field] = Field(item_of[number], question)
+        items |= {item.place: item for item in record.items if item.stratum != CHECK}
         raters = record.assignments
         naturalness = naturalness or any(field.startswith(NATURAL) for field in record.fields)
     if not items:
         raise InputError("contains no utterances to rate", folder, "--hits")
-    return Hits(task, pages, list(items.values()), raters, naturalness)
+    return Hits(pages, list(items.values()), raters, naturalness)
 
 
-def _fields(
-    fields: Sequence[str], items: Sequence[RatedItem | VariedItem], decisive: str
-) -> Iterator[tuple[str, Field]]:
-    """Yields the question of each field. Raises ValueError if an item's fields do not begin with the decisive one."""
-    of_items = [list(group) for _, group in groupby(fields, lambda field: field.rpartition("_")[2])]
-    for of_item, item in zip(of_items, items, strict=True):
-        if of_item[0].rpartition("_")[0] != decisive:
-            raise ValueError(of_item[0])
-        for field in of_item:
-            yield field, Field(item, field.rpartition("_")[0])
-
-
-def read_answers(hits: Hits[Item], paths: Sequence[str], encoding: str = "utf-8") -> Answers[Item]:
+def read_answers(hits: Hits, paths: Sequence[str], encoding: str = "utf-8") -> Answers:
     """Reads and vets batch CSVs and JSON lines.
 
     Args:
@@ -229,8 +210,8 @@ def read_answers(hits: Hits[Item], paths: Sequence[str], encoding: str = "utf-8"
       paths: the files.
       encoding: the encoding of files without a byte order mark.
     """
-    tasks, key = judged_tasks(hits.task), load_worker_key()
-    records = [record for path in distinct(paths) for record in read_responses(path, key, encoding, tasks)]
+    key = load_worker_key()
+    records = [record for path in distinct(paths) for record in read_responses(path, key, encoding, _TASKS)]
     merged = merge([record for record in records if isinstance(record, Assignment)], [])
     dead: list[DeadLetter] = [record for record in records if isinstance(record, DeadLetter)] + merged.dead
     ratings: list[Rating] = []
@@ -280,7 +261,7 @@ def _reason_of(ratings: Sequence[Rating], same: set[str]) -> str:
         return why_rejected(assignment)
     if is_too_fast(assignment, len(ratings)):
         return "too_fast"
-    if any(rating.is_check and rating.of.question in DECISIVE.values() and rating.text == YES for rating in ratings):
+    if any(rating.is_check and rating.of.question == FAITHFUL and rating.text == YES for rating in ratings):
         return "failed_check"
     return "same_rating" if assignment.worker_hash in same else ""
 
@@ -295,7 +276,7 @@ def _same_everywhere(ratings: Iterable[Rating]) -> set[str]:
     """Returns the hashes of workers who gave the same answer to all of at least ``SAME_FROM`` utterances."""
     answers: dict[str, list[str]] = defaultdict(list)
     for rating in ratings:
-        if rating.of.question in DECISIVE.values() and rating.text in (YES, NO):
+        if rating.of.question == FAITHFUL and rating.text in (YES, NO):
             answers[rating.assignment.worker_hash].append(rating.text)
     return {worker for worker, texts in answers.items() if worker and len(texts) >= SAME_FROM and len(set(texts)) == 1}
 
@@ -340,39 +321,36 @@ def responses_bytes(ratings: Iterable[Rating]) -> bytes:
     return parquet_bytes(pa.Table.from_pylist(rows, RATINGS_SCHEMA))
 
 
-def _row_order(rating: Rating) -> tuple[str, int, str, str, str]:
+def _row_order(rating: Rating) -> tuple[str, int, str, str]:
     item = rating.of.item
-    return item.dialogue_id, item.turn, item.place[0], rating.assignment.assignment_id, rating.field
+    return item.dialogue_id, item.turn, rating.assignment.assignment_id, rating.field
 
 
-def _shortfall(hits: Hits[Item], judged: Iterable[Judged[Item]]) -> list[Sequence[str]]:
+def _shortfall(hits: Hits, judged: Iterable[Judged]) -> list[Sequence[str]]:
     """Makes the rows of ``shortfall.csv`` for ``parapet mturk topup``: one for each utterance that lacks ratings."""
-    decisive = DECISIVE[hits.task]
     fields = {
         field.item.place: (page_id, name)
         for page_id, page in hits.pages.items()
         for name, field in page.items()
-        if field.question == decisive and field.item.stratum != CHECK
+        if field.question == FAITHFUL and field.item.stratum != CHECK
     }
     rows: list[list[str]] = []
     for judgement in judged:
-        if (n := len(judgement.votes[decisive])) < hits.raters:
+        if (n := len(judgement.votes[FAITHFUL])) < hits.raters:
             place = judgement.item.place
             page_id, field = fields[place]
-            element_id = ":".join(str(part) for part in place if part != "")
-            rows.append([page_id, element_id, hits.task, field, str(n), str(hits.raters)])
+            rows.append([page_id, f"{place[0]}:{place[1]}", RATINGS, field, str(n), str(hits.raters)])
     return [("service_name", "element_id", "task", "field", "have", "need"), *sorted(rows)]
 
 
 def summed_up(
-    judged: Sequence[Judged[Item]], values: Sequence[Mapping[str, float | None]], question: str, seed: str
+    judged: Sequence[Judged], values: Sequence[Mapping[str, float | None]], seed: str
 ) -> tuple[dict[str, float | None], dict[str, Interval | None], int]:
     """Returns (means and agreement, 95 % intervals, number of fully rated utterances, used for kappa) of utterances.
 
     Args:
       judged: at least one utterance.
       values: for each utterance, metric to value: shares, and the mean ``naturalness``; None if undefined.
-      question: the question for the agreement of workers.
       seed: the seed of the bootstrap over dialogues.
     """
     metrics: dict[str, float | None] = {}
@@ -384,11 +362,14 @@ def summed_up(
             if (value := row[name]) is not None
         ]
         metrics[name] = sum(value for _, value in known) / len(known) if known else None
-        right = sum(value == 1 for _, value in known)
-        intervals[name] = mean_interval(known, seed) if name == "naturalness" else wilson_interval(right, len(known))
+        if name == "naturalness":
+            statistic = [dialogue_id for dialogue_id, _ in known], [value for _, value in known]
+            intervals[name] = interval(means(replicated(seed, [statistic]))[:, 0])
+        else:
+            intervals[name] = wilson_interval(sum(value == 1 for _, value in known), len(known))
     raters = judged[0].raters
-    complete = [judgement for judgement in judged if len(judgement.votes[question]) == raters > 1]
-    counts = [judgement.counts(question) for judgement in complete]
+    complete = [judgement for judgement in judged if len(judgement.votes[FAITHFUL]) == raters > 1]
+    counts = [judgement.counts() for judgement in complete]
     alike = [sum(n * (n - 1) for n in counts_of_item) / (raters * (raters - 1)) for counts_of_item in counts]
     kappa = fleiss_kappa(counts)
     drawn = {
@@ -397,18 +378,12 @@ def summed_up(
     }
     of_complete = np.array([drawn[judgement.item.dialogue_id] for judgement in complete])
     labels = [
-        (worker, judgement.item.place, answer) for judgement in judged for worker, answer in judgement.votes[question]
+        (worker, judgement.item.place, answer) for judgement in judged for worker, answer in judgement.votes[FAITHFUL]
     ]
     metrics["observed_agreement"] = sum(alike) / len(alike) if alike else None
     metrics["fleiss_kappa"], metrics["krippendorff_alpha"] = kappa, krippendorff_alpha(labels)
-    intervals["fleiss_kappa"] = None if kappa is None else fleiss_interval(counts, of_complete)
+    intervals["fleiss_kappa"] = None if kappa is None else interval(_kappas(np.asarray(counts), of_complete))
     return metrics, intervals, len(complete)
-
-
-def mean_interval(values: Sequence[tuple[str, float]], seed: str) -> Interval | None:
-    """Computes the 95 % bootstrap interval of the mean of (dialogue, value)."""
-    statistic = [dialogue_id for dialogue_id, _ in values], [value for _, value in values]
-    return interval(means(replicated(seed, [statistic]))[:, 0])
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
@@ -424,17 +399,6 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
         return None
     (kappa,) = _kappas(np.asarray(counts), np.ones((len(counts), 1)))
     return float(kappa) if math.isfinite(kappa) else None
-
-
-def fleiss_interval(counts: Sequence[Sequence[int]], weights: NDArray[np.int64]) -> Interval | None:
-    """Computes the 95 % bootstrap interval of Fleiss' kappa.
-
-    Args:
-      counts: see :func:`fleiss_kappa`.
-      weights: the weight of each item in each replicate: shape (items, replicates), see
-        :func:`parapet.evaluation.bootstrap.weights`.
-    """
-    return interval(_kappas(np.asarray(counts), weights)) if len(counts) else None
 
 
 def _kappas(counts: NDArray[np.int64], weights: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:

@@ -67,10 +67,9 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """The scores of a system: split, scorer, and the verdict on each turn with acts."""
+    """The scores of a system: the split, and the verdict on each turn with acts."""
 
     split: str
-    scorer: str
     verdicts: dict[Place, Verdict]
 
 
@@ -84,9 +83,7 @@ def read_scores(folder: str) -> Scores:
     header = parse_json(read_whole(run), run) if run.is_file() else {}
     if not isinstance(header, dict) or header.get("pipeline") != "evaluate_generation":
         raise InputError("not a complete output of 'parapet evaluate --task generation'", folder, "--scores")
-    options = header.get("options")
-    if not isinstance(options, dict):
-        raise InputError("has no options: run 'parapet evaluate --task generation' again", run)
+    options = header["options"]
     if not options.get("validation", True):
         raise InputError("was scored with --no_validation, but the sample requires validated turns", folder, "--scores")
     rows = _read_rows(folder)
@@ -101,7 +98,7 @@ def read_scores(folder: str) -> Scores:
         elif row["set"] == wanted and row["sgsacc_all"] is not None:  # a turn with acts
             turns[place] = row
     verdicts = {place: _verdict(row, acts.get(place, ())) for place, row in turns.items()}
-    return Scores(str(options.get("split", "")), str(options.get("scorer", "")), verdicts)
+    return Scores(options.get("split") or "", verdicts)
 
 
 def _read_rows(folder: str) -> list[dict[str, Any]]:

@@ -7,14 +7,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from parapet.evaluation.ratings.judgements import EXPLANATIONS, Answers, Interval, read_answers, read_hits, summed_up
-from parapet.evaluation.ratings.judgements import Judged as JudgedItem
+from parapet.evaluation.ratings.judgements import (
+    EXPLANATIONS,
+    Answers,
+    Interval,
+    Judged,
+    read_answers,
+    read_hits,
+    summed_up,
+)
 from parapet.evaluation.sets import ALL
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of, rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits.judged import FAITHFUL
-from parapet.transforms.crowd.hits.page import RatedItem
-from parapet.transforms.crowd.hits.terms import RATINGS
 from parapet.transforms.crowd.report import dead_letters_note, reasons_tables
 from parapet.transforms.reports import text
 from parapet.transforms.reports.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
@@ -88,12 +93,9 @@ class Details(msgspec.Struct, frozen=True):
     dead_letters: int
 
 
-Judged = JudgedItem[RatedItem]
-
-
 def agrees(judgement: Judged) -> bool | None:
     """Whether majority and metric agree on an utterance; None without a majority."""
-    majority = judgement.majority(FAITHFUL)
+    majority = judgement.majority()
     return None if majority is None else majority is judgement.item.faithful
 
 
@@ -104,9 +106,7 @@ def verdict(faithful: bool | None) -> str:
 
 def _values(judgement: Judged) -> dict[str, float | None]:
     """Returns the utterance's value for each metric that is a mean over utterances."""
-    agreeing, faithful = (
-        None if word is None else float(word) for word in (agrees(judgement), judgement.majority(FAITHFUL))
-    )
+    agreeing, faithful = (None if word is None else float(word) for word in (agrees(judgement), judgement.majority()))
     return {"agreement": agreeing, "human_faithful": faithful, "naturalness": judgement.naturalness}
 
 
@@ -118,14 +118,14 @@ def evaluate(judged: Sequence[Judged], naturalness: bool, seed: str) -> tuple[Me
         group = [judgement for judgement in judged if judgement.item.stratum in strata]
         if not group:
             continue
-        values, intervals, complete = summed_up(group, [_values(judgement) for judgement in group], FAITHFUL, seed)
+        values, intervals, complete = summed_up(group, [_values(judgement) for judgement in group], seed)
         if not naturalness:
             del values["naturalness"], intervals["naturalness"]
         metrics[name] = {metric: values[metric] for metric in METRICS if metric in values}
         confusion: dict[str, Counter[str]] = {word: Counter() for word in ("faithful", "unfaithful")}
         for judgement in group:
-            confusion[verdict(judgement.item.faithful)][verdict(judgement.majority(FAITHFUL))] += 1
-        decided = sum(judgement.majority(FAITHFUL) is not None for judgement in group)
+            confusion[verdict(judgement.item.faithful)][verdict(judgement.majority())] += 1
+        decided = sum(judgement.majority() is not None for judgement in group)
         by_word = {word: dict(counts) for word, counts in confusion.items()}
         details[name] = GroupDetails(len(group), decided, complete, by_word, intervals)
     return metrics, details
@@ -223,10 +223,10 @@ def _groups_table(metrics: Metrics, details: Details) -> Table:
 def _differences(judged: Iterable[Judged]) -> list[Section]:
     """Lists utterances on which metric and majority differ, the clearest majorities first."""
     wrong = [judgement for judgement in judged if agrees(judgement) is False]
-    wrong.sort(key=lambda judgement: (judgement.item.stratum == "invalid", -max(judgement.counts(FAITHFUL))))
+    wrong.sort(key=lambda judgement: (judgement.item.stratum == "invalid", -max(judgement.counts())))
     examples = []
     for judgement in wrong[:EXAMPLES]:
-        item, (yes, no) = judgement.item, judgement.counts(FAITHFUL)
+        item, (yes, no) = judgement.item, judgement.counts()
         lines = {"before": item.previous, "utterance": item.utterance, "metric": verdict(item.faithful)}
         lines["workers"] = f"{yes} faithful, {no} unfaithful"
         shown = [Line(label, [Part(line)]) for label, line in lines.items()]
@@ -237,7 +237,7 @@ def _differences(judged: Iterable[Judged]) -> list[Section]:
     return [Examples(title="Where people and the metric differ", note=note, examples=examples)] if examples else []
 
 
-class Ratings(Task[Answers[RatedItem]], frozen=True, kw_only=True):
+class Ratings(Task[Answers], frozen=True, kw_only=True):
     """The task of ``parapet evaluate --task ratings``.
 
     Attributes:
@@ -258,11 +258,11 @@ class Ratings(Task[Answers[RatedItem]], frozen=True, kw_only=True):
         """Returns the pages, and the files of answers."""
         return {"hits": self.hits, **{f"responses/{i}": path for i, path in enumerate(self.responses, 1)}}
 
-    def read(self) -> Answers[RatedItem]:
+    def read(self) -> Answers:
         """Reads pages and answers. Raises InputError if they cannot be used."""
-        return read_answers(read_hits(self.hits, RATINGS), self.responses, self.encoding)
+        return read_answers(read_hits(self.hits), self.responses, self.encoding)
 
-    def score(self, inputs: Answers[RatedItem], stage: Stage) -> Result:
+    def score(self, inputs: Answers, stage: Stage) -> Result:
         """Computes majorities, and the agreement of workers and metric. Raises InputError if no rating can be used."""
         hits, judged = inputs.hits, inputs.judged()
         if not any(judgement.votes[FAITHFUL] for judgement in judged):
@@ -287,8 +287,8 @@ def _rows(judged: Sequence[Judged]) -> bytes:
         {
             "stratum": [judgement.item.stratum for judgement in judged],
             "metric": [verdict(judgement.item.faithful) for judgement in judged],
-            "majority": [verdict(judgement.majority(FAITHFUL)) for judgement in judged],
-            "votes": ["/".join(map(str, judgement.counts(FAITHFUL))) for judgement in judged],
+            "majority": [verdict(judgement.majority()) for judgement in judged],
+            "votes": ["/".join(map(str, judgement.counts())) for judgement in judged],
             "utterance": [judgement.item.utterance for judgement in judged],
         },
     )

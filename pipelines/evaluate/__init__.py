@@ -47,7 +47,6 @@ TASKS = {
     "generation": "utterances from dialogue acts: slot error rate, BLEU, SGSAcc",
     "tool_calls": "calls of functions by agents: accuracy as BFCL's, kinds of error",
     "ratings": "what people say of such utterances: agreement with SGSAcc",
-    "validity": "perturbed sets: values, states and labels kept",
 }
 
 USAGE = f"""usage: parapet evaluate --task TASK [flags]
@@ -67,7 +66,7 @@ example:
 
 Inputs = TypeVar("Inputs")
 Options = TypeVar("Options", bound=msgspec.Struct)
-OWN_MODULES = ("dst", "ratings", "validity")  # the other tasks are defined below
+OWN_MODULES = ("dst", "ratings")  # the other tasks are defined below
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -196,7 +195,6 @@ def _add_intent(parser: StrictParser) -> None:
     text = "JSON lines with predicted; or a folder with original/, typos/, ..."
     add("--predictions", required=True, metavar="PATH", reads=True, help=text)
     add_sets(parser, reference="corpus, release, or JSON lines with label", from_predictions=True)
-    add("--intents", metavar="FILE", reads=True, help="all intents, one per line: any other is an error")
     add_output(parser)
 
 
@@ -236,14 +234,10 @@ def _add_ood(parser: StrictParser) -> None:
     add("--dev", metavar="PATH", reads=True, help="predictions on other turns, on which the threshold is tuned")
     add("--dev_split", rare=True, choices=SPLITS, default="dev", help="split of --dev")
     add_output(parser)
-    add = parser.group("scoring")
-    classes = ("ood", "in_domain")
-    add("--positive", rare=True, choices=classes, default="ood", help="class that is to be detected")
-    add("--high", rare=True, choices=classes, default="ood", help="class that high scores mean")
 
 
 def _make_ood(args: argparse.Namespace) -> Task[Any]:
-    from parapet.evaluation.ood import OodDetection, Orientation
+    from parapet.evaluation.ood import OodDetection
     from parapet.transforms.perturbation.corpora import listed
 
     chosen = [value for value in args.sets if "=" not in value]
@@ -256,7 +250,6 @@ def _make_ood(args: argparse.Namespace) -> Task[Any]:
         args,
         sources=sources_of(others) if args.reference is not None else None,
         chosen=tuple(listed(",".join(chosen))),
-        orientation=Orientation(args.positive, args.high),
     )
 
 
@@ -384,14 +377,12 @@ Scores predicted intents by accuracy and macro-F1, for each set and intent: of u
 turns of a corpus with their active intents.""",
         """\
   parapet evaluate --task intent --predictions intents.jsonl --output my_scores
-  parapet evaluate --task intent --reference test.jsonl --predictions intents.jsonl --intents intents.txt \\
-    --output my_scores
+  parapet evaluate --task intent --reference test.jsonl --predictions intents.jsonl --output my_scores
   parapet evaluate --task intent --reference my_corpus --sets typos=varied/typos --predictions my_intents \\
     --output my_scores                  # my_intents/original/..., my_intents/typos/...""",
         """\
 A row of the predictions: {"id": "7", "predicted": "book_flight"}, with "label" where there is no --reference, and "set"
-where there are several; "dialogue_id" and "turn" may be given instead of "id", and are with a corpus: there a turn with
-several frames may have a row for each, with its "service".""",
+where there are several; "dialogue_id" and "turn" may be given instead of "id", and must be with a corpus.""",
         _add_intent,
         _make_intent,
     ),
@@ -424,9 +415,8 @@ plain; API calls by field (Bordes et al. 2017, Table 2).""",
     --output my_scores                  # my_answers/original/..., my_answers/OOV/...""",
         """\
 A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}; dialogues of the file
-and what the bot says in them are counted from 0. Or the test file itself with the system's answers in it. A folder has
-FILE.jsonl or FILE.txt for each FILE.txt, with --sets in a folder for each set. With --top a row has "answers", too: up
-to K candidates, the best first.""",
+and what the bot says in them are counted from 0. A folder has FILE.jsonl for each FILE.txt, with --sets in a folder for
+each set. With --top a row has "answers", too: up to K candidates, the best first.""",
         _add_ranking,
         _make_ranking,
     ),

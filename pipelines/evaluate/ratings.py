@@ -26,7 +26,7 @@ EXAMPLE = """\
 def parser() -> StrictParser:
     """Builds the command line."""
     parser = StrictParser("evaluate --task ratings", DESCRIPTION, EXAMPLE)
-    add_judgements(parser, "ratings")
+    add_judgements(parser)
     add_output(parser)
     add_seed(parser, "the bootstrap")
     return parser

@@ -1,4 +1,4 @@
-"""The text classifier: intents or dialogue acts of user turns, and out-of-domain turns."""
+"""The text classifier: intents of user turns, and out-of-domain turns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Classifier(Family):
     sets: Mapping[str, Any] = {"reference": "corpus, output of 'ood', or JSON lines with utterance"}
     packages = ("transformers",)
     description = """\
-Trains a classifier of user turns, by intent, by dialogue acts or by whether they are out of domain: a fine-tuned BERT
+Trains a classifier of user turns, by intent or by whether they are out of domain: a fine-tuned BERT
 or RoBERTa, or from scratch on hashed words and character n-grams, in seconds."""
     example = """\
   parapet train classifier --output my_model                    # on the bundled sample
@@ -42,8 +42,8 @@ or RoBERTa, or from scratch on hashed words and character n-grams, in seconds.""
   parapet train classifier --task ood --train my_foreign_turns --output my_model
   parapet train classifier --train my_corpus --checkpoint bert-base-uncased --output my_model"""
     predict_description = """\
-Predicts intents, dialogue acts or out-of-domain scores of user turns: OUT/predictions/original/SPLIT/intent.jsonl,
-acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evaluate --task intent' and '--task ood'."""
+Predicts intents or out-of-domain scores of user turns: OUT/predictions/original/SPLIT/intent.jsonl or ood.jsonl, and
+so on for each variant and set, for 'parapet evaluate --task intent' and '--task ood'."""
     predict_example = """\
   parapet predict classifier --model my_model --reference my_corpus --sets typos=my_variations/typos-env1 \\
     --output my_intents

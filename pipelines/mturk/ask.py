@@ -28,7 +28,6 @@ Act = Callable[[], int]
 _READERS = {
     "rewrites": "compose_variations",
     "ratings": "evaluate --task ratings",
-    "validity": "evaluate --task validity",
 }
 
 

@@ -32,13 +32,11 @@ from parapet.pipelines.suite.steps import (
     owner,
     place_of,
     references,
-    resolved,
     unknown_key,
     without,
 )
 from parapet.pipelines.suite.suite_file import HEADS, NAME, NO_NAME, PARTS, SEED, SuiteFile
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import sample_root
 from parapet.schemas.release import NO_LICENCE, parse_config
 from parapet.transforms.release.citation import problems
 from parapet.transforms.storage.toml import toml_of
@@ -214,26 +212,7 @@ class _Builder:
             raise self.error(reason, f"{place}.pipeline")
         if command[0] in _REDUCED and entry.get("reference") == "@corpus":
             entry.setdefault("split", self.suite.corpus.scored)
-        self._add(
-            name, command, entry, place, needs, about, then=self._commands(entry.pop("then", []), f"{place}.then")
-        )
-
-    def _commands(self, lines: Value, place: str) -> tuple[str, ...]:
-        """Expands ``@`` in commands shown to people, and drops flags whose value is the sample, the default."""
-        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-            raise self.error("must be a list of commands", place)
-        words = [[self._word(word) for word in str(line).split()] for line in lines]
-        return tuple(
-            " ".join(word for word in words_here if not word.endswith(f"={sample_root()}")) for words_here in words
-        )
-
-    def _word(self, word: str) -> str:
-        """Expands a word of a command: steps' outputs become relative to the output folder, other paths absolute."""
-        expanded = str(self._expanded(word))
-        if expanded == word or "@" in expanded or "://" in expanded:
-            return str(resolved(expanded, Path()))
-        flag, equals, path = expanded.rpartition("=")
-        return f"{flag}{equals}{(self.suite.folder / path).absolute()}"
+        self._add(name, command, entry, place, needs, about)
 
     def system(self, entry: Options, place: str) -> None:
         name, needs = self._texts(entry, place, "name", "needs")

@@ -83,7 +83,6 @@ def suite_report(
             *(scores.sections(board)[len(first) :] if board is not None else []),
             *(table for table in published if table.rows),
             *_missing(graph, lost),
-            *_then(there),
             _made(there, state, suite.folder),
             _provenance(there, header),
         ],
@@ -248,16 +247,6 @@ def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> Iterator[report.Secti
     if rows:
         columns = ["step", "", "why", "what to do"]
         yield report.Table(title="What is missing", columns=columns, rows=rows, text_columns=4, numbers_in="run.json")
-
-
-def _then(there: Mapping[str, Step]) -> Iterator[report.Text]:
-    """Yields the commands to continue with."""
-    for step in there.values():
-        if step.then:
-            yield report.Text(
-                title=f"What comes next for {step.name}",
-                paragraphs=[step.about, "In the folder of this page:", *(f"`{line}`" for line in step.then)],
-            )
 
 
 def _made(there: Mapping[str, Step], state: State, folder: Path) -> report.Table:

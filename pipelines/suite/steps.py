@@ -49,7 +49,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
       options: by the name of the flag.
       place: its position in the suite's file, for messages.
       about: describes the output.
-      then: commands for people to continue with, run in the output folder.
       needs: what the user must provide, for a step that may be left out.
       after: further steps that must run before, besides those that the options refer to.
       files: files to write below the output before it runs: path to content.
@@ -61,7 +60,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     place: str
     about: str = ""
-    then: tuple[str, ...] = ()
     needs: str = ""
     after: tuple[str, ...] = ()
     files: dict[str, str] = {}

@@ -68,19 +68,6 @@ def test_simulated_and_real_people_share_no_database(tmp_path, hits, platform, o
     assert error.reason == f"is of a collection with people from {platform}: give another file"
 
 
-def test_boxes_are_ticked(tmp_path, sample):
-    """The page has other forms before that of the answers."""
-    kit.run("language_variations", "--sgd", sample, kinds="simple", env="none", output=tmp_path / "sets")
-    named = f"simple={tmp_path / 'sets/simple'}"
-    flags = ["--dialogues", sample, "--sets", named, "--pairs", 4, "--assignments", 1]
-    pages = kit.run("hits", "--task", "validity", *flags, output=tmp_path / "pages").folder
-    with site(tmp_path, pages, people=1, platform="practice") as it:
-        kit.run("collect", "practice", "--hits", pages, "--invitations", tmp_path / "links.csv")
-        (row,) = (json.loads(text) for text in it.store.export().splitlines())
-    for field, text in row["Answers"].items():
-        assert text in ("12345" if field.startswith("natural") else ("yes", "no")), field
-
-
 @cases(
     "link told",
     ("https://crowd.example.org/i/abc", "row 2: leads to another machine"),

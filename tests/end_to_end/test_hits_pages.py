@@ -12,7 +12,7 @@ from page_recorder import serve
 
 from parapet.transforms.crowd.hits.judged import render_judged
 from parapet.transforms.crowd.hits.make_hits import csv_head, csv_rows, summary_files
-from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings, VariedItem
+from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -83,13 +83,6 @@ ITEMS = [
 RATINGS = {f"{name}_{i}": value for i in range(3) for name, value in (("faithful", "no"), ("natural", str(i + 3)))}
 
 
-PAIRS = [
-    VariedItem("1", 2, "typos", "Bars_1", (("SYSTEM", "Where?"),), "In San Jose.", ("San Jose",), "In San Jose!"),
-    VariedItem("2", 0, "verbose", "Bars_1", (("USER", HOSTILE), ("SYSTEM", "")), HOSTILE, (), ""),
-]
-ANSWERS = {"same_0": "no", "values_0": "yes", "natural_0": "1", "same_1": "yes", "natural_1": "5"}
-
-
 def judged_pages(folder, task, items):
     settings = Settings(tasks=(task,))
     hits = render_judged(0, items, settings)
@@ -102,11 +95,6 @@ def judged_pages(folder, task, items):
 @pytest.fixture(scope="module")
 def ratings(tmp_path_factory):
     yield from judged_pages(tmp_path_factory.mktemp("ratings"), "ratings", ITEMS)
-
-
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory):
-    yield from judged_pages(tmp_path_factory.mktemp("pairs"), "validity", PAIRS)
 
 
 @pytest.fixture(scope="module")
@@ -433,18 +421,3 @@ def test_a_preview_of_ratings_is_disabled_and_texts_are_shown_as_they_are(page, 
     page.goto(f"{ratings.url}/index.html")
     assert fits(page)
     page.get_by_role("link", name=":ratings").click()
-
-
-def test_pairs_are_shown_as_they_are_and_posted(page, pairs):
-    page.goto(f"{pairs.url}/pages/page.html?assignmentId=3XYZ")
-    assert page.locator(".said").all_inner_texts() == ["In San Jose.", "In San Jose!", HOSTILE, "(says nothing)"]
-    assert page.locator(".said b").all_inner_texts() == ["San Jose"]
-    assert page.get_by_text("Assistant: Where?").is_visible()
-    assert page.locator("#hit-left").inner_text() == "5 of 5 left"
-    assert fits(page)
-    for name, value in ANSWERS.items():
-        page.check(f"[name={name}][value='{value}']")
-    assert sent(page, pairs, "#hit button") == [("assignmentId", "3XYZ"), *ANSWERS.items()]
-    page.goto(f"{pairs.url}/index.html")
-    assert fits(page)
-    assert page.get_by_role("link", name=":validity").get_attribute("href").endswith(".validity.html")

@@ -12,7 +12,6 @@ from kit import lacking, raised, write
 
 from parapet.evaluation.compare.leaderboard import SignificanceConfig, grid, leaderboard, read_board, read_systems
 from parapet.evaluation.compare.page import (
-    board_json,
     headline,
     latex,
     page_of,
@@ -23,6 +22,7 @@ from parapet.evaluation.compare.page import (
     tiles,
 )
 from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS, Selection
+from parapet.evaluation.task import json_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.report import Dots, Table
 
@@ -33,8 +33,8 @@ GPT_2 = "40.52 67.36 31.36 62.72 28.82 59.44 22.31 54.15 30.40 54.16 31.41 65.95
 SOLOIST = "53.17 76.13 40.27 64.89 37.18 63.61 22.73 57.77 38.21 65.71 36.81 70.48 69.05 96.98 56.28 96.18"
 
 
-def board_of(systems, *metrics, baselines=None, replicates=99):
-    return leaderboard(read_systems(systems, metrics), SignificanceConfig(baselines or {}, "0", replicates))
+def board_of(systems, *metrics, baseline="", replicates=99):
+    return leaderboard(read_systems(systems, metrics), SignificanceConfig(baseline, "0", replicates))
 
 
 def table(board, title):
@@ -101,7 +101,7 @@ def trackers(tmp_path_factory):
 
 
 def test_states_with_variants(trackers, tmp_path):
-    board = board_of(trackers, baselines={"pt": "ft"}, replicates=999)
+    board = board_of(trackers, baseline="ft", replicates=999)
     assert board.systems == ["pt", "ft"]
     values = {(one.system, one.set, one.group, one.metric): one for one in board.values}
     variants = [numbers(1, 0.35), numbers(2, 0.2)]
@@ -133,7 +133,7 @@ def test_states_with_variants(trackers, tmp_path):
     )
     assert of_sensitivity.interval is not None
     assert of_sensitivity.interval[0] < of_sensitivity.difference < of_sensitivity.interval[1]
-    again = read_board(str(write(tmp_path / "leaderboard.json", board_json(board))))
+    again = read_board(str(write(tmp_path / "leaderboard.json", json_bytes(board))))
     assert (again, sections(again), table_files(again)) == (board, sections(board), table_files(board))
 
 
@@ -146,7 +146,7 @@ def test_mixes_are_folded_away(tmp_path):
         ]
         for j, name in enumerate("ab")
     }
-    board = board_of(systems, baselines={"b": "a"})
+    board = board_of(systems, baseline="a")
     shown = [one for one in sections(board) if isinstance(one, Table)]
     columns = {one.title: one.columns for one in shown}
     assert columns["Systems by set"] == ["system", "mean", "original", "typos", "verbose", "ood-10", "prod-env1"]
@@ -172,7 +172,7 @@ def test_mixes_are_folded_away(tmp_path):
 
 
 def test_relative_changes_as_in_table_3_of_sgdx(trackers):
-    board = board_of({**trackers, "other": trackers["pt"]}, baselines={"pt": "ft"}, replicates=999)
+    board = board_of(trackers, baseline="ft", replicates=999)
     changes = board.relative_changes
     assert {name: list(of) for name, of in changes.items()} == {"pt": ["all", "seen", "unseen"]}
     values = {(one.system, one.group, one.metric): one.value or 0 for one in board.values if one.set == VARIANTS}
@@ -200,7 +200,7 @@ def test_everything_with_dashes(tmp_path, trackers):
     # RADDLE's DAMD has no results out of domain, and no average.
     damd = [states(tmp_path / "damd", {name: numbers(i, 0.5) for i, name in enumerate(("original", "v1", "v2"))})]
     ood = [groups(tmp_path / "ood", "ood", {"ood-10": {"f1": 0.9}})]
-    read = read_systems({"damd": damd, "ft": trackers["ft"] + ood, "detector": ood}, sets="all")
+    read = read_systems({"damd": damd, "ft": trackers["ft"] + ood, "detector": ood}, everything=True)
     board = leaderboard(read, SignificanceConfig(replicates=9))
     assert (read.left_out, board.systems) == ([], ["ft", "damd", "detector"])
     assert [board.average[name].value is None for name in board.systems] == [False, True, True]
@@ -213,14 +213,14 @@ def test_everything_with_dashes(tmp_path, trackers):
     assert (rows[2, "detector"], board.tests) == (["90.0", *[""] * 6, "90.0"], [])
     other = [states(tmp_path / "other", {"original": numbers(0, 0.5, 20)})]
     with pytest.raises(InputError, match="different turns of set 'original' were scored: 20 only for 'damd', 0 only"):
-        read_systems({"damd": damd, "other": other}, sets="all")
+        read_systems({"damd": damd, "other": other}, everything=True)
 
 
 def test_means_are_over_the_sets_that_all_systems_have(tmp_path):
     sets = {"original": 0.9, "v1": 0.8, "typos": 0.7, "verbose": 0.6}
     best = [states(tmp_path / "best", {name: numbers(1, right) for name, right in list(sets.items())[:2]})]
     weak = [states(tmp_path / "weak", {name: numbers(2, right / 3) for name, right in sets.items()})]
-    board = leaderboard(read_systems({"weak": weak, "best": best}, sets="all"), SignificanceConfig(replicates=0))
+    board = leaderboard(read_systems({"weak": weak, "best": best}, everything=True), SignificanceConfig(replicates=0))
     over = "mean over the 2 sets that all systems have"
     assert (board.systems, headline(board)) == (["best", "weak"], "best leads")
     assert [(tile.label, tile.value == "–%") for tile in tiles(board)] == [
@@ -243,7 +243,7 @@ def test_the_sensitivity_of_what_is_nearly_always_wrong(tmp_path):
     steady = {"original": [1.0] * 90 + [0.0] * 10, "v1": [1.0] * 80 + [0.0] * 20, "v2": [1.0] * 78 + [0.0] * 22}
     systems = {name: [states(tmp_path / name, values)]
                for name, values in {"broken": broken, "shaky": shaky, "steady": steady}.items()}  # fmt: skip
-    board = board_of(systems, baselines={"broken": "shaky", "steady": "shaky"}, replicates=999)
+    board = board_of(systems, baseline="shaky", replicates=999)
     shown = table(board, "Joint goal accuracy by set, %")
     at = shown.columns.index("schema sensitivity, %")
     assert [row[at].split("\n")[0] for row in shown.rows] == ["56.6", "2.8", "not defined"]
@@ -290,7 +290,7 @@ def test_relative_changes_only_from_an_original_that_is_clearly_above_zero(tmp_p
 def test_what_no_system_has_is_left_out_of_everything(trackers):
     chosen = Selection(sets=("typos", "SR-30", "original"), average=("joint_goal_accuracy", "combined", "SR-30/f1"))
     raised(InputError, read_systems, trackers, selection=chosen, match="no system has a set 'SR-30'")
-    read = read_systems(trackers, sets="all", selection=chosen)
+    read = read_systems(trackers, everything=True, selection=chosen)
     assert [column.name for column in read.averaged] == [
         "dst/typos/joint_goal_accuracy",
         "dst/original/joint_goal_accuracy",
@@ -308,7 +308,7 @@ def test_no_board(tmp_path, content):
 
 
 def test_the_board_is_json_of_its_own(trackers):
-    found = json.loads(board_json(board_of(trackers)))
+    found = json.loads(json_bytes(board_of(trackers)))
     assert (found["variants"], found["values"][0]["set"]) == ({"dst": ["v1", "v2"]}, "original")
     assert found["examples"]["ft"][0]["utterance"] == "<b>hi</b>"
 

@@ -68,8 +68,6 @@ def test_systems_are_compared_on_what_they_share(tmp_path):
         "set simple of task dst: not scored for 'a'",
         "task ood: not scored for 'b'",
     ]
-    with pytest.raises(InputError, match=r"not scored on the same sets: set v3 .*\(and 4 more differences\)"):
-        read_systems({"a": [one, found], "b": [other]}, sets="strict")
     with pytest.raises(InputError, match=r"in common: task dst: not scored for 'b'; task ood: .*--all shows all"):
         read_systems({"a": [one], "b": [found]})
     assert read_systems({"a": [one, found]}).left_out == []
@@ -125,9 +123,11 @@ def test_requests_that_an_endpoint_refused_are_no_other_turns(tmp_path):
     ({"run.json": "[]"}, "has no run.json"),
     ({"run.json": '{"pipeline": "ood"}'}, "contains the output of 'parapet ood'"),
     ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
-    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": "{"}, "not JSON"),
-    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": "c"}}'}, "contains no metrics"),
-    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": NaN}}'}, "is not a number"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": "{"}, "not written by 'parapet evaluate'"),
+    (
+        {"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": "c"}}'},
+        "not written by 'parapet evaluate'",
+    ),
 )
 def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():
@@ -139,7 +139,7 @@ def test_folders_that_are_no_evaluation(tmp_path, files, reason):
 @cases(
     "place content reason",
     ("rows/v1/dialogues_001.parquet", b"PAR1", "cannot be read as Parquet"),
-    ("examples.json", b'[{"drop": "x"}]', "not the examples of 'parapet evaluate --task dst'"),
+    ("examples.json", b'[{"drop": "x"}]', "not written by 'parapet evaluate'"),
 )
 def test_files_that_cannot_be_read(tmp_path, place, content, reason):
     path = states(tmp_path / "one", SETS)

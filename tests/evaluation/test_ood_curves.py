@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 from parapet.evaluation import ood
-from parapet.evaluation.ood import Orientation, Threshold, Turn, metrics_of, tune
+from parapet.evaluation.ood import Threshold, Turn, metrics_of, tune
 
 # Few different scores, so that ties are many.
 SCORES = st.one_of(st.sampled_from([-1.0, 0.0, -0.0, 0.5, 1.0]), st.floats(-1e6, 1e6))
@@ -17,24 +17,24 @@ ITEMS = st.lists(st.tuples(SCORES, st.booleans()), min_size=1, max_size=50)
 @settings(max_examples=25)
 @given(ITEMS)
 def test_equal_to_scikit_learn(items):
-    points = ood.points_of(items)
+    curve = ood.curve_of(items)
     scores, truth = np.array([score for score, _ in items]), np.array([positive for _, positive in items])
     both = truth.any() and not truth.all()
-    assert (ood.auroc(points) is not None) == both == (ood.fpr95(points) is not None)
-    assert (ood.aupr(points) is not None) == truth.any()
+    assert (ood.auroc(curve) is not None) == both == (ood.fpr95(curve) is not None)
+    assert (ood.aupr(curve) is not None) == truth.any()
     if both:
-        assert ood.auroc(points) == pytest.approx(sk.roc_auc_score(truth, scores), abs=1e-12)
+        assert ood.auroc(curve) == pytest.approx(sk.roc_auc_score(truth, scores), abs=1e-12)
         fpr, tpr, _ = sk.roc_curve(truth, scores, drop_intermediate=False)
-        assert ood.fpr95(points) == pytest.approx(fpr[np.argmax(tpr >= 0.95 - 1e-12)], abs=1e-12)
+        assert ood.fpr95(curve) == pytest.approx(fpr[np.argmax(tpr >= 0.95 - 1e-12)], abs=1e-12)
     if truth.any():
-        assert ood.aupr(points) == pytest.approx(sk.average_precision_score(truth, scores), abs=1e-12)
-        best = ood.best_threshold(points)
+        assert ood.aupr(curve) == pytest.approx(sk.average_precision_score(truth, scores), abs=1e-12)
+        best = ood.best_threshold(curve)
         assert best is not None
         precision, recall, thresholds = sk.precision_recall_curve(truth, scores)
         f1 = 2 * precision[:-1] * recall[:-1] / np.maximum(precision[:-1] + recall[:-1], 1e-300)
         assert best == thresholds[np.flatnonzero(f1 >= f1.max() - 1e-12)[-1]]
     else:
-        assert ood.best_threshold(points) is None
+        assert ood.best_threshold(curve) is None
 
 
 @settings(max_examples=25)
@@ -50,28 +50,22 @@ TURNS = [
 ]
 
 
-def test_the_positive_class_and_the_direction_of_scores():
-    as_ood = metrics_of(TURNS, Orientation(), 0.4)
-    assert as_ood == pytest.approx(
+def test_metrics_by_a_threshold():
+    assert metrics_of(TURNS, [turn.score >= 0.4 for turn in TURNS]) == pytest.approx(
         {"accuracy": 0.8, "precision": 2 / 3, "recall": 1.0, "f1": 0.8, "auroc": 5 / 6, "aupr": 5 / 6, "fpr95": 1 / 3}
     )
-    turned = [Turn(turn.ood, -(turn.score or 0.0), None, "") for turn in TURNS]
-    assert metrics_of(turned, Orientation("ood", "in_domain"), 0.4) == as_ood
-    assert metrics_of(TURNS, Orientation("in_domain", "ood"), -0.2) == pytest.approx(
-        {"accuracy": 0.8, "precision": 1.0, "recall": 2 / 3, "f1": 0.8, "auroc": 5 / 6, "aupr": 11 / 12, "fpr95": 0.5}
-    )
-    assert tune(TURNS, Orientation()) == Threshold(0.4, 0.8, 5)
-    assert tune(TURNS[2:], Orientation()) is None
+    assert tune(TURNS) == Threshold(0.4, 0.8, 5)
+    assert tune(TURNS[2:]) is None
 
 
 def test_of_thresholds_with_one_f1_the_highest_is_taken():
     # From 3 on: 1 of 2 found, none wrong. From 1 on: both found, 2 wrong. F1 is 2/3 either way.
-    assert ood.best_threshold(ood.points_of([(3.0, True), (2.0, False), (1.5, False), (1.0, True)])) == 3.0
+    assert ood.best_threshold(ood.curve_of([(3.0, True), (2.0, False), (1.5, False), (1.0, True)])) == 3.0
 
 
 def test_what_is_not_defined_is_none():
-    assert metrics_of(TURNS[:2], Orientation(), None) == {
+    assert metrics_of(TURNS[:2], [None, None]) == {
         "accuracy": None, "precision": None, "recall": None, "f1": None, "auroc": None, "aupr": 1.0, "fpr95": None,
     }  # fmt: skip
-    found = metrics_of([Turn(turn.ood, None, True, "") for turn in TURNS], Orientation(), None)
+    found = metrics_of([Turn(turn.ood, None, True, "") for turn in TURNS], [True] * 5)
     assert (found["precision"], found["recall"], found["auroc"]) == (0.4, 1.0, None)

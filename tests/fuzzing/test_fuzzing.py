@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from kit import cases, json_of, sample_dialogues
 
 from fuzzing import functions, mutations, rounds, watching
-from parapet.evaluation.board import submission
-from parapet.evaluation.compare import leaderboard
+from parapet.evaluation.compare import leaderboard, submissions
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.mturk import pay, publish
 from parapet.transforms.perturbation import corpora
@@ -60,13 +59,13 @@ def test_what_was_found_before_is_found_no_more(seed, place):
 
 
 BONUSES = b'"assignment_id","amount","reason"\r\n"3A","0.50","good"\r\n"3B","1e+308","better"\r'
-SUBMISSION = b'system = "a"\nauthorsate =' + b"1" * 5_000
+SUBMISSION = b'name = "a"\nauthorsate =' + b"1" * 5_000
 
 
 @cases(
     "name data read",
     ("bonuses.csv", BONUSES, lambda path: pay.read_bonuses(str(path), {"3A": {}, "3B": {}})),
-    ("submission.toml", SUBMISSION, lambda path: submission._read(path.parent)),
+    ("submission.toml", SUBMISSION, lambda path: submissions.read_submission(path.parent, ["dst"])),
     ("leaderboard.json", b'{"systems": ["\x88', lambda path: leaderboard.read_board(str(path))),
     ("run.json", b'{"version": "0.2.0", "pipeline": "hits", "options": -0.0}', None),
     ("manifest.jsonl", None, None),

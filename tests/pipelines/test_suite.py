@@ -2,7 +2,6 @@
 
 import csv
 import fcntl
-import json
 import os
 import re
 import shlex
@@ -114,23 +113,6 @@ def test_a_built_in_suite_does_not_call_the_users_data_ours(name, folder):
     assert bool(words.search(said[0])) == (name != "raddle")
     assert not words.search(said[1])
     assert own.release is None or own.release["name"] == "my_corpus_2"
-
-
-def test_commands_for_people_to_go_on_with(folder):
-    then = [
-        "parapet collect serve --hits=@pages",
-        "parapet evaluate --reference=@corpus --hits=@pages --sets a=@sets/typos",
-    ]
-    step = f'[[steps]]\nname = "pages"\npipeline = "hits"\nschemas = "@corpus"\nthen = {json.dumps(then)}\n'
-    write(folder / "small.toml", SMALL.replace("[[tables]]", f"{step}[[tables]]", 1))
-    assert graph_of(folder / "small.toml").steps["pages"].then == (
-        "parapet collect serve --hits=pages",
-        f"parapet evaluate --reference={folder}/corpus --hits=pages --sets a=sets/typos",
-    )
-    assert "--reference" not in graph_of(folder / "small.toml", "corpus.sgd=@sample").steps["pages"].then[1]
-    write(folder / "small.toml", (folder / "small.toml").read_text().replace(json.dumps(then), '"parapet hits"'))
-    with pytest.raises(InputError, match="a list of commands"):
-        graph_of(folder / "small.toml")
 
 
 def test_a_step_goes_on_without_what_failed(folder):

@@ -105,7 +105,7 @@ WRITERS = [
     *("compose", "rewrite --variants V", "statistics --variants V", "augment", "few_shot", "unseen_services", "ood"),
     *("language_variations", "speech_errors", "perturb typos", "unseen_entities", "back_translate", "hits"),
     *("anonymise", "restaurants", "reminders", "train tiny_dst", "predict tiny_dst --model V", "compose_variations"),
-    *("evaluate --task dst --model Keywords", "evaluate --task validity --sets v1=V", "compare --systems a=V b=V"),
+    *("evaluate --task dst --model Keywords", "compare --systems a=V b=V"),
     *("release build --config V/release.toml", "suite sample", "leaderboard --release V --submissions V"),
 ]
 

@@ -1,7 +1,7 @@
 """How the changed turns of a set read: which are drawn, and what is measured of them."""
 
 import pytest
-from kit import run, turn
+from kit import frame, run, span, turn
 
 from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.quality import Changed, drawn_turns, quality_of
@@ -35,6 +35,18 @@ def test_similarity_is_summed_up(no_nets):
     assert quality_of([same]) == {"turns": 1, "similarity": {"median": 1, "low": 1, "high": 1}}
     assert quality_of([same, other])["similarity"] == {"median": 0.5, "low": 0.05, "high": 0.95}
     assert quality_of([Changed("", "", "new")]) == {"turns": 1, "similarity": None}
+
+
+def test_values_are_kept_where_the_text_or_the_annotation_has_them(no_nets):
+    def with_city(text, *spans):
+        return [turn("USER", text, frame("Bus_1", slots=spans))]
+
+    before = with_city("A bus to Fresno.", span("city", "A bus to Fresno.", "Fresno"))
+    lower, lost = with_city("bus to fresno"), with_city("A bus to Fresnoville.")
+    replaced = with_city("A bus to Reno.", span("city", "A bus to Reno.", "Reno"))
+    assert [changed(before, after)[0].kept for after in (lower, lost, replaced)] == [(True,), (False,), (True,)]
+    turns = [changed(before, after)[0] for after in (lower, lost)]
+    assert quality_of(turns)["values_kept"] == 0.5
 
 
 def test_page_and_card_say_it(no_nets, tmp_path):

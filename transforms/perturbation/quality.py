@@ -1,10 +1,11 @@
-"""The quality of a set's changed turns: similarity to the originals. For its page and card.
+"""The quality of a set's changed turns: similarity to the originals, and values kept. For its page and card.
 
 The turns are drawn by seed, so that sets with the same changed turns have the same draw.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -25,11 +26,13 @@ class Changed(NamedTuple):
       context: the system's previous utterance.
       before: the original text; empty if the turn is new.
       after: the text in the set.
+      kept: for each annotated value of the original turn, whether the turn in the set still has it.
     """
 
     context: str
     before: str
     after: str
+    kept: tuple[bool, ...] = ()
 
 
 def key_of_turns(name: str) -> str:
@@ -56,11 +59,31 @@ def drawn_turns(
         known[text] -= not same
         if turn["speaker"] == "USER" and text != was:
             draw = blake2b(f"{seed}\0{place}\0{i}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            yield draw, Changed(after[i - 1]["utterance"] if i else "", was, text)
+            kept = tuple(_values_kept(before[i], turn)) if same else ()
+            yield draw, Changed(after[i - 1]["utterance"] if i else "", was, text, kept)
+
+
+def _values_kept(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[bool]:
+    """Yield for each slot span whether its text stands in the turn of the set, or that turn annotates the slot itself.
+
+    The latter holds for values that a set replaces, such as unseen entities.
+    """
+    annotated = {key for key, _ in _spans(after)}
+    for key, value in _spans(before):
+        word = rf"(?<!\w){re.escape(value)}(?!\w)"
+        yield key in annotated or re.search(word, after["utterance"], re.IGNORECASE) is not None
+
+
+def _spans(turn: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield (service, slot) and the text of each span."""
+    for frame in turn.get("frames", ()):
+        for span in frame.get("slots", ()):
+            if "start" in span:
+                yield (frame["service"], span["slot"]), turn["utterance"][span["start"] : span["exclusive_end"]]
 
 
 def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
-    """Return the median and the range from 5 to 95 % of similarity; None without turns.
+    """Return the median and the range from 5 to 95 % of similarity, and the share of values kept; None without turns.
 
     Args:
       turns: at most ``DRAWN``, in the order of their draws.
@@ -70,6 +93,8 @@ def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
     numbers: dict[str, Any] = {"turns": len(turns)}
     pairs = [meaning.similarity(turn.before, turn.after) for turn in turns if turn.before]
     numbers["similarity"] = _spread(pairs)
+    if kept := [value for turn in turns for value in turn.kept]:
+        numbers["values_kept"] = sum(kept) / len(kept)
     return numbers
 
 
@@ -87,5 +112,7 @@ def table() -> Numbers:
         Metric("turns", "turns drawn"),
         Metric("similarity.median", "similarity", interval=ends, meaning="How similar changed turns are to "
                f"their originals: {meaning.measure()}; 1 means equal. Median, and 5 to 95 % of the turns drawn."),
+        Metric("values_kept", "values kept", percent=True, meaning="The share of the annotated values of the original "
+               "turns that stand in the changed turns, or that the set replaces by other annotated values."),
     ]  # fmt: skip
     return Numbers("How the changed user turns read", "quality/*", ("set",), metrics)

@@ -126,7 +126,7 @@ def intents(root):
 
 
 def test_intents_of_turns_with_several_frames(tmp_path, fails):
-    """A prediction of a turn is of the service that the user turns to; with services each frame counts."""
+    """A prediction of a turn is of the service that the user turns to."""
 
     def said(service, intent, *acts):
         return kit.frame(service, *map(kit.act, acts), state=kit.state(intent))
@@ -140,15 +140,9 @@ def test_intents_of_turns_with_several_frames(tmp_path, fails):
     corpus = ["--reference", tmp_path / "corpus"]
     of_turns = write(tmp_path / "turns.jsonl", [row(0, "Find"), row(1, "Book")])
     assert evaluate("intent", tmp_path / "one", *corpus, "--predictions", of_turns)["#ALL"]["accuracy"] == 1
-    of_frames = [row(0, "Find"), row(1, "Book", service="A_1"), row(1, "Book", service="B_1")]
-    said = write(tmp_path / "frames.jsonl", of_frames)
-    assert evaluate("intent", tmp_path / "two", *corpus, "--predictions", said)["#ALL"]["accuracy"] == 2 / 3
-    assert [row["service"] for row in rows_of(tmp_path / "two" / "rows.parquet")] == ["A_1", "A_1", "B_1"]
     for rows, reason in (
-        (of_frames[:2], "there is no prediction for '1', turn 1, of service 'B_1'"),
-        ([*of_frames, row(1, "Book")], "line 4: has no 'service': it has frames of A_1, B_1"),
-        ([row(0, "Find", service="C_1")], "line 1: the turn has no frame of 'C_1'"),
-        ([*of_frames, of_frames[2]], "line 4: '1', turn 1, of service 'B_1' appears twice"),
+        ([row(0, "Find")], "there is no prediction for '1', turn 1"),
+        ([row(0, "Find"), row(1, "Book"), row(1, "Book")], "line 3: '1', turn 1 appears twice"),
         ([row(0, "Find"), row(2, "Find")], "line 2: the reference has no '1', turn 2, of the user"),
         ([{"predicted": "Find"}], "line 1: has no key"),
     ):  # fmt: skip
@@ -353,14 +347,12 @@ def test_answers_task_by_task(tmp_path, fails):
         assert reason in fails("ranking", *flags)
 
 
-@pytest.mark.parametrize("task", ["intent", "ood", "response", "validity"])
+@pytest.mark.parametrize("task", ["intent", "ood", "response"])
 def test_files_of_a_split_that_share_an_id_are_refused(task, fails, tmp_path):
     corpus = tmp_path / "corpus"
     shutil.copytree(sample_root(), corpus)
     (corpus / "test" / "dialogues_999.json").write_bytes((corpus / "test" / "dialogues_001.json").read_bytes())
-    predictions = ["--predictions", write(tmp_path / "no.jsonl", [])]
-    flags = ["--sets", f"typos={sample_root()}"] if task == "validity" else predictions
-    message = fails(task, "--reference", corpus, *flags)
+    message = fails(task, "--reference", corpus, "--predictions", write(tmp_path / "no.jsonl", []))
     first = corpus / "test" / "dialogues_001.json"
     assert (
         f"dialogues_999.json: [0]: duplicate_id: dialogue '1_00000' is in {first}, too: give each its own id" in message

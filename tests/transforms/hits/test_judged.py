@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from parapet.transforms.crowd.hits.judged import group_items, render_judged
 from parapet.transforms.crowd.hits.markup import MAX_BYTES
-from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings, VariedItem
+from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings
 
 TEXTS = st.text(max_size=30)
 ACTS = st.lists(st.builds(PlainAct, TEXTS, TEXTS, TEXTS), min_size=1, max_size=3).map(tuple)
@@ -49,38 +49,6 @@ def test_every_utterance_is_on_one_page_and_checks_are_wrong(items, per_page, ch
     again = [render_judged(i, group, Settings()) for i, group in enumerate(group_items(other, per_page, checks, seed))]
     before, after = ([[page.html for page in hits.pages] for hits in all_hits] for all_hits in (rendered, again))
     assert before == after
-
-
-@st.composite
-def varied(draw):
-    """Turns of sets; the same turn may be of two."""
-    one = st.tuples(st.sampled_from(["typos", "SR-10"]), st.sampled_from("abc"), st.integers(0, 5))
-    places = draw(st.lists(one, unique=True, min_size=1, max_size=12))
-    before = st.lists(st.tuples(st.sampled_from(["USER", "SYSTEM"]), TEXTS), max_size=3).map(tuple)
-    values = st.lists(TEXTS, max_size=2).map(tuple)
-    return [
-        VariedItem(dialogue, turn, name, draw(SERVICES), draw(before), draw(TEXTS), draw(values), draw(TEXTS))
-        for name, dialogue, turn in places
-    ]
-
-
-@given(varied(), st.integers(1, 5), st.integers(0, 2), st.integers(0, 3))
-def test_turns_of_sets_are_on_one_page_each_and_checks_are_of_other_turns(items, per_page, checks, seed):
-    groups = group_items(items, per_page, checks, seed)
-    on_pages = [[item for item in group if item.stratum != "check"] for group in groups]
-    assert sorted(item.place for group in on_pages for item in group) == sorted(item.place for item in items)
-    for i, (group, own) in enumerate(zip(groups, on_pages, strict=True)):
-        for check in (item for item in group if item.stratum == "check"):
-            turn = check.dialogue_id, check.turn
-            assert turn not in {(item.dialogue_id, item.turn) for item in own}
-            assert check.utterance in {item.utterance for item in items if (item.dialogue_id, item.turn) != turn}
-            assert not any(value.casefold() in check.utterance.casefold() for value in check.values if len(value) > 2)
-        # The page is the same whatever the sets are called.
-        other = [msgspec.structs.replace(item, stratum="another") for item in group]
-        page, same = (render_judged(i, of, Settings(tasks=("validity",))).pages[0] for of in (group, other))
-        assert page.html == same.html
-        each = [["same", *(["values"] if item.values else []), "natural"] for item in group]
-        assert page.record.fields == [f"{name}_{at}" for at, names in enumerate(each) for name in names]
 
 
 def test_a_large_page_is_split_and_what_fits_on_none_is_not_asked():

@@ -14,7 +14,7 @@ from parapet.transforms.crowd.hits.make_hits import plan_of
 from parapet.transforms.crowd.hits.markup import MAX_NAME, page_name
 from parapet.transforms.crowd.hits.page import Settings, requester_html, split
 from parapet.transforms.crowd.hits.schema_pages import Question, questions_of, render_service
-from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, VALIDITY, WORDING, Terms
+from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, WORDING, Terms
 from parapet.transforms.storage.files import join
 
 SERVICE = Service(
@@ -135,7 +135,7 @@ def test_what_mturk_would_refuse_is_refused_with_the_flag(name, value):
 
 
 def test_wordings_fit():
-    assert set(WORDING) == {*TASKS, REWRITES, RATINGS, VALIDITY}
+    assert set(WORDING) == {*TASKS, REWRITES, RATINGS}
     for wording in WORDING.values():
         assert 0 < len(wording.title) <= 128
         assert 0 < len(wording.description) <= 2_000

@@ -25,13 +25,12 @@ from parapet.transforms.crowd.hits.page import (
     Plan,
     RatedItem,
     Settings,
-    VariedItem,
     make_plan,
     requester_html,
 )
 from parapet.transforms.crowd.hits.rewrite_pages import Choice, DialoguePath, Scan, choose, render_dialogues, scan
 from parapet.transforms.crowd.hits.schema_pages import render_service
-from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, VALIDITY, HitTask, kind_of
+from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, HitTask, kind_of
 from parapet.transforms.reports.report import render
 from parapet.transforms.running.counts import Balance, CountKey, Counts, Equals, Invariant
 from parapet.transforms.running.progress import advance, expect
@@ -47,7 +46,7 @@ _HITS = "hits"
 _PROGRESS = ("services", "items", "pages", "fields", "not_asked", "not_drawn")
 
 
-Unit = Service | DialoguePath | Sequence[RatedItem | VariedItem]
+Unit = Service | DialoguePath | Sequence[RatedItem]
 _UNITS = {SCHEMAS: "services", REWRITES: "files"}
 
 
@@ -137,7 +136,7 @@ def _write(element: tuple[int, Unit], choice: Choice | None = None, *, settings:
     elif task == REWRITES:
         result.counts.add("not_drawn", hits.not_drawn)
     else:
-        result.counts.add("items", sum(len(page.record.judged or ()) for page in hits.pages))
+        result.counts.add("items", sum(len(page.record.items or ()) for page in hits.pages))
     return result
 
 
@@ -206,7 +205,7 @@ def plan_of(hits: Iterable[Hits], settings: Settings) -> Plan:
 
 def csv_head(task: HitTask) -> bytes:
     """Return the header row of the requester site's CSV."""
-    columns = {REWRITES: REWRITES_CSV_COLUMNS, RATINGS: JUDGED_CSV_COLUMNS, VALIDITY: JUDGED_CSV_COLUMNS}
+    columns = {REWRITES: REWRITES_CSV_COLUMNS, RATINGS: JUDGED_CSV_COLUMNS}
     return _csv([columns.get(task, CSV_COLUMNS)])
 
 
@@ -227,7 +226,7 @@ def _row(page: Page) -> list[str | int | None]:
     if record.task == REWRITES:
         values = msgspec.json.encode(record.values).decode()
         return [record.task_id, record.dialogue_id, record.turn, values, fields, page.body]
-    if record.judged is not None:
+    if record.items is not None:
         return [record.task_id, fields, page.body]
     return [record.task_id, record.service_name, record.task, fields, page.body]
 

@@ -79,7 +79,7 @@ class PlainAct(msgspec.Struct, frozen=True):
 
 CHECK: Literal["check"] = "check"
 Stratum = Literal["faithful", "unfaithful", "invalid", "check"]
-Place = tuple[str, str, int]  # of a judged utterance: its set (may be empty), dialogue and turn
+Place = tuple[str, int]  # of a judged utterance: dialogue and turn
 
 
 class RatedItem(msgspec.Struct, frozen=True):
@@ -107,57 +107,16 @@ class RatedItem(msgspec.Struct, frozen=True):
     @property
     def place(self) -> Place:
         """Return the key that identifies the item among those of its task."""
-        return "", self.dialogue_id, self.turn
+        return self.dialogue_id, self.turn
 
     @property
     def values(self) -> tuple[str, ...]:
         """Return the values in the acts, except a plain yes."""
         return tuple(act.value for act in self.acts if act.value != "yes")
 
-    @property
-    def turns(self) -> int:
-        """Return the number of turns to read."""
-        return TURNS_OF_ITEM
-
     def as_check(self, utterance: str) -> RatedItem:
         """Return a copy with an utterance that does not fit."""
         return msgspec.structs.replace(self, stratum=CHECK, faithful=False, utterance=utterance)
-
-
-class VariedItem(msgspec.Struct, frozen=True):
-    """A user turn of a perturbed set to be compared with the original. The page does not name the set.
-
-    Attributes:
-      dialogue_id: the dialogue. ``turn`` is the position of the user's turn in it, from 0.
-      stratum: the name of the set; ``check`` for a turn with the utterance of another turn.
-      before: the previous turns: (speaker, utterance).
-      original: the user's original utterance.
-      values: words of the original that are slot values.
-      utterance: the utterance in the perturbed set.
-    """
-
-    dialogue_id: str
-    turn: int
-    stratum: str
-    service_name: str
-    before: tuple[tuple[str, str], ...]
-    original: str
-    values: tuple[str, ...]
-    utterance: str
-
-    @property
-    def place(self) -> Place:
-        """Return the key that identifies the item among those of its task."""
-        return self.stratum, self.dialogue_id, self.turn
-
-    @property
-    def turns(self) -> int:
-        """Return the number of turns to read: the previous ones and both versions."""
-        return len(self.before) + 2
-
-    def as_check(self, utterance: str) -> VariedItem:
-        """Return a copy with an utterance that does not fit."""
-        return msgspec.structs.replace(self, stratum=CHECK, utterance=utterance)
 
 
 class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -177,7 +136,6 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
       utterance: the sentence to be rewritten, as the page shows it.
       values: the texts that every answer must contain verbatim; None if nothing is rewritten.
       items: the rated utterances, in the order of the page and of ``fields``, with one or two fields each.
-      pairs: the turns that are compared with the original, likewise, with one to three fields each.
     """
 
     task_id: str
@@ -209,18 +167,12 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     utterance: str = ""
     values: list[KeptValue] | None = None
     items: list[RatedItem] | None = None
-    pairs: list[VariedItem] | None = None
-
-    @property
-    def judged(self) -> Sequence[RatedItem | VariedItem] | None:
-        """Return the utterances to be judged, of either kind."""
-        return self.items if self.pairs is None else self.pairs
 
     @property
     def turns(self) -> int:
         """Return the number of turns to read: those up to the utterance, or those of all judged items."""
-        if self.judged is not None:
-            return sum(item.turns for item in self.judged)
+        if self.items is not None:
+            return TURNS_OF_ITEM * len(self.items)
         return 0 if self.turn is None else self.turn + 1
 
 

@@ -12,12 +12,10 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Task
 
-# The tasks of a HIT: SGD-X's two on schemas, RADDLE's on user utterances, SGSAcc's on generated utterances, and a task
-# on user utterances of a perturbed set.
-HitTask = Task | Literal["rewrites", "ratings", "validity"]
+# The tasks of a HIT: SGD-X's two on schemas, RADDLE's on user utterances, SGSAcc's on generated utterances.
+HitTask = Task | Literal["rewrites", "ratings"]
 REWRITES: Literal["rewrites"] = "rewrites"
 RATINGS: Literal["ratings"] = "ratings"
-VALIDITY: Literal["validity"] = "validity"
 SCHEMAS = "schemas"  # both tasks on schemas
 
 # The time estimates used by each kind of task.
@@ -25,7 +23,6 @@ ESTIMATES: Mapping[str, tuple[str, ...]] = {
     SCHEMAS: ("name_seconds", "description_seconds", "reading_seconds"),
     REWRITES: ("rewrite_seconds", "turn_seconds"),
     RATINGS: ("reading_seconds", "rating_seconds", "turn_seconds"),
-    VALIDITY: ("reading_seconds", "rating_seconds", "turn_seconds"),
 }
 
 CENT = Decimal("0.01")
@@ -70,11 +67,6 @@ WORDING: dict[HitTask, Wording] = {
     "ratings": Wording(
         "Check whether the replies of an assistant say what they should",
         "Compare short replies of an assistant with lists of what they have to say, and answer Yes or No.",
-        "rating, checking, comparing, english, sentence",
-    ),
-    "validity": Wording(
-        "Check whether two sentences of a conversation say the same",
-        "Compare what someone said in a short conversation with another version of it, and answer Yes or No.",
         "rating, checking, comparing, english, sentence",
     ),
 }
@@ -165,7 +157,7 @@ class Terms(msgspec.Struct, frozen=True):
         """Return the estimated seconds for a page with this number of fields and dialogue turns."""
         if task == REWRITES:
             return self.turn_seconds * turns + self.rewrite_seconds * fields
-        if task in (RATINGS, VALIDITY):
+        if task == RATINGS:
             return self.reading_seconds + self.turn_seconds * turns + self.rating_seconds * fields
         each = self.name_seconds if task == "names" else self.description_seconds
         return self.reading_seconds + each * fields
@@ -201,7 +193,7 @@ class Terms(msgspec.Struct, frozen=True):
 
 def kind_of(tasks: Collection[str]) -> str:
     """Return the task of a run's pages as named by ``--task``; ``schemas`` for both tasks on schemas."""
-    return next((task for task in (REWRITES, RATINGS, VALIDITY) if task in tasks), SCHEMAS)
+    return next((task for task in (REWRITES, RATINGS) if task in tasks), SCHEMAS)
 
 
 def up_to_cent(amount: Decimal) -> Decimal:

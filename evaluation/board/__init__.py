@@ -1,1 +1,0 @@
-"""A leaderboard of submissions to a release, as static pages."""

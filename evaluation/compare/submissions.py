@@ -1,0 +1,111 @@
+"""Submissions of strangers to a leaderboard: reads and checks them, and ranks those that were scored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from parapet.evaluation.compare.leaderboard import Board, cell, one_row, with_interval
+from parapet.evaluation.compare.page import sections, terms
+from parapet.evaluation.compare.results import of_100
+from parapet.evaluation.task import json_bytes
+from parapet.schemas.decisions import csv_bytes
+from parapet.schemas.errors import InputError
+from parapet.schemas.limits import read_whole
+from parapet.transforms.reports.markdown import is_url, quoted
+from parapet.transforms.reports.report import Report, Section, Table, Tile, page
+from parapet.transforms.storage.toml import convert, parse_toml
+
+FILE = "submission.toml"
+NO_RANK = "–"
+
+
+class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of ``submission.toml``: the system's name, task to its predictions, and a web address."""
+
+    name: str
+    predictions: dict[str, str]
+    url: str = ""
+
+
+def read_submission(folder: Path, tasks: Sequence[str]) -> tuple[Submission, dict[str, Path]]:
+    """Reads a submission; also returns the path of the predictions of each task.
+
+    Raises InputError if it cannot be read, lacks a task, or names or links to files outside its folder.
+    """
+    if not (folder / FILE).is_file():
+        raise InputError(f"there is no {FILE}")
+    if folder.is_symlink() or any(path.is_symlink() for path in folder.rglob("*")):
+        raise InputError("contains a link: submit the file itself")
+    submission: Submission = convert(parse_toml(read_whole(folder / FILE), FILE), Submission, FILE)
+    if not submission.name.strip() or not submission.name.isprintable() or len(submission.name) > 100:
+        raise InputError("must be one line of 1 to 100 printable characters", FILE, "name")
+    if submission.url and not is_url(submission.url):
+        raise InputError("must begin with https:// or http://", FILE, "url")
+    paths = {}
+    for task in tasks:
+        if task not in submission.predictions:
+            raise InputError(f"names no predictions of task {task}", FILE, "predictions")
+        place = submission.predictions[task]
+        path = folder / place.replace("\0", "")
+        if not path.resolve().is_relative_to(folder.resolve()) or not path.exists():
+            raise InputError(f"{place!r} is not in the folder of the submission", FILE, f"predictions.{task}")
+        paths[task] = path
+    return submission, paths
+
+
+def ranks_of(board: Board) -> dict[str, str]:
+    """Returns the rank of each system; systems with equal averages share one, and without an average there is none."""
+    values = [board.average[name].value for name in board.systems]
+    return {
+        name: NO_RANK if value is None else str(1 + sum(other is not None and other > value for other in values))
+        for name, value in zip(board.systems, values, strict=True)
+    }
+
+
+def files_of(
+    board: Board, submissions: Mapping[str, Submission], refused: Mapping[str, str], title: str, lead: str
+) -> dict[str, bytes]:
+    """Makes the page, and the table as JSON and CSV.
+
+    Args:
+      board: the comparison of the scored submissions.
+      submissions: the scored submissions by name.
+      refused: folder to the reason why its submission is not scored.
+      title: the title of the page.
+      lead: the line below it.
+    """
+    ranks, whole = ranks_of(board), one_row(board)
+    shown, rows = [], []
+    for name, values in zip(whole.systems, whole.blocks[0].numbers, strict=True):
+        average = board.average[name]
+        shown.append([ranks[name], name, with_interval(average), *(cell(value, values) for value in values)])
+        numbers = [None if not v or v.value is None else of_100(v.metric, v.value) for v in values]
+        texts = ["" if number is None else repr(number) for number in (average.value, *numbers)]
+        rows.append([ranks[name], name, submissions[name].url, *texts])
+    hrefs = {(i, 1): quoted(url) for i, name in enumerate(whole.systems) if (url := submissions[name].url)}
+    note = "In small print: the 95% interval, and the change from the original."
+    columns = ["rank", "system", "average", *whole.headings]
+    ranking = Table(title="Ranking, of 100", columns=columns, rows=shown, text_columns=2, note=note, hrefs=hrefs)
+    all_sections: list[Section] = [ranking, *sections(board)]
+    if refused:
+        reasons = [list(pair) for pair in refused.items()]
+        all_sections.append(Table(title="Not scored", columns=["folder", "reason"], rows=reasons, text_columns=2))
+    report = Report(
+        command="leaderboard",
+        title=title,
+        headline=title,
+        lead=lead,
+        tiles=[Tile("submissions", f"{len(submissions):,}"), Tile("not scored", f"{len(refused):,}")],
+        sections=all_sections,
+        terms=terms(board),
+        links={"leaderboard.csv": "a row for each submission", "leaderboard.json": "all numbers"},
+    )
+    everything = {"board": board, "ranks": ranks, "submissions": submissions, "refused": refused}
+    return {
+        "index.html": page(report).encode(),
+        "leaderboard.json": json_bytes(everything),
+        "leaderboard.csv": csv_bytes(["rank", "system", "url", "average", *whole.headings], rows),
+    }
