@@ -1,4 +1,4 @@
-"""``parapet release``: build, verify, sign, diff, show and push versioned dataset releases."""
+"""``parapet release``: build, verify, diff, show and push versioned dataset releases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from parapet.pipelines.flags import INPUT, RUNNING, Parser, StrictParser, add_dr
 ACTIONS = {
     "build": "build a release from a release.toml: card, manifest, checksums",
     "verify": "check a release against its checksums, manifest and schemas",
-    "sign": "sign a release with a key of yours",
     "diff": "compare two releases row by row, and suggest a version number",
     "show": "what a release contains",
     "push": "upload a release to the Hugging Face Hub",
@@ -49,21 +48,11 @@ _HELP = {
         "  parapet release build --config release.toml --output releases",
     ),
     "verify": (
-        "Checks a release: its signature, every file against its checksum, the manifest, columns and numbers of "
-        "rows, and dialogues against their schemas. Prints a line for each mismatch.",
-        "  parapet release verify releases/my_dataset          # the version that latest.json names\n"
-        "  parapet release verify releases/my_dataset/1.0.0 --key release.pub",
+        "Checks a release: every file against its checksum, the manifest, columns and numbers of rows, and "
+        " dialogues against their schemas. Prints a line for each mismatch.",
+        "  parapet release verify releases/my_dataset          # the version that latest.json names",
         "exit status: 0 without findings, 1 with findings, 2 if there is no release.\n"
-        "A release that somebody changed as a whole, hashes included, passes unless --key or --identity says who "
-        "signed it.",
-    ),
-    "sign": (
-        "Verifies a release and signs its MANIFEST.json, which has the hash of every other file. The signature is "
-        "written beside it, in Sigstore's bundle format: MANIFEST.json.sigstore.json. No other file changes.",
-        "  parapet release sign releases/my_dataset/1.0.0 --key release.key",
-        "docs/release.md shows how to make a key. The password of an encrypted one is read from "
-        "PARAPET_SIGNING_PASSWORD. Without a key of your own, Sigstore's client signs with your identity: "
-        "sigstore sign --bundle MANIFEST.json.sigstore.json MANIFEST.json",
+        "A release that somebody changed as a whole, hashes included, passes: docs/release.md shows how to sign one.",
     ),
     "diff": (
         "Compares two releases row by row: which rows were added, removed and changed, in which columns the changed "
@@ -109,16 +98,7 @@ def parser(action: str) -> StrictParser:
         run("--quick", rare=True, action="store_true", help=text)
     else:
         add("release", metavar="PATH", help=_RELEASE)
-    if action == "sign":
-        text = "private key that only you may read: ECDSA on P-256, PEM"
-        add("--key", required=True, metavar="FILE", help=text)
-    elif action == "verify":
-        add = flags.group("signature")
-        add("--key", metavar="FILE", help="public key (PEM) with which it must be signed")
-        add("--identity", metavar="NAME", help="e-mail address or workflow that must have signed it with Sigstore")
-        add("--issuer", metavar="URL", help="OpenID Connect provider that vouches for --identity")
-        text = "Sigstore's root of trust (default: the one that its client has)"
-        add("--trust_root", rare=True, metavar="FILE", help=text)
+    if action == "verify":
         text = "local processes: a number, or auto: one a core where the release is large (default: auto)"
         run("--workers", rare=True, type=workers.number, default=workers.AUTO, metavar="N", help=text)
     elif action == "push":
@@ -135,7 +115,6 @@ def parser(action: str) -> StrictParser:
 
 _STOPPED = {  # the message after Ctrl-C
     "verify": "nothing was changed",
-    "sign": "the release was not changed",
     "diff": "nothing was changed",
     "show": "nothing was changed",
     "push": "run the same command again to continue",

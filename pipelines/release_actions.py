@@ -11,7 +11,6 @@ from typing import Any
 
 import apache_beam as beam
 import msgspec
-from msgspec import UNSET
 
 from parapet.pipelines import workers
 from parapet.pipelines.command import EXIT_FAILURE, check_apart, check_input, counted, say
@@ -19,8 +18,8 @@ from parapet.pipelines.progress import running
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, surrogate_in
 from parapet.schemas.layout import as_path, parse_json
 from parapet.schemas.limits import read_text
-from parapet.schemas.release import HUB, MANIFEST, NO_LICENCE, SIGNATURE, Manifest, ReleaseConfig, read_config
-from parapet.transforms.release import building, citation, signing
+from parapet.schemas.release import HUB, MANIFEST, NO_LICENCE, Manifest, ReleaseConfig, read_config
+from parapet.transforms.release import building, citation
 from parapet.transforms.release import diff as differences
 from parapet.transforms.release import hub as hubs
 from parapet.transforms.release.card import dataset_report, overview, release_report
@@ -35,7 +34,7 @@ from parapet.transforms.release.reading import (
 )
 from parapet.transforms.release.verify import examine
 from parapet.transforms.reports import report
-from parapet.transforms.storage.files import clear, join, whole
+from parapet.transforms.storage.files import clear
 
 
 class _Build(msgspec.Struct, frozen=True):
@@ -154,80 +153,34 @@ def _say_built(manifest: Manifest, folder: str) -> None:
 
 
 def check_verify(args: argparse.Namespace) -> argparse.Namespace:
-    """Opens the release and the key. Raises InputError if there is no release, or if flags contradict each other."""
+    """Finds the release. Raises InputError if there is none."""
     args.root = find_release(args.release)
-    if bool(args.identity) != bool(args.issuer):
-        raise InputError("and --issuer must be given together", "--identity")
-    if args.key and args.identity:
-        raise InputError("cannot be combined with --identity: give one of the two", "--key")
-    if args.trust_root and not args.identity:
-        raise InputError("requires --identity", "--trust_root")
-    if args.identity:
-        signing.need("sigstore", "--identity")
-        if args.trust_root and not as_path(args.trust_root).is_file():
-            raise InputError("there is no such file", args.trust_root, "--trust_root")
-    key = signing.read_public_key(args.key) if args.key else b""
-    args.trust = signing.Trust(key, args.identity or "", args.issuer or "", args.trust_root or "")
     return args
 
 
 def verify(args: argparse.Namespace) -> int:
     """Verifies the release and prints the findings; returns the exit status."""
     with running("parapet release verify"):
-        done = examine(args.root, None if args.workers == workers.AUTO else args.workers, args.trust)
+        done = examine(args.root, None if args.workers == workers.AUTO else args.workers)
     if args.json:
         print(json.dumps(msgspec.to_builtins(done), indent=2))
         return EXIT_FAILURE if done.findings else 0
     for finding in done.findings:
         print(finding)
-    if (args.root / SIGNATURE).is_file() and not (args.key or args.identity):
-        say("the manifest has a signature, but it was not checked who made it: add --key or --identity to do so")
     numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
     say(", ".join(counted(n, unit) for n, unit in numbers))
     return EXIT_FAILURE if done.findings else 0
 
 
-def check_sign(args: argparse.Namespace) -> argparse.Namespace:
-    """Opens the release and the key. Raises InputError if either is missing or the manifest names another key."""
-    args.root = find_release(args.release)
-    signer = read_manifest(args.root).signing
-    args.private_key = signing.read_private_key(args.key)
-    args.fingerprint = signing.fingerprint(args.private_key.public_key())
-    if signer is UNSET:
-        logging.warning(
-            "the manifest does not say that it is signed, so nobody would notice if the signature were "
-            "removed: name the key in release.toml, [signing] key = %r",
-            args.fingerprint,
-        )
-    elif signer.key != args.fingerprint:
-        reason = f"has the fingerprint {args.fingerprint}, but the release must be signed by {signer.who}"
-        raise InputError(reason, args.key, "--key")
-    return args
-
-
-def _is_whole(root: Path, action: str, failure: str, ignored: str = "") -> bool:
-    """Verifies a release before an action and prints the findings, except for those on the file ``ignored``."""
+def _is_whole(root: Path, action: str, failure: str) -> bool:
+    """Verifies a release before an action and prints the findings."""
     with running(f"parapet release {action}"):
-        findings = [finding for finding in examine(root).findings if finding.path != ignored]
+        findings = examine(root).findings
     for finding in findings:
         print(finding)
     if findings:
         logging.error("%s in the release: %s", counted(len(findings), "finding"), failure)
     return not findings
-
-
-def sign(args: argparse.Namespace) -> int:
-    """Verifies and signs the release; returns the exit status."""
-    root = args.root
-    if not _is_whole(root, "sign", "it was not signed", SIGNATURE):
-        return EXIT_FAILURE
-    bundle = signing.sign((root / MANIFEST).read_bytes(), args.private_key)
-    if signing.read_signature(root) not in (None, bundle):
-        raise InputError("another signature exists: delete it to sign again", root / SIGNATURE)
-    with whole(join(str(root), SIGNATURE)) as handle:
-        handle.write(bundle)
-    say(f"{root / SIGNATURE}: by the key {args.fingerprint}")
-    return 0
 
 
 def check_diff(args: argparse.Namespace) -> argparse.Namespace:
@@ -342,7 +295,6 @@ def _push_lines(release: Release, hub: hubs.Hub, user: str, plan: hubs.Plan) -> 
 STEPS: dict[str, tuple[Callable[..., Any], ...]] = {
     "build": (check_build, build, finish, inputs),
     "verify": (check_verify, verify),
-    "sign": (check_sign, sign),
     "diff": (check_diff, diff),
     "show": (check_show, show),
     "push": (check_push, push),

@@ -27,7 +27,6 @@ CONFIG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,63}")
 SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 # OWNER/NAME of a repository on the Hugging Face Hub (the rules of huggingface_hub's validate_repo_id).
 HUB = re.compile(r"(?=.{3,96}\Z)(?!.*(?:--|\.\.|\.git\Z))\w(?:[\w.\-]*\w)?/\w(?:[\w.\-]*\w)?", re.ASCII)
-KEY = re.compile(r"sha256:[0-9a-f]{64}")
 NO_LICENCE = "LicenseRef-not-given"  # for a suite's release until it is given a licence
 RESERVED = ("schemas", "paraphrases", "all", "default")
 
@@ -126,25 +125,6 @@ class Statistics(msgspec.Struct, forbid_unknown_fields=True):
     name: str
 
 
-class Signing(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """The signer of the release. The manifest names it, so that a removed signature is detected.
-
-    Attributes:
-      key: a public key, ``sha256:`` and the SHA-256 of its DER form.
-      identity: an e-mail address, or the URL of a workflow, for signing without a key.
-      issuer: the URL of the OpenID Connect provider that vouches for the identity.
-    """
-
-    key: str = ""
-    identity: str = ""
-    issuer: str = ""
-
-    @property
-    def who(self) -> str:
-        """Describe the signer."""
-        return f"the key {self.key}" if self.key else f"{self.identity} ({self.issuer})"
-
-
 class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """The configuration in ``release.toml``.
 
@@ -160,7 +140,6 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
       licence_file: the text of the licence, if Parapet does not know it by name.
       allow_problems: kinds of faults in the data that are published and counted.
       shard_mb: megabytes of JSON per Parquet file.
-      signing: the signer, with ``release sign`` or Sigstore's client.
       hub: OWNER/NAME of the dataset repository on the Hugging Face Hub to which ``release push`` uploads.
     """
 
@@ -180,7 +159,6 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     allow_problems: list[str] = []
     shard_mb: int = 64
     hub: str = ""
-    signing: Signing | None = None
     sources: list[Source] = []
     tasks: list[TasksInput] = []
     audits: list[Audit] = []
@@ -235,16 +213,6 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     yield "corpora", config.corpora or config.tasks, "must name at least one corpus, unless there is a [[tasks]] entry"
     yield "shard_mb", config.shard_mb >= 1, "must be 1 or more"
     yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} must be OWNER/NAME"
-    if signing := config.signing:
-        one_way = bool(signing.key) != bool(signing.identity and signing.issuer)
-        mixed = signing.key and (signing.identity or signing.issuer)
-        yield "signing", one_way and not mixed, "must have either a 'key', or an 'identity' and an 'issuer'"
-        is_key = not signing.key or KEY.fullmatch(signing.key)
-        yield (
-            "signing.key",
-            is_key,
-            "must be 'sha256:' and 64 hexadecimal digits, the SHA-256 of the public key in DER form",
-        )
     names = [corpus.name for corpus in config.corpora]
     for i, name in enumerate(names):
         yield f"corpora[{i}].name", not name or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
@@ -277,7 +245,6 @@ FORMAT = "parapet-release/1"
 
 MANIFEST = "MANIFEST.json"
 SUMS = "SHA256SUMS"
-SIGNATURE = f"{MANIFEST}.sigstore.json"  # signs the manifest; listed neither there nor in SHA256SUMS
 CARD = "README.md"
 CROISSANT = "croissant.json"
 CITATION = "CITATION.cff"
@@ -426,7 +393,6 @@ class Manifest(msgspec.Struct):
       known_problems: kind of fault -> number of faults that are published.
       code: ``parapet``'s version, and ``sha256`` over its source files.
       created: the date of publication; may be empty.
-      signing: the signer of the manifest, if any; the signature is in ``MANIFEST.json.sigstore.json`` beside it.
     """
 
     format: str
@@ -455,7 +421,6 @@ class Manifest(msgspec.Struct):
     rejections: dict[str, int]
     known_problems: dict[str, int]
     files: list[File]
-    signing: Signing | UnsetType = UNSET
     answer_sources: dict[str, int] = {}
     is_blind: bool | UnsetType = UNSET
 

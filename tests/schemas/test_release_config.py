@@ -1,6 +1,5 @@
 """``release.toml``: what is read, and what is refused in words."""
 
-import pytest
 from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
@@ -47,21 +46,6 @@ def read(folder, text):
 def test_what_cannot_be_is_said(old, new, said, tmp_path):
     assert old in GOOD
     assert said in str(raised(InputError, read, tmp_path, GOOD.replace(old, new)))
-
-
-_KEY = f'key = "sha256:{"0" * 64}"'
-_IDENTITY, _ISSUER = 'identity = "ada@example.org"', 'issuer = "https://example.org"'
-
-
-@cases("lines", (), (_IDENTITY,), (_ISSUER,), (_KEY, _IDENTITY), (_KEY, _ISSUER), (_KEY, _IDENTITY, _ISSUER))
-def test_a_release_is_signed_in_one_way(lines, tmp_path):
-    with pytest.raises(InputError, match="signing: must have either a 'key', or an 'identity' and an 'issuer'"):
-        read(tmp_path, "\n".join([GOOD, "[signing]", *lines]))
-
-
-@pytest.mark.parametrize("lines", [(_KEY,), (_IDENTITY, _ISSUER)])
-def test_who_signs_a_release(lines, tmp_path):
-    read(tmp_path, "\n".join([GOOD, "[signing]", *lines]))
 
 
 def test_no_file(tmp_path):

@@ -226,7 +226,6 @@ def make_manifest(
         rejections=summary.totals("rejection"),
         known_problems=summary.totals("fault"),
         files=summary.files,
-        signing=config.signing or UNSET,
         answer_sources=summary.totals("source"),
         is_blind=UNSET if plan.is_blind else False,
     )

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from parapet.schemas.errors import InputError, MissingExtra, parapet_version
-from parapet.schemas.release import SIGNATURE, SUMS, VERSION
+from parapet.schemas.release import SUMS, VERSION
 from parapet.transforms.release.reading import Release, parse_version, printable
-from parapet.transforms.release.signing import read_signature
 from parapet.transforms.release.verify import Findings, read_sums
 from parapet.transforms.running.fence import THIS_MACHINE
 
@@ -186,7 +185,6 @@ class Hub:
         from huggingface_hub.hf_api import RepoFile
 
         paths = {*(read_sums(release.root, Findings())), SUMS}
-        paths |= {SIGNATURE} if read_signature(release.root) is not None else set()
         remote_files: dict[str, RepoFile] = {}
         if revision:
             with self._explaining():

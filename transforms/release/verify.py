@@ -1,8 +1,9 @@
-"""Verification of a release: its signature, files and manifest, its rows, and the references of dialogues.
+"""Verification of a release: its files and manifest, its rows, and the references of dialogues.
 
 Checksums prove that files are the ones written by ``build``. In addition, the rows are read and compared with the
 hashes in the manifest and with the JSON in ``sgd/`` and ``bfcl/``; schemas and dialogues are counted and checked for
-problems. A release that was rewritten as a whole, including all hashes, can pass; only a signature can reveal that.
+problems. A release that was rewritten as a whole, including all hashes, can pass; only a signature of ``SHA256SUMS`` can
+reveal that.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import pyarrow.parquet as pq
 from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import DIALOGUE_FILE, SINGLE, TEST, as_path, read_schema_file
-from parapet.schemas.release import COUNTED, DOCUMENTS, MANIFEST, SIGNATURE, SUMS, Config, File, Manifest
+from parapet.schemas.release import COUNTED, DOCUMENTS, MANIFEST, SUMS, Config, File, Manifest
 from parapet.schemas.service import Service
 from parapet.schemas.tools import NAMES
 from parapet.transforms.release import plan
@@ -39,7 +40,6 @@ from parapet.transforms.release.reading import (
     row_json,
     split_sha256,
 )
-from parapet.transforms.release.signing import Trust, problems, read_signature
 from parapet.transforms.running.progress import advance, expect
 
 LARGE = 64 * 2**20  # bytes from which on several processes are faster than one
@@ -47,6 +47,7 @@ MOST = 10  # findings per check and file that are reported in full
 
 # Files added by downloads from the Hugging Face Hub, which are not part of the release and are never loaded.
 _OF_THE_HUB = (".gitattributes", ".cache/huggingface")
+_SIGNATURES = f"{SUMS}."  # signatures of the checksums: SHA256SUMS.sig, SHA256SUMS.sigstore.json
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _SHARD = re.compile(r"data/([^/]+)/([^/]+)-([0-9]{5,})-of-([0-9]{5,})\.parquet")
 _COPY = re.compile(rf"sgd/([^/]+)/(?:([^/]+)/)?(schema\.json|{DIALOGUE_FILE.pattern})")
@@ -63,8 +64,7 @@ class Finding(msgspec.Struct, frozen=True):
     """A mismatch.
 
     Attributes:
-      check: the check: ``checksums``, ``manifest``, ``content``, ``rows``, ``faults``, ``counts``, ``private``,
-        ``signature``.
+      check: the check: ``checksums``, ``manifest``, ``content``, ``rows``, ``faults``, ``counts``, ``private``.
       path: the path of the file below the release.
       where: the place in the file: ``row 7``, ``dialogue 1_00000``.
       reason: the mismatch.
@@ -158,13 +158,12 @@ class _Content(msgspec.Struct):
     findings: list[Finding] = []
 
 
-def examine(root: Path, processes: int | None = None, trust: Trust | None = None) -> Verification:
+def examine(root: Path, processes: int | None = None) -> Verification:
     """Check the folder of a release; its manifest may be damaged too.
 
     Args:
       root: the folder returned by :func:`find_release`.
       processes: the number of processes; None for one per core if the release is large.
-      trust: the required signer; None to check only that a signature, if there is one, matches the manifest.
     """
     findings, manifest, rows = Findings(), None, 0
     contents: list[tuple[_Task, _Content]] = []
@@ -172,10 +171,6 @@ def examine(root: Path, processes: int | None = None, trust: Trust | None = None
         with findings.guard("manifest", MANIFEST):
             manifest = read_manifest(root)
     if manifest is not None:
-        with findings.guard("signature", SIGNATURE):
-            data = (root / MANIFEST).read_bytes()
-            for reason in problems(data, read_signature(root), manifest, trust or Trust()):
-                findings.add("signature", SIGNATURE, "", reason)
         contents = _read_all(root, manifest, processes)
     digests = {task.file.path: content.digest for task, content in contents if content.digest is not None}
     files = check_files(root, manifest, findings, digests)
@@ -217,7 +212,7 @@ def check_files(root: Path, manifest: Manifest | None, findings: Findings, diges
     listing = SUMS if sums else MANIFEST if manifest else ""
     present = present_files(root, findings)
     expected = {path for path in (*sums, *listed) if is_inside(path)}
-    for path in sorted((present | expected) - {SUMS, SIGNATURE}):
+    for path in sorted((present | expected) - {SUMS}):
         file = listed.get(path)
         if path not in present:
             add(path, "is missing")
@@ -266,7 +261,7 @@ def present_files(root: Path, findings: Findings) -> set[str]:
         parents = {path.parent for path in paths}
         for path in paths:
             relative = path.relative_to(root).as_posix()
-            if relative in _OF_THE_HUB or relative.startswith(f"{_OF_THE_HUB[1]}/"):
+            if relative in _OF_THE_HUB or relative.startswith((f"{_OF_THE_HUB[1]}/", _SIGNATURES)):
                 continue
             if path.is_file() and not path.is_symlink():
                 files.add(relative)

@@ -42,6 +42,11 @@ def name(root, path):
 # What is whole.
 
 
+def test_signatures_of_the_checksums_may_lie_beside_them(root):
+    (root / "SHA256SUMS.sig").write_bytes(b"a signature")
+    assert told(root) == []
+
+
 @pytest.mark.thorough
 def test_two_processes_find_the_same(root):
     shard_with(root, "1_00000").write_bytes(b"x")
