@@ -9,7 +9,7 @@ from typing import Any
 from parapet.pipelines import workers
 from parapet.pipelines.command import run_checked, run_command
 from parapet.pipelines.dispatch import hand_over
-from parapet.pipelines.flags import INPUT, RUNNING, Parser, StrictParser, add_dry_run, add_json
+from parapet.pipelines.flags import INPUT, RUNNING, Parser, StrictParser, add_json
 
 ACTIONS = {
     "build": "build a release from a release.toml: card, manifest, checksums",
@@ -32,7 +32,7 @@ example:
   parapet release build --config release.toml --output releases
   parapet release verify releases/my_dataset/1.0.0
   parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0
-  parapet release push releases/my_dataset --repo ada/my_dataset --dry_run
+  parapet release push releases/my_dataset --repo ada/my_dataset
 
 'parapet release ACTION --help' shows the flags of an action.
 """
@@ -67,13 +67,13 @@ _HELP = {
         "  parapet release show releases/my_dataset/1.0.0 --json",
     ),
     "push": (
-        "Uploads a release to a dataset repository of yours on the Hugging Face Hub: verifies it, shows what will be "
-        "done, creates the repository if there is none, uploads the folder, and tags the commit with the version. Run "
-        "again after an error or a kill, it goes on; a version that is there already is never changed.",
-        "  parapet release push releases/my_dataset --repo ada/my_dataset --private --dry_run",
-        "The token is read from HF_TOKEN, or from where 'hf auth login' has put it; it must be able to write.\n"
-        "exit status: 0 where the version is on the Hub, 1 where it is not, 2 for wrong usage, without a token or the "
-        "extra.",
+        "Uploads a release to a dataset repository on the Hugging Face Hub: verifies it, creates the repository "
+        "if there is none, uploads the folder, and tags the commit with the version. A version that is already there "
+        "is never changed.",
+        "  parapet release push releases/my_dataset --repo ada/my_dataset --private",
+        "The token is read from HF_TOKEN, or from the file that 'hf auth login' writes; it must be able to write.\n"
+        "HF_ENDPOINT is the address of another Hub. Exit status: 0 if the version was uploaded, 1 if it was not, 2 for "
+        "wrong usage, without a token or the extra.",
     ),
 }
 
@@ -105,9 +105,6 @@ def parser(action: str) -> StrictParser:
         add = flags.group("the Hub")
         add("--repo", metavar="OWNER/NAME", help="dataset repository (default: 'hub' of release.toml)")
         add("--private", action="store_true", help="create the repository as private (default: public)")
-        add_dry_run(flags)
-        text = "address of another Hub (default: HF_ENDPOINT, or https://huggingface.co)"
-        add("--endpoint", rare=True, metavar="URL", default="", help=text)
     if action in ("verify", "diff", "show"):
         add_json(flags)
     return flags

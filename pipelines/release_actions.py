@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
@@ -19,9 +18,8 @@ from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, surrog
 from parapet.schemas.layout import as_path, parse_json
 from parapet.schemas.limits import read_text
 from parapet.schemas.release import HUB, MANIFEST, NO_LICENCE, Manifest, ReleaseConfig, read_config
-from parapet.transforms.release import building, citation
+from parapet.transforms.release import building, citation, hub
 from parapet.transforms.release import diff as differences
-from parapet.transforms.release import hub as hubs
 from parapet.transforms.release.card import dataset_report, overview, release_report
 from parapet.transforms.release.plan import Plan, check_kinds, make_plan
 from parapet.transforms.release.reading import (
@@ -29,7 +27,6 @@ from parapet.transforms.release.reading import (
     find_release,
     latest_version,
     open_release,
-    printable,
     read_manifest,
 )
 from parapet.transforms.release.verify import examine
@@ -172,17 +169,6 @@ def verify(args: argparse.Namespace) -> int:
     return EXIT_FAILURE if done.findings else 0
 
 
-def _is_whole(root: Path, action: str, failure: str) -> bool:
-    """Verifies a release before an action and prints the findings."""
-    with running(f"parapet release {action}"):
-        findings = examine(root).findings
-    for finding in findings:
-        print(finding)
-    if findings:
-        logging.error("%s in the release: %s", counted(len(findings), "finding"), failure)
-    return not findings
-
-
 def check_diff(args: argparse.Namespace) -> argparse.Namespace:
     """Opens the releases. Raises InputError if one of them is not a release."""
     args.old, args.new = open_release(args.old), open_release(args.new)
@@ -228,67 +214,36 @@ def show(args: argparse.Namespace) -> None:
 
 
 def check_push(args: argparse.Namespace) -> argparse.Namespace:
-    """Opens the release and the hub. Raises InputError if release, repository or token is missing."""
+    """Finds the release and the token. Raises InputError if release, repository or token is missing."""
     if "://" in args.release:
         raise InputError("is not on this machine: copy the release to it first", args.release)
-    root = find_release(args.release)
-    manifest = read_manifest(root)
-    named = str(manifest.configuration.get("hub", ""))
-    repo = named if args.repo is None else args.repo
-    if not repo:
+    args.root = find_release(args.release)
+    args.manifest = read_manifest(args.root)
+    args.repo = args.repo or args.manifest.configuration.get("hub", "")
+    if not args.repo:
         raise InputError("is required: give OWNER/NAME, here or as 'hub' in release.toml", "--repo")
-    if not HUB.fullmatch(repo):
-        raise InputError(f"{repo!r} must be OWNER/NAME, such as ada/{manifest.name}", "--repo")
-    if named and named != repo:
-        logging.warning("the card shows how to load the release from %s, not from %s", named, repo)
-    if manifest.licence == NO_LICENCE and not args.private:
-        raise InputError(
-            "has no licence: name one in release.toml and build the release again, or push it with --private", root
-        )
-    endpoint = hubs.endpoint_of(args.endpoint)
-    token = hubs.find_token(needed=not args.dry_run)
-    args.release, args.hub = Release(root, manifest), hubs.Hub(repo, args.private, endpoint, token)
+    if not HUB.fullmatch(args.repo):
+        raise InputError(f"{args.repo!r} must be OWNER/NAME, such as ada/{args.manifest.name}", "--repo")
+    if args.manifest.licence == NO_LICENCE and not args.private:
+        reason = "has no licence: name one in release.toml and build the release again, or push it with --private"
+        raise InputError(reason, args.root)
+    args.token = hub.find_token()
     return args
 
 
 def push(args: argparse.Namespace) -> int:
-    """Verifies the release, shows the plan and uploads; returns the exit status."""
-    release, hub = args.release, args.hub
-    if not _is_whole(release.root, "push", "nothing was uploaded"):
-        return EXIT_FAILURE
+    """Verifies the release and uploads it; returns the exit status."""
     with running("parapet release push") as run:
-        run.stage(f"asking {hub.endpoint}")
-        user, plan = hubs.persevering(hub.user), hubs.persevering(lambda: hub.plan(release))
-    for line in _push_lines(release, hub, user, plan):
-        say(line)
-    if plan.tagged:
-        say(f"{hub.repo} has version {release.manifest.version} already, with the same content: nothing to upload")
-    elif args.dry_run:
-        say("dry run: nothing was uploaded")
-    else:
-        with running("parapet release push") as run:
-            run.stage(f"uploading {counted(len(plan.new) + len(plan.changed), 'file')}")
-            hubs.persevering(lambda: hub.push(release))
-        say(f"{hub.url} has version {release.manifest.version}")
+        findings = examine(args.root).findings
+        if not findings:
+            run.stage(f"uploading {counted(len(args.manifest.files), 'file')}")
+            url = hub.push(args.root, args.manifest.version, args.repo, args.private, args.token)
+    if findings:
+        print("\n".join(map(str, findings)))
+        logging.error("%s in the release: nothing was uploaded", counted(len(findings), "finding"))
+        return EXIT_FAILURE
+    say(f"{url} has version {args.manifest.version}")
     return 0
-
-
-def _push_lines(release: Release, hub: hubs.Hub, user: str, plan: hubs.Plan) -> Iterator[str]:
-    """Yields lines that describe the upload."""
-    manifest = release.manifest
-    sizes = {path: (release.root / path).stat().st_size for path in (*plan.new, *plan.changed, *plan.unchanged)}
-    uploaded = sum(sizes[path] for path in (*plan.new, *plan.changed))
-    as_whom = f"as {user}" if user else "without a token: set HF_TOKEN to one that can write before you push"
-    yield f"{manifest.name} {manifest.version} to {hub.url}, {as_whom}"
-    state = f"there, {'private' if plan.private else 'public'}" if plan.exists else "new, private"
-    if not plan.exists and not plan.private:
-        state = "new, public unless its organization has another default (--private makes it private)"
-    yield f"repository: {state}"
-    size = f"{counted(len(sizes), 'file')}, {sum(sizes.values()) / 1e6:.1f} MB"
-    yield f"release: {size}, under {printable(manifest.licence)}"
-    todo = f"{len(plan.new):,} new, {len(plan.changed):,} changed, {len(plan.unchanged):,} unchanged"
-    yield f"files: {todo}, {len(plan.gone):,} to delete; {uploaded / 1e6:.1f} MB to upload"
-    yield f"version: {manifest.version}, {'tagged' if plan.tagged else 'to be tagged'}"
 
 
 # The functions of each action: check and act; for build: check, pipeline, finish, and the files that workers read.

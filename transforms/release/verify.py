@@ -2,8 +2,8 @@
 
 Checksums prove that files are the ones written by ``build``. In addition, the rows are read and compared with the
 hashes in the manifest and with the JSON in ``sgd/`` and ``bfcl/``; schemas and dialogues are counted and checked for
-problems. A release that was rewritten as a whole, including all hashes, can pass; only a signature of ``SHA256SUMS`` can
-reveal that.
+problems. A release that was rewritten as a whole, including all hashes, can pass; only a signature of ``SHA256SUMS``
+reveals that.
 """
 
 from __future__ import annotations
