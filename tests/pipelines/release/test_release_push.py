@@ -126,7 +126,7 @@ REFUSALS = {
     "out of order": (
         {"commit": 500},
         TOKEN,
-        "the Hub refused the request: run the same command again later (status 500: out of order)",
+        "run the same command again later (status 500: out of order)",
     ),
 }
 
