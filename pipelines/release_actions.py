@@ -60,8 +60,8 @@ def check_build(args: argparse.Namespace) -> _Build:
     base = as_path(args.config).parent
     check_kinds(config.allow_problems)
     licence_text = read_text(base / config.licence_file, where="licence_file") if config.licence_file else ""
-    for problem in citation.problems(config.licence, config.sources, bool(licence_text)):
-        raise InputError(problem, args.config, "licence")
+    for warning in citation.licence_warnings(config.licence, config.sources):
+        logging.warning("%s", warning)
     statistics = {entry.name: _numbers(base / entry.path) for entry in config.statistics}
     inputs = (config.corpora, config.tasks, config.audits, config.tables)
     output = str(as_path(args.output) / config.name / config.version)

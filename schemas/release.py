@@ -27,12 +27,31 @@ CONFIG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,63}")
 SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 # OWNER/NAME of a repository on the Hugging Face Hub (the rules of huggingface_hub's validate_repo_id).
 HUB = re.compile(r"(?=.{3,96}\Z)(?!.*(?:--|\.\.|\.git\Z))\w(?:[\w.\-]*\w)?/\w(?:[\w.\-]*\w)?", re.ASCII)
+ORCID = re.compile(r"[0-9]{4}-[0-9]{4}-[0-9]{4}-[0-9]{3}[0-9X]")
+# SPDX identifiers of licences, and their names.
+LICENCES = {
+    "CC0-1.0": "Creative Commons Zero 1.0 Universal",
+    "CC-BY-3.0": "Creative Commons Attribution 3.0 Unported",
+    "CC-BY-4.0": "Creative Commons Attribution 4.0 International",
+    "CC-BY-SA-3.0": "Creative Commons Attribution-ShareAlike 3.0 Unported",
+    "CC-BY-SA-4.0": "Creative Commons Attribution-ShareAlike 4.0 International",
+    "CC-BY-NC-4.0": "Creative Commons Attribution-NonCommercial 4.0 International",
+    "CC-BY-NC-SA-4.0": "Creative Commons Attribution-NonCommercial-ShareAlike 4.0 International",
+    "ODC-By-1.0": "Open Data Commons Attribution License 1.0",
+    "ODbL-1.0": "Open Data Commons Open Database License 1.0",
+    "PDDL-1.0": "Open Data Commons Public Domain Dedication and License 1.0",
+    "CDLA-Permissive-1.0": "Community Data License Agreement Permissive 1.0",
+    "CDLA-Sharing-1.0": "Community Data License Agreement Sharing 1.0",
+    "MIT": "MIT License",
+    "Apache-2.0": "Apache License 2.0",
+    "BSD-3-Clause": "BSD 3-Clause License",
+}
 NO_LICENCE = "LicenseRef-not-given"  # for a suite's release until it is given a licence
 RESERVED = ("schemas", "paraphrases", "all", "default")
 
 
 class Author(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """An author of the release: a person, or a group with only a name."""
+    """An author of the release: a person, as ``Family, Given``, or a group with any other name."""
 
     name: str
     affiliation: str = ""
@@ -209,7 +228,12 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     yield "version", VERSION.fullmatch(config.version), f"{config.version!r} {version}"
     yield "parent", is_parent, f"{config.parent!r} {version}, or 'none'"
     yield "description", config.description.strip(), "must not be empty"
+    is_known = config.licence in LICENCES or config.licence_file
+    yield "licence", is_known, f"{config.licence!r} is none of {', '.join(LICENCES)}: give its text as licence_file"
     yield "authors", config.authors, "must name at least one author"
+    for i, author in enumerate(config.authors):
+        is_orcid = not author.orcid or ORCID.fullmatch(author.orcid)
+        yield f"authors[{i}].orcid", is_orcid, f"{author.orcid!r} is no ORCID, such as 0000-0002-1825-0097"
     yield "corpora", config.corpora or config.tasks, "must name at least one corpus, unless there is a [[tasks]] entry"
     yield "shard_mb", config.shard_mb >= 1, "must be 1 or more"
     yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} must be OWNER/NAME"

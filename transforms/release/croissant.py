@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 
 from parapet.schemas.release import Config, File, Manifest
-from parapet.transforms.release.citation import KEYWORDS, bibtex, find, release_date, title_of
+from parapet.transforms.release.citation import KEYWORDS, bibtex, licence_url, title_of
 from parapet.transforms.reports.markdown import is_url, one_line, quoted
 
 Columns = Mapping[str, pa.Schema]  # by configuration
@@ -120,7 +120,6 @@ def croissant(manifest: Manifest, columns: Columns) -> str:
       manifest: the manifest; of its files only the Parquet files are needed.
       columns: the columns of the configurations with their types.
     """
-    licence = find(manifest.licence)
     document = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -129,9 +128,9 @@ def croissant(manifest: Manifest, columns: Columns) -> str:
         "alternateName": title_of(manifest),
         "description": manifest.description.strip(),
         "version": manifest.version,
-        "license": licence.url if licence else one_line(manifest.licence),
+        "license": licence_url(manifest.licence) or one_line(manifest.licence),
         "url": quoted(manifest.homepage) if is_url(manifest.homepage) else "",
-        "datePublished": release_date(manifest),
+        "datePublished": manifest.created,
         "inLanguage": manifest.language,
         "keywords": list(KEYWORDS),
         "creator": [{"@type": "sc:Person", "name": one_line(author.name)} for author in manifest.authors],

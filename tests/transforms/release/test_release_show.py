@@ -43,8 +43,8 @@ def test_sizes(n, told):
 def test_versions_stand_in_their_order(dataset):
     told, text = dataset_report(dataset)
     lines = text.splitlines()
-    assert (lines[0], lines[2]) == ("little, latest 1.9.0", "| version | created | licence | level | rows | size |")
-    assert lines[4].startswith("| 1.9.0 | – | CC-BY-SA-4.0 | first |")
-    assert lines[5].startswith("| 1.10.0 | 2026-01-02 | CC-BY-SA-4.0 | minor |")
+    assert (lines[0], lines[2]) == ("little, latest 1.9.0", "| version | created | licence | rows | size |")
+    assert lines[4].startswith("| 1.9.0 | – | CC-BY-SA-4.0 |")
+    assert lines[5].startswith("| 1.10.0 | 2026-01-02 | CC-BY-SA-4.0 |")
     assert (told["name"], told["latest"]) == ("little", "1.9.0")
     assert [one["version"] for one in told["versions"]] == ["1.9.0", "1.10.0"]
