@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parapet.pipelines import workers
 from parapet.pipelines.command import run_checked, run_command
 from parapet.pipelines.dispatch import hand_over
-from parapet.pipelines.flags import INPUT, RUNNING, Parser, StrictParser, add_json
+from parapet.pipelines.flags import INPUT, Parser, StrictParser, add_json
 
 ACTIONS = {
     "build": "build a release from a release.toml: card, manifest, checksums",
@@ -90,18 +89,13 @@ def parser(action: str) -> StrictParser:
     if action == "build":
         return _build_parser()
     flags = StrictParser(f"release {action}", *_HELP[action])
-    add, run = flags.group(INPUT), flags.group(RUNNING)
+    add = flags.group(INPUT)
     if action == "diff":
         add("old", metavar="OLD", help=_RELEASE)
         add("new", metavar="NEW", help="the release to compare with it")
-        text = "compare the sizes of files with the manifests, not their hashes"
-        run("--quick", rare=True, action="store_true", help=text)
     else:
         add("release", metavar="PATH", help=_RELEASE)
-    if action == "verify":
-        text = "local processes: a number, or auto: one a core where the release is large (default: auto)"
-        run("--workers", rare=True, type=workers.number, default=workers.AUTO, metavar="N", help=text)
-    elif action == "push":
+    if action == "push":
         add = flags.group("the Hub")
         add("--repo", metavar="OWNER/NAME", help="dataset repository (default: 'hub' of release.toml)")
         add("--private", action="store_true", help="create the repository as private (default: public)")

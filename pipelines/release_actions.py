@@ -11,7 +11,6 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 
-from parapet.pipelines import workers
 from parapet.pipelines.command import EXIT_FAILURE, check_apart, check_input, counted, say
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, surrogate_in
@@ -104,7 +103,7 @@ def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
         reason = f"{config.version} does not come after {version}: raise the version, or name its 'parent'"
         raise InputError(reason, path, "version")
     parent = open_release(place / version)
-    if reasons := differences.damage(parent, quick=True):
+    if reasons := differences.damage(parent):
         raise InputError(f"{reasons[0]}: 'parapet release verify' shows the details", parent.root)
     return parent
 
@@ -158,7 +157,7 @@ def check_verify(args: argparse.Namespace) -> argparse.Namespace:
 def verify(args: argparse.Namespace) -> int:
     """Verifies the release and prints the findings; returns the exit status."""
     with running("parapet release verify"):
-        done = examine(args.root, None if args.workers == workers.AUTO else args.workers)
+        done = examine(args.root)
     if args.json:
         print(json.dumps(msgspec.to_builtins(done), indent=2))
         return EXIT_FAILURE if done.findings else 0
@@ -178,9 +177,7 @@ def check_diff(args: argparse.Namespace) -> argparse.Namespace:
 def diff(args: argparse.Namespace) -> int:
     """Compares the releases and prints the differences; returns the exit status."""
     sides = {"old": args.old, "new": args.new}
-    damaged = [
-        f"{side}: {reason}" for side, release in sides.items() for reason in differences.damage(release, args.quick)
-    ]
+    damaged = [f"{side}: {reason}" for side, release in sides.items() for reason in differences.damage(release)]
     if damaged:
         print(json.dumps({"problems": damaged}, indent=2) if args.json else "\n".join(damaged))
         logging.error("the releases were not compared: 'parapet release verify' shows the details")

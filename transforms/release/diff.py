@@ -99,14 +99,10 @@ def contradiction(old: str, new: str, level: str) -> str:
 # Rows.
 
 
-def damage(release: reading.Release, quick: bool) -> list[str]:
-    """Describe where a release differs from its manifest; with ``quick`` compare sizes instead of hashes."""
+def damage(release: reading.Release) -> list[str]:
+    """Describe where a release differs from its manifest."""
     findings = Findings()
-    sizes = {}
-    for file in release.manifest.files if quick else ():
-        if (place := release.root / file.path).is_file():
-            sizes[file.path] = (file.sha256, place.stat().st_size)
-    check_files(release.root, release.manifest, findings, sizes)
+    check_files(release.root, release.manifest, findings)
     return [str(finding) for finding in findings.listed()]
 
 
