@@ -60,7 +60,7 @@ def _canonical(task: str, record: str) -> str | None:
 
 def _anonymised(record: str) -> None:
     turns = (ChatTurn("user", record, "Ann Lee"), ChatTurn("agent", "Hi Ann"))
-    done = Anonymiser(Rules()).of(Chat("1", turns))
+    done = Anonymiser(Rules()).of(Chat(turns))
     for i, anonymous in enumerate(done.texts):
         list(suspects_in(i, anonymous, done.parts, done.names))
 
