@@ -21,10 +21,9 @@ from parapet.schemas.layout import SPLITS, as_path, parse_json, with_plain_paths
 from parapet.schemas.limits import read_text
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
-# Names of configurations and splits are used for folders, Parquet files and datasets' builders.
+# Names of configurations are used for folders, Parquet files and datasets' builders.
 VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}")
 CONFIG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,63}")
-SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 # OWNER/NAME of a repository on the Hugging Face Hub (the rules of huggingface_hub's validate_repo_id).
 HUB = re.compile(r"(?=.{3,96}\Z)(?!.*(?:--|\.\.|\.git\Z))\w(?:[\w.\-]*\w)?/\w(?:[\w.\-]*\w)?", re.ASCII)
 ORCID = re.compile(r"[0-9]{4}-[0-9]{4}-[0-9]{4}-[0-9]{3}[0-9X]")
@@ -127,14 +126,12 @@ class TableInput(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
       name: the name of the configuration.
       kind: the kind, in words.
       key: the columns that identify a row.
-      split: the name of the split.
     """
 
     path: str
     name: str
     kind: str
     key: list[str]
-    split: str = "full"
 
 
 class Statistics(msgspec.Struct, forbid_unknown_fields=True):
@@ -220,16 +217,17 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     """(key, whether what must hold of it holds, what is wrong with it otherwise)."""
     version = "must be MAJOR.MINOR.PATCH, such as 1.0.0"
     is_parent = config.parent in ("", "none") or VERSION.fullmatch(config.parent)
-    yield (
-        "name",
-        NAME.fullmatch(config.name) and ".." not in config.name,
-        "must consist of letters, digits, '_', '-' and '.'",
-    )
+    is_name = NAME.fullmatch(config.name) and ".." not in config.name
+    yield "name", is_name, "must consist of letters, digits, '_', '-' and '.'"
     yield "version", VERSION.fullmatch(config.version), f"{config.version!r} {version}"
     yield "parent", is_parent, f"{config.parent!r} {version}, or 'none'"
     yield "description", config.description.strip(), "must not be empty"
     is_known = config.licence in LICENCES or config.licence_file
-    yield "licence", is_known, f"{config.licence!r} is none of {', '.join(LICENCES)}: give its text as licence_file"
+    yield (
+        "licence",
+        is_known,
+        f"{config.licence!r} must be one of {', '.join(LICENCES)}, or have its text in licence_file",
+    )
     yield "authors", config.authors, "must name at least one author"
     for i, author in enumerate(config.authors):
         is_orcid = not author.orcid or ORCID.fullmatch(author.orcid)
@@ -237,21 +235,11 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     yield "corpora", config.corpora or config.tasks, "must name at least one corpus, unless there is a [[tasks]] entry"
     yield "shard_mb", config.shard_mb >= 1, "must be 1 or more"
     yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} must be OWNER/NAME"
-    names = [corpus.name for corpus in config.corpora]
-    for i, name in enumerate(names):
-        yield f"corpora[{i}].name", not name or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
-    names = [tasks.name for tasks in config.tasks]
-    for i, name in enumerate(names):
-        yield f"tasks[{i}].name", not name or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
-    names = [table.name for table in config.tables]
+    for key, entries in (("corpora", config.corpora), ("tasks", config.tasks), ("tables", config.tables)):
+        names = [entry.name for entry in entries]
+        for i, name in enumerate(names):
+            yield f"{key}[{i}].name", not name or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
     for i, table in enumerate(config.tables):
-        is_split = SPLIT_NAME.fullmatch(table.split) and table.split != "all"
-        yield f"tables[{i}].name", _can_name(table.name, names[:i]), f"{table.name!r} {_NAMES}"
-        yield (
-            f"tables[{i}].split",
-            is_split,
-            f"{table.split!r} cannot name a split: use letters, digits and '_'; 'all' is reserved",
-        )
         yield f"tables[{i}].key", table.key, "must name the columns that identify a row"
 
 

@@ -273,7 +273,7 @@ def _add_table(plan: Plan, table: TableInput, path: Path, where: str) -> None:
     _add_config(plan, table.name, table.kind, "row", table.key, columns)
     plan.inputs.append((table.name, table.kind))
     plan.sources += [
-        Source("row", table.name, table.name, table.split, str(file), len(plan.inputs) - 1, file.name) for file in paths
+        Source("row", table.name, table.name, WHOLE, str(file), len(plan.inputs) - 1, file.name) for file in paths
     ]
 
 
