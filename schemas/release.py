@@ -238,7 +238,8 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     for key, entries in (("corpora", config.corpora), ("tasks", config.tasks), ("tables", config.tables)):
         names = [entry.name for entry in entries]
         for i, name in enumerate(names):
-            yield f"{key}[{i}].name", not name or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
+            is_free = not name and key != "tables"  # corpora in a folder are named after their folders
+            yield f"{key}[{i}].name", is_free or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
     for i, table in enumerate(config.tables):
         yield f"tables[{i}].key", table.key, "must name the columns that identify a row"
 
