@@ -107,7 +107,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "spoken_words": lambda one: spoken_words(one, RULES),
     "unspeakable": lambda one: unspeakable(one, RULES, 10**9),
     "question_xml": lambda one: markup.question_xml(markup.carriable(markup.shown(one))),
-    "markdown": lambda one: (markdown.text(one), markdown.code(one), markdown.prose(one, 2), markdown.link(one, one)),
+    "markdown": lambda one: (markdown.text(one), markdown.code(one)),
     "kinds": lambda one: [getattr(kinds, name)(one) for name in KINDS],
     "fuzzy_score": lambda one: fuzzy_score(one[:2_000], "port alder at noon"),
     "lexical": lambda one: (parse_claim(one), Lexical().entailment([(one, "The city is Oslo.")])),

@@ -26,7 +26,7 @@ from parapet.transforms.release.diff import LEVELS, size
 from parapet.transforms.release.plan import KINDS
 from parapet.transforms.release.reading import latest_version, printable, read_manifest, split_sha256, versions_of
 from parapet.transforms.reports import report
-from parapet.transforms.reports.markdown import bullets, is_url, one_line, prose, quoted, table, text
+from parapet.transforms.reports.markdown import bullets, is_url, one_line, quoted, table, text
 from parapet.transforms.reports.report import Report, Section, Table, Text, Tile
 from parapet.transforms.reports.text import number
 from parapet.transforms.variants.table1 import MEASURES, TERMS, measures_table
@@ -262,7 +262,7 @@ def card(manifest: Manifest, columns: Columns) -> str:
         "release_card.md.jinja",
         front=str(yaml.safe_dump(front_matter(manifest), sort_keys=False, allow_unicode=True, width=1000)),
         title=text(title_of(manifest)),
-        description=prose(manifest.description, 2),
+        description=manifest.description.strip(),
         content=content.partition("\n\n")[2],  # without its title
         place=f"{manifest.name}/{manifest.version}",
         default=default,
@@ -272,7 +272,7 @@ def card(manifest: Manifest, columns: Columns) -> str:
         version=manifest.version,
         bibtex=bibtex(manifest),
         references=bullets(dict.fromkeys(source.citation for source in manifest.sources if source.citation.strip())),
-        notes=prose(manifest.release_notes, 2),
+        notes=manifest.release_notes.strip(),
     )
 
 
@@ -340,7 +340,7 @@ def changelog(manifest: Manifest, previous: str) -> str:
       previous: CHANGELOG.md of the previous release, or empty.
     """
     heading = f"## {manifest.version}" + (f" ({manifest.created})" if manifest.created else "")
-    parts = [f"# Changelog of {text(title_of(manifest))}", heading, prose(manifest.release_notes, 2)]
+    parts = [f"# Changelog of {text(title_of(manifest))}", heading, manifest.release_notes.strip()]
     if manifest.parent is None or manifest.changes is None:
         parts.append("The first version.")
     elif not manifest.changes.splits:

@@ -144,17 +144,17 @@ def usual_parts():
     return parts(card(manifest(**follows(change()), statistics={"a": {"b": 1}, "c": measures()})))
 
 
-@given(st.lists(TEXTS, min_size=12, max_size=12))
+@given(st.lists(TEXTS, min_size=11, max_size=11))
 @settings(max_examples=12)
 def test_text_of_strangers_changes_nothing_but_itself(texts):
-    title, name, kind, reason, said, number, column, fault, corpus, author, licence, notes = texts
+    title, name, kind, reason, said, number, column, fault, corpus, author, licence = texts
     found = manifest()
     of_row = msgspec.structs.replace(found.configs["memory"], kind=kind, columns=[Column(column, kind)], key=[column])
     hostile = msgspec.structs.replace(
         found,
         title=title,
-        description=f"Said: {notes}",
-        release_notes=f"Notes: {notes}",
+        description="Said.",
+        release_notes="Notes.",
         authors=[Author(author, author, author)],
         licence=licence,
         homepage=f"https://example.org/{name}",

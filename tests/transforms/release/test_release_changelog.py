@@ -10,7 +10,7 @@ def test_newest_first():
         manifest(
             version="2.0.0",
             title="Renamed",
-            release_notes="# Three\n\n## 9.9.9",
+            release_notes="Three.",
             **follows(
                 change(added=1),
                 change(config="v1", split="test", added=0, changed=0, removed=2),
@@ -21,7 +21,7 @@ def test_newest_first():
     assert third == (
         "# Changelog of Renamed\n\n"
         "## 2.0.0 (2026-02-03)\n\n"
-        "### Three\n\n#### 9.9.9\n\n"
+        "Three.\n\n"
         "Against 1.0.0, major (rows of an existing split were added, removed or changed, or a column or split was "
         "removed):\n\n"
         "- original, train: 1 rows added, 0 removed, 1,200 changed\n"
