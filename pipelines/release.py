@@ -1,4 +1,4 @@
-"""``parapet release``: build, verify, diff, show and push versioned dataset releases."""
+"""``parapet release``: build, verify, diff and push versioned dataset releases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ ACTIONS = {
     "build": "build a release from a release.toml: card, manifest, checksums",
     "verify": "check a release against its checksums, manifest and schemas",
     "diff": "compare two releases row by row, and suggest a version number",
-    "show": "what a release contains",
     "push": "upload a release to the Hugging Face Hub",
 }
 
@@ -60,11 +59,6 @@ _HELP = {
         "  parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0",
         "exit status: 0 whether or not they differ, 1 if one is not as its manifest says, 2 if there is no release.",
     ),
-    "show": (
-        "Prints an overview of a release: licence, parent, configurations, splits, rows, counts, sources; or, given "
-        "the folder of a dataset, its versions.",
-        "  parapet release show releases/my_dataset/1.0.0 --json",
-    ),
     "push": (
         "Uploads a release to a dataset repository on the Hugging Face Hub: verifies it, creates the repository "
         "if there is none, uploads the folder, and tags the commit with the version. A version that is already there "
@@ -99,7 +93,7 @@ def parser(action: str) -> StrictParser:
         add = flags.group("the Hub")
         add("--repo", metavar="OWNER/NAME", help="dataset repository (default: 'hub' of release.toml)")
         add("--private", action="store_true", help="create the repository as private (default: public)")
-    if action in ("verify", "diff", "show"):
+    if action in ("verify", "diff"):
         add_json(flags)
     return flags
 
@@ -107,7 +101,6 @@ def parser(action: str) -> StrictParser:
 _STOPPED = {  # the message after Ctrl-C
     "verify": "nothing was changed",
     "diff": "nothing was changed",
-    "show": "nothing was changed",
     "push": "run the same command again to continue",
 }
 

@@ -16,10 +16,9 @@ from parapet.pipelines.progress import running
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, surrogate_in
 from parapet.schemas.layout import as_path, parse_json
 from parapet.schemas.limits import read_text
-from parapet.schemas.release import HUB, MANIFEST, NO_LICENCE, Manifest, ReleaseConfig, read_config
+from parapet.schemas.release import HUB, NO_LICENCE, Manifest, ReleaseConfig, read_config
 from parapet.transforms.release import building, citation, hub
 from parapet.transforms.release import diff as differences
-from parapet.transforms.release.card import dataset_report, overview, release_report
 from parapet.transforms.release.plan import Plan, check_kinds, make_plan
 from parapet.transforms.release.reading import (
     Release,
@@ -29,7 +28,6 @@ from parapet.transforms.release.reading import (
     read_manifest,
 )
 from parapet.transforms.release.verify import examine
-from parapet.transforms.reports import report
 from parapet.transforms.storage.files import clear
 
 
@@ -193,23 +191,6 @@ def diff(args: argparse.Namespace) -> int:
     return 0
 
 
-def check_show(args: argparse.Namespace) -> argparse.Namespace:
-    """Reads the release or dataset. Raises InputError if it does not exist."""
-    root = as_path(args.release)
-    if (root / MANIFEST).is_file():
-        manifest = read_manifest(root)
-        shown = msgspec.structs.replace(release_report(manifest), title=f"{manifest.name} {manifest.version}", links={})
-        args.overview, args.text = overview(manifest), report.card(shown)
-    else:
-        args.overview, args.text = dataset_report(root)
-    return args
-
-
-def show(args: argparse.Namespace) -> None:
-    """Prints the overview."""
-    print(json.dumps(args.overview, indent=2) if args.json else args.text)
-
-
 def check_push(args: argparse.Namespace) -> argparse.Namespace:
     """Finds the release and the token. Raises InputError if release, repository or token is missing."""
     if "://" in args.release:
@@ -248,6 +229,5 @@ STEPS: dict[str, tuple[Callable[..., Any], ...]] = {
     "build": (check_build, build, finish, inputs),
     "verify": (check_verify, verify),
     "diff": (check_diff, diff),
-    "show": (check_show, show),
     "push": (check_push, push),
 }

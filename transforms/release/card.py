@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
-from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST
-from parapet.schemas.release import COUNTED, LICENCES, MANIFEST, Manifest, in_order
+from parapet.schemas.release import COUNTED, LICENCES, Manifest, in_order
 from parapet.schemas.rows import WRITERS
 from parapet.transforms.crowd.report import DISPOSITIONS, answers_table, words
 from parapet.transforms.crowd.vet import EXPLANATIONS
@@ -24,9 +22,9 @@ from parapet.transforms.release.citation import authors_line, bibtex, licence_na
 from parapet.transforms.release.croissant import MEANINGS, Columns, in_words
 from parapet.transforms.release.diff import LEVELS, size
 from parapet.transforms.release.plan import KINDS
-from parapet.transforms.release.reading import latest_version, printable, read_manifest, split_sha256, versions_of
+from parapet.transforms.release.reading import split_sha256
 from parapet.transforms.reports import report
-from parapet.transforms.reports.markdown import bullets, is_url, one_line, quoted, table, text
+from parapet.transforms.reports.markdown import bullets, is_url, one_line, quoted, text
 from parapet.transforms.reports.report import Report, Section, Table, Text, Tile
 from parapet.transforms.reports.text import number
 from parapet.transforms.variants.table1 import MEASURES, TERMS, measures_table
@@ -54,12 +52,12 @@ class Measured(msgspec.Struct):
     self_bleu: float | None = None
 
 
-def release_report(manifest: Manifest, columns: Columns | None = None) -> Report:
-    """Create the report, which is rendered as the page, most of the card, and the output of ``release show``.
+def release_report(manifest: Manifest, columns: Columns) -> Report:
+    """Create the report, which is rendered as the page and most of the card.
 
     Args:
       manifest: the manifest with the files of the data; documents come last.
-      columns: the columns of the configurations with their types; None to leave out their descriptions.
+      columns: the columns of the configurations with their types.
     """
     date = f", {manifest.created}" if manifest.created else ""
     home = f" `{quoted(manifest.homepage)}`" if is_url(manifest.homepage) else ""
@@ -94,7 +92,7 @@ def _total(counts: Mapping[str, int]) -> int:
     return sum(counts.values())
 
 
-def _content(manifest: Manifest, columns: Columns | None) -> Iterator[Section]:
+def _content(manifest: Manifest, columns: Columns) -> Iterator[Section]:
     """Yield the sections about the configurations, their columns, and the numbers of each corpus."""
     yield Table(
         title="Configurations",
@@ -109,17 +107,16 @@ def _content(manifest: Manifest, columns: Columns | None) -> Iterator[Section]:
         ],
         text_columns=4,
     )
-    if columns is not None:
-        same: dict[tuple[str, str], list[str]] = {}
-        for name, config in manifest.configs.items():
-            same.setdefault((config.record, str(columns[name])), []).append(name)
-        described = [
-            [", ".join(names), column.name, in_words(column.type), MEANINGS.get(record, {}).get(column.name, "")]
-            for (record, _), names in same.items()
-            for column in columns[names[0]]
-        ]
-        headings = ["configuration", "column", "type", "what it is"]
-        yield Table(title="Columns", columns=headings, rows=described, text_columns=4)
+    same: dict[tuple[str, str], list[str]] = {}
+    for name, config in manifest.configs.items():
+        same.setdefault((config.record, str(columns[name])), []).append(name)
+    described = [
+        [", ".join(names), column.name, in_words(column.type), MEANINGS.get(record, {}).get(column.name, "")]
+        for (record, _), names in same.items()
+        for column in columns[names[0]]
+    ]
+    headings = ["configuration", "column", "type", "what it is"]
+    yield Table(title="Columns", columns=headings, rows=described, text_columns=4)
     units = [unit for unit in COUNTED if unit in manifest.counts]
     rows = [
         [corpus, split, *(number(manifest.counts[unit].get(corpus, {}).get(split)) for unit in units)]
@@ -217,38 +214,6 @@ def _origin(manifest: Manifest) -> Iterator[Section]:
             sentences.append(f"{sentence} `{quoted(source.url)}`" if is_url(source.url) else sentence)
         changed = "They were changed; their authors do not vouch for the result."
         yield Text(title="Sources", paragraphs=[*sentences, changed])
-
-
-_LONG = {"files", "inputs", "statistics", "configuration", "configuration_sha256", "libraries", "code", "format"}
-
-
-def overview(manifest: Manifest) -> dict[str, Any]:
-    """Return an overview of a release for JSON: the manifest without its long parts, and sums."""
-    shown = {name: value for name, value in msgspec.to_builtins(manifest).items() if name not in _LONG}
-    for name, config in manifest.configs.items():
-        shown["configs"][name]["splits"] = {split: info.rows for split, info in config.splits.items()}
-    return {**shown, "files": len(manifest.files), "bytes": manifest.size, "rows": manifest.rows}
-
-
-def dataset_report(folder: Path) -> tuple[dict[str, Any], str]:
-    """Return the versions in a dataset's folder, the oldest first, for JSON and as Markdown.
-
-    Raises:
-      InputError: there is no such folder, it has no release, or a release cannot be read.
-    """
-    if not folder.is_dir():
-        raise InputError("there is no such folder", folder)
-    versions = [read_manifest(folder / version) for version in versions_of(folder, MANIFEST)]
-    if not versions:
-        raise InputError(f"is not a release: there is no {MANIFEST} in it or in a version's folder", folder)
-    name, latest = versions[-1].name, latest_version(folder)
-    rows = [
-        [version.version, version.created or "–", version.licence, f"{version.rows:,}", size(version.size)]
-        for version in versions
-    ]
-    lines = table(("version", "created", "licence", "rows", "size"), rows, 2)
-    shown = {"name": name, "latest": latest, "versions": list(map(overview, versions))}
-    return shown, f"{printable(name)}, latest {printable(latest) or 'not named'}\n\n{lines}"
 
 
 def card(manifest: Manifest, columns: Columns) -> str:

@@ -1,4 +1,4 @@
-"""``parapet release verify``, ``diff`` and ``show``: what they print, and their exit statuses."""
+"""``parapet release verify`` and ``diff``: what they print, and their exit statuses."""
 
 import json
 import shutil
@@ -57,15 +57,6 @@ def test_diff_of_the_same_is_fine(first):
     assert release("diff", first, first.parent).output == "little 1.0.0 -> little 1.0.0\n\nthe releases do not differ\n"
 
 
-def test_show(first):
-    assert release("show", first).output.startswith("# little 1.0.0\n\nVersion 1.0.0, by ")
-    told = json.loads(release("show", first, "--json").output)
-    assert told["configs"]["original"]["splits"] == {"train": 4, "test": 2}
-    assert release("show", first.parent).output.startswith("little, latest 1.0.0\n")
-    told = json.loads(release("show", first.parent, "--json").output)
-    assert [one["version"] for one in told["versions"]] == ["1.0.0"]
-
-
 def damaged_shard(root):
     path = max((root / "data" / "original").glob("train-*.parquet"), key=lambda path: path.stat().st_size)
     return path, path.relative_to(root).as_posix()
@@ -107,6 +98,5 @@ def test_a_release_in_a_bucket_is_read_in_the_same_way(first):
     release("verify", "memory://bucket/little/1.0.0")
     release("verify", "memory://bucket/little")
     release("diff", first, "memory://bucket/little")
-    release("show", "memory://bucket/little")
     (bucket / "1.0.0/extra").write_bytes(b"x")
     assert "extra: is not listed in SHA256SUMS" in release("verify", "memory://bucket/little/1.0.0", status=1).output

@@ -71,3 +71,14 @@ def test_tiles():
         ("rows, in all configurations", "16"),
         ("on disk, Parquet and JSON", size(total)),
     ]
+
+
+@cases(
+    "n told",
+    (999, "999 bytes"),
+    (1500, "1.5 kB"),
+    (2_340_000, "2.3 MB"),
+    (5_000_000_000_000, "5,000.0 GB"),
+)
+def test_sizes(n, told):
+    assert size(n) == told
