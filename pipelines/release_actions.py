@@ -19,7 +19,7 @@ from parapet.schemas.limits import read_text
 from parapet.schemas.release import HUB, NO_LICENCE, Manifest, ReleaseConfig, read_config
 from parapet.transforms.release import building, citation, hub
 from parapet.transforms.release import diff as differences
-from parapet.transforms.release.plan import Plan, check_kinds, make_plan
+from parapet.transforms.release.plan import Plan, make_plan
 from parapet.transforms.release.reading import (
     Release,
     find_release,
@@ -55,7 +55,6 @@ def check_build(args: argparse.Namespace) -> _Build:
     """Reads the configuration, the schemas and the inputs. Raises InputError if they cannot be released."""
     config = read_config(args.config)
     base = as_path(args.config).parent
-    check_kinds(config.allow_problems)
     licence_text = read_text(base / config.licence_file, where="licence_file") if config.licence_file else ""
     for warning in citation.licence_warnings(config.licence, config.sources):
         logging.warning("%s", warning)

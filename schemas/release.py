@@ -46,6 +46,13 @@ LICENCES = {
     "BSD-3-Clause": "BSD 3-Clause License",
 }
 NO_LICENCE = "LicenseRef-not-given"  # for a suite's release until it is given a licence
+# The kinds of problems, as named by ``allow_problems``.
+KINDS = {
+    "format": "a dialogue that is not of the SGD format",
+    "reference": "a service, slot or intent that the schemas of the same corpus and split do not have",
+    "span": "a span that is not inside its utterance",
+    "span_value": "a span whose text is not one of the slot's values in its frame",
+}
 RESERVED = ("schemas", "paraphrases", "all", "default")
 
 
@@ -233,6 +240,8 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
         is_orcid = not author.orcid or ORCID.fullmatch(author.orcid)
         yield f"authors[{i}].orcid", is_orcid, f"{author.orcid!r} is no ORCID, such as 0000-0002-1825-0097"
     yield "corpora", config.corpora or config.tasks, "must name at least one corpus, unless there is a [[tasks]] entry"
+    for kind in config.allow_problems:
+        yield "allow_problems", kind in KINDS, f"there is no kind {kind!r}: must be one of {', '.join(KINDS)}"
     yield "shard_mb", config.shard_mb >= 1, "must be 1 or more"
     yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} must be OWNER/NAME"
     for key, entries in (("corpora", config.corpora), ("tasks", config.tasks), ("tables", config.tables)):

@@ -31,7 +31,7 @@ from parapet.transforms.release.card import card, changelog, release_report
 from parapet.transforms.release.citation import citation_cff, licence_text
 from parapet.transforms.release.croissant import Columns, croissant
 from parapet.transforms.release.diff import changes_of, compare
-from parapet.transforms.release.plan import OF_TASKS, Counts, Found, Plan, Source, read_source, without_labels
+from parapet.transforms.release.plan import OF_TASKS, Counts, Fault, Plan, Source, read_source, without_labels
 from parapet.transforms.reports.report import page
 from parapet.transforms.running.progress import advance, expect
 from parapet.transforms.storage import disk
@@ -52,7 +52,7 @@ class SourceFacts(msgspec.Struct, frozen=True):
     file: model.InputFile
     copy: model.File | None
     counts: Counts
-    faults: list[Found]
+    faults: list[Fault]
 
 
 class Summary(msgspec.Struct):
@@ -68,7 +68,7 @@ class Summary(msgspec.Struct):
     files: list[model.File]
     inputs: list[list[model.InputFile]]
     counts: dict[str, dict[str, dict[str, int]]]
-    faults: list[Found]
+    faults: list[Fault]
 
     def totals(self, what: str) -> dict[str, int]:
         """Return counts without splits, such as ``fault``, ``disposition``, ``rejection``."""

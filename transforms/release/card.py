@@ -14,14 +14,13 @@ import msgspec
 import yaml
 
 from parapet.schemas.layout import TEST
-from parapet.schemas.release import COUNTED, LICENCES, Manifest, in_order
+from parapet.schemas.release import COUNTED, KINDS, LICENCES, Manifest, in_order
 from parapet.schemas.rows import WRITERS
 from parapet.transforms.crowd.report import DISPOSITIONS, answers_table, words
 from parapet.transforms.crowd.vet import EXPLANATIONS
 from parapet.transforms.release.citation import authors_line, bibtex, licence_name, title_of
 from parapet.transforms.release.croissant import MEANINGS, Columns, in_words
 from parapet.transforms.release.diff import LEVELS, size
-from parapet.transforms.release.plan import KINDS
 from parapet.transforms.release.reading import split_sha256
 from parapet.transforms.reports import report
 from parapet.transforms.reports.markdown import bullets, is_url, one_line, quoted, text
