@@ -112,18 +112,16 @@ def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
     """Yield the places of the packed rows of each shard, and tagged SourceFacts."""
     data = storage.read_bytes(source.path)
     file = model.InputFile(source.relative, len(data), _sha256(data))
-    if source.hidden:
-        data = without_labels(data, source.path)
-    copy = None
-    if source.record in ("dialogue", "service", *OF_TASKS):
-        copy = _write(folder, source.copy, data)
     services = plan.services.get(source.corpus, {}).get(source.split, {})
     try:
+        data = without_labels(data) if source.hidden else data
         table, counts, faults = read_source(source, data, services)
     except InputError as error:
         raise InputError(error.reason, error.path or source.path, error.where) from None
     except Exception as error:  # errors of a reader that it does not handle: the message must name the file
         raise InputError(f"cannot be read: {str(error) or type(error).__name__}", source.path) from error
+    copied = source.record in ("dialogue", "service", *OF_TASKS)
+    copy = _write(folder, source.copy, data) if copied else None
     yield TaggedOutput("facts", SourceFacts(source.input, file, copy, counts, faults))
     path, start = storage.join(folder, f"{PARTS}/{source.input}/{source.relative}"), 0
     with storage.whole(path) as handle:
@@ -283,12 +281,8 @@ def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> N
     difference = compare(parent, reading.Release(as_path(staging), manifest))
     manifest.changes = changes_of(difference)
     if difference.contradiction:
-        reason = "; ".join(
-            f"{change.config}/{change.split}: {change.added:,} added, {change.removed:,} removed, "
-            f"{change.changed:,} changed"
-            for change in manifest.changes.splits[:_SHOWN]
-        )
-        hint = f"the next version is {difference.suggested}" + (f" ({reason})" if reason else "")
+        changed = ", ".join(f"{change.config}/{change.split}" for change in manifest.changes.splits[:_SHOWN])
+        hint = f"the next version is {difference.suggested}" + (f" (changed: {changed})" if changed else "")
         raise InputError(f"{difference.contradiction}: {hint}", "release.toml", "version")
 
 

@@ -28,7 +28,6 @@ from parapet.transforms.reports.report import Report, Section, Table, Text, Tile
 from parapet.transforms.reports.text import number
 from parapet.transforms.variants.table1 import MEASURES, TERMS, measures_table
 
-_MOST_NUMBERS = 60  # larger tables would not be a summary; the manifest has all numbers
 TAGS = (
     "dialogue",
     "task-oriented-dialogue",
@@ -74,7 +73,7 @@ def release_report(manifest: Manifest, columns: Columns) -> Report:
         ],
         sections=[
             *_content(manifest, columns),
-            *(_statistics(name, content) for name, content in manifest.statistics.items()),
+            *_statistics(manifest),
             *_quality(manifest),
             *_origin(manifest),
         ],
@@ -127,34 +126,17 @@ def _content(manifest: Manifest, columns: Columns) -> Iterator[Section]:
         yield Table(title="Corpora", note=note, columns=["corpus", "split", *units], rows=rows, text_columns=2)
 
 
-def _statistics(name: str, statistics: Any) -> Section:
-    """Show one ``statistics.json``; numbers of other commands than ``statistics`` and ``compose`` are listed."""
-    title = f"Statistics: {name}"
-    try:
-        measured = msgspec.convert(statistics, Measured)
-        keys = [key for key in MEASURES if key in measured.average]
-    except msgspec.ValidationError:
-        keys = []
-    if keys:
-        average = measured.average if len(measured.variants) > 1 else None
-        note = f"Self-BLEU {number(measured.self_bleu, 1)}."
-        return measures_table(title, measured.variants, average, keys, note=note)
-    numbers = list(_numbers("", statistics))
-    note = f"{len(numbers):,} numbers, of which `MANIFEST.json` has all."
-    return Table(title=title, note=note, columns=["number", "value"], rows=numbers[:_MOST_NUMBERS])
-
-
-def _numbers(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield numbers and words of any JSON by their path, such as ``train.rows``."""
-    if isinstance(value, Mapping):
-        for key, below in value.items():
-            yield from _numbers(f"{path}.{key}" if path else str(key), below)
-    elif isinstance(value, list):
-        yield path, f"{len(value):,} entries"
-    elif isinstance(value, float):
-        yield path, f"{value:,.4g}"
-    else:
-        yield path, str(value)
+def _statistics(manifest: Manifest) -> Iterator[Section]:
+    """Yield Table 1 of SGD-X from the outputs of ``statistics`` and ``compose``; the manifest has other numbers."""
+    for name, statistics in manifest.statistics.items():
+        try:
+            measured = msgspec.convert(statistics, Measured)
+        except msgspec.ValidationError:
+            continue
+        if keys := [key for key in MEASURES if key in measured.average]:
+            average = measured.average if len(measured.variants) > 1 else None
+            note = f"Self-BLEU {number(measured.self_bleu, 1)}."
+            yield measures_table(f"Statistics: {name}", measured.variants, average, keys, note=note)
 
 
 def _quality(manifest: Manifest) -> Iterator[Section]:
@@ -243,12 +225,9 @@ def card(manifest: Manifest, columns: Columns) -> str:
 def front_matter(manifest: Manifest) -> dict[str, Any]:
     """Return the keys between the ``---`` lines.
 
-    ``datasets`` checks a split's ``num_examples`` against the rows only if there is also ``num_bytes``, which is the
-    size of the Parquet files because the size in memory is unknown. It caches rows by this text and the name of the
-    folder (here a version), not by the files: without a checksum of the rows it would confuse releases with files of
-    the same sizes.
+    ``datasets`` caches rows by this text and the name of the folder (here a version), not by the files: without a
+    checksum of the rows it would confuse releases.
     """
-    sizes = {file.path: file.bytes for file in manifest.files}
     licence: dict[str, Any] = {"license": _LICENCE_TAGS.get(manifest.licence, manifest.licence.lower())}
     if manifest.licence not in LICENCES:
         licence = {"license": "other", "license_name": one_line(manifest.licence), "license_link": "LICENSE"}
@@ -266,20 +245,6 @@ def front_matter(manifest: Manifest) -> dict[str, Any]:
                 + split_sha256(info.logical_sha256 for info in config.splits.values()),
                 "data_files": [{"split": split, "path": f"data/{name}/{split}-*.parquet"} for split in config.splits],
                 **({"default": True} if name == default_config(manifest) else {}),
-            }
-            for name, config in manifest.configs.items()
-        ],
-        "dataset_info": [
-            {
-                "config_name": name,
-                "splits": [
-                    {
-                        "name": split,
-                        "num_bytes": sum(sizes.get(path, 0) for path in info.files),
-                        "num_examples": info.rows,
-                    }
-                    for split, info in config.splits.items()
-                ],
             }
             for name, config in manifest.configs.items()
         ],

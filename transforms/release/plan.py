@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from parapet.schemas import dialogue_table, layout
 from parapet.schemas.dialogue import Dialogue, Frame, Turn, check_no_id_twice, dialogue_folders, list_files, problems_of
-from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
+from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in
 from parapet.schemas.release import (
     CONFIG_NAME,
     RESERVED,
@@ -328,20 +328,13 @@ class Fault(msgspec.Struct, frozen=True, order=True):
         return f"{self.path}: {self.dialogue_id}: {self.where}: {self.reason}"
 
 
-def without_labels(data: bytes, path: str) -> bytes:
+def without_labels(data: bytes) -> bytes:
     """Reduce a file of dialogues to what a model may see: the utterances, and the service of each frame.
 
-    Other programs' keys are removed, because they may contain annotation. Raises InputError if the file has no valid
-    dialogues.
+    Other programs' keys are removed, because they may contain annotation.
     """
-    raw = layout.parse_json(data, path)
-    try:
-        dialogues = msgspec.convert(raw, list[Dialogue])
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
-    shown: list[dict[str, Any]] = []
-    for dialogue in dialogues:
+    shown = []
+    for dialogue in msgspec.json.decode(data, type=list[Dialogue]):
         turns = []
         for turn in dialogue.turns:
             frames = [{"service": frame.service, "slots": []} for frame in turn.frames]

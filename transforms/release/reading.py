@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import orjson
@@ -105,18 +105,19 @@ def _is_version(root: Path) -> bool:
     return (root / MANIFEST).is_file() or (root / SUMS).is_file()
 
 
+class _Latest(msgspec.Struct):
+    version: Annotated[str, msgspec.Meta(pattern=f"^{VERSION.pattern}$")]
+
+
 def latest_version(folder: Path) -> str:
     """Return the version named by ``latest.json`` in a dataset's folder; empty if the file is missing."""
     path = folder / LATEST
     if not path.is_file():
         return ""
     try:
-        version = orjson.loads(path.read_bytes())["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        version = None
-    if not isinstance(version, str) or "/" in version or version.startswith("."):
-        raise InputError("does not name a version", path)
-    return version
+        return msgspec.json.decode(path.read_bytes(), type=_Latest).version
+    except (msgspec.MsgspecError, RecursionError):
+        raise InputError("does not name a version", path) from None
 
 
 def versions_of(folder: Path, file: str) -> list[str]:
@@ -193,13 +194,6 @@ def plain_type(text: str) -> str:
 def table_of_lines(keys: Sequence[str], key: str, lines: Sequence[bytes]) -> pa.Table:
     """Return rows as lines, with a column for their key, for :func:`parts`."""
     return pa.table({key: pa.array(keys, pa.string()), _ROW_LINE: pa.array(lines, pa.large_binary())})
-
-
-def row_digests(table: pa.Table, key: Sequence[str]) -> dict[str, str]:
-    """Return the SHA-256 of each row by its key; the table has rows, or lines as of :func:`table_of_lines`."""
-    keys = [key_text(row, key) for row in table.select(list(key)).to_pylist()]
-    lines = table[_ROW_LINE].to_pylist() if _ROW_LINE in table.column_names else map(row_json, table.to_pylist())
-    return {key: hashlib.sha256(line).hexdigest() for key, line in zip(keys, lines, strict=True)}
 
 
 def parts(table: pa.Table, key: Sequence[str], shards: int) -> Iterator[tuple[int, bytes]]:

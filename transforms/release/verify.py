@@ -1,9 +1,8 @@
 """Verification of a release: its files and manifest, its rows, and the references of dialogues.
 
 Checksums prove that files are the ones written by ``build``. In addition, the rows are read and compared with the
-hashes in the manifest and with the JSON in ``sgd/`` and ``bfcl/``; schemas and dialogues are counted and checked for
-problems. A release that was rewritten as a whole, including all hashes, can pass; only a signature of ``SHA256SUMS``
-reveals that.
+hashes in the manifest; schemas and dialogues are counted and checked for problems. A release that was rewritten as a
+whole, including all hashes, can pass; only a signature of ``SHA256SUMS`` reveals that.
 """
 
 from __future__ import annotations
@@ -27,11 +26,9 @@ from parapet.schemas.tools import NAMES
 from parapet.transforms.release import plan
 from parapet.transforms.release.reading import (
     ROWS_AT_ONCE,
-    key_text,
     plain_type,
     printable,
     read_manifest,
-    row_digests,
     row_json,
 )
 from parapet.transforms.running.progress import advance, expect
@@ -60,7 +57,7 @@ class Finding(msgspec.Struct, frozen=True):
     """A mismatch.
 
     Attributes:
-      check: the check: ``checksums``, ``manifest``, ``content``, ``rows``, ``faults``, ``counts``, ``private``.
+      check: the check: ``checksums``, ``manifest``, ``content``, ``faults``, ``counts``, ``private``.
       path: the path of the file below the release.
       where: the place in the file: ``row 7``, ``dialogue 1_00000``.
       reason: the mismatch.
@@ -123,11 +120,7 @@ def examine(root: Path) -> Verification:
     present = check_files(root, manifest, findings)
     if manifest is not None:
         _check_manifest(root, manifest, findings)
-        content = _Content(root, manifest, present, findings)
-        rows = content.rows
-        if content.is_whole:
-            _check_counts(manifest, content.counts, findings)
-            _check_copies(content, findings)
+        rows = _check_content(root, manifest, present, findings)
     return Verification(str(root), len(present), rows, findings.listed())
 
 
@@ -223,84 +216,71 @@ def _check_manifest(root: Path, manifest: Manifest, findings: Findings) -> None:
                 add(at, f"has {info.rows:,} rows, but its files have {rows:,}")
 
 
-# Rows, and the JSON from which they were made.
+# Rows, schemas and dialogues.
 
 
-class _Content:
-    """The content of all files that could be read.
+def _check_content(root: Path, manifest: Manifest, present: Collection[str], findings: Findings) -> int:
+    """Read all files, and compare rows, dialogues and counts with the manifest; return the number of rows."""
+    configs = {
+        path: config for config in manifest.configs.values() for info in config.splits.values() for path in info.files
+    }
+    services: dict[tuple[str, str], dict[str, Service]] = {}
+    counts: plan.Counts = Counter()
+    rows, is_whole = 0, True
+    expect(len(manifest.files), "files")
+    # Schemas come first, because dialogues refer to them.
+    for file in sorted(manifest.files, key=lambda file: not file.path.endswith("/schema.json")):
+        is_read = False
+        with findings.guard("content", file.path):
+            if file.path in present:
+                if source := _source_of(root, file.path, manifest):
+                    counts.update(_read_json(source, services, manifest, findings))
+                elif file.path in configs:
+                    counts.update(_read_shard(root / file.path, file, configs[file.path]))
+                    rows += file.rows or 0
+                is_read = True
+        is_whole &= is_read
+        advance(1, "files")
+    if is_whole:
+        _check_counts(manifest, counts, findings)
+    return rows
 
-    Attributes:
-      is_whole: whether all files could be read.
-      rows: the number of rows in ``data/``.
-      counts: the counts as of :func:`plan.read_source`.
-      data: configuration and split to the digest of each row in ``data/`` by its key.
-      copies: the same of the JSON in ``sgd/`` and ``bfcl/``.
-    """
 
-    def __init__(self, root: Path, manifest: Manifest, present: Collection[str], findings: Findings) -> None:
-        self.rows, self.counts = 0, plan.Counts()
-        self.data: dict[tuple[str, str], dict[str, str]] = {}
-        self.copies: dict[tuple[str, str], dict[str, str]] = {}
-        self._manifest, self._findings = manifest, findings
-        self._services: dict[tuple[str, str], dict[str, Service]] = {}
-        places = {
-            path: (name, split)
-            for name, config in manifest.configs.items()
-            for split, info in config.splits.items()
-            for path in info.files
-        }
-        expect(len(manifest.files), "files")
-        self.is_whole = True
-        # Schemas come first, because dialogues refer to them.
-        for file in sorted(manifest.files, key=lambda file: not file.path.endswith("/schema.json")):
-            is_read = False
-            with findings.guard("content", file.path):
-                if file.path in present:
-                    if source := _source_of(root, file.path, manifest):
-                        self._read_json(source)
-                    elif file.path in places:
-                        self._read_shard(root / file.path, file, *places[file.path])
-                    is_read = True
-            self.is_whole &= is_read
-            advance(1, "files")
+@collection_paused()
+def _read_json(
+    source: plan.Source, services: dict[tuple[str, str], dict[str, Service]], manifest: Manifest, findings: Findings
+) -> plan.Counts:
+    place = (source.corpus, source.split)
+    if source.record == "service":
+        schemas = read_schema_file(as_path(source.path), source.split)
+        services[place] = {service.service_name: service for service in schemas.services}
+    of_split = services.get(place, services.get((source.corpus, SINGLE), {}))
+    try:
+        _, counts, faults = plan.read_source(source, as_path(source.path).read_bytes(), of_split)
+    except InputError as error:
+        raise InputError(error.reason, "", error.where) from None
+    for fault in faults:
+        if of_split and fault.kind not in manifest.known_problems:
+            findings.add("faults", source.relative, f"dialogue {fault.dialogue_id}: {fault.where}", fault.reason)
+    return counts
 
-    @collection_paused()
-    def _read_json(self, source: plan.Source) -> None:
-        place = (source.corpus, source.split)
-        if source.record == "service":
-            schemas = read_schema_file(as_path(source.path), source.split)
-            self._services[place] = {service.service_name: service for service in schemas.services}
-        services = self._services.get(place, self._services.get((source.corpus, SINGLE), {}))
-        try:
-            table, counts, faults = plan.read_source(source, as_path(source.path).read_bytes(), services)
-        except InputError as error:
-            raise InputError(error.reason, "", error.where) from None
-        self.counts.update(counts)
-        for fault in faults:
-            if services and fault.kind not in self._manifest.known_problems:
-                where = f"dialogue {fault.dialogue_id}: {fault.where}"
-                self._findings.add("faults", source.relative, where, fault.reason)
-        if config := self._manifest.configs.get(source.config):
-            self.copies.setdefault((source.config, source.split), {}).update(row_digests(table, config.key))
 
-    def _read_shard(self, path: Path, file: File, name: str, split: str) -> None:
-        config = self._manifest.configs[name]
-        digest = hashlib.sha256()
-        with path.open("rb") as handle, pq.ParquetFile(handle) as parquet:
-            _check_columns(parquet, config)
-            for batch in parquet.iter_batches(ROWS_AT_ONCE):
-                batch.validate(full=True)  # a text may be invalid UTF-8
-                for row in batch.to_pylist():
-                    digest.update((line := row_json(row)) + b"\n")
-                    if config.record in ("dialogue", "service", plan.TASK):
-                        rows = self.data.setdefault((name, split), {})
-                        rows[key_text(row, config.key)] = hashlib.sha256(line).hexdigest()
-            self.rows += parquet.metadata.num_rows
+def _read_shard(path: Path, file: File, config: Config) -> plan.Counts:
+    counts: plan.Counts = Counter()
+    digest = hashlib.sha256()
+    with path.open("rb") as handle, pq.ParquetFile(handle) as parquet:
+        _check_columns(parquet, config)
+        for batch in parquet.iter_batches(ROWS_AT_ONCE):
+            batch.validate(full=True)  # a text may be invalid UTF-8
+            rows = batch.to_pylist()
+            for row in rows:
+                digest.update(row_json(row) + b"\n")
             if config.record == "paraphrase":
-                self.counts.update(plan.count_answers(parquet.read().to_pylist()))
-        if file.logical_sha256 != digest.hexdigest():
-            reason = f"its rows have the SHA-256 {digest.hexdigest()}, but {file.logical_sha256} according to the"
-            raise InputError(f"{reason} manifest")
+                counts.update(plan.count_answers(rows))
+    if file.logical_sha256 != digest.hexdigest():
+        reason = f"its rows have the SHA-256 {digest.hexdigest()}, but {file.logical_sha256} according to the manifest"
+        raise InputError(reason)
+    return counts
 
 
 def _source_of(root: Path, path: str, manifest: Manifest) -> plan.Source | None:
@@ -339,14 +319,3 @@ def _check_counts(manifest: Manifest, counts: plan.Counts, findings: Findings) -
         if stated[place] != counts[place]:
             where = f"{_FIELDS[unit]}.{name}" if unit in _FIELDS else f"counts.{unit}.{name}.{split}"
             findings.add("counts", MANIFEST, where, f"is {stated[place]:,}, but should be {counts[place]:,}")
-
-
-def _check_copies(content: _Content, findings: Findings) -> None:
-    """Compare the rows in ``data/`` with the JSON in ``sgd/`` and ``bfcl/``."""
-    for config, split in sorted({*content.data, *content.copies}):
-        rows, copied = content.data.get((config, split), {}), content.copies.get((config, split), {})
-        for key in sorted(key for key in {*rows, *copied} if rows.get(key) != copied.get(key)):
-            reason = "differs from the JSON" if key in rows and key in copied else "is not in the JSON"
-            reason = reason if key in rows else "is missing, but is in the JSON"
-            name = key.replace("\0", " ")
-            findings.add("rows", f"data/{config}", f"{split}: {name}", f"{reason} beside it, in sgd/ or bfcl/")

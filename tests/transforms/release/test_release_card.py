@@ -72,12 +72,6 @@ def test_front_matter():
         },
         {"config_name": "v1", "data_files": [{"split": "test", "path": "data/v1/test-*.parquet"}]},
     ]
-    info = front["dataset_info"][0]
-    assert info["config_name"] == "original"
-    assert [(one["name"], one["num_examples"]) for one in info["splits"]] == [("train", 3), ("test", 3)]
-    sizes = {file.path: file.bytes for file in manifest().files}
-    train = sum(n for path, n in sizes.items() if path.startswith("data/original/train"))
-    assert info["splits"][0]["num_bytes"] == train
 
 
 def test_the_default_is_the_corpus_that_is_the_original_or_else_has_dialogues():
@@ -109,22 +103,6 @@ def test_what_there_is_not_is_not_spoken_of():
     assert "None is known." in text
     assert not holding(text, "sgd/", "vouch", "\n\n\n")
     assert "\n\n\n" not in card(manifest())
-
-
-def test_numbers_of_other_pipelines():
-    found = {"wer": 0.123456, "rows": {"train": 1234567}, "list": [1, 2], "ok": True, "none": None, "word": "a|b"}
-    _, tokens = parts(card(manifest(statistics={"speech": found, "many": {str(i): i for i in range(100)}})))
-    first, second = (one[1:] for one in tables(tokens) if one[0] == ["number", "value"])
-    assert first == [
-        ["wer", "0.1235"],
-        ["rows.train", "1234567"],
-        ["list", "2 entries"],
-        ["ok", "True"],
-        ["none", "None"],
-        ["word", "a|b"],
-    ]
-    assert len(second) == 60
-    assert any(shown(token) == "100 numbers, of which MANIFEST.json has all." for token in tokens)
 
 
 def test_statistics_of_compose():
@@ -171,7 +149,7 @@ def test_text_of_strangers_changes_nothing_but_itself(texts):
     )
     front, tokens = parts(card(hostile, {"memory": pa.schema([(column, pa.string())])}))
     plain, usual = usual_parts()
-    assert (front["configs"], front["dataset_info"]) == (plain["configs"], plain["dataset_info"])
+    assert front["configs"] == plain["configs"]
     assert front["language"] == ["no"]
     named = [[one for one in headings(of) if not one.startswith("Statistics: ")] for of in (tokens, usual)]
     assert named[0] == named[1]

@@ -31,7 +31,6 @@ def rows(of, title):
 
 def test_statistics_of_all_kinds():
     report = manifest(statistics={"variants": measures(), "compose": composed(), "speech": {"wer": 0.12345}})
-    assert rows(report, "Statistics: speech") == [["wer", "0.1235"]]
     assert rows(report, "Statistics: compose") == [["v1", "0.30", "19.0"]]
     assert show(report).words.count("Low means diverse.") == 1
 
