@@ -17,7 +17,7 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 import orjson
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
@@ -38,11 +38,9 @@ from parapet.transforms.storage import disk
 from parapet.transforms.storage import files as storage
 
 SUMMARY = ".summary.json"
-PARTS = ".parts"  # the folder of rows that wait for their shard; in Beam they would take twice its memory
 _STAGE = "writing Parquet"
 
 ShardKey = tuple[str, str, int, int]  # configuration, split, number of the shard, and the number of shards
-Part = tuple[str, int, int]  # a file, and the start and size of packed rows in it
 
 
 class SourceFacts(msgspec.Struct, frozen=True):
@@ -109,7 +107,7 @@ class BuildData(beam.PTransform):
 
 
 def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
-    """Yield the places of the packed rows of each shard, and tagged SourceFacts."""
+    """Yield the packed rows of each shard, and tagged SourceFacts."""
     data = storage.read_bytes(source.path)
     file = model.InputFile(source.relative, len(data), _sha256(data))
     services = plan.services.get(source.corpus, {}).get(source.split, {})
@@ -123,12 +121,8 @@ def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
     copied = source.record in ("dialogue", "service", *OF_TASKS)
     copy = _write(folder, source.copy, data) if copied else None
     yield TaggedOutput("facts", SourceFacts(source.input, file, copy, counts, faults))
-    path, start = storage.join(folder, f"{PARTS}/{source.input}/{source.relative}"), 0
-    with storage.whole(path) as handle:
-        for shard, packed in reading.parts(table, plan.configs[source.config].key, source.shards):
-            handle.write(packed)
-            yield (source.config, source.split, shard, source.shards), (path, start, len(packed))
-            start += len(packed)
+    for shard, packed in reading.parts(table, plan.configs[source.config].key, source.shards):
+        yield (source.config, source.split, shard, source.shards), packed
     advance(1, "files")
     Metrics.counter("parapet", "files").inc()
     Metrics.counter("parapet", "rows").inc(table.num_rows)
@@ -138,18 +132,11 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _write_shard(shard: tuple[ShardKey, Iterable[Part]], folder: str) -> model.File:
-    key, of_shard = shard
-    file = reading.write_shard(map(_read_part, of_shard), folder, reading.shard_path(*key))
+def _write_shard(shard: tuple[ShardKey, Iterable[bytes]], folder: str) -> model.File:
+    key, packed = shard
+    file = reading.write_shard(packed, folder, reading.shard_path(*key))
     advance(1, "files", _STAGE)
     return file
-
-
-def _read_part(part: Part) -> bytes:
-    path, start, size = part
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
-        handle.seek(start)
-        return bytes(handle.read(size))
 
 
 def _write_summary(n: int, folder: str, shards: Iterable[model.File], facts: Iterable[SourceFacts]) -> str:
@@ -365,7 +352,6 @@ def publish(staging: str, folder: str) -> None:
     """
     with storage.reporting(staging):
         FileSystems.delete([storage.join(staging, SUMMARY)])
-        storage.clear(storage.join(staging, PARTS))
     sums = storage.read_written(staging, model.SUMS).decode()
     paths = [line.partition("  ")[2] for line in sums.splitlines()]
     if not storage.is_object_store(folder):
