@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXAMPLE = """\
   parapet anonymise --output anonymous                   # the sample's chats
   parapet anonymise --chats march.csv april.csv --bots concierge,ella --phone_regions GB,IE --output anonymous
-  parapet anonymise --chats chats.jsonl --spacy_model en_core_web_lg --entities names.txt --strict --output anonymous"""
+  parapet anonymise --chats chats.jsonl --spacy_model en_core_web_lg --entities names.txt --output anonymous"""
 
 
 def parser() -> Parser:
@@ -52,7 +52,6 @@ def parser() -> Parser:
         default="numbered",
         help="<PERSON_1>, or <person> as in the paper, with all numbers and days",
     )
-    add("--strict", action="store_true", help="publish nothing if anything is suspected to have been missed")
     add = parser.group(OUTPUT)
     text = "also write a set, OUT/concierge: shares of train,dev,test such as 0.8,0.1,0.1"
     add("--splits", metavar="LIST", help=text)
@@ -95,7 +94,6 @@ def check(args: argparse.Namespace) -> Config:
         rules=Rules(tuple(entities), args.spacy_model, regions, frozenset(kept), args.placeholders == "paper"),
         bots=frozenset(part.strip().lower() for part in args.bots.split(",") if part.strip()),
         splits=None if args.splits is None else parse_splits(args.splits, args.seed),
-        strict=args.strict,
         max_bad=args.max_bad,
     )
 

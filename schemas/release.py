@@ -162,7 +162,6 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
       changes: what is new, for CHANGELOG.md.
       licence_file: the text of the licence, if Parapet does not know it by name.
       allow_problems: kinds of faults in the data that are published and counted.
-      shard_mb: megabytes of JSON per Parquet file.
       hub: OWNER/NAME of the dataset repository on the Hugging Face Hub to which ``release push`` uploads.
     """
 
@@ -180,7 +179,6 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     changes: str = ""
     licence_file: str = ""
     allow_problems: list[str] = []
-    shard_mb: int = 64
     hub: str = ""
     sources: list[Source] = []
     tasks: list[TasksInput] = []
@@ -242,7 +240,6 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     yield "corpora", config.corpora or config.tasks, "must name at least one corpus, unless there is a [[tasks]] entry"
     for kind in config.allow_problems:
         yield "allow_problems", kind in KINDS, f"there is no kind {kind!r}: must be one of {', '.join(KINDS)}"
-    yield "shard_mb", config.shard_mb >= 1, "must be 1 or more"
     yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} must be OWNER/NAME"
     for key, entries in (("corpora", config.corpora), ("tasks", config.tasks), ("tables", config.tables)):
         names = [entry.name for entry in entries]

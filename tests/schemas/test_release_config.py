@@ -39,7 +39,6 @@ def read(folder, text):
     ('name = "original"', 'name = "schemas"', "release.toml: corpora[0].name: 'schemas' cannot be used"),
     ('name = "original"', 'name = "a b"', "release.toml: corpora[0].name: 'a b' cannot be used"),
     ('version = "1.0.0"', 'version = "1.0.0"\nhub = "my_set"', "hub: 'my_set' must be OWNER/NAME"),
-    ('version = "1.0.0"', 'version = "1.0.0"\nshard_mb = 0', "release.toml: shard_mb: must be 1 or more"),
     ('name = "my_set"', "name = my_set", "release.toml: not TOML: "),
     ('[[authors]]\nname = "Ada"', "authors = []", "release.toml: authors: must name at least one author"),
 )

@@ -55,7 +55,6 @@ class Config(msgspec.Struct, frozen=True):
       rules: the rules of the replacement.
       bots: speakers that are bots, in addition to the usual ones, in lower case.
       splits: the splits of a data set to write in addition; None for no data set.
-      strict: whether a suspect fails the run.
       max_bad: the maximum share of chats left out.
     """
 
@@ -64,7 +63,6 @@ class Config(msgspec.Struct, frozen=True):
     rules: Rules
     bots: frozenset[str]
     splits: SplitConfig | None
-    strict: bool
     max_bad: Fraction
 
     def options(self) -> dict[str, object]:
@@ -79,25 +77,13 @@ class Config(msgspec.Struct, frozen=True):
             "keep": sorted(self.rules.kept),
             "placeholders": "paper" if self.rules.paper else "numbered",
             **({"splits": list(self.splits.sizes), "seed": self.splits.seed} if self.splits else {}),
-            "strict": self.strict,
             "max_bad": float(self.max_bad),
         }
 
     def invariants(self) -> list[Invariant]:
-        """Every chat is written or left out, every turn of a written chat is written; no suspects if strict."""
+        """Every chat is written or left out, every turn of a written chat is written."""
         balances = [Balance("chats", ["written", "left_out"]), Balance("turns", ["written_turns"])]
-        return [Equal({CountKey("files"): len(self.files)}), *balances, *([no_suspects] if self.strict else [])]
-
-
-def no_suspects(counts: Counts) -> Iterator[str]:
-    """Raise InputError if a mention may have been missed."""
-    if n := counts.sum("suspects"):
-        kinds = ", ".join(f"{n:,} {kind}" for kind, n in counts.by("value", "suspects").items())
-        raise InputError(
-            f"a second pass found {n:,} mentions that may have been missed ({kinds}), so nothing was "
-            "published: run without --strict to see where they are, and list them in --entities"
-        )
-    return iter(())
+        return [Equal({CountKey("files"): len(self.files)}), *balances]
 
 
 def tallies(counts: Counts) -> list[Tally]:

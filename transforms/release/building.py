@@ -379,9 +379,5 @@ def update_latest(output: str, name: str) -> None:
         {"name": name, "version": reading.versions_of(as_path(place), model.SUMS)[-1]},
         option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
     )
-    if (
-        not FileSystems.exists(storage.join(place, reading.LATEST))
-        or storage.read_written(place, reading.LATEST) != data
-    ):
-        with storage.whole(storage.join(place, reading.LATEST)) as handle:
-            handle.write(data)
+    with storage.whole(storage.join(place, reading.LATEST)) as handle:
+        handle.write(data)

@@ -39,7 +39,6 @@ TAGS = (
 TOOL_TAGS = ("function-calling", "tool-use", "agents")
 # The Hub's tags of licences that are not the SPDX identifier in lower case.
 _LICENCE_TAGS = {"ODC-By-1.0": "odc-by", "ODbL-1.0": "odbl", "PDDL-1.0": "pddl"}
-_SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
 
 
 class Measured(msgspec.Struct):
@@ -237,7 +236,6 @@ def front_matter(manifest: Manifest) -> dict[str, Any]:
         "language": manifest.language,
         "tags": [*TAGS, *(TOOL_TAGS if "tasks" in manifest.counts else ())],
         "task_categories": ["text-generation", "token-classification"],
-        "size_categories": [next((name for most, name in _SIZES.items() if manifest.rows < most), "1M<n<10M")],
         "configs": [
             {
                 "config_name": name,

@@ -36,6 +36,7 @@ from parapet.transforms.release.reading import table_of_lines
 SCHEMAS = "schemas"
 PARAPHRASES = "paraphrases"
 OF_PARAPHRASES = "answers to paraphrasing tasks"
+SHARD_BYTES = 64 * 2**20  # of JSON per Parquet file
 WHOLE = "full"  # the split of inputs without splits; ``datasets`` reserves ``all``
 
 TASK, BESIDE = "task", "beside"
@@ -136,7 +137,7 @@ def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
                 f"a corpus is called {table.name!r}, too: give one of them another name", "", f"tables[{i}].name"
             )
         _add_table(plan, table, _below(base, table.path), f"tables[{i}]")
-    plan.sources = _with_shards(plan.sources, config.shard_mb * 2**20)
+    plan.sources = _with_shards(plan.sources)
     return plan
 
 
@@ -283,7 +284,7 @@ def _columns(path: Path, where: str) -> pa.Schema:
         raise InputError(f"cannot be read as Parquet: {error}", path, f"{where}.path") from None
 
 
-def _with_shards(sources: Sequence[Source], shard_bytes: int) -> list[Source]:
+def _with_shards(sources: Sequence[Source]) -> list[Source]:
     """Add the sizes of files, and from these the number of Parquet files of each split."""
     sources = [msgspec.structs.replace(source, bytes=layout.as_path(source.path).stat().st_size) for source in sources]
     sizes: Counter[tuple[str, str]] = Counter()
@@ -291,7 +292,7 @@ def _with_shards(sources: Sequence[Source], shard_bytes: int) -> list[Source]:
         sizes[source.config, source.split] += source.bytes
 
     def shards(source: Source) -> int:
-        return max(1, -(-sizes[source.config, source.split] // shard_bytes))
+        return max(1, -(-sizes[source.config, source.split] // SHARD_BYTES))
 
     return [msgspec.structs.replace(source, shards=shards(source)) for source in sources]
 
@@ -434,23 +435,17 @@ def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
     """
     beside = answers_beside(layout.as_path(source.path))
     truths = by_id(beside.read_bytes(), beside) if beside.is_file() else {}
-    rows = []
+    rows, counts = [], Counts()
     for name, task in by_id(data, source.path).items():
         if not is_task(task):
             raise InputError(f"{name!r} is not a task: it has no functions", source.path)
         texts = {key: json.dumps(task.get(key, []), ensure_ascii=False) for key in ("question", "function")}
+        counts["tools", source.corpus, source.split] += len(task.get("function", []))
         truth = json.dumps(truths[name]["ground_truth"], ensure_ascii=False) if name in truths else None
         rows.append({"id": name, "file": source.relative, **texts, "ground_truth": truth})
     table = pa.Table.from_pylist(rows, TASK_COLUMNS)
-    return table, count_tasks(source.corpus, source.split, table), []
-
-
-def count_tasks(name: str, split: str, table: pa.Table) -> Counts:
-    """Count the tasks of a set, and their tools."""
-    counts: Counts = Counter()
-    counts["tasks", name, split] = len(table)
-    counts["tools", name, split] = sum(len(orjson.loads(text)) for text in table["function"].to_pylist())
-    return counts
+    counts["tasks", source.corpus, source.split] = len(rows)
+    return table, counts, []
 
 
 def count_services(source: Source, raw: Sequence[Mapping[str, Any]]) -> Counts:

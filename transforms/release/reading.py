@@ -76,11 +76,7 @@ def open_release(place: str | Path) -> Release:
     Raises:
       InputError: the folder does not exist, or is not a complete release.
     """
-    root = as_path(place)
-    if not (root / MANIFEST).is_file() and (version := latest_version(root)):
-        root = root / version
-    if not root.is_dir():
-        raise InputError("there is no such folder", place)
+    root = find_release(place)
     check_published(root)
     return Release(root, read_manifest(root))
 
@@ -234,9 +230,7 @@ def write_shard(packed: Iterable[bytes], folder: str, path: str) -> File:
     order = sorted(range(len(keys)), key=keys.__getitem__)
     for first, second in pairwise(order):
         if keys[first] == keys[second]:
-            files = sorted({_file(table, first), _file(table, second)} - {""})
-            among = f" (in {' and '.join(files)})" if files else ""
-            raise InputError(f"two rows have the key {keys[first]!r}{among}", path)
+            raise InputError(f"two rows have the key {keys[first]!r}", path)
     are_lines, table = _ROW_LINE in table.column_names, table.drop_columns([_KEY])
     digest = hashlib.sha256()
     with unpublished(join(folder, path)) as handle:
@@ -256,9 +250,3 @@ def write_shard(packed: Iterable[bytes], folder: str, path: str) -> File:
                     digest.update(line + b"\n")
     _, sha256, size = counting.written(path)
     return File(path, size, sha256, len(order), digest.hexdigest())
-
-
-def _file(rows: pa.Table, i: int) -> str:
-    if _ROW_LINE in rows.column_names:
-        return str(orjson.loads(rows[_ROW_LINE][i].as_py())["file"])
-    return str(rows["file"][i]) if "file" in rows.column_names else ""

@@ -259,16 +259,11 @@ def page(report: Report) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def card(report: Report, extra: Sequence[Section] = ()) -> str:
-    """Render the report as Markdown for the README.md of a set, without tiles and charts.
-
-    Args:
-      report: the report.
-      extra: sections of the card alone, before the others.
-    """
+def card(report: Report) -> str:
+    """Render the report as Markdown for the README.md of a set, without tiles and charts."""
     blocks = [f"# {markdown.text(report.title)}", markdown.inline(report.lead)]
     blocks.append(markdown.bullets(map(markdown.inline, report.notes)))
-    for section in [*extra, *report.sections]:
+    for section in report.sections:
         blocks += _card_section(section)
     if report.terms:
         meanings = (f"**{markdown.text(term)}**: {markdown.inline(meaning)}" for term, meaning in report.terms.items())

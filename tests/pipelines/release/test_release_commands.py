@@ -37,7 +37,7 @@ def test_verify_as_json(second):
     ("verify", [], "the following arguments are required: PATH"),
     ("verify", ["{empty}"], "is not a release: it has neither MANIFEST.json nor SHA256SUMS"),
     ("diff", ["{first}"], "the following arguments are required: NEW"),
-    ("diff", ["{first}", "{empty}"], "is not a release: it has no MANIFEST.json"),
+    ("diff", ["{first}", "{empty}"], "is not a release: it has neither MANIFEST.json nor SHA256SUMS"),
     ("diff", ["{first}", "{empty}/none"], "there is no such folder"),
 )
 def test_wrong_usage(first, tmp_path, command, argv, told):
