@@ -93,7 +93,7 @@ def parser(action: str) -> StrictParser:
         add = flags.group("the Hub")
         add("--repo", metavar="OWNER/NAME", help="dataset repository (default: 'hub' of release.toml)")
         add("--private", action="store_true", help="create the repository as private (default: public)")
-    if action in ("verify", "diff"):
+    if action == "verify":
         add_json(flags)
     return flags
 

@@ -176,17 +176,13 @@ def diff(args: argparse.Namespace) -> int:
     sides = {"old": args.old, "new": args.new}
     damaged = [f"{side}: {reason}" for side, release in sides.items() for reason in differences.damage(release)]
     if damaged:
-        print(json.dumps({"problems": damaged}, indent=2) if args.json else "\n".join(damaged))
+        print("\n".join(damaged))
         logging.error("the releases were not compared: 'parapet release verify' shows the details")
         return EXIT_FAILURE
     difference = differences.compare(args.old, args.new)
     if difference.old[0] != difference.new[0]:
         logging.warning("these are different datasets: %s and %s", difference.old[0], difference.new[0])
-    print(
-        json.dumps(msgspec.to_builtins(difference), indent=2)
-        if args.json
-        else "\n".join(differences.diff_lines(difference))
-    )
+    print("\n".join(differences.diff_lines(difference)))
     return 0
 
 

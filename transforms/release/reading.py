@@ -37,11 +37,8 @@ class Release(msgspec.Struct, frozen=True):
     manifest: Manifest
 
     def read(self, relative: str) -> bytes:
-        """Read a whole file. Raises InputError if it is missing."""
-        try:
-            return (self.root / relative).read_bytes()
-        except OSError:
-            raise InputError("is missing", self.root / relative) from None
+        """Read a whole file."""
+        return (self.root / relative).read_bytes()
 
     def rows(self, config: str, split: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Read the rows of a split, file by file, with all columns or the named ones."""

@@ -26,7 +26,6 @@ from parapet.schemas.tools import NAMES
 from parapet.transforms.release import plan
 from parapet.transforms.release.reading import (
     ROWS_AT_ONCE,
-    plain_type,
     printable,
     read_manifest,
     row_json,
@@ -269,7 +268,6 @@ def _read_shard(path: Path, file: File, config: Config) -> plan.Counts:
     counts: plan.Counts = Counter()
     digest = hashlib.sha256()
     with path.open("rb") as handle, pq.ParquetFile(handle) as parquet:
-        _check_columns(parquet, config)
         for batch in parquet.iter_batches(ROWS_AT_ONCE):
             batch.validate(full=True)  # a text may be invalid UTF-8
             rows = batch.to_pylist()
@@ -296,14 +294,6 @@ def _source_of(root: Path, path: str, manifest: Manifest) -> plan.Source | None:
     if (match := _TASKS.fullmatch(path)) and match[2] != NAMES:
         return plan.Source(plan.TASK, match[1], match[1], TEST, place, 0, match[2])
     return None
-
-
-def _check_columns(parquet: pq.ParquetFile, config: Config) -> None:
-    columns = [(field.name, plain_type(str(field.type))) for field in parquet.schema_arrow]
-    listed = [(column.name, plain_type(column.type)) for column in config.columns]
-    if columns != listed:
-        names = ", ".join(sorted({name for name, _ in {*columns} ^ {*listed}})) or "their order"
-        raise InputError(f"its columns differ from those in the manifest: {names}")
 
 
 def _check_counts(manifest: Manifest, counts: plan.Counts, findings: Findings) -> None:
