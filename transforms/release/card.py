@@ -18,7 +18,7 @@ from parapet.schemas.release import COUNTED, KINDS, LICENCES, Manifest, in_order
 from parapet.schemas.rows import WRITERS
 from parapet.transforms.crowd.report import DISPOSITIONS, answers_table, words
 from parapet.transforms.crowd.vet import EXPLANATIONS
-from parapet.transforms.release.citation import authors_line, bibtex, licence_name, title_of
+from parapet.transforms.release.citation import KEYWORDS, authors_line, bibtex, licence_name, title_of
 from parapet.transforms.release.croissant import MEANINGS, Columns, in_words
 from parapet.transforms.release.diff import LEVELS, size
 from parapet.transforms.release.reading import split_sha256
@@ -28,14 +28,7 @@ from parapet.transforms.reports.report import Report, Section, Table, Text, Tile
 from parapet.transforms.reports.text import number
 from parapet.transforms.variants.table1 import MEASURES, TERMS, measures_table
 
-TAGS = (
-    "dialogue",
-    "task-oriented-dialogue",
-    "schema-guided-dialogue",
-    "dialogue-state-tracking",
-    "robustness",
-    "paraphrases",
-)
+_TAGS = [keyword.replace(" ", "-") for keyword in (*KEYWORDS, "paraphrases")]
 TOOL_TAGS = ("function-calling", "tool-use", "agents")
 # The Hub's tags of licences that are not the SPDX identifier in lower case.
 _LICENCE_TAGS = {"ODC-By-1.0": "odc-by", "ODbL-1.0": "odbl", "PDDL-1.0": "pddl"}
@@ -234,7 +227,7 @@ def front_matter(manifest: Manifest) -> dict[str, Any]:
         "pretty_name": title_of(manifest),
         **licence,
         "language": manifest.language,
-        "tags": [*TAGS, *(TOOL_TAGS if "tasks" in manifest.counts else ())],
+        "tags": [*_TAGS, *(TOOL_TAGS if "tasks" in manifest.counts else ())],
         "task_categories": ["text-generation", "token-classification"],
         "configs": [
             {
