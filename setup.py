@@ -48,7 +48,6 @@ SPEECH = [*HEARING, "hibari-tts==0.2.1", "moonshine-voice==0.1.0"]
 AZURE = [*HEARING, "azure-cognitiveservices-speech>=1.40,<2"]
 COLLECT = ["starlette>=1.0,<2", "uvicorn>=0.40,<1"]
 MTURK = ["boto3>=1.35,<2"]
-SIGN = ["cryptography>=44", "sigstore>=4,<5"]  # the first with deterministic ECDSA
 PANDAS = ["pandas>=2.2,<2.4"]  # in a notebook Beam 2.77 imports its data frames, which do not know pandas 3
 NOTEBOOKS = [
     *PANDAS,
@@ -68,7 +67,6 @@ TEST = [
     *SPEECH,
     *AZURE,
     *HUB,
-    *SIGN,
     *TRANSLATE,
     "datasets>=3,<6",
     "gcp-storage-emulator>=2024,<2027",
@@ -154,7 +152,6 @@ setup(
         "mturk": MTURK,
         "notebooks": NOTEBOOKS,
         "pandas": PANDAS,
-        "sign": SIGN,
         "speech": SPEECH,
         "test": TEST,
         "translate": TRANSLATE,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXAMPLE = """\
   parapet anonymise --output anonymous                   # the sample's chats
   parapet anonymise --chats march.csv april.csv --bots concierge,ella --phone_regions GB,IE --output anonymous
-  parapet anonymise --chats chats.jsonl --spacy_model en_core_web_lg --entities names.txt --strict --output anonymous"""
+  parapet anonymise --chats chats.jsonl --spacy_model en_core_web_lg --entities names.txt --output anonymous"""
 
 
 def parser() -> Parser:
@@ -38,8 +38,7 @@ def parser() -> Parser:
         nargs="+",
         metavar="FILE",
         reads=True,
-        help="JSON lines (chat_id, turns of speaker and text), CSV (chat_id, speaker, text), or dialog bAbI "
-        "(default: those of the sample)",
+        help="JSON lines (turns of speaker and text) or CSV (chat_id, speaker, text); default: those of the sample",
     )
     add("--bots", metavar="LIST", default="", help="further names of speakers that are bots, besides agent and bot")
     add = parser.group("what is replaced")
@@ -53,17 +52,8 @@ def parser() -> Parser:
         default="numbered",
         help="<PERSON_1>, or <person> as in the paper, with all numbers and days",
     )
-    add("--strict", action="store_true", help="publish nothing if anything is suspected to have been missed")
     add = parser.group(OUTPUT)
-    add("--keep_ids", rare=True, action="store_true", help="keep the ids of chats (default: number them)")
-    add(
-        "--bot_text",
-        rare=True,
-        choices=("normalised", "kept"),
-        default="normalised",
-        help="lower-case what bots say, or keep it",
-    )
-    text = "also write a set, OUT/concierge: train,dev,test as 0.8,0.1,0.1 or numbers of chats"
+    text = "also write a set, OUT/concierge: shares of train,dev,test such as 0.8,0.1,0.1"
     add("--splits", metavar="LIST", help=text)
     add_max_bad(parser, "chats")
     add_seed(parser, "--splits")
@@ -103,10 +93,7 @@ def check(args: argparse.Namespace) -> Config:
         files=tuple(files),
         rules=Rules(tuple(entities), args.spacy_model, regions, frozenset(kept), args.placeholders == "paper"),
         bots=frozenset(part.strip().lower() for part in args.bots.split(",") if part.strip()),
-        normalise=args.bot_text == "normalised",
-        keep_ids=args.keep_ids,
         splits=None if args.splits is None else parse_splits(args.splits, args.seed),
-        strict=args.strict,
         max_bad=args.max_bad,
     )
 

@@ -31,7 +31,6 @@ ENABLES = {
     "mturk": "mturk",
     "notebooks": "the notebooks of docs/notebooks; Beam in any notebook",
     "pandas": "parapet.to_pandas",
-    "sign": "release sign; release verify, of signed releases",
     "speech": "speech_errors, offline",
     "translate": "back_translate, language_variations: --engine embedded, without a network",
 }

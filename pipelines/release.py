@@ -1,4 +1,4 @@
-"""``parapet release``: build, verify, sign, diff, show and push versioned dataset releases."""
+"""``parapet release``: build, verify, diff and push versioned dataset releases."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parapet.pipelines import workers
 from parapet.pipelines.command import run_checked, run_command
 from parapet.pipelines.dispatch import hand_over
-from parapet.pipelines.flags import INPUT, RUNNING, Parser, StrictParser, add_dry_run, add_json
+from parapet.pipelines.flags import INPUT, Parser, StrictParser, add_json
 
 ACTIONS = {
     "build": "build a release from a release.toml: card, manifest, checksums",
     "verify": "check a release against its checksums, manifest and schemas",
-    "sign": "sign a release with a key of yours",
     "diff": "compare two releases row by row, and suggest a version number",
-    "show": "what a release contains",
     "push": "upload a release to the Hugging Face Hub",
 }
 
@@ -33,7 +30,7 @@ example:
   parapet release build --config release.toml --output releases
   parapet release verify releases/my_dataset/1.0.0
   parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0
-  parapet release push releases/my_dataset --repo ada/my_dataset --dry_run
+  parapet release push releases/my_dataset --repo ada/my_dataset
 
 'parapet release ACTION --help' shows the flags of an action.
 """
@@ -49,21 +46,11 @@ _HELP = {
         "  parapet release build --config release.toml --output releases",
     ),
     "verify": (
-        "Checks a release: its signature, every file against its checksum, the manifest, columns and numbers of "
-        "rows, and dialogues against their schemas. Prints a line for each mismatch.",
-        "  parapet release verify releases/my_dataset          # the version that latest.json names\n"
-        "  parapet release verify releases/my_dataset/1.0.0 --key release.pub",
+        "Checks a release: every file against its checksum, the manifest, columns and numbers of rows, and "
+        " dialogues against their schemas. Prints a line for each mismatch.",
+        "  parapet release verify releases/my_dataset          # the version that latest.json names",
         "exit status: 0 without findings, 1 with findings, 2 if there is no release.\n"
-        "A release that somebody changed as a whole, hashes included, passes unless --key or --identity says who "
-        "signed it.",
-    ),
-    "sign": (
-        "Verifies a release and signs its MANIFEST.json, which has the hash of every other file. The signature is "
-        "written beside it, in Sigstore's bundle format: MANIFEST.json.sigstore.json. No other file changes.",
-        "  parapet release sign releases/my_dataset/1.0.0 --key release.key",
-        "docs/release.md shows how to make a key. The password of an encrypted one is read from "
-        "PARAPET_SIGNING_PASSWORD. Without a key of your own, Sigstore's client signs with your identity: "
-        "sigstore sign --bundle MANIFEST.json.sigstore.json MANIFEST.json",
+        "A release that somebody changed as a whole, hashes included, passes: docs/release.md shows how to sign one.",
     ),
     "diff": (
         "Compares two releases row by row: which rows were added, removed and changed, in which columns the changed "
@@ -72,19 +59,14 @@ _HELP = {
         "  parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0",
         "exit status: 0 whether or not they differ, 1 if one is not as its manifest says, 2 if there is no release.",
     ),
-    "show": (
-        "Prints an overview of a release: licence, parent, configurations, splits, rows, counts, sources; or, given "
-        "the folder of a dataset, its versions.",
-        "  parapet release show releases/my_dataset/1.0.0 --json",
-    ),
     "push": (
-        "Uploads a release to a dataset repository of yours on the Hugging Face Hub: verifies it, shows what will be "
-        "done, creates the repository if there is none, uploads the folder, and tags the commit with the version. Run "
-        "again after an error or a kill, it goes on; a version that is there already is never changed.",
-        "  parapet release push releases/my_dataset --repo ada/my_dataset --private --dry_run",
-        "The token is read from HF_TOKEN, or from where 'hf auth login' has put it; it must be able to write.\n"
-        "exit status: 0 where the version is on the Hub, 1 where it is not, 2 for wrong usage, without a token or the "
-        "extra.",
+        "Uploads a release to a dataset repository on the Hugging Face Hub: verifies it, creates the repository "
+        "if there is none, uploads the folder, and tags the commit with the version. A version that is already there "
+        "is never changed.",
+        "  parapet release push releases/my_dataset --repo ada/my_dataset --private",
+        "The token is read from HF_TOKEN, or from the file that 'hf auth login' writes; it must be able to write.\n"
+        "HF_ENDPOINT is the address of another Hub. Exit status: 0 if the version was uploaded, 1 if it was not, 2 for "
+        "wrong usage, without a token or the extra.",
     ),
 }
 
@@ -101,43 +83,24 @@ def parser(action: str) -> StrictParser:
     if action == "build":
         return _build_parser()
     flags = StrictParser(f"release {action}", *_HELP[action])
-    add, run = flags.group(INPUT), flags.group(RUNNING)
+    add = flags.group(INPUT)
     if action == "diff":
         add("old", metavar="OLD", help=_RELEASE)
         add("new", metavar="NEW", help="the release to compare with it")
-        text = "compare the sizes of files with the manifests, not their hashes"
-        run("--quick", rare=True, action="store_true", help=text)
     else:
         add("release", metavar="PATH", help=_RELEASE)
-    if action == "sign":
-        text = "private key that only you may read: ECDSA on P-256, PEM"
-        add("--key", required=True, metavar="FILE", help=text)
-    elif action == "verify":
-        add = flags.group("signature")
-        add("--key", metavar="FILE", help="public key (PEM) with which it must be signed")
-        add("--identity", metavar="NAME", help="e-mail address or workflow that must have signed it with Sigstore")
-        add("--issuer", metavar="URL", help="OpenID Connect provider that vouches for --identity")
-        text = "Sigstore's root of trust (default: the one that its client has)"
-        add("--trust_root", rare=True, metavar="FILE", help=text)
-        text = "local processes: a number, or auto: one a core where the release is large (default: auto)"
-        run("--workers", rare=True, type=workers.number, default=workers.AUTO, metavar="N", help=text)
-    elif action == "push":
+    if action == "push":
         add = flags.group("the Hub")
         add("--repo", metavar="OWNER/NAME", help="dataset repository (default: 'hub' of release.toml)")
         add("--private", action="store_true", help="create the repository as private (default: public)")
-        add_dry_run(flags)
-        text = "address of another Hub (default: HF_ENDPOINT, or https://huggingface.co)"
-        add("--endpoint", rare=True, metavar="URL", default="", help=text)
-    if action in ("verify", "diff", "show"):
+    if action == "verify":
         add_json(flags)
     return flags
 
 
 _STOPPED = {  # the message after Ctrl-C
     "verify": "nothing was changed",
-    "sign": "the release was not changed",
     "diff": "nothing was changed",
-    "show": "nothing was changed",
     "push": "run the same command again to continue",
 }
 

@@ -5,37 +5,30 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
 import msgspec
-from msgspec import UNSET
 
-from parapet.pipelines import workers
 from parapet.pipelines.command import EXIT_FAILURE, check_apart, check_input, counted, say
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, surrogate_in
 from parapet.schemas.layout import as_path, parse_json
 from parapet.schemas.limits import read_text
-from parapet.schemas.release import HUB, MANIFEST, NO_LICENCE, SIGNATURE, Manifest, ReleaseConfig, read_config
-from parapet.transforms.release import building, citation, signing
+from parapet.schemas.release import HUB, NO_LICENCE, Manifest, ReleaseConfig, read_config
+from parapet.transforms.release import building, citation, hub
 from parapet.transforms.release import diff as differences
-from parapet.transforms.release import hub as hubs
-from parapet.transforms.release.card import dataset_report, overview, release_report
-from parapet.transforms.release.plan import Plan, check_kinds, make_plan
+from parapet.transforms.release.plan import Plan, make_plan
 from parapet.transforms.release.reading import (
     Release,
     find_release,
     latest_version,
     open_release,
-    printable,
     read_manifest,
 )
 from parapet.transforms.release.verify import examine
-from parapet.transforms.reports import report
-from parapet.transforms.storage.files import clear, join, whole
+from parapet.transforms.storage.files import clear
 
 
 class _Build(msgspec.Struct, frozen=True):
@@ -62,10 +55,9 @@ def check_build(args: argparse.Namespace) -> _Build:
     """Reads the configuration, the schemas and the inputs. Raises InputError if they cannot be released."""
     config = read_config(args.config)
     base = as_path(args.config).parent
-    check_kinds(config.allow_problems)
     licence_text = read_text(base / config.licence_file, where="licence_file") if config.licence_file else ""
-    for problem in citation.problems(config.licence, config.sources, bool(licence_text)):
-        raise InputError(problem, args.config, "licence")
+    for warning in citation.licence_warnings(config.licence, config.sources):
+        logging.warning("%s", warning)
     statistics = {entry.name: _numbers(base / entry.path) for entry in config.statistics}
     inputs = (config.corpora, config.tasks, config.audits, config.tables)
     output = str(as_path(args.output) / config.name / config.version)
@@ -108,7 +100,7 @@ def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
         reason = f"{config.version} does not come after {version}: raise the version, or name its 'parent'"
         raise InputError(reason, path, "version")
     parent = open_release(place / version)
-    if reasons := differences.damage(parent, quick=True):
+    if reasons := differences.damage(parent):
         raise InputError(f"{reasons[0]}: 'parapet release verify' shows the details", parent.root)
     return parent
 
@@ -154,80 +146,23 @@ def _say_built(manifest: Manifest, folder: str) -> None:
 
 
 def check_verify(args: argparse.Namespace) -> argparse.Namespace:
-    """Opens the release and the key. Raises InputError if there is no release, or if flags contradict each other."""
+    """Finds the release. Raises InputError if there is none."""
     args.root = find_release(args.release)
-    if bool(args.identity) != bool(args.issuer):
-        raise InputError("and --issuer must be given together", "--identity")
-    if args.key and args.identity:
-        raise InputError("cannot be combined with --identity: give one of the two", "--key")
-    if args.trust_root and not args.identity:
-        raise InputError("requires --identity", "--trust_root")
-    if args.identity:
-        signing.need("sigstore", "--identity")
-        if args.trust_root and not as_path(args.trust_root).is_file():
-            raise InputError("there is no such file", args.trust_root, "--trust_root")
-    key = signing.read_public_key(args.key) if args.key else b""
-    args.trust = signing.Trust(key, args.identity or "", args.issuer or "", args.trust_root or "")
     return args
 
 
 def verify(args: argparse.Namespace) -> int:
     """Verifies the release and prints the findings; returns the exit status."""
     with running("parapet release verify"):
-        done = examine(args.root, None if args.workers == workers.AUTO else args.workers, args.trust)
+        done = examine(args.root)
     if args.json:
         print(json.dumps(msgspec.to_builtins(done), indent=2))
         return EXIT_FAILURE if done.findings else 0
     for finding in done.findings:
         print(finding)
-    if (args.root / SIGNATURE).is_file() and not (args.key or args.identity):
-        say("the manifest has a signature, but it was not checked who made it: add --key or --identity to do so")
     numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
     say(", ".join(counted(n, unit) for n, unit in numbers))
     return EXIT_FAILURE if done.findings else 0
-
-
-def check_sign(args: argparse.Namespace) -> argparse.Namespace:
-    """Opens the release and the key. Raises InputError if either is missing or the manifest names another key."""
-    args.root = find_release(args.release)
-    signer = read_manifest(args.root).signing
-    args.private_key = signing.read_private_key(args.key)
-    args.fingerprint = signing.fingerprint(args.private_key.public_key())
-    if signer is UNSET:
-        logging.warning(
-            "the manifest does not say that it is signed, so nobody would notice if the signature were "
-            "removed: name the key in release.toml, [signing] key = %r",
-            args.fingerprint,
-        )
-    elif signer.key != args.fingerprint:
-        reason = f"has the fingerprint {args.fingerprint}, but the release must be signed by {signer.who}"
-        raise InputError(reason, args.key, "--key")
-    return args
-
-
-def _is_whole(root: Path, action: str, failure: str, ignored: str = "") -> bool:
-    """Verifies a release before an action and prints the findings, except for those on the file ``ignored``."""
-    with running(f"parapet release {action}"):
-        findings = [finding for finding in examine(root).findings if finding.path != ignored]
-    for finding in findings:
-        print(finding)
-    if findings:
-        logging.error("%s in the release: %s", counted(len(findings), "finding"), failure)
-    return not findings
-
-
-def sign(args: argparse.Namespace) -> int:
-    """Verifies and signs the release; returns the exit status."""
-    root = args.root
-    if not _is_whole(root, "sign", "it was not signed", SIGNATURE):
-        return EXIT_FAILURE
-    bundle = signing.sign((root / MANIFEST).read_bytes(), args.private_key)
-    if signing.read_signature(root) not in (None, bundle):
-        raise InputError("another signature exists: delete it to sign again", root / SIGNATURE)
-    with whole(join(str(root), SIGNATURE)) as handle:
-        handle.write(bundle)
-    say(f"{root / SIGNATURE}: by the key {args.fingerprint}")
-    return 0
 
 
 def check_diff(args: argparse.Namespace) -> argparse.Namespace:
@@ -239,111 +174,55 @@ def check_diff(args: argparse.Namespace) -> argparse.Namespace:
 def diff(args: argparse.Namespace) -> int:
     """Compares the releases and prints the differences; returns the exit status."""
     sides = {"old": args.old, "new": args.new}
-    damaged = [
-        f"{side}: {reason}" for side, release in sides.items() for reason in differences.damage(release, args.quick)
-    ]
+    damaged = [f"{side}: {reason}" for side, release in sides.items() for reason in differences.damage(release)]
     if damaged:
-        print(json.dumps({"problems": damaged}, indent=2) if args.json else "\n".join(damaged))
+        print("\n".join(damaged))
         logging.error("the releases were not compared: 'parapet release verify' shows the details")
         return EXIT_FAILURE
     difference = differences.compare(args.old, args.new)
     if difference.old[0] != difference.new[0]:
         logging.warning("these are different datasets: %s and %s", difference.old[0], difference.new[0])
-    print(
-        json.dumps(msgspec.to_builtins(difference), indent=2)
-        if args.json
-        else "\n".join(differences.diff_lines(difference))
-    )
+    print("\n".join(differences.diff_lines(difference)))
     return 0
 
 
-def check_show(args: argparse.Namespace) -> argparse.Namespace:
-    """Reads the release or dataset. Raises InputError if it does not exist."""
-    root = as_path(args.release)
-    if (root / MANIFEST).is_file():
-        manifest = read_manifest(root)
-        shown = msgspec.structs.replace(release_report(manifest), title=f"{manifest.name} {manifest.version}", links={})
-        args.overview, args.text = overview(manifest), report.card(shown)
-    else:
-        args.overview, args.text = dataset_report(root)
-    return args
-
-
-def show(args: argparse.Namespace) -> None:
-    """Prints the overview."""
-    print(json.dumps(args.overview, indent=2) if args.json else args.text)
-
-
 def check_push(args: argparse.Namespace) -> argparse.Namespace:
-    """Opens the release and the hub. Raises InputError if release, repository or token is missing."""
+    """Finds the release and the token. Raises InputError if release, repository or token is missing."""
     if "://" in args.release:
         raise InputError("is not on this machine: copy the release to it first", args.release)
-    root = find_release(args.release)
-    manifest = read_manifest(root)
-    named = str(manifest.configuration.get("hub", ""))
-    repo = named if args.repo is None else args.repo
-    if not repo:
+    args.root = find_release(args.release)
+    args.manifest = read_manifest(args.root)
+    args.repo = args.repo or args.manifest.configuration.get("hub", "")
+    if not args.repo:
         raise InputError("is required: give OWNER/NAME, here or as 'hub' in release.toml", "--repo")
-    if not HUB.fullmatch(repo):
-        raise InputError(f"{repo!r} must be OWNER/NAME, such as ada/{manifest.name}", "--repo")
-    if named and named != repo:
-        logging.warning("the card shows how to load the release from %s, not from %s", named, repo)
-    if manifest.licence == NO_LICENCE and not args.private:
-        raise InputError(
-            "has no licence: name one in release.toml and build the release again, or push it with --private", root
-        )
-    endpoint = hubs.endpoint_of(args.endpoint)
-    token = hubs.find_token(needed=not args.dry_run)
-    args.release, args.hub = Release(root, manifest), hubs.Hub(repo, args.private, endpoint, token)
+    if not HUB.fullmatch(args.repo):
+        raise InputError(f"{args.repo!r} must be OWNER/NAME, such as ada/{args.manifest.name}", "--repo")
+    if args.manifest.licence == NO_LICENCE and not args.private:
+        reason = "has no licence: name one in release.toml and build the release again, or push it with --private"
+        raise InputError(reason, args.root)
+    args.token = hub.find_token()
     return args
 
 
 def push(args: argparse.Namespace) -> int:
-    """Verifies the release, shows the plan and uploads; returns the exit status."""
-    release, hub = args.release, args.hub
-    if not _is_whole(release.root, "push", "nothing was uploaded"):
-        return EXIT_FAILURE
+    """Verifies the release and uploads it; returns the exit status."""
     with running("parapet release push") as run:
-        run.stage(f"asking {hub.endpoint}")
-        user, plan = hubs.persevering(hub.user), hubs.persevering(lambda: hub.plan(release))
-    for line in _push_lines(release, hub, user, plan):
-        say(line)
-    if plan.tagged:
-        say(f"{hub.repo} has version {release.manifest.version} already, with the same content: nothing to upload")
-    elif args.dry_run:
-        say("dry run: nothing was uploaded")
-    else:
-        with running("parapet release push") as run:
-            run.stage(f"uploading {counted(len(plan.new) + len(plan.changed), 'file')}")
-            hubs.persevering(lambda: hub.push(release))
-        say(f"{hub.url} has version {release.manifest.version}")
+        findings = examine(args.root).findings
+        if not findings:
+            run.stage(f"uploading {counted(len(args.manifest.files), 'file')}")
+            url = hub.push(args.root, args.manifest.version, args.repo, args.private, args.token)
+    if findings:
+        print("\n".join(map(str, findings)))
+        logging.error("%s in the release: nothing was uploaded", counted(len(findings), "finding"))
+        return EXIT_FAILURE
+    say(f"{url} has version {args.manifest.version}")
     return 0
-
-
-def _push_lines(release: Release, hub: hubs.Hub, user: str, plan: hubs.Plan) -> Iterator[str]:
-    """Yields lines that describe the upload."""
-    manifest = release.manifest
-    sizes = {path: (release.root / path).stat().st_size for path in (*plan.new, *plan.changed, *plan.unchanged)}
-    uploaded = sum(sizes[path] for path in (*plan.new, *plan.changed))
-    as_whom = f"as {user}" if user else "without a token: set HF_TOKEN to one that can write before you push"
-    yield f"{manifest.name} {manifest.version} to {hub.url}, {as_whom}"
-    state = f"there, {'private' if plan.private else 'public'}" if plan.exists else "new, private"
-    if not plan.exists and not plan.private:
-        state = "new, public unless its organization has another default (--private makes it private)"
-    yield f"repository: {state}"
-    size = f"{counted(len(sizes), 'file')}, {sum(sizes.values()) / 1e6:.1f} MB"
-    yield f"release: {size}, under {printable(manifest.licence)}"
-    todo = f"{len(plan.new):,} new, {len(plan.changed):,} changed, {len(plan.unchanged):,} unchanged"
-    yield f"files: {todo}, {len(plan.gone):,} to delete; {uploaded / 1e6:.1f} MB to upload"
-    yield f"version: {manifest.version}, {'tagged' if plan.tagged else 'to be tagged'}"
 
 
 # The functions of each action: check and act; for build: check, pipeline, finish, and the files that workers read.
 STEPS: dict[str, tuple[Callable[..., Any], ...]] = {
     "build": (check_build, build, finish, inputs),
     "verify": (check_verify, verify),
-    "sign": (check_sign, sign),
     "diff": (check_diff, diff),
-    "show": (check_show, show),
     "push": (check_push, push),
 }

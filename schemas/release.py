@@ -21,19 +21,43 @@ from parapet.schemas.layout import SPLITS, as_path, parse_json, with_plain_paths
 from parapet.schemas.limits import read_text
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
-# Names of configurations and splits are used for folders, Parquet files and datasets' builders.
+# Names of configurations are used for folders, Parquet files and datasets' builders.
 VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}")
 CONFIG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,63}")
-SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 # OWNER/NAME of a repository on the Hugging Face Hub (the rules of huggingface_hub's validate_repo_id).
 HUB = re.compile(r"(?=.{3,96}\Z)(?!.*(?:--|\.\.|\.git\Z))\w(?:[\w.\-]*\w)?/\w(?:[\w.\-]*\w)?", re.ASCII)
-KEY = re.compile(r"sha256:[0-9a-f]{64}")
+ORCID = re.compile(r"[0-9]{4}-[0-9]{4}-[0-9]{4}-[0-9]{3}[0-9X]")
+# SPDX identifiers of licences, and their names.
+LICENCES = {
+    "CC0-1.0": "Creative Commons Zero 1.0 Universal",
+    "CC-BY-3.0": "Creative Commons Attribution 3.0 Unported",
+    "CC-BY-4.0": "Creative Commons Attribution 4.0 International",
+    "CC-BY-SA-3.0": "Creative Commons Attribution-ShareAlike 3.0 Unported",
+    "CC-BY-SA-4.0": "Creative Commons Attribution-ShareAlike 4.0 International",
+    "CC-BY-NC-4.0": "Creative Commons Attribution-NonCommercial 4.0 International",
+    "CC-BY-NC-SA-4.0": "Creative Commons Attribution-NonCommercial-ShareAlike 4.0 International",
+    "ODC-By-1.0": "Open Data Commons Attribution License 1.0",
+    "ODbL-1.0": "Open Data Commons Open Database License 1.0",
+    "PDDL-1.0": "Open Data Commons Public Domain Dedication and License 1.0",
+    "CDLA-Permissive-1.0": "Community Data License Agreement Permissive 1.0",
+    "CDLA-Sharing-1.0": "Community Data License Agreement Sharing 1.0",
+    "MIT": "MIT License",
+    "Apache-2.0": "Apache License 2.0",
+    "BSD-3-Clause": "BSD 3-Clause License",
+}
 NO_LICENCE = "LicenseRef-not-given"  # for a suite's release until it is given a licence
+# The kinds of problems, as named by ``allow_problems``.
+KINDS = {
+    "format": "a dialogue that is not of the SGD format",
+    "reference": "a service, slot or intent that the schemas of the same corpus and split do not have",
+    "span": "a span that is not inside its utterance",
+    "span_value": "a span whose text is not one of the slot's values in its frame",
+}
 RESERVED = ("schemas", "paraphrases", "all", "default")
 
 
 class Author(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """An author of the release: a person, or a group with only a name."""
+    """An author of the release: a person, as ``Family, Given``, or a group with any other name."""
 
     name: str
     affiliation: str = ""
@@ -109,14 +133,12 @@ class TableInput(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
       name: the name of the configuration.
       kind: the kind, in words.
       key: the columns that identify a row.
-      split: the name of the split.
     """
 
     path: str
     name: str
     kind: str
     key: list[str]
-    split: str = "full"
 
 
 class Statistics(msgspec.Struct, forbid_unknown_fields=True):
@@ -124,25 +146,6 @@ class Statistics(msgspec.Struct, forbid_unknown_fields=True):
 
     path: str
     name: str
-
-
-class Signing(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """The signer of the release. The manifest names it, so that a removed signature is detected.
-
-    Attributes:
-      key: a public key, ``sha256:`` and the SHA-256 of its DER form.
-      identity: an e-mail address, or the URL of a workflow, for signing without a key.
-      issuer: the URL of the OpenID Connect provider that vouches for the identity.
-    """
-
-    key: str = ""
-    identity: str = ""
-    issuer: str = ""
-
-    @property
-    def who(self) -> str:
-        """Describe the signer."""
-        return f"the key {self.key}" if self.key else f"{self.identity} ({self.issuer})"
 
 
 class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -159,8 +162,6 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
       changes: what is new, for CHANGELOG.md.
       licence_file: the text of the licence, if Parapet does not know it by name.
       allow_problems: kinds of faults in the data that are published and counted.
-      shard_mb: megabytes of JSON per Parquet file.
-      signing: the signer, with ``release sign`` or Sigstore's client.
       hub: OWNER/NAME of the dataset repository on the Hugging Face Hub to which ``release push`` uploads.
     """
 
@@ -178,9 +179,7 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     changes: str = ""
     licence_file: str = ""
     allow_problems: list[str] = []
-    shard_mb: int = 64
     hub: str = ""
-    signing: Signing | None = None
     sources: list[Source] = []
     tasks: list[TasksInput] = []
     audits: list[Audit] = []
@@ -223,43 +222,31 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     """(key, whether what must hold of it holds, what is wrong with it otherwise)."""
     version = "must be MAJOR.MINOR.PATCH, such as 1.0.0"
     is_parent = config.parent in ("", "none") or VERSION.fullmatch(config.parent)
-    yield (
-        "name",
-        NAME.fullmatch(config.name) and ".." not in config.name,
-        "must consist of letters, digits, '_', '-' and '.'",
-    )
+    is_name = NAME.fullmatch(config.name) and ".." not in config.name
+    yield "name", is_name, "must consist of letters, digits, '_', '-' and '.'"
     yield "version", VERSION.fullmatch(config.version), f"{config.version!r} {version}"
     yield "parent", is_parent, f"{config.parent!r} {version}, or 'none'"
     yield "description", config.description.strip(), "must not be empty"
+    is_known = config.licence in LICENCES or config.licence_file
+    yield (
+        "licence",
+        is_known,
+        f"{config.licence!r} must be one of {', '.join(LICENCES)}, or have its text in licence_file",
+    )
     yield "authors", config.authors, "must name at least one author"
+    for i, author in enumerate(config.authors):
+        is_orcid = not author.orcid or ORCID.fullmatch(author.orcid)
+        yield f"authors[{i}].orcid", is_orcid, f"{author.orcid!r} is no ORCID, such as 0000-0002-1825-0097"
     yield "corpora", config.corpora or config.tasks, "must name at least one corpus, unless there is a [[tasks]] entry"
-    yield "shard_mb", config.shard_mb >= 1, "must be 1 or more"
+    for kind in config.allow_problems:
+        yield "allow_problems", kind in KINDS, f"there is no kind {kind!r}: must be one of {', '.join(KINDS)}"
     yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} must be OWNER/NAME"
-    if signing := config.signing:
-        one_way = bool(signing.key) != bool(signing.identity and signing.issuer)
-        mixed = signing.key and (signing.identity or signing.issuer)
-        yield "signing", one_way and not mixed, "must have either a 'key', or an 'identity' and an 'issuer'"
-        is_key = not signing.key or KEY.fullmatch(signing.key)
-        yield (
-            "signing.key",
-            is_key,
-            "must be 'sha256:' and 64 hexadecimal digits, the SHA-256 of the public key in DER form",
-        )
-    names = [corpus.name for corpus in config.corpora]
-    for i, name in enumerate(names):
-        yield f"corpora[{i}].name", not name or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
-    names = [tasks.name for tasks in config.tasks]
-    for i, name in enumerate(names):
-        yield f"tasks[{i}].name", not name or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
-    names = [table.name for table in config.tables]
+    for key, entries in (("corpora", config.corpora), ("tasks", config.tasks), ("tables", config.tables)):
+        names = [entry.name for entry in entries]
+        for i, name in enumerate(names):
+            is_free = not name and key != "tables"  # corpora in a folder are named after their folders
+            yield f"{key}[{i}].name", is_free or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
     for i, table in enumerate(config.tables):
-        is_split = SPLIT_NAME.fullmatch(table.split) and table.split != "all"
-        yield f"tables[{i}].name", _can_name(table.name, names[:i]), f"{table.name!r} {_NAMES}"
-        yield (
-            f"tables[{i}].split",
-            is_split,
-            f"{table.split!r} cannot name a split: use letters, digits and '_'; 'all' is reserved",
-        )
         yield f"tables[{i}].key", table.key, "must name the columns that identify a row"
 
 
@@ -277,7 +264,6 @@ FORMAT = "parapet-release/1"
 
 MANIFEST = "MANIFEST.json"
 SUMS = "SHA256SUMS"
-SIGNATURE = f"{MANIFEST}.sigstore.json"  # signs the manifest; listed neither there nor in SHA256SUMS
 CARD = "README.md"
 CROISSANT = "croissant.json"
 CITATION = "CITATION.cff"
@@ -426,7 +412,6 @@ class Manifest(msgspec.Struct):
       known_problems: kind of fault -> number of faults that are published.
       code: ``parapet``'s version, and ``sha256`` over its source files.
       created: the date of publication; may be empty.
-      signing: the signer of the manifest, if any; the signature is in ``MANIFEST.json.sigstore.json`` beside it.
     """
 
     format: str
@@ -455,7 +440,6 @@ class Manifest(msgspec.Struct):
     rejections: dict[str, int]
     known_problems: dict[str, int]
     files: list[File]
-    signing: Signing | UnsetType = UNSET
     answer_sources: dict[str, int] = {}
     is_blind: bool | UnsetType = UNSET
 

@@ -90,17 +90,14 @@ class Refused(Exception):
 class HubServer(LocalService):
     """The server, and what its repositories contain.
 
-    ``faults`` has for a step what is to go wrong with its next requests, in order: a number is a status; ``cut`` breaks
-    the connection off before the work, ``cut_after`` after it; a text in ``<>`` is sent as a page.
+    ``faults`` has the status with which a step fails.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.repos: dict[str, Repo] = {}
         self.blobs: dict[str, bytes] = {}
-        self.faults: dict[str, list[int | str]] = {}
-        self.ignored = ""  # files whose path starts with it are left out, as .gitignore does
-        self.notice = ""  # a warning about the metadata of a card
+        self.faults: dict[str, int] = {}
 
     def state(self, name: str) -> tuple[bool, list[tuple[str, str, dict[str, bytes]]], dict[str, str]]:
         """All that a user sees of a repository."""
@@ -113,21 +110,13 @@ class HubServer(LocalService):
         step, match = next((step, match) for step, match in matches if match)
         with self.lock:
             self.requests.append(step.__name__)
-            faults = self.faults.get(step.__name__)
-            fault = faults.pop(0) if faults else ""
-            if fault == "cut":
-                return self.break_off(stall=False)
-            if isinstance(fault, int):
-                return self._error(fault, f"fault {request.headers.get('Authorization', '')}", {})
-            if fault.startswith("<"):
-                return Answer(fault)
+            if step.__name__ in self.faults:
+                return self._error(self.faults[step.__name__], "out of order", {})
             try:
                 parts = {name: urllib.parse.unquote(value or "") for name, value in match.groupdict().items()}
                 answer = step(self, request, **parts)
             except Refused as refused:
                 return self._error(refused.status, refused.headers["X-Error-Message"], refused.headers)
-        if fault == "cut_after":
-            return self.break_off(stall=False)
         return answer if isinstance(answer, Answer) else Answer(answer)
 
     def _error(self, status: int, message: str, headers: dict[str, str]) -> Answer:
@@ -155,12 +144,6 @@ class HubServer(LocalService):
             raise Refused(404, f"Invalid rev id: {revision}", "RevisionNotFound")
         return commit
 
-    @route("GET", "/api/whoami-v2")
-    def whoami(self, request: Request) -> Any:
-        user, role = self._user(request)
-        token = {"displayName": "a token", "role": role}
-        return {"type": "user", "name": user, "orgs": [], "auth": {"type": "access_token", "accessToken": token}}
-
     @route("POST", "/api/repos/create")
     def create(self, request: Request) -> Any:
         wanted = request.json
@@ -178,7 +161,7 @@ class HubServer(LocalService):
     @route("POST", "/api/validate-yaml")
     def validate(self, request: Request) -> Any:
         assert request.json["repoType"] == "dataset"
-        return {"warnings": [{"message": self.notice}] if self.notice else [], "errors": []}
+        return {"warnings": [], "errors": []}
 
     @route("GET", f"/api{_REPO}(?:/revision/(?P<rev>[^/]+))?")
     def info(self, request: Request, repo: str, rev: str) -> Any:
@@ -213,23 +196,14 @@ class HubServer(LocalService):
             headers = {"Link": f'<{self.url}{request.path}?{query}>; rel="next"'}
         return Answer([*entries.values()][first : first + PAGE], headers=headers)
 
-    @route("POST", f"/api{_REPO}/paths-info/(?P<rev>[^/]+)")
-    def paths(self, request: Request, repo: str, rev: str) -> Any:
-        files = self._commit(request, repo, rev).files
-        paths = urllib.parse.parse_qs(request.body.decode())["paths"]
-        folders = {path for path in paths if any(name.startswith(f"{path}/") for name in files)}
-        known = (path for path in paths if path in files or path in folders)
-        return [entry(path, files[path]) if path in files else folder_entry(path) for path in known]
-
     @route("POST", f"/api{_REPO}/preupload/(?P<rev>[^/]+)")
     def preupload(self, request: Request, repo: str, rev: str) -> Any:
         files = self._commit(request, repo, rev, write=True).files
         answers = []
         for path in (file["path"] for file in request.json["files"]):
-            ignore = bool(self.ignored) and path.startswith(self.ignored)
             mode = "lfs" if path.endswith(".parquet") else "regular"
             oid = stored_as(path, files[path]) if path in files else None
-            answers.append({"path": path, "uploadMode": mode, "shouldIgnore": ignore, "oid": oid})
+            answers.append({"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": oid})
         return {"files": answers}
 
     @route("POST", rf"{_REPO}\.git/info/lfs/objects/batch")

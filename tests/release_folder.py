@@ -29,7 +29,13 @@ from parapet.transforms.release.reading import logical_sha256, row_json, split_s
 from parapet.transforms.release.verify import examine
 
 ANSWERS = pa.schema(
-    [("response_id", pa.string()), ("text", pa.string()), ("disposition", pa.string()), ("reason", pa.string())]
+    [
+        ("response_id", pa.string()),
+        ("text", pa.string()),
+        ("disposition", pa.string()),
+        ("reason", pa.string()),
+        ("source", pa.string()),
+    ]
 )
 NUMBERS = pa.schema([("a", pa.int64()), ("b", pa.string()), ("x", pa.float64())])
 
@@ -52,7 +58,13 @@ def sample_corpora(per_split=5):
 def sample_tables():
     """Configuration -> (record, key, columns, rows)."""
     answers = [
-        {"response_id": f"A{i}:slot_{i}", "text": f"text {i}", "disposition": disposition, "reason": reason}
+        {
+            "response_id": f"A{i}:slot_{i}",
+            "text": f"text {i}",
+            "disposition": disposition,
+            "reason": reason,
+            "source": "mturk",
+        }
         for i in range(8)
         for disposition, reason in [("rejected", "echo: as shown") if i == 3 else ("used", "vetted")]
     ]
@@ -104,6 +116,7 @@ def write_release(output, corpora=None, tables=None, name="little", version="1.0
         "configuration": {}, "configuration_sha256": "", "inputs": [], "configs": configs, "counts": counts,
         "statistics": {}, "dispositions": {key: dispositions.count(key) for key in sorted(set(dispositions))},
         "rejections": {"echo": 1} if answers else {}, "known_problems": {}, "files": [],
+        "answer_sources": {"mturk": len(answers)} if answers else {},
     }  # fmt: skip
     manifest = Manifest(**{**fields, **given})
     put_documents(root, manifest)

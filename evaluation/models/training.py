@@ -20,7 +20,7 @@ from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.saving import enough_memory, seed_all
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import stays_within
-from parapet.transforms.reports.report import Curve, Lines, Report, Table, Tile, page
+from parapet.transforms.reports.report import Report, Table, Tile, page
 from parapet.transforms.reports.text import counted, percent
 from parapet.transforms.running.progress import advance, expect, tracked
 from parapet.transforms.storage import files
@@ -461,41 +461,16 @@ def page_of(model: str, options: Mapping[str, Option], trained: TrainedModel) ->
                 Tile(f"{metric} on dev", percent(best.dev)),
                 Tile("steps", f"{log[-1].step:,}"),
                 Tile("trained parameters", f"{trained.parameters:,}"),
-                Tile("loss at the end", f"{losses_of(log)[-1][1]:.4g}"),
+                Tile("loss at the end", f"{log[-1].losses[-1]:.4g}"),
                 *(Tile(name.replace("_", " "), f"{value:,.6g}") for name, value in trained.result.items() if value),
             ],
-            sections=[*_charts(log, metric), _measurements(log, metric), _flags(options)],
+            sections=[_measurements(log, metric), _flags(options)],
             links={
-                "log.jsonl": f"The {counted(len(log), 'measurement')} of the table, with the points of the curves.",
+                "log.jsonl": f"The {counted(len(log), 'measurement')} of the table, with the losses between them.",
                 "run.json": "Flags, hashes of the files, versions.",
             },
         )
     )
-
-
-def losses_of(log: Sequence[Measurement]) -> list[tuple[float, float]]:
-    """Returns the loss curve: (step in the middle of a part, mean loss of the part)."""
-    points, before = [], 0
-    for row in log:
-        width = (row.step - before) / len(row.losses)
-        points += [(before + width * (part + 0.5), loss) for part, loss in enumerate(row.losses)]
-        before = row.step
-    return points
-
-
-def _charts(log: Sequence[Measurement], metric: str) -> Iterator[Lines]:
-    dev = [(float(row.step), row.dev) for row in log]
-    rates = [(float(row.step), row.learning_rate) for row in log]
-    for title, label, points, is_share in (
-        ("Loss", "mean loss", losses_of(log), False),
-        (f"{metric.capitalize()} on dev", metric, dev, True),
-        ("Learning rate", "learning rate", rates, False),
-    ):
-        highest = max(y for _, y in points)
-        # Shares are shown in per cent. Small ones have more digits, so that all labels of the axis differ.
-        digits = max(1 if is_share else 0, (0 if is_share else 2) - math.floor(math.log10(highest or 1)))
-        curve = Curve(label, points)
-        yield Lines(title=title, x_label="step", y_label=label, series=[curve], percent=is_share, digits=digits)
 
 
 def _measurements(log: Sequence[Measurement], metric: str) -> Table:

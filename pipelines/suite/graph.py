@@ -38,7 +38,6 @@ from parapet.pipelines.suite.steps import (
 from parapet.pipelines.suite.suite_file import HEADS, NAME, NO_NAME, PARTS, SEED, SuiteFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import NO_LICENCE, parse_config
-from parapet.transforms.release.citation import problems
 from parapet.transforms.storage.toml import toml_of
 
 RELEASE_CONFIG = "release.toml"
@@ -625,11 +624,9 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
             keys[key] = [{**entry, "path": place} for entry, place in zip(entries, places, strict=True)]
     text = toml_of(msgspec.to_builtins(keys))
     try:
-        config = parse_config(text, suite.path)
+        parse_config(text, suite.path)
     except InputError as error:
         raise suite.error(error.reason, f"release.{error.where}") from None
-    for problem in problems(config.licence, config.sources, bool(config.licence_file)):
-        raise suite.error(problem, "release.licence")
     return {"release.toml": text, **files}
 
 

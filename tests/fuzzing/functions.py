@@ -60,7 +60,7 @@ def _canonical(task: str, record: str) -> str | None:
 
 def _anonymised(record: str) -> None:
     turns = (ChatTurn("user", record, "Ann Lee"), ChatTurn("agent", "Hi Ann"))
-    done = Anonymiser(Rules()).of(Chat("1", turns))
+    done = Anonymiser(Rules()).of(Chat(turns))
     for i, anonymous in enumerate(done.texts):
         list(suspects_in(i, anonymous, done.parts, done.names))
 
@@ -107,7 +107,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "spoken_words": lambda one: spoken_words(one, RULES),
     "unspeakable": lambda one: unspeakable(one, RULES, 10**9),
     "question_xml": lambda one: markup.question_xml(markup.carriable(markup.shown(one))),
-    "markdown": lambda one: (markdown.text(one), markdown.code(one), markdown.prose(one, 2), markdown.link(one, one)),
+    "markdown": lambda one: (markdown.text(one), markdown.code(one)),
     "kinds": lambda one: [getattr(kinds, name)(one) for name in KINDS],
     "fuzzy_score": lambda one: fuzzy_score(one[:2_000], "port alder at noon"),
     "lexical": lambda one: (parse_claim(one), Lexical().entailment([(one, "The city is Oslo.")])),

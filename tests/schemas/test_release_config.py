@@ -1,6 +1,5 @@
 """``release.toml``: what is read, and what is refused in words."""
 
-import pytest
 from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
@@ -40,28 +39,12 @@ def read(folder, text):
     ('name = "original"', 'name = "schemas"', "release.toml: corpora[0].name: 'schemas' cannot be used"),
     ('name = "original"', 'name = "a b"', "release.toml: corpora[0].name: 'a b' cannot be used"),
     ('version = "1.0.0"', 'version = "1.0.0"\nhub = "my_set"', "hub: 'my_set' must be OWNER/NAME"),
-    ('version = "1.0.0"', 'version = "1.0.0"\nshard_mb = 0', "release.toml: shard_mb: must be 1 or more"),
     ('name = "my_set"', "name = my_set", "release.toml: not TOML: "),
     ('[[authors]]\nname = "Ada"', "authors = []", "release.toml: authors: must name at least one author"),
 )
 def test_what_cannot_be_is_said(old, new, said, tmp_path):
     assert old in GOOD
     assert said in str(raised(InputError, read, tmp_path, GOOD.replace(old, new)))
-
-
-_KEY = f'key = "sha256:{"0" * 64}"'
-_IDENTITY, _ISSUER = 'identity = "ada@example.org"', 'issuer = "https://example.org"'
-
-
-@cases("lines", (), (_IDENTITY,), (_ISSUER,), (_KEY, _IDENTITY), (_KEY, _ISSUER), (_KEY, _IDENTITY, _ISSUER))
-def test_a_release_is_signed_in_one_way(lines, tmp_path):
-    with pytest.raises(InputError, match="signing: must have either a 'key', or an 'identity' and an 'issuer'"):
-        read(tmp_path, "\n".join([GOOD, "[signing]", *lines]))
-
-
-@pytest.mark.parametrize("lines", [(_KEY,), (_IDENTITY, _ISSUER)])
-def test_who_signs_a_release(lines, tmp_path):
-    read(tmp_path, "\n".join([GOOD, "[signing]", *lines]))
 
 
 def test_no_file(tmp_path):

@@ -39,9 +39,6 @@ def report(text):
             Table(title=text, columns=[text, text], rows=[[text, text]], note=text, total_rows=1),
             Dots(title=text, dots=[Dot(text, 0.5, 0.4, 0.6, text), Dot(text, None, group="b")], note=text),
             reports.Bars(title=text, categories=[text], series=[Series(text, (1.0,)), Series("b", (None,))], note=text),
-            reports.Lines(
-                title=text, x_label=text, y_label=text, series=[reports.Curve(text, [(0, 1), (1, 2)])], note=text
-            ),
             Scatter(title=text, x_label=text, y_label=text, points=[Point(text, 0.5, 0.4, text)], note=text),
             reports.Examples(
                 title=text,

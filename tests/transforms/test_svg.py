@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kit import cases, holding
 
 from parapet.transforms.reports import svg
-from parapet.transforms.reports.svg import Curve, Dot, Point, Series
-from parapet.transforms.reports.text import number, percent
+from parapet.transforms.reports.svg import Dot, Point, Series
+from parapet.transforms.reports.text import number
 
 LABEL = st.text(max_size=40)
 VALUE = st.none() | st.floats(0, 1e6) | st.just(float("nan"))
@@ -39,35 +39,22 @@ def test_the_axis_has_round_numbers_and_zero(values, ticks):
     assert texts(root, "tick") == ticks
 
 
-def test_curves_rise_with_their_values():
-    drawn = [Curve("sample", [(-5, 0.7), (0, 0.4), (20, 0.02)]), Curve("other", [(0, 0.5)])]
-    root = ElementTree.fromstring(svg.curves("k", "t", "d", drawn, ("noise, dB", "errors"), percent))
-    first = next(root.iter("polyline")).get("points").split()
-    xs, ys = zip(*(map(float, point.split(",")) for point in first), strict=True)
-    assert xs[1] - xs[0] == pytest.approx((xs[2] - xs[1]) / 4, abs=0.2)
-    assert ys[0] < ys[1] < ys[2]  # downwards
-    assert texts(root, "label") == ["sample", "other", "errors", "noise, dB"]
-    assert (texts(root, "tick")[-6:], tips(root)[0]) == (["-5", "0", "5", "10", "15", "20"], "sample, -5: 70.0%")
-
-
 @given(st.lists(st.tuples(LABEL, VALUE), max_size=12), LABEL, LABEL)
 @example([("v1", 5e-324)], "least of all floats", "t")
 def test_any_label_and_value_gives_well_formed_svg(rows, name, title):
     categories, values = [label for label, _ in rows], tuple(value for _, value in rows)
     series = [Series(name, values), Series(name, values, "ref")]
     dots = [Dot(label, value, value, value, name) for label, value in rows]
-    points = [Curve(name, [(i, value) for i, value in enumerate(values) if value is not None])]
     pairs = [Point(label, value or 0.0, value or 0.0, label[:1]) for label, value in rows]
     for draw in (
         partial(svg.scatter, "k", title, name, pairs, (name, title)),
         partial(svg.bars, "k", title, name, categories, series, two),
         partial(svg.dots, "k", title, name, dots),
-        partial(svg.curves, "k", title, name, points, (name, title), two),
     ):
         drawn = draw()
         root = ElementTree.fromstring(re.sub("[\ufffe\uffff]", "", drawn))
         assert drawn == draw()
-        drawable = {"text", "rect", "line", "polyline", "polygon", "circle"}
+        drawable = {"text", "rect", "line", "polygon", "circle"}
         assert {node.tag for node in root.iter()} <= {"svg", "title", "desc", *drawable}
         assert "nan" not in {value.lower() for node in root.iter() for value in node.attrib.values()}
 

@@ -1,13 +1,10 @@
-"""Readers of chats, one by one, from JSON lines, CSV or the format of dialog bAbI; speakers are users or bots."""
+"""Readers of chats, one by one, from JSON lines or CSV; speakers are users or bots."""
 
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from pathlib import Path
-from typing import Any
 
 import msgspec
 from apache_beam.io.filesystem import CompressionTypes
@@ -15,33 +12,24 @@ from apache_beam.io.filesystems import FileSystems
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there, parse_json_line
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, open_path
-from parapet.transforms.running.seeding import stable_hash
-from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact, parse_dialogues
-from parapet.transforms.storage.compressed import read_input
+from parapet.schemas.limits import open_path
 
-JSON_LINES, CSV, BABI = "JSON lines", "CSV", "dialog bAbI"
 USER, BOT = "user", "bot"
 API_CALL = "api_call"
 MAX_LENGTH = 100_000  # characters of a turn; a longer one is not part of a chat
 
 _BOTS = frozenset({"agent", "assistant", "bot", "operator", "representative", "support", "sys", "system"})
 _ROLES = _BOTS | {"user", "customer", "client", "guest", "caller", "human", "usr", "visitor", "you", "me", ""}
-_COLUMNS = {
-    "chat": ("chat_id", "chat", "conversation_id", "dialogue_id", "session_id", "id"),
-    "speaker": ("speaker", "role", "from", "author", "sender"),
-    "text": ("text", "utterance", "message", "body"),
-}
-_NUMBERED = re.compile(rb"[0-9]{1,9} [^\r\n]")
+_COLUMNS = ("chat_id", "speaker", "text")
 
 
 class ChatFile(msgspec.Struct, frozen=True):
-    """A file of chats: its kind, its number among the inputs, its path.
+    """A file of chats: whether it is CSV, its number among the inputs, its path.
 
     Outputs contain its number instead of its name.
     """
 
-    kind: str
+    is_csv: bool
     number: int
     path: str
 
@@ -66,36 +54,33 @@ class ChatTurn(msgspec.Struct, frozen=True):
 
 
 class Chat(msgspec.Struct, frozen=True):
-    """A chat: its id in the file, its turns, and the number of its facts, which are left out."""
+    """A chat: its turns."""
 
-    chat_id: str
     turns: tuple[ChatTurn, ...]
-    facts: int = 0
 
 
 def list_chats(paths: Iterable[str]) -> list[ChatFile]:
     """Number the files in order. Raises InputError if a file is missing or of an unknown kind."""
-    return [ChatFile(_kind_of(as_path(path)), number, path) for number, path in enumerate(paths, 1)]
+    return [ChatFile(_is_csv(path), number, path) for number, path in enumerate(paths, 1)]
 
 
-def _kind_of(path: Path) -> str:
-    if not is_there(path):
+def _is_csv(path: str) -> bool:
+    place = as_path(path)
+    if not is_there(place):
         raise InputError("there is no such file", path, "--chats")
+    if place.suffix.lower() == ".csv":
+        return True
     try:
-        with open_path(path) as handle:
+        with open_path(place) as handle:
             head = handle.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path, "--chats") from None
-    if head.startswith(b"{"):
-        return JSON_LINES
-    if _NUMBERED.match(head) and b"\t" in head:
-        return BABI
-    if head and path.suffix.lower() in (".csv", ".tsv"):
-        return CSV
-    reason = (
-        'contains no chats: expected lines such as {"chat_id": ..., "turns": [{"speaker", "text"}]}, a .csv with the '
-    )
-    raise InputError(reason + "columns chat_id, speaker and text, or the format of dialog bAbI", path, "--chats")
+    if not head.startswith(b"{"):
+        reason = (
+            'contains no chats: expected lines such as {"turns": [{"speaker": ..., "text": ...}]}, or a .csv with the'
+        )
+        raise InputError(f"{reason} columns {', '.join(_COLUMNS)}", path, "--chats")
+    return False
 
 
 Row = tuple[str, "Chat | InputError"]  # its place, and the chat or the error
@@ -111,17 +96,17 @@ def read_chats(file: ChatFile, bots: frozenset[str] = frozenset()) -> Iterator[R
     Raises:
       InputError: the file cannot be read to its end; may come after some chats.
     """
-    readers = {JSON_LINES: _json_lines, CSV: _csv, BABI: _babi}
+    read = _csv if file.is_csv else _json_lines
     try:
-        for where, chat in readers[file.kind](file, _BOTS | bots):
-            yield where, _sound(chat)
+        for where, chat in read(file, _BOTS | bots):
+            yield where, _checked(chat)
     except OSError as error:
         if error.strerror is None:  # network errors, which the runner retries
             raise
         raise InputError(f"cannot be read: {error.strerror}", file.name) from None
 
 
-def _sound(chat: Chat | InputError) -> Chat | InputError:
+def _checked(chat: Chat | InputError) -> Chat | InputError:
     if isinstance(chat, InputError):
         return chat
     for t, turn in enumerate(chat.turns):
@@ -130,10 +115,8 @@ def _sound(chat: Chat | InputError) -> Chat | InputError:
             return InputError(
                 f"too_long: {len(turn.text):,} characters, more than the maximum of {MAX_LENGTH:,}", "", where
             )
-        try:
-            f"{chat.chat_id}{turn.text}{turn.called}".encode()
-        except UnicodeEncodeError:
-            return InputError("not_unicode: invalid UTF-8, or a lone surrogate", "", where)
+        if not (turn.text + turn.called).isascii() and any("\ud800" <= c <= "\udfff" for c in turn.text + turn.called):
+            return InputError("not_unicode: invalid UTF-8", "", where)
     return chat if chat.turns else InputError("no_turns: the chat has no turns")
 
 
@@ -150,7 +133,6 @@ class _Turn(msgspec.Struct):
 
 class _Line(msgspec.Struct):
     turns: list[_Turn]
-    chat_id: str | int = ""
 
 
 def _json_lines(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
@@ -161,14 +143,13 @@ def _json_lines(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
 
 def _of_line(line: bytes, bots: frozenset[str]) -> Chat | InputError:
     try:
-        read: Any = parse_json_line(line)
-        chat = msgspec.convert(read, _Line)
+        chat = msgspec.convert(parse_json_line(line), _Line)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         return InputError(f"not_chat: {reason}", "", at)
     except ValueError:  # its message may quote the text
         return InputError("not_json: the line is not JSON")
-    return Chat(str(chat.chat_id), tuple(_turn(turn.speaker, turn.text, bots) for turn in chat.turns))
+    return Chat(tuple(_turn(turn.speaker, turn.text, bots) for turn in chat.turns))
 
 
 def _turn(speaker: str, text: str, bots: frozenset[str]) -> ChatTurn:
@@ -179,52 +160,17 @@ def _turn(speaker: str, text: str, bots: frozenset[str]) -> ChatTurn:
 def _csv(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
     """Yield the chats of a table with a row per turn; the rows of a chat are consecutive."""
     # Invalid UTF-8 becomes lone surrogates, so that only its own chat is left out.
-    text = (line.decode("utf-8", "surrogateescape") for line in _lines(file))
-    rows = csv.reader(text, delimiter="\t" if file.path.lower().endswith(".tsv") else ",")
-    csv.field_size_limit(max(csv.field_size_limit(), 4 * MAX_LENGTH))
+    rows = csv.DictReader(line.decode("utf-8", "surrogateescape") for line in _lines(file))
     try:
-        header = [name.strip().lower() for name in next(rows)]
-        places = {
-            column: next((header.index(name) for name in names if name in header), -1)
-            for column, names in _COLUMNS.items()
-        }
-        if missing := [column for column, place in places.items() if place < 0]:
+        if missing := [column for column in _COLUMNS if column not in (rows.fieldnames or ())]:
             raise InputError(f"the header has no column for {', '.join(missing)}", file.name, "line 1")
-        yield from _of_rows(file, ((rows.line_num, row) for row in rows if row), places, bots)
+        numbered = ((rows.line_num, row) for row in rows)
+        for _, group in groupby(numbered, lambda item: item[1]["chat_id"]):
+            of_chat = list(group)
+            where = f"line {of_chat[0][0]}"
+            if any(row["text"] is None or row["speaker"] is None for _, row in of_chat):
+                yield where, InputError("short_row: a row has fewer columns than the header")
+            else:
+                yield where, Chat(tuple(_turn(row["speaker"], row["text"], bots) for _, row in of_chat))
     except csv.Error as error:
         raise InputError(f"not CSV: {error}", file.name, f"line {rows.line_num}") from None
-
-
-def _of_rows(
-    file: ChatFile, rows: Iterable[tuple[int, list[str]]], places: dict[str, int], bots: frozenset[str]
-) -> Iterator[Row]:
-    def chat_of(numbered: tuple[int, list[str]]) -> str:
-        row = numbered[1]
-        return row[places["chat"]] if places["chat"] < len(row) else ""
-
-    seen: set[int] = set()
-    for chat_id, of_chat in groupby(rows, chat_of):
-        same = list(of_chat)
-        where = f"line {same[0][0]}"
-        if stable_hash(chat_id) in seen:
-            raise InputError("the rows of a chat must be consecutive: sort the file by chat", file.name, where)
-        seen.add(stable_hash(chat_id))
-        if any(max(places.values()) >= len(row) for _, row in same):
-            yield where, InputError("short_row: a row has fewer columns than the header")
-            continue
-        turns = (_turn(row[places["speaker"]], row[places["text"]], bots) for _, row in same)
-        yield where, Chat(chat_id, tuple(turns))
-
-
-def _babi(file: ChatFile, _: frozenset[str]) -> Iterator[Row]:
-    # Errors of this reader have line numbers, but never text.
-    for dialogue in parse_dialogues(read_input(file.path, MAX_DIALOGUE_FILE), file.name):
-        turns = []
-        for line in dialogue.lines:
-            if not isinstance(line, Fact):
-                bot = line.bot if isinstance(line, Exchange) else SILENCE
-                turns += [
-                    ChatTurn(speaker, text) for speaker, text in ((USER, line.user), (BOT, bot)) if text != SILENCE
-                ]
-        facts = sum(isinstance(line, Fact) for line in dialogue.lines)
-        yield f"line {dialogue.line}", Chat(f"line {dialogue.line}", tuple(turns), facts)

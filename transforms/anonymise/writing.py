@@ -41,8 +41,9 @@ from parapet.transforms.storage.files import HashingWriter, staged, write_staged
 
 SET = "set"  # the Beam output with the dialogues of the set
 SUSPECTS = "suspects"  # the folder of possibly missed mentions
+Line = babi.Exchange | babi.Unanswered
 
-_TOTALS = ("files", "broken_files", "chats", "written", "left_out", "turns", "facts_left_out", "chats_with_suspects")
+_TOTALS = ("files", "broken_files", "chats", "written", "left_out", "turns", "chats_with_suspects")
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -53,10 +54,7 @@ class Config(msgspec.Struct, frozen=True):
       files: the chats.
       rules: the rules of the replacement.
       bots: speakers that are bots, in addition to the usual ones, in lower case.
-      normalise: whether to convert bots' texts to lower case.
-      keep_ids: whether chats keep their ids; otherwise they are numbered.
       splits: the splits of a data set to write in addition; None for no data set.
-      strict: whether a suspect fails the run.
       max_bad: the maximum share of chats left out.
     """
 
@@ -64,10 +62,7 @@ class Config(msgspec.Struct, frozen=True):
     files: tuple[ChatFile, ...]
     rules: Rules
     bots: frozenset[str]
-    normalise: bool
-    keep_ids: bool
     splits: SplitConfig | None
-    strict: bool
     max_bad: Fraction
 
     def options(self) -> dict[str, object]:
@@ -80,29 +75,15 @@ class Config(msgspec.Struct, frozen=True):
             "spacy_model": self.rules.model and self.rules.model.rstrip("/").rpartition("/")[2],
             "phone_regions": list(self.rules.regions),
             "keep": sorted(self.rules.kept),
-            "bot_text": "normalised" if self.normalise else "kept",
             "placeholders": "paper" if self.rules.paper else "numbered",
-            "keep_ids": self.keep_ids,
             **({"splits": list(self.splits.sizes), "seed": self.splits.seed} if self.splits else {}),
-            "strict": self.strict,
             "max_bad": float(self.max_bad),
         }
 
     def invariants(self) -> list[Invariant]:
-        """Every chat is written or left out, every turn of a written chat is written; no suspects if strict."""
+        """Every chat is written or left out, every turn of a written chat is written."""
         balances = [Balance("chats", ["written", "left_out"]), Balance("turns", ["written_turns"])]
-        return [Equal({CountKey("files"): len(self.files)}), *balances, *([no_suspects] if self.strict else [])]
-
-
-def no_suspects(counts: Counts) -> Iterator[str]:
-    """Raise InputError if a mention may have been missed."""
-    if n := counts.sum("suspects"):
-        kinds = ", ".join(f"{n:,} {kind}" for kind, n in counts.by("value", "suspects").items())
-        raise InputError(
-            f"a second pass found {n:,} mentions that may have been missed ({kinds}), so nothing was "
-            "published: run without --strict to see where they are, and list them in --entities"
-        )
-    return iter(())
+        return [Equal({CountKey("files"): len(self.files)}), *balances]
 
 
 def tallies(counts: Counts) -> list[Tally]:
@@ -173,8 +154,7 @@ def _write_chats(
                 for t, text in enumerate(replaced.texts)
                 for suspect in suspects_in(t, text, replaced.parts, names)
             ]
-            chat_id = chat.chat_id if config.keep_ids else f"{file.name}-{number:06}"
-            lines = _lines_of_files(chat, chat_id, replaced, suspects, config)
+            lines = _lines_of_files(chat, f"{file.name}-{number:06}", replaced, suspects)
             of_set = _of_set(chat, replaced) if config.splits else ()
         except Exception as error:
             bad = bad_record(error, is_private=True)
@@ -193,11 +173,11 @@ def _write_chats(
 
 
 def _lines_of_files(
-    chat: Chat, chat_id: str, replaced: Replaced, suspects: Sequence[Suspect], config: Config
+    chat: Chat, chat_id: str, replaced: Replaced, suspects: Sequence[Suspect]
 ) -> tuple[bytes, bytes, bytes]:
     """Format a chat as JSON and as dialog bAbI, and its suspects."""
     utterances = [
-        (turn.speaker, normalised(text) if turn.speaker == BOT and config.normalise else text)
+        (turn.speaker, normalised(text) if turn.speaker == BOT else text)
         for turn, text in zip(chat.turns, replaced.texts, strict=True)
     ]
     turns = [{"speaker": speaker, "text": text} for speaker, text in utterances]
@@ -209,7 +189,7 @@ def _lines_of_files(
     )
 
 
-def _of_set(chat: Chat, replaced: Replaced) -> tuple[babi.Line, ...]:
+def _of_set(chat: Chat, replaced: Replaced) -> tuple[Line, ...]:
     """Return the lines of a chat in the set; empty if the operator never answers."""
     texts = zip(chat.turns, replaced.texts, strict=True)
     lines = tuple(lines_of([(turn.speaker, normalised(text)) for turn, text in texts]))
@@ -224,7 +204,6 @@ def _dead_letter(file: ChatFile, where: str, reason: str, trace: str = "") -> De
 def _count(counts: Counts, chat: Chat, replaced: Replaced, suspects: Sequence[Suspect]) -> None:
     counts.add("turns", len(chat.turns))
     counts.add("written_turns", len(replaced.texts))
-    counts.add("facts_left_out", chat.facts)
     counts.add("chats_with_suspects", int(bool(suspects)))
     for kind, n in replaced.mentions.items():
         counts.add("mentions", n, value=kind)
@@ -234,12 +213,12 @@ def _count(counts: Counts, chat: Chat, replaced: Replaced, suspects: Sequence[Su
         counts.add("suspects", value=suspect.kind)
 
 
-def lines_of(utterances: Iterable[tuple[str, str]]) -> list[babi.Line]:
+def lines_of(utterances: Iterable[tuple[str, str]]) -> list[Line]:
     """Convert (speaker, text) to lines of a dialogue.
 
     Of several consecutive user turns, only the last one is answered.
     """
-    lines: list[babi.Line] = []
+    lines: list[Line] = []
     waiting = ""
     for speaker, text in utterances:
         if speaker == USER:
@@ -320,8 +299,7 @@ def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
                     "its first character and its length. Read a sample of the chats, too.",
                     "No table of what was replaced is kept anywhere. Numbered placeholders are the same for the same "
                     "person, place or number throughout its chat, and only there.",
-                    "API calls have lost their arguments, and facts of a knowledge base are left out, as in the "
-                    "Concierge data.",
+                    "API calls have lost their arguments, as in the Concierge data.",
                 ],
             ),
         ],
@@ -343,58 +321,39 @@ SPLIT_NAMES = ("train", "dev", "test")
 
 
 class SplitConfig(msgspec.Struct, frozen=True):
-    """How chats are split.
-
-    Attributes:
-      sizes: the sizes of train, dev and test, as numbers of chats or as shares.
-      seed: the seed that assigns chats to splits.
-    """
+    """The shares of train, dev and test, and the seed that assigns chats to them."""
 
     sizes: tuple[float, ...]
     seed: str
 
-    @property
-    def shares(self) -> bool:
-        """Whether sizes are shares."""
-        return sum(self.sizes) < 2
-
 
 # A chat of the set: the number of its file, its number in the file, and its lines.
-SetDialogue = tuple[int, int, tuple[babi.Line, ...]]
+SetDialogue = tuple[int, int, tuple[Line, ...]]
 
 
 def parse_splits(text: str, seed: str) -> SplitConfig:
-    """Parse the sizes in a flag, ``0.8,0.1,0.1`` or ``3249,403,402``. Raises InputError."""
+    """Parse the shares in a flag, ``0.8,0.1,0.1``. Raises InputError."""
     try:
-        sizes = tuple(float(part) for part in text.split(","))
+        shares = tuple(float(part) for part in text.split(","))
     except ValueError:
-        sizes = ()
-    whole = all(size == int(size) for size in sizes if abs(size) < 1e9)
-    if len(sizes) != len(SPLIT_NAMES) or not all(0 <= size < 1e9 for size in sizes) or not sizes[0]:
-        raise InputError(
-            f"{text!r} must be shares of train,dev,test, such as 0.8,0.1,0.1, or numbers of chats", "--splits"
-        )
-    if abs(sum(sizes) - 1) > 1e-9 and not (whole and sum(sizes) >= 2):
-        raise InputError(f"{text!r}: the shares add up to {sum(sizes):g}, not to 1", "--splits")
-    return SplitConfig(sizes, seed)
+        shares = ()
+    if len(shares) != len(SPLIT_NAMES) or not all(0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
+        raise InputError(f"{text!r} must be the shares of train, dev and test, such as 0.8,0.1,0.1", "--splits")
+    return SplitConfig(shares, seed)
 
 
 def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
     """Return the split of each dialogue, 0 to 2; dialogues with the same text are in the same split.
 
     Raises:
-      InputError: the sizes do not add up to the number of dialogues, or a split would be empty.
+      InputError: a split would be empty.
     """
-    total = len(dialogues)
-    if not config.shares and sum(config.sizes) != total:
-        wanted = counted(int(sum(config.sizes)), "chat")
-        raise InputError(f"--splits asks for {wanted}, but only {total:,} contain an answer of the operator")
-    ends = list(itertools.accumulate(size * total if config.shares else size for size in config.sizes))[:-1]
+    ends = [round(end * len(dialogues)) for end in itertools.accumulate(config.sizes)][:-1]
     sizes = Counter(dialogues)
     splits: dict[str, int] = {}
     before = 0
     for text in sorted(sizes, key=lambda text: stable_digest(config.seed, text)):
-        splits[text] = bisect_right([round(end) for end in ends], before)
+        splits[text] = bisect_right(ends, before)
         before += sizes[text]
     empty = [name for i, name in enumerate(SPLIT_NAMES) if config.sizes[i] and i not in splits.values()]
     if empty:
@@ -423,8 +382,6 @@ def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig
     for lines, place in zip(ordered, places, strict=True):
         counts.add("set_dialogues", split=SPLIT_NAMES[place])
         for line in lines:
-            if isinstance(line, babi.Fact):
-                continue
             words.update(line.user.split())
             counts.add("set_user", int(line.user != babi.SILENCE))
             if isinstance(line, babi.Exchange):

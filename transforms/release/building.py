@@ -17,7 +17,7 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 import orjson
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
@@ -31,18 +31,16 @@ from parapet.transforms.release.card import card, changelog, release_report
 from parapet.transforms.release.citation import citation_cff, licence_text
 from parapet.transforms.release.croissant import Columns, croissant
 from parapet.transforms.release.diff import changes_of, compare
-from parapet.transforms.release.plan import OF_TASKS, Counts, Found, Plan, Source, read_source, without_labels
+from parapet.transforms.release.plan import OF_TASKS, Counts, Fault, Plan, Source, read_source, without_labels
 from parapet.transforms.reports.report import page
 from parapet.transforms.running.progress import advance, expect
 from parapet.transforms.storage import disk
 from parapet.transforms.storage import files as storage
 
 SUMMARY = ".summary.json"
-PARTS = ".parts"  # the folder of rows that wait for their shard; in Beam they would take twice its memory
 _STAGE = "writing Parquet"
 
 ShardKey = tuple[str, str, int, int]  # configuration, split, number of the shard, and the number of shards
-Part = tuple[str, int, int]  # a file, and the start and size of packed rows in it
 
 
 class SourceFacts(msgspec.Struct, frozen=True):
@@ -52,7 +50,7 @@ class SourceFacts(msgspec.Struct, frozen=True):
     file: model.InputFile
     copy: model.File | None
     counts: Counts
-    faults: list[Found]
+    faults: list[Fault]
 
 
 class Summary(msgspec.Struct):
@@ -68,7 +66,7 @@ class Summary(msgspec.Struct):
     files: list[model.File]
     inputs: list[list[model.InputFile]]
     counts: dict[str, dict[str, dict[str, int]]]
-    faults: list[Found]
+    faults: list[Fault]
 
     def totals(self, what: str) -> dict[str, int]:
         """Return counts without splits, such as ``fault``, ``disposition``, ``rejection``."""
@@ -109,28 +107,22 @@ class BuildData(beam.PTransform):
 
 
 def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
-    """Yield the places of the packed rows of each shard, and tagged SourceFacts."""
+    """Yield the packed rows of each shard, and tagged SourceFacts."""
     data = storage.read_bytes(source.path)
     file = model.InputFile(source.relative, len(data), _sha256(data))
-    if source.hidden:
-        data = without_labels(data, source.path)
-    copy = None
-    if source.record in ("dialogue", "service", *OF_TASKS):
-        copy = _write(folder, source.copy, data)
     services = plan.services.get(source.corpus, {}).get(source.split, {})
     try:
+        data = without_labels(data) if source.hidden else data
         table, counts, faults = read_source(source, data, services)
     except InputError as error:
         raise InputError(error.reason, error.path or source.path, error.where) from None
     except Exception as error:  # errors of a reader that it does not handle: the message must name the file
         raise InputError(f"cannot be read: {str(error) or type(error).__name__}", source.path) from error
+    copied = source.record in ("dialogue", "service", *OF_TASKS)
+    copy = _write(folder, source.copy, data) if copied else None
     yield TaggedOutput("facts", SourceFacts(source.input, file, copy, counts, faults))
-    path, start = storage.join(folder, f"{PARTS}/{source.input}/{source.relative}"), 0
-    with storage.whole(path) as handle:
-        for shard, packed in reading.parts(table, plan.configs[source.config].key, source.shards):
-            handle.write(packed)
-            yield (source.config, source.split, shard, source.shards), (path, start, len(packed))
-            start += len(packed)
+    for shard, packed in reading.parts(table, plan.configs[source.config].key, source.shards):
+        yield (source.config, source.split, shard, source.shards), packed
     advance(1, "files")
     Metrics.counter("parapet", "files").inc()
     Metrics.counter("parapet", "rows").inc(table.num_rows)
@@ -140,18 +132,11 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _write_shard(shard: tuple[ShardKey, Iterable[Part]], folder: str) -> model.File:
-    key, of_shard = shard
-    file = reading.write_shard(map(_read_part, of_shard), folder, reading.shard_path(*key))
+def _write_shard(shard: tuple[ShardKey, Iterable[bytes]], folder: str) -> model.File:
+    key, packed = shard
+    file = reading.write_shard(packed, folder, reading.shard_path(*key))
     advance(1, "files", _STAGE)
     return file
-
-
-def _read_part(part: Part) -> bytes:
-    path, start, size = part
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
-        handle.seek(start)
-        return bytes(handle.read(size))
 
 
 def _write_summary(n: int, folder: str, shards: Iterable[model.File], facts: Iterable[SourceFacts]) -> str:
@@ -226,7 +211,6 @@ def make_manifest(
         rejections=summary.totals("rejection"),
         known_problems=summary.totals("fault"),
         files=summary.files,
-        signing=config.signing or UNSET,
         answer_sources=summary.totals("source"),
         is_blind=UNSET if plan.is_blind else False,
     )
@@ -284,12 +268,8 @@ def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> N
     difference = compare(parent, reading.Release(as_path(staging), manifest))
     manifest.changes = changes_of(difference)
     if difference.contradiction:
-        reason = "; ".join(
-            f"{change.config}/{change.split}: {change.added:,} added, {change.removed:,} removed, "
-            f"{change.changed:,} changed"
-            for change in manifest.changes.splits[:_SHOWN]
-        )
-        hint = f"the next version is {difference.suggested}" + (f" ({reason})" if reason else "")
+        changed = ", ".join(f"{change.config}/{change.split}" for change in manifest.changes.splits[:_SHOWN])
+        hint = f"the next version is {difference.suggested}" + (f" (changed: {changed})" if changed else "")
         raise InputError(f"{difference.contradiction}: {hint}", "release.toml", "version")
 
 
@@ -372,7 +352,6 @@ def publish(staging: str, folder: str) -> None:
     """
     with storage.reporting(staging):
         FileSystems.delete([storage.join(staging, SUMMARY)])
-        storage.clear(storage.join(staging, PARTS))
     sums = storage.read_written(staging, model.SUMS).decode()
     paths = [line.partition("  ")[2] for line in sums.splitlines()]
     if not storage.is_object_store(folder):
@@ -400,9 +379,5 @@ def update_latest(output: str, name: str) -> None:
         {"name": name, "version": reading.versions_of(as_path(place), model.SUMS)[-1]},
         option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
     )
-    if (
-        not FileSystems.exists(storage.join(place, reading.LATEST))
-        or storage.read_written(place, reading.LATEST) != data
-    ):
-        with storage.whole(storage.join(place, reading.LATEST)) as handle:
-            handle.write(data)
+    with storage.whole(storage.join(place, reading.LATEST)) as handle:
+        handle.write(data)

@@ -8,7 +8,7 @@ of TensorFlow Datasets ("Datasets versioning").
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,6 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.release import MANIFEST, Changes, SplitChange
 from parapet.transforms.release import reading
 from parapet.transforms.release.verify import Findings, check_files
-from parapet.transforms.reports.text import counted
 
 # The levels of a change, the lowest first, and their meanings for the rows.
 LEVELS = {
@@ -33,15 +32,11 @@ class SplitDifference(SplitChange):
     """The differences of a split: the numbers for the manifest, and the first rows of each kind by their keys.
 
     Attributes:
-      state: ``new``, ``gone``, or ``changed`` if both releases have it.
       rows: ``+ KEY`` (added), ``- KEY`` (removed), ``~ KEY: COLUMNS`` (changed), sorted; then the number of further
         rows.
-      new_key: the new key columns, if the key has changed.
     """
 
-    state: str = "changed"
     rows: list[str] = msgspec.field(default_factory=list)
-    new_key: list[str] = msgspec.field(default_factory=list)
 
 
 class Difference(msgspec.Struct):
@@ -54,7 +49,6 @@ class Difference(msgspec.Struct):
       suggested: the lowest valid version after the old one.
       contradiction: why the new version number is invalid; empty if it is valid.
       splits: the splits that differ.
-      files: documents and JSON files, ``+ PATH``, ``- PATH`` or ``~ PATH``; Parquet files are compared by rows.
     """
 
     old: tuple[str, str]
@@ -63,7 +57,6 @@ class Difference(msgspec.Struct):
     suggested: str
     contradiction: str
     splits: list[SplitDifference]
-    files: list[str]
 
 
 # Versions.
@@ -88,25 +81,21 @@ def level_between(old: str, new: str) -> str:
 
 def contradiction(old: str, new: str, level: str) -> str:
     """Explain why a version number cannot follow another for changes at a level; empty if it can."""
-    level_here = level_between(old, new)
-    if not level_here:
+    own = level_between(old, new)
+    if not own:
         return f"version {new} does not come after {old}"
-    if _ORDER.index(level_here) < _ORDER.index(level):
-        return f"{new} is a {level_here} version after {old}, but the data was changed at the {level} level"
+    if _ORDER.index(own) < _ORDER.index(level):
+        return f"{new} is a {own} version after {old}, but the data was changed at the {level} level"
     return ""
 
 
 # Rows.
 
 
-def damage(release: reading.Release, quick: bool) -> list[str]:
-    """Describe where a release differs from its manifest; with ``quick`` compare sizes instead of hashes."""
+def damage(release: reading.Release) -> list[str]:
+    """Describe where a release differs from its manifest."""
     findings = Findings()
-    sizes = {}
-    for file in release.manifest.files if quick else ():
-        if (place := release.root / file.path).is_file():
-            sizes[file.path] = (file.sha256, place.stat().st_size)
-    check_files(release.root, release.manifest, findings, sizes)
+    check_files(release.root, release.manifest, findings)
     return [str(finding) for finding in findings.listed()]
 
 
@@ -114,7 +103,7 @@ def compare(old: reading.Release, new: reading.Release) -> Difference:
     """Compare two releases whose files match their manifests; only ``data/`` is needed.
 
     Raises:
-      InputError: a Parquet file cannot be read, or a version is invalid.
+      InputError: a Parquet file cannot be read.
     """
     places = dict.fromkeys(
         (name, split)
@@ -125,22 +114,9 @@ def compare(old: reading.Release, new: reading.Release) -> Difference:
     splits = [difference for place in places if (difference := _compare_split(old, new, *place))]
     level = max((difference.level for difference in splits), key=_ORDER.index, default="patch")
     versions = (old.manifest.version, new.manifest.version)
-    try:
-        suggested, wrong = bumped(versions[0], level), contradiction(*versions, level)
-    except ValueError:
-        raise InputError(
-            f"{' and '.join(versions)}: a version must be MAJOR.MINOR.PATCH", new.root, "version"
-        ) from None
-    before, after = (
-        {file.path: file.sha256 for file in release.manifest.files if file.rows is None} for release in (old, new)
-    )
-    files = [
-        *(f"+ {path}" for path in sorted(after.keys() - before.keys())),
-        *(f"- {path}" for path in sorted(before.keys() - after.keys())),
-        *(f"~ {path}" for path in sorted(before.keys() & after.keys()) if before[path] != after[path]),
-    ]
     names = (old.manifest.name, new.manifest.name)
-    return Difference((names[0], versions[0]), (names[1], versions[1]), level, suggested, wrong, splits, files)
+    suggested, wrong = bumped(versions[0], level), contradiction(*versions, level)
+    return Difference((names[0], versions[0]), (names[1], versions[1]), level, suggested, wrong, splits)
 
 
 def changes_of(difference: Difference) -> Changes:
@@ -155,24 +131,25 @@ def _compare_split(old: reading.Release, new: reading.Release, name: str, split:
     before, after = old.manifest.configs.get(name), new.manifest.configs.get(name)
     if before is None or split not in before.splits:
         rows = new.manifest.configs[name].splits[split].rows
-        return SplitDifference(name, split, "minor", rows, 0, 0, [], [], "new")
+        return SplitDifference(name, split, "minor", rows, 0, 0, [], [])
     if after is None or split not in after.splits:
-        return SplitDifference(name, split, "major", 0, before.splits[split].rows, 0, [], [], "gone")
+        return SplitDifference(name, split, "major", 0, before.splits[split].rows, 0, [], [])
     types = [{column.name: reading.plain_type(column.type) for column in config.columns} for config in (before, after)]
     added = [column for column in types[1] if types[0].get(column) != types[1][column]]
     removed = [column for column in types[0] if types[1].get(column) != types[0][column]]
-    difference = SplitDifference(name, split, "minor" if added else "patch", 0, 0, 0, added, removed)
-    is_major = bool(removed)
     if before.key != after.key:  # with another key, rows are different rows
-        difference.removed, difference.added = before.splits[split].rows, after.splits[split].rows
-        difference.new_key, is_major = after.key, True
-    elif is_major or added or before.splits[split].logical_sha256 != after.splits[split].logical_sha256:
-        common = [column for column in types[0] if column in types[1]]
-        of_new_corpora = _compare_rows(difference, old, new, common)
-        is_major |= bool(difference.added > of_new_corpora or difference.removed or difference.changed)
-        difference.level = "minor" if of_new_corpora else difference.level
-    difference.level = "major" if is_major else difference.level
-    return None if difference.level == "patch" else difference
+        counts = after.splits[split].rows, before.splits[split].rows
+        return SplitDifference(name, split, "major", *counts, 0, added, removed)
+    if not (added or removed) and before.splits[split].logical_sha256 == after.splits[split].logical_sha256:
+        return None
+    difference = SplitDifference(name, split, "minor", 0, 0, 0, added, removed)
+    common = [column for column in types[0] if column in types[1]]
+    of_new_corpora = _compare_rows(difference, old, new, common)
+    if not (added or removed or difference.added or difference.removed or difference.changed):
+        return None  # the same rows in other files
+    if removed or difference.added > of_new_corpora or difference.removed or difference.changed:
+        difference.level = "major"
+    return difference
 
 
 def _compare_rows(
@@ -192,26 +169,26 @@ def _compare_rows(
     new_corpora = corpora[1] - corpora[0] if config.record == "service" else set()
     of_new_corpora = 0
     rows = {reading.key_text(row, config.key): _digests(row, common) for row in old.rows(*place, common)}
-    added, changed = set[str](), dict[str, str]()
+    added, changed = dict[str, str](), dict[str, str]()
     for row in new.rows(*place, common):
         text = reading.key_text(row, config.key)
         before, after = rows.pop(text, None), _digests(row, common)
         if before is None:
-            added.add(text)
+            added[text] = ""
             of_new_corpora += bool(new_corpora) and row["variant"] in new_corpora
         elif before != after:
-            changed[text] = ", ".join(name for i, name in enumerate(common) if before[i] != after[i])
+            changed[text] = ": " + ", ".join(name for i, name in enumerate(common) if before[i] != after[i])
     difference.added, difference.removed, difference.changed = len(added), len(rows), len(changed)
-    difference.rows = [*_named("+", added), *_named("-", rows), *_named("~", changed, changed)]
+    difference.rows = [*_listed("+", added), *_listed("-", dict.fromkeys(rows, "")), *_listed("~", changed)]
     return of_new_corpora
 
 
-def _named(sign: str, keys: Collection[str], columns: dict[str, str] | None = None) -> Iterator[str]:
-    """Yield the first keys, and the number of further ones."""
-    for key in sorted(keys)[:MOST]:
-        yield f"{sign} {key.replace(chr(0), '/')}" + (f": {columns[key]}" if columns else "")
-    if len(keys) > MOST:
-        yield f"{sign} and {len(keys) - MOST:,} more"
+def _listed(sign: str, rows: Mapping[str, str]) -> Iterator[str]:
+    """Yield the first rows by their keys, and the number of further ones."""
+    for key in sorted(rows)[:MOST]:
+        yield f"{sign} {key.replace(chr(0), '/')}{rows[key]}"
+    if len(rows) > MOST:
+        yield f"{sign} and {len(rows) - MOST:,} more"
 
 
 def _digests(row: dict[str, Any], columns: Sequence[str]) -> tuple[bytes, ...]:
@@ -231,28 +208,18 @@ def _lines(difference: Difference) -> Iterator[str]:
     yield f"{name} {old} -> {new_name} {new}"
     for split in difference.splits:
         changes = f"{split.added:,} added, {split.removed:,} removed, {split.changed:,} changed"
-        if split.state != "changed":
-            changes = f"the split is {split.state}, {counted(split.added or split.removed, 'row')}"
         yield ""
         yield f"{split.config}/{split.split}: {changes} ({split.level})"
         yield from (f"  + column {column}" for column in split.columns_added)
         yield from (f"  - column {column}" for column in split.columns_removed)
-        if split.new_key:
-            yield f"  ~ rows are now identified by {', '.join(split.new_key)}"
         yield from (f"  {row}" for row in split.rows)
-    if difference.files:
-        yield ""
-        yield "files other than Parquet"
-        yield from (f"  {file}" for file in difference.files)
     yield ""
-    if difference.old == difference.new and not difference.splits and not difference.files:
+    if difference.old == difference.new and not difference.splits:
         yield "the releases do not differ"
         return
     level = difference.level
     yield f"level: {level} ({LEVELS[level]}); the next version after {old} is {difference.suggested}"
-    if name != new_name:
-        yield f"these are different datasets: {name} and {new_name}"
-    elif difference.contradiction:
+    if difference.contradiction:
         yield f"the version number is wrong: {difference.contradiction}"
     else:
         yield f"{new} fits that level"

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from parapet.schemas import dialogue_table, layout
 from parapet.schemas.dialogue import Dialogue, Frame, Turn, check_no_id_twice, dialogue_folders, list_files, problems_of
-from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
+from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in
 from parapet.schemas.release import (
     CONFIG_NAME,
     RESERVED,
@@ -36,6 +36,7 @@ from parapet.transforms.release.reading import table_of_lines
 SCHEMAS = "schemas"
 PARAPHRASES = "paraphrases"
 OF_PARAPHRASES = "answers to paraphrasing tasks"
+SHARD_BYTES = 64 * 2**20  # of JSON per Parquet file
 WHOLE = "full"  # the split of inputs without splits; ``datasets`` reserves ``all``
 
 TASK, BESIDE = "task", "beside"
@@ -53,8 +54,6 @@ TASK_COLUMNS = pa.schema(
 # Columns that could identify a worker, or the time of their work.
 PRIVATE = ("worker_hash", "accept_time", "submit_time")
 PARAPHRASE_COLUMNS = pa.schema([field for field in RESPONSES if field.name not in PRIVATE])
-# Columns missing from audits of earlier versions; all their answers are from MTurk.
-_LATER_COLUMNS = {"source": "mturk", "keystrokes": None, "pastes": None, "seconds": None}
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -138,7 +137,7 @@ def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
                 f"a corpus is called {table.name!r}, too: give one of them another name", "", f"tables[{i}].name"
             )
         _add_table(plan, table, _below(base, table.path), f"tables[{i}]")
-    plan.sources = _with_shards(plan.sources, config.shard_mb * 2**20)
+    plan.sources = _with_shards(plan.sources)
     return plan
 
 
@@ -240,7 +239,7 @@ def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
 def _add_audit(plan: Plan, path: Path, where: str) -> None:
     path = path / "responses.parquet" if path.is_dir() else path
     columns = set(_columns(path, where).names)
-    if missing := [name for name in PARAPHRASE_COLUMNS.names if name not in columns and name not in _LATER_COLUMNS]:
+    if missing := [name for name in PARAPHRASE_COLUMNS.names if name not in columns]:
         raise InputError(f"is not an audit of 'parapet compose': it has no column {missing[0]!r}", path, where)
     _add_config(plan, PARAPHRASES, OF_PARAPHRASES, "paraphrase", ["response_id"], PARAPHRASE_COLUMNS)
     plan.inputs.append((PARAPHRASES, "audit"))
@@ -268,12 +267,10 @@ def _add_table(plan: Plan, table: TableInput, path: Path, where: str) -> None:
     for field in columns:
         if field.name.startswith("worker") or field.name in PRIVATE:
             raise InputError(f"the column {field.name!r} may identify a worker: leave it out", path, where)
-        if has_map(field.type):
-            raise InputError(f"{field.name!r} is a map: make it a list of key and value", path, where)
     _add_config(plan, table.name, table.kind, "row", table.key, columns)
     plan.inputs.append((table.name, table.kind))
     plan.sources += [
-        Source("row", table.name, table.name, table.split, str(file), len(plan.inputs) - 1, file.name) for file in paths
+        Source("row", table.name, table.name, WHOLE, str(file), len(plan.inputs) - 1, file.name) for file in paths
     ]
 
 
@@ -287,14 +284,7 @@ def _columns(path: Path, where: str) -> pa.Schema:
         raise InputError(f"cannot be read as Parquet: {error}", path, f"{where}.path") from None
 
 
-def has_map(kind: pa.DataType) -> bool:
-    """Whether a type is or contains a map, which ``datasets`` cannot read."""
-    if pa.types.is_map(kind):
-        return True
-    return any(has_map(kind.field(i).type) for i in range(kind.num_fields))
-
-
-def _with_shards(sources: Sequence[Source], shard_bytes: int) -> list[Source]:
+def _with_shards(sources: Sequence[Source]) -> list[Source]:
     """Add the sizes of files, and from these the number of Parquet files of each split."""
     sources = [msgspec.structs.replace(source, bytes=layout.as_path(source.path).stat().st_size) for source in sources]
     sizes: Counter[tuple[str, str]] = Counter()
@@ -302,7 +292,7 @@ def _with_shards(sources: Sequence[Source], shard_bytes: int) -> list[Source]:
         sizes[source.config, source.split] += source.bytes
 
     def shards(source: Source) -> int:
-        return max(1, -(-sizes[source.config, source.split] // shard_bytes))
+        return max(1, -(-sizes[source.config, source.split] // SHARD_BYTES))
 
     return [msgspec.structs.replace(source, shards=shards(source)) for source in sources]
 
@@ -311,14 +301,6 @@ def described(columns: pa.Schema) -> list[dict[str, Any]]:
     """Describe the columns for the manifest, with Parquet's name for the items of a list instead of Arrow's."""
     return [{"name": field.name, "type": str(field.type).replace("list<item: ", "list<element: ")} for field in columns]
 
-
-# The kinds of problems, as named by ``allow_problems``.
-KINDS = {
-    "format": "a dialogue that is not of the SGD format",
-    "reference": "a service, slot or intent that the schemas of the same corpus and split do not have",
-    "span": "a span that is not inside its utterance",
-    "span_value": "a span whose text is not one of the slot's values in its frame",
-}
 
 _SPAN = re.compile(r".*\.slots\[\d+\]")
 FAULTS_SHOWN = 20  # per kind and file
@@ -333,37 +315,27 @@ class Fault(msgspec.Struct, frozen=True, order=True):
       kind: one of KINDS.
       where: the place in the dialogue: ``turns[3].frames[0].slots[1]``.
       reason: the problem.
+      path: the file.
+      dialogue_id: the dialogue.
     """
 
     kind: str
     where: str
     reason: str
-
-
-class Found(Fault, frozen=True):
-    """A fault with its file and dialogue."""
-
-    path: str
-    dialogue_id: str
+    path: str = ""
+    dialogue_id: str = ""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.dialogue_id}: {self.where}: {self.reason}"
 
 
-def without_labels(data: bytes, path: str) -> bytes:
+def without_labels(data: bytes) -> bytes:
     """Reduce a file of dialogues to what a model may see: the utterances, and the service of each frame.
 
-    Other programs' keys are removed, because they may contain annotation. Raises InputError if the file has no valid
-    dialogues.
+    Other programs' keys are removed, because they may contain annotation.
     """
-    raw = layout.parse_json(data, path)
-    try:
-        dialogues = msgspec.convert(raw, list[Dialogue])
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
-    shown: list[dict[str, Any]] = []
-    for dialogue in dialogues:
+    shown = []
+    for dialogue in msgspec.json.decode(data, type=list[Dialogue]):
         turns = []
         for turn in dialogue.turns:
             frames = [{"service": frame.service, "slots": []} for frame in turn.frames]
@@ -372,7 +344,7 @@ def without_labels(data: bytes, path: str) -> bytes:
     return layout.dialogue_bytes(shown)
 
 
-def read_source(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Found]]:
+def read_source(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Fault]]:
     """Read the rows of a file.
 
     Args:
@@ -399,7 +371,7 @@ def read_source(source: Source, data: bytes, services: Mapping[str, Service]) ->
 
 
 @dialogue_table.collection_paused()
-def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Found]]:
+def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Fault]]:
     name, malformed = source.relative.rpartition("/")[2], list[dialogue_table.Malformed]()
     try:
         lines = dialogue_table.dialogue_lines(data, name, source.path)
@@ -421,7 +393,7 @@ def check_dialogues(
     dialogues: Sequence[Dialogue],
     services: Mapping[str, Service],
     malformed: Sequence[dialogue_table.Malformed] = (),
-) -> tuple[Counts, list[Found]]:
+) -> tuple[Counts, list[Fault]]:
     """Count the dialogues and problems of a file, and return the first problems of each kind.
 
     Args:
@@ -433,12 +405,12 @@ def check_dialogues(
     counts: Counts = Counter()
     counts["dialogues", source.corpus, source.split] = len(dialogues) + len(malformed)
     counts["turns", source.corpus, source.split] = sum(len(dialogue.turns) for dialogue in dialogues)
-    faults: list[Found] = []
+    faults: list[Fault] = []
 
     def add(dialogue_id: str, fault: Fault) -> None:
         counts["fault", fault.kind, ""] += 1
         if counts["fault", fault.kind, ""] <= FAULTS_SHOWN:
-            faults.append(Found(fault.kind, fault.where, fault.reason, source.path, dialogue_id))
+            faults.append(msgspec.structs.replace(fault, path=source.path, dialogue_id=dialogue_id))
 
     for dead in malformed:
         add(dead.dialogue_id, Fault("format", dead.where, dead.reason))
@@ -448,7 +420,7 @@ def check_dialogues(
     return counts, faults
 
 
-def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
+def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
     raw = layout.parse_json(data, source.path)
     if (at := not_finite_in(raw)) is not None:
         raise InputError(NOT_FINITE, source.path, at)
@@ -456,30 +428,24 @@ def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found
     return table, count_services(source, raw), []
 
 
-def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
+def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
     """Return a row for each task, with its messages, tools and ground truth as JSON.
 
     Raises InputError with the line.
     """
     beside = answers_beside(layout.as_path(source.path))
     truths = by_id(beside.read_bytes(), beside) if beside.is_file() else {}
-    rows = []
+    rows, counts = [], Counts()
     for name, task in by_id(data, source.path).items():
         if not is_task(task):
             raise InputError(f"{name!r} is not a task: it has no functions", source.path)
         texts = {key: json.dumps(task.get(key, []), ensure_ascii=False) for key in ("question", "function")}
+        counts["tools", source.corpus, source.split] += len(task.get("function", []))
         truth = json.dumps(truths[name]["ground_truth"], ensure_ascii=False) if name in truths else None
         rows.append({"id": name, "file": source.relative, **texts, "ground_truth": truth})
     table = pa.Table.from_pylist(rows, TASK_COLUMNS)
-    return table, count_tasks(source.corpus, source.split, table), []
-
-
-def count_tasks(name: str, split: str, table: pa.Table) -> Counts:
-    """Count the tasks of a set, and their tools."""
-    counts: Counts = Counter()
-    counts["tasks", name, split] = len(table)
-    counts["tools", name, split] = sum(len(orjson.loads(text)) for text in table["function"].to_pylist())
-    return counts
+    counts["tasks", source.corpus, source.split] = len(rows)
+    return table, counts, []
 
 
 def count_services(source: Source, raw: Sequence[Mapping[str, Any]]) -> Counts:
@@ -491,7 +457,7 @@ def count_services(source: Source, raw: Sequence[Mapping[str, Any]]) -> Counts:
     return counts
 
 
-def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
+def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
     try:
         table = pq.read_table(pa.BufferReader(data)).replace_schema_metadata()
         table.validate(full=True)  # a text may be invalid UTF-8
@@ -499,9 +465,6 @@ def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
         raise InputError(f"cannot be read as Parquet: {error}", source.path) from None
     counts: Counts = Counter()
     if source.record == "paraphrase":
-        for name, value in _LATER_COLUMNS.items():
-            if name not in table.column_names:
-                table = table.append_column(name, pa.array([value] * len(table), PARAPHRASE_COLUMNS.field(name).type))
         table = table.select(PARAPHRASE_COLUMNS.names).cast(PARAPHRASE_COLUMNS)
         counts = count_answers(table.select(["disposition", "reason", "source"]).to_pylist())
     return table, counts, []
@@ -512,8 +475,7 @@ def count_answers(rows: Iterable[Mapping[str, Any]]) -> Counts:
     counts: Counts = Counter()
     for row in rows:
         counts["disposition", str(row["disposition"]), ""] += 1
-        if "source" in row:  # missing from releases of earlier versions
-            counts["source", str(row["source"]), ""] += 1
+        counts["source", str(row["source"]), ""] += 1
         if row["disposition"] == "rejected":
             counts["rejection", str(row["reason"]).partition(":")[0], ""] += 1
     return counts
@@ -560,12 +522,3 @@ def _values_of(frame: Frame) -> dict[str, set[str]] | None:
         for slot, texts in frame.state.slot_values.items():
             values.setdefault(slot, set()).update(texts)
     return values
-
-
-def check_kinds(kinds: list[str]) -> None:
-    """Raise InputError if a kind does not exist."""
-    for kind in kinds:
-        if kind not in KINDS:
-            raise InputError(
-                f"there is no kind {kind!r}: must be one of {', '.join(KINDS)}", "release.toml", "allow_problems"
-            )

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import orjson
@@ -37,11 +37,8 @@ class Release(msgspec.Struct, frozen=True):
     manifest: Manifest
 
     def read(self, relative: str) -> bytes:
-        """Read a whole file. Raises InputError if it is missing."""
-        try:
-            return (self.root / relative).read_bytes()
-        except OSError:
-            raise InputError("is missing", self.root / relative) from None
+        """Read a whole file."""
+        return (self.root / relative).read_bytes()
 
     def rows(self, config: str, split: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Read the rows of a split, file by file, with all columns or the named ones."""
@@ -76,11 +73,7 @@ def open_release(place: str | Path) -> Release:
     Raises:
       InputError: the folder does not exist, or is not a complete release.
     """
-    root = as_path(place)
-    if not (root / MANIFEST).is_file() and (version := latest_version(root)):
-        root = root / version
-    if not root.is_dir():
-        raise InputError("there is no such folder", place)
+    root = find_release(place)
     check_published(root)
     return Release(root, read_manifest(root))
 
@@ -105,18 +98,19 @@ def _is_version(root: Path) -> bool:
     return (root / MANIFEST).is_file() or (root / SUMS).is_file()
 
 
+class _Latest(msgspec.Struct):
+    version: Annotated[str, msgspec.Meta(pattern=f"^{VERSION.pattern}$")]
+
+
 def latest_version(folder: Path) -> str:
     """Return the version named by ``latest.json`` in a dataset's folder; empty if the file is missing."""
     path = folder / LATEST
     if not path.is_file():
         return ""
     try:
-        version = orjson.loads(path.read_bytes())["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        version = None
-    if not isinstance(version, str) or "/" in version or version.startswith("."):
-        raise InputError("does not name a version", path)
-    return version
+        return msgspec.json.decode(path.read_bytes(), type=_Latest).version
+    except (msgspec.MsgspecError, RecursionError):
+        raise InputError("does not name a version", path) from None
 
 
 def versions_of(folder: Path, file: str) -> list[str]:
@@ -195,13 +189,6 @@ def table_of_lines(keys: Sequence[str], key: str, lines: Sequence[bytes]) -> pa.
     return pa.table({key: pa.array(keys, pa.string()), _ROW_LINE: pa.array(lines, pa.large_binary())})
 
 
-def row_digests(table: pa.Table, key: Sequence[str]) -> dict[str, str]:
-    """Return the SHA-256 of each row by its key; the table has rows, or lines as of :func:`table_of_lines`."""
-    keys = [key_text(row, key) for row in table.select(list(key)).to_pylist()]
-    lines = table[_ROW_LINE].to_pylist() if _ROW_LINE in table.column_names else map(row_json, table.to_pylist())
-    return {key: hashlib.sha256(line).hexdigest() for key, line in zip(keys, lines, strict=True)}
-
-
 def parts(table: pa.Table, key: Sequence[str], shards: int) -> Iterator[tuple[int, bytes]]:
     """Yield the rows of each shard in packed form."""
     texts = [key_text(row, key) for row in table.select(list(key)).to_pylist()]
@@ -240,9 +227,7 @@ def write_shard(packed: Iterable[bytes], folder: str, path: str) -> File:
     order = sorted(range(len(keys)), key=keys.__getitem__)
     for first, second in pairwise(order):
         if keys[first] == keys[second]:
-            files = sorted({_file(table, first), _file(table, second)} - {""})
-            among = f" (in {' and '.join(files)})" if files else ""
-            raise InputError(f"two rows have the key {keys[first]!r}{among}", path)
+            raise InputError(f"two rows have the key {keys[first]!r}", path)
     are_lines, table = _ROW_LINE in table.column_names, table.drop_columns([_KEY])
     digest = hashlib.sha256()
     with unpublished(join(folder, path)) as handle:
@@ -262,9 +247,3 @@ def write_shard(packed: Iterable[bytes], folder: str, path: str) -> File:
                     digest.update(line + b"\n")
     _, sha256, size = counting.written(path)
     return File(path, size, sha256, len(order), digest.hexdigest())
-
-
-def _file(rows: pa.Table, i: int) -> str:
-    if _ROW_LINE in rows.column_names:
-        return str(orjson.loads(rows[_ROW_LINE][i].as_py())["file"])
-    return str(rows["file"][i]) if "file" in rows.column_names else ""

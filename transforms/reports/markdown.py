@@ -23,11 +23,6 @@ _ESCAPES = str.maketrans({**_ENTITIES, **{mark: f"\\{mark}" for mark in "\\`*_[]
 _CONTROLS = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
 # Markers of lists, headings and rules, which only count at the beginning of a line.
 _LEADING = re.compile(r"[0-9]{1,9}(?=[.)](?: |$))|(?=[-+](?: |$)|-+$|=+$|#{1,6}(?: |$))")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-_HEADING = re.compile(r"( {0,3})(#{1,6})(?=\s|$)")
-_UNDERLINE = re.compile(r" {0,3}(=+|-+)\s*")
-# The start of raw HTML (CommonMark 6.6); "<https://...>" is a link.
-_TAG = re.compile(r"<(?=[A-Za-z/!?])(?!https?://[^\s<>]*>)")
 
 
 def one_line(value: str) -> str:
@@ -64,13 +59,6 @@ def _spaced(piece: str, first: bool) -> str:
     return text(piece) + piece[len(piece.rstrip()) :] if first else piece.translate(_ESCAPES)
 
 
-def link(label: str, url: str) -> Markdown:
-    """Format a link to a web address; only its label if the address is invalid."""
-    if not is_url(url):
-        return text(label)
-    return Markdown(f"[{text(label)}](<{quoted(url)}>)")
-
-
 def is_url(url: str) -> bool:
     """Whether the text is an http or https address."""
     return re.match(r"https?://[^/\s]", url) is not None
@@ -97,26 +85,3 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 
 def bullets(items: Iterable[str]) -> Markdown:
     """Format a list, one line per item; items are escaped, unless they are Markdown."""
     return Markdown("\n".join(f"- {text(item)}" for item in items))
-
-
-def prose(value: str, level: int) -> Markdown:
-    """Prepare an author's own Markdown for a place below a heading of a level.
-
-    It remains Markdown, but its HTML is displayed as text, its headings are moved below the level, and an open fence of
-    code is closed.
-    """
-    lines: list[str] = []
-    fence = ""
-    for line in value.strip().splitlines():
-        fence_here = _FENCE.match(line)
-        if fence:
-            if fence_here and fence_here[1].startswith(fence) and not fence_here[2].strip():
-                fence = ""
-        elif fence_here and not (fence_here[1][0] == "`" and "`" in fence_here[2]):
-            fence = fence_here[1]
-        else:
-            line = _HEADING.sub(lambda match: match[1] + "#" * min(len(match[2]) + level, 6), line)
-            if _UNDERLINE.fullmatch(line) and lines and lines[-1].strip(" \t"):
-                lines.append("")  # otherwise it would turn the line above into a heading
-        lines.append(_TAG.sub("&lt;", line))
-    return Markdown("\n".join([*lines, fence]).strip())

@@ -16,15 +16,13 @@ import math
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 PACKAGE = "all_minilm_l6_v2"  # ships the weights of sentence-transformers/all-MiniLM-L6-v2
 _GRAMS = (2, 3, 4)
 _MOST_TOKENS = 256  # as in the training of the model
-
-Similarity = Callable[[str, str], float]
 
 
 @functools.cache

@@ -17,7 +17,6 @@ import msgspec
 from markupsafe import Markup, escape
 
 from parapet.transforms.reports import markdown, svg
-from parapet.transforms.reports.svg import Curve as Curve
 from parapet.transforms.reports.svg import Dot as Dot
 from parapet.transforms.reports.svg import Point as Point
 from parapet.transforms.reports.svg import Series as Series
@@ -116,21 +115,6 @@ class Bars(msgspec.Struct, frozen=True, kw_only=True):
     digits: int = 0
 
 
-class Lines(msgspec.Struct, frozen=True, kw_only=True):
-    """A chart of lines over a numeric axis.
-
-    ``percent`` and ``digits`` are for the vertical axis, as in :class:`Bars`.
-    """
-
-    title: str
-    x_label: str
-    y_label: str
-    series: Sequence[Curve]
-    note: str = ""
-    percent: bool = False
-    digits: int = 0
-
-
 class Scatter(msgspec.Struct, frozen=True, kw_only=True):
     """A chart of points over two axes of shares in percent, distinguished by group."""
 
@@ -188,7 +172,7 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
     in_card: bool = True
 
 
-Section = Table | Dots | Bars | Lines | Scatter | Examples | Text
+Section = Table | Dots | Bars | Scatter | Examples | Text
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -275,16 +259,11 @@ def page(report: Report) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def card(report: Report, extra: Sequence[Section] = ()) -> str:
-    """Render the report as Markdown for the README.md of a set, without tiles and charts.
-
-    Args:
-      report: the report.
-      extra: sections of the card alone, before the others.
-    """
+def card(report: Report) -> str:
+    """Render the report as Markdown for the README.md of a set, without tiles and charts."""
     blocks = [f"# {markdown.text(report.title)}", markdown.inline(report.lead)]
     blocks.append(markdown.bullets(map(markdown.inline, report.notes)))
-    for section in [*extra, *report.sections]:
+    for section in report.sections:
         blocks += _card_section(section)
     if report.terms:
         meanings = (f"**{markdown.text(term)}**: {markdown.inline(meaning)}" for term, meaning in report.terms.items())
@@ -339,12 +318,6 @@ def _svg(section: Section, key: str) -> Markup | None:
                 for i, category in enumerate(section.categories)
             )
             return svg.bars(key, section.title, description, section.categories, section.series, form)
-        case Lines():
-            form, axes = _form(section.percent, section.digits), (section.x_label, section.y_label)
-            description = "; ".join(
-                f"{curve.name}: " + ", ".join(f"{x:.4g} {form(y)}" for x, y in curve.points) for curve in section.series
-            )
-            return svg.curves(key, section.title, description, section.series, axes, form)
         case Scatter():
             description = f"{section.x_label}, {section.y_label}: " + "; ".join(
                 f"{point.label}{f', {point.group}' if point.group else ''} {percent(point.x)}, {percent(point.y)}"

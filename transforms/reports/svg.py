@@ -263,55 +263,6 @@ def _step(reach: float) -> float:
     return next(unit * m for m in (0.2, 0.25, 0.5, 1, 2, 2.5) if reach / (unit * m) <= 5.0001)
 
 
-class Curve(msgspec.Struct, frozen=True):
-    """The points of one line of :func:`curves`, from left to right."""
-
-    name: str
-    points: Sequence[tuple[float, float]]
-
-
-def curves(
-    key: str, title: str, description: str, drawn: Sequence[Curve], axes: tuple[str, str], form: Format
-) -> Markup:
-    """Draw lines through points over a numeric axis.
-
-    Args:
-      key: unique in the page.
-      title: the title of the chart.
-      description: the content of the chart in words.
-      drawn: the lines, each with its own colour and mark.
-      axes: the labels of the horizontal and the vertical axis.
-      form: formats the values.
-    """
-    legend, top = _legend([curve.name for curve in drawn], _mark, WIDTH)
-    top += 18
-    points = [(x, y) for curve in drawn for x, y in curve.points if math.isfinite(x) and math.isfinite(y)]
-    first, last = min((x for x, _ in points), default=0.0), max((x for x, _ in points), default=1.0)
-    ceiling = _ceiling(y for _, y in points)
-    left = 14 + _LETTER * max(len(form(ceiling * i / 4)) for i in range(5))
-    right, bottom = WIDTH - 14.0, top + 168.0
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        along = (x - first) / (last - first) if last > first else 0.5
-        return left + 8 + (right - left - 8) * along, bottom - (bottom - top) * y / ceiling
-
-    body = [legend, _text(2, top - 14, axes[1], "label"), _text(right, bottom + 34, axes[0], "label", anchor="end")]
-    for i in range(5):
-        y = bottom - (bottom - top) * i / 4
-        body.append(_tag("line", style="grid", x1=left, x2=right, y1=y, y2=y))
-        body.append(_text(left - 6, y + 4, form(ceiling * i / 4), "tick", anchor="end"))
-    step = _step(last - first) if last > first else 1.0
-    for i in range(math.ceil(first / step - 1e-9), math.floor(last / step + 1e-9) + 1) if points else ():
-        body.append(_text(place(step * i, 0)[0], bottom + 17, f"{step * i:g}", "tick", anchor="middle"))
-    for group, curve in enumerate(drawn):
-        known = [(x, y) for x, y in curve.points if math.isfinite(x) and math.isfinite(y)]
-        path = " ".join(",".join(map(_n, place(x, y))) for x, y in known)
-        body.append(_tag("polyline", style=f"line s{group % 4 + 1}", attributes={"points": path}))
-        for x, y in known if len(known) <= 40 else []:
-            body.append(_mark(group, *place(x, y), _title(f"{curve.name}, {x:.4g}: {form(y)}")))
-    return _image(key, title, description, bottom + 40, body, WIDTH)
-
-
 def _image(
     key: str, title: str, description: str, height: float, body: Sequence[Markup], width: float = WIDTH
 ) -> Markup:

@@ -67,7 +67,6 @@ path = "typos/turns/test"
 name = "typos_turns"
 kind = "turns with typos"
 key = ["dialogue_id", "turn"]
-split = "test"
 """
 
 MEMORY = [{"source": f"text {i}", "pivot": pivot, "text": "x" * i} for i in range(5) for pivot in ("ja", "zh")]

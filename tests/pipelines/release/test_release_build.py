@@ -151,11 +151,6 @@ def test_faults_are_named_and_published_only_where_that_is_asked_for(toml, tmp_p
     "old new said",
     ('path = "sgd"', 'path = "sdg"', "sdg: corpora[0].path: there is no such file or folder"),
     ('licence = "CC0-1.0"\ntitle', 'licence = "My-Own"\ntitle', "release.toml: licence: "),
-    (
-        '"https://example.org/sample"\nlicence = "CC0-1.0"',
-        '"x"\nlicence = "CC-BY-SA-4.0"',
-        "release.toml: licence: ",
-    ),
     ('path = "statistics.json"', 'path = "none.json"', "none.json: statistics: there is no such file"),
     ('title = "A small set"', 'allow_problems = ["spam"]', "there is no kind 'spam'"),
     ('title = "A small set"', 'licence_file = "none"', "none: licence_file: cannot be read"),

@@ -74,7 +74,7 @@ def masked(line):
 
 def replaced(*texts, rules=NO_LISTS, speakers=""):
     turns = [ChatTurn(BOT if speakers[i : i + 1] == "b" else USER, text) for i, text in enumerate(texts)]
-    return Anonymiser(rules).of(Chat("1", tuple(turns)))
+    return Anonymiser(rules).of(Chat(tuple(turns)))
 
 
 @cases(
@@ -87,12 +87,12 @@ def replaced(*texts, rules=NO_LISTS, speakers=""):
     ("<number> <silence>", "<number> <silence>"),
 )
 def test_numbers_and_days_as_in_the_paper(text, expected):
-    assert Anonymiser(Rules(paper=True)).of(Chat("1", (ChatTurn("user", text),))).texts == (expected,)
+    assert Anonymiser(Rules(paper=True)).of(Chat((ChatTurn("user", text),))).texts == (expected,)
 
 
 def test_speakers_that_have_names():
     turns = (ChatTurn(USER, "hello", "Ann Lee"), ChatTurn(BOT, "hello ann"))
-    assert Anonymiser(Rules()).of(Chat("1", turns)).texts == ("hello", "hello <PERSON_1>")
+    assert Anonymiser(Rules()).of(Chat(turns)).texts == ("hello", "hello <PERSON_1>")
 
 
 def test_disguises():

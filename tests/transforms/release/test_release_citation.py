@@ -4,66 +4,58 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
-from release_manifests import manifest
+from release_manifests import SGD, manifest
 
 from parapet.schemas.release import Author, Source
-from parapet.transforms.release import citation as names
-from parapet.transforms.release.citation import Name, bibtex, citation_cff
+from parapet.transforms.release.citation import authors_line, bibtex, citation_cff, licence_text, licence_warnings
 from parapet.transforms.reports.markdown import one_line
 
-# Of the schema of CFF 1.2.0: the keys that this file may have, and what they look like.
+# The keys that CFF 1.2.0 allows and this file uses, and their formats.
 TEXT, LINE, URL = r"(?s).+", r".+", r"https?://.+"
 CFF = {"cff-version": r"1\.2\.0", "message": TEXT, "type": "dataset", "title": TEXT, "version": LINE, "abstract": TEXT}
-CFF |= {"date-released": r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "license": r"[A-Za-z0-9.\-]+", "license-url": URL, "url": URL}
+CFF |= {"date-released": r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "license": r"[A-Za-z0-9.\-]+", "url": URL}
 REFERENCE = {"type": "data", "title": TEXT, "url": URL, "license": CFF["license"], "notes": TEXT}
-ENTITY = {"name": LINE, "orcid": r"https://orcid\.org/[0-9]{4}-[0-9]{4}-[0-9]{4}-[0-9]{3}[0-9X]"}
-PERSON = {"family-names": LINE, "given-names": LINE, "affiliation": LINE, "orcid": ENTITY["orcid"]}
+PERSON = {"family-names": LINE, "given-names": LINE, "name": LINE, "affiliation": LINE, "orcid": URL}
 
 
-def fits(found, rules):
-    for key, value in found.items():
-        assert isinstance(value, str), key
-        assert re.fullmatch(rules[key], value), (key, value)
-
-
-def people_fit(found):
-    assert found
-    for i, one in enumerate(found):
-        fits(one, ENTITY if "name" in one else PERSON)
-        assert one not in found[:i]
+def check_values(values, patterns):
+    for key, value in values.items():
+        assert re.fullmatch(patterns[key], value), (key, value)
 
 
 def read(text):
     """The file, checked against the schema as far as it concerns us."""
-    found = yaml.safe_load(text)
-    assert {"cff-version", "message", "title", "authors"} <= set(found)
-    lists = {key: found[key] for key in ("authors", "references", "keywords") if key in found}
-    fits({key: value for key, value in found.items() if key not in lists}, CFF)
-    people_fit(found["authors"])
-    for reference in lists.get("references", []):
-        assert {"type", "title", "authors"} <= set(reference)
-        people_fit(reference["authors"])
-        fits({key: value for key, value in reference.items() if key != "authors"}, REFERENCE)
-    return dict(found)
+    cff = yaml.safe_load(text)
+    assert {"cff-version", "message", "title", "authors"} <= set(cff)
+    lists = {key: cff[key] for key in ("authors", "references", "keywords") if key in cff}
+    check_values({key: value for key, value in cff.items() if key not in lists}, CFF)
+    for author in [*cff["authors"], *(author for entry in cff.get("references", []) for author in entry["authors"])]:
+        check_values(author, PERSON)
+    for reference in cff.get("references", []):
+        check_values({key: value for key, value in reference.items() if key != "authors"}, REFERENCE)
+    return cff
 
 
-def test_what_is_not_known_is_left_out():
+def test_authors():
+    assert read(citation_cff(manifest()))["authors"] == [
+        {"name": "Ada Lovelace", "orcid": "https://orcid.org/0000-0002-1825-0097"},
+        {"family-names": "Hopper", "given-names": "Grace Brewster"},
+        {"name": "The Parapet authors"},
+    ]
+    assert authors_line(manifest().authors) == "Ada Lovelace, Grace Brewster Hopper and The Parapet authors"
+    assert "author = {{Ada Lovelace} and Hopper, Grace Brewster and {The Parapet authors}}" in bibtex(manifest())
+
+
+def test_unknown_fields_are_left_out():
     source = Source("Some data", "not an address", "Their-Own")
-    text = citation_cff(
-        manifest(licence="Our-Own", created="", homepage="ftp:/x", sources=[source, source], authors=[Author("X")] * 2)
-    )
-    found = read(text)
-    assert not {"license", "license-url", "url", "date-released"} & set(found)
-    assert found["authors"] == [{"name": "X"}]
-    assert found["references"] == [{"type": "data", "title": "Some data", "authors": [{"name": "anonymous"}]}]
-    assert read(citation_cff(manifest(licence="CDLA-Permissive-2.0")))["license-url"].startswith("https://cdla.dev")
+    cff = read(citation_cff(manifest(licence="Our-Own", created="", homepage="ftp:/x", sources=[source])))
+    assert not {"license", "url", "date-released"} & set(cff)
+    assert cff["references"] == [{"type": "data", "title": "Some data", "authors": [{"name": "anonymous"}]}]
     assert "references" not in read(citation_cff(manifest(sources=[])))
 
 
 LINES = st.one_of(
-    st.sampled_from(
-        ["a: b # c", "- x", "'\"", "---\n...", "{x}", "[y]", "*a", "&b", "!c", "%d", "@e", "yes", "1.0", "~"]
-    ),
+    st.sampled_from(["a: b # c", "- x", "'\"", "---\n...", "{x}", "*a", "&b", "!c", "%d", "@e", "yes", "1.0", "~"]),
     st.text(min_size=1, max_size=30),
 ).filter(one_line)
 
@@ -71,15 +63,8 @@ LINES = st.one_of(
 @given(LINES, LINES, LINES, LINES)
 def test_any_text_is_valid_yaml(title, name, line, citation):
     source = Source(title, "https://example.org/" + line, "MIT", line, citation)
-    found = read(citation_cff(manifest(title=title, authors=[Author(name, line)], sources=[source], description=line)))
-    assert (found["title"], found["references"][0]["title"]) == (one_line(title), found["title"])
-
-
-def test_an_orcid_is_a_persons():
-    author = Author("Jo Group", orcid="https://orcid.org/0000-0002-1825-009X")
-    assert names.author_name(author) == Name("Group", "Jo")
-    assert names.orcid_url(author) == "https://orcid.org/0000-0002-1825-009X"
-    assert names.orcid_url(Author("A B", orcid="0000")) == ""
+    cff = read(citation_cff(manifest(title=title, authors=[Author(name, line)], sources=[source], description=line)))
+    assert (cff["title"], cff["references"][0]["title"]) == (one_line(title), cff["title"])
 
 
 @given(st.text())
@@ -91,14 +76,33 @@ def test_bibtex_stays_balanced(title):
 
 
 @cases(
-    "line families",
-    ("Ada Lovelace and Grace Hopper", ["Lovelace", "Hopper"]),
-    ("Ada Lovelace, Grace Hopper, and Alan Turing", ["Lovelace", "Hopper", "Turing"]),
-    ("Lovelace, Ada and Hopper, Grace", ["Lovelace", "Hopper"]),
-    ("Lovelace, Ada; Hopper, Grace", ["Lovelace", "Hopper"]),
-    ("Lovelace et al.", ["Lovelace et al."]),
-    ("", ["anonymous"]),
-    (";", [";"]),
+    "ours theirs reason",
+    ("CC-BY-SA-4.0", "CC-BY-SA-3.0", ""),
+    ("CC-BY-NC-4.0", "CC-BY-4.0", ""),
+    (
+        "CC-BY-4.0",
+        "CC-BY-SA-4.0",
+        "which requires that the release has the same licence; the release is under CC-BY-4.0",
+    ),
+    ("MIT", "CC-BY-NC-4.0", "which does not allow commercial use; the release is under MIT"),
 )
-def test_names_of_a_line(line, families):
-    assert [name.family for name in names.names_of(line)] == families
+def test_licence_warnings(ours, theirs, reason):
+    warnings = licence_warnings(ours, [Source("Some data", "https://example.org", theirs)])
+    assert list(warnings) == ([f"'Some data' is under {theirs}, {reason}"] if reason else [])
+
+
+def test_an_own_licence_comes_first():
+    text = licence_text(manifest(licence="Our-Own", sources=[]), "Do as you like.\n\n")
+    assert text.startswith("Do as you like.\n\nTiny X")
+    assert text.endswith("Licence: Our-Own\n")
+
+
+def test_the_notice_names_authors_and_sources():
+    text = licence_text(manifest())
+    assert text.startswith(
+        "Tiny X: a release for tests, version 1.1.0\n"
+        "by Ada Lovelace, Grace Brewster Hopper and The Parapet authors\n\n"
+        "Licence: Creative Commons Attribution-ShareAlike 4.0 International\n"
+        "Text: https://spdx.org/licenses/CC-BY-SA-4.0.html\n"
+    )
+    assert f"- {SGD.title}\n  {SGD.authors}\n  {SGD.url}\n" in text

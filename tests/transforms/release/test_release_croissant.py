@@ -49,9 +49,3 @@ def test_every_parquet_file_has_size_and_checksum():
     }
     sets = [one for one in read(found)["distribution"] if one["@type"] == "cr:FileSet"]
     assert [one["includes"] for one in sets] == [f"data/{name}/*.parquet" for name in found.configs]
-
-
-def test_the_sources_of_answers_have_their_shares():
-    found = orjson.loads(croissant(manifest(answer_sources={"in_house": 3, "llm": 1}), columns()))
-    assert found["dataCollection"] == "Paraphrases: 75.0% by annotators of the authors, 25.0% by a language model."
-    assert "dataCollection" not in orjson.loads(croissant(manifest(answer_sources={}), columns()))

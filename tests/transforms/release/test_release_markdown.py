@@ -50,22 +50,3 @@ def test_a_list_keeps_its_items(items):
     assert [shown(token.children or []) for token in tokens if token.type == "inline"] == [
         md.one_line(item) for item in items if md.one_line(item)
     ]
-
-
-@given(st.lists(st.one_of(TEXTS, st.sampled_from(("```", "~~~~ x", "    code", "# h", "<!--", "<div>", "a\n---")))))
-def test_prose_brings_no_html_and_ends(parts):
-    tokens = parse(f"## Above\n\n{md.prose(chr(10).join(parts), 2)}\n\n## Below\n")
-    assert not {"html_inline", "html_block"} & {token.type for token in flat(tokens)}
-    headings = [(token.tag, tokens[i + 1].content) for i, token in enumerate(tokens) if token.type == "heading_open"]
-    assert (headings[0], headings[-1]) == (("h2", "Above"), ("h2", "Below"))
-    assert not {"h1", "h2"} & {tag for tag, _ in headings[1:-1]}
-
-
-def test_prose_stays_markdown():
-    said = md.prose("# Title\n\nA *word*, <https://example.org>\n\n```python\n# no heading\n```\n", 2)
-    assert said == "### Title\n\nA *word*, <https://example.org>\n\n```python\n# no heading\n```"
-
-
-def test_links_go_to_web_addresses_only():
-    assert md.link("a]b", "https://example.org/a b>") == "[a\\]b](<https://example.org/a%20b%3E>)"
-    assert (md.link("a", "javascript:alert(1)"), md.link("a", "https://")) == ("a", "a")

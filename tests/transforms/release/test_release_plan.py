@@ -11,7 +11,7 @@ from kit import cases, raised, write
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import ReleaseConfig
 from parapet.schemas.rows import RESPONSES
-from parapet.transforms.release.plan import has_map, make_plan
+from parapet.transforms.release.plan import make_plan
 
 MEMORY = pa.table({"source": ["a", "b"], "pivot": ["zh", "zh"], "text": ["x", None]})
 
@@ -68,15 +68,7 @@ def test_nothing_of_workers_or_times_is_published(place):
     (config(tables=[{**TABLE, "key": ["id"]}]), "tables[0].key: has no column 'id' (it has source, pivot, text)"),
     (config(tables=[{**TABLE, "name": "original"}]), "tables[0].name: a corpus is called 'original'"),
     (config(tables=[{**TABLE, "path": "worker.parquet"}]), "the column 'worker_id' may identify a worker"),
-    (config(tables=[{**TABLE, "path": "map.parquet"}]), "'text' is a map: make it a list of key and value"),
 )
 def test_what_cannot_be_is_said(made, said, place):
     pq.write_table(MEMORY.append_column("worker_id", pa.array(["A", "B"])), place / "worker.parquet")
-    maps = pa.array([[("a", "b")], []], pa.map_(pa.string(), pa.string()))
-    pq.write_table(MEMORY.set_column(2, "text", maps), place / "map.parquet")
     assert said in str(raised(InputError, make_plan, made, place)).replace(f"{place}/", "")
-
-
-def test_a_map_is_found_wherever_it_is():
-    assert has_map(pa.list_(pa.struct([("x", pa.map_(pa.string(), pa.int8()))])))
-    assert not has_map(pa.list_(pa.struct([("x", pa.list_(pa.string()))])))

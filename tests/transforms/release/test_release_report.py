@@ -30,21 +30,9 @@ def rows(of, title):
 
 
 def test_statistics_of_all_kinds():
-    found = manifest(
-        statistics={"variants": measures(), "again": measures(), "compose": composed(), "speech": {"wer": 0.12345}}
-    )
-    assert rows(found, "Statistics: speech") == [["wer", "0.1235"]]
-    assert rows(found, "compose: what became of the answers")[0] == [
-        "Used",
-        "used in one of the variants",
-        "60",
-        "50.0%",
-    ]
-    assert show(found).words.count("Low means diverse.") == 1
-    # The audit's own answers are not shown a second time.
-    answers = {key: n for key, n in composed()["answers"].items() if key != "total"}
-    again = show(manifest(statistics={"compose": composed()}, dispositions=answers))
-    assert [row[2] for row in again.table if row[0] == "Used"] == ["60"]
+    report = manifest(statistics={"variants": measures(), "compose": composed(), "speech": {"wer": 0.12345}})
+    assert rows(report, "Statistics: compose") == [["v1", "0.30", "19.0"]]
+    assert show(report).words.count("Low means diverse.") == 1
 
 
 @cases("found", None, [], 3, "x", {"variants": 3, "average": {}}, {"variants": {}, "average": {}})
@@ -79,7 +67,17 @@ def test_tiles():
     total = sum(file.bytes for file in manifest().files)
     assert [(tile.label, tile.value) for tile in release_report(manifest(), columns()).tiles] == [
         ("dialogues, in all corpora", "7"),
-        ("corpora besides the original", "1"),
         ("rows, in all configurations", "16"),
         ("on disk, Parquet and JSON", size(total)),
     ]
+
+
+@cases(
+    "n told",
+    (999, "999 bytes"),
+    (1500, "1.5 kB"),
+    (2_340_000, "2.3 MB"),
+    (5_000_000_000_000, "5,000.0 GB"),
+)
+def test_sizes(n, told):
+    assert size(n) == told

@@ -1,18 +1,16 @@
 """``verify``: each way of damaging a release, and a manifest that contradicts itself, is found and named."""
 
-import os
 import shutil
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import release_folder as folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import THOROUGH, cases, edit, lacking, write
+from kit import THOROUGH, cases, lacking, write
 from release_folder import told
 
-from parapet.transforms.release.verify import MOST, Finding, Findings, examine
+from parapet.transforms.release.verify import MOST, Finding, Findings
 
 TRAIN = "sgd/original/train/dialogues_001.json"
 
@@ -42,13 +40,9 @@ def name(root, path):
 # What is whole.
 
 
-@pytest.mark.thorough
-def test_two_processes_find_the_same(root):
-    shard_with(root, "1_00000").write_bytes(b"x")
-    (root / TRAIN).write_bytes((root / TRAIN).read_bytes()[:-1])
-    done = examine(root, 2)
-    assert len(done.findings) > 2
-    assert done == examine(root, 1)
+def test_signatures_of_the_checksums_may_lie_beside_them(root):
+    (root / "SHA256SUMS.sig").write_bytes(b"a signature")
+    assert told(root) == []
 
 
 # Rows.
@@ -75,40 +69,6 @@ def test_rows_whose_hash_is_not_that_of_the_manifest_are_found(root):
     folder.edit_manifest(root, keep)
     (line,) = told(root)
     assert line.startswith(f"{name(root, path)}: its rows have the SHA-256 ")
-    before.configs["original"].splits["train"].logical_sha256 = "0" * 64
-    folder.edit_manifest(root, keep)
-    assert "MANIFEST.json: configs.original.splits.train: has the hash of rows 000" in " ".join(told(root))
-
-
-def leave_out_noisy(manifest):
-    del manifest.configs["noisy"]
-    manifest.files = [file for file in manifest.files if not file.path.startswith("data/noisy/")]
-
-
-@cases(
-    "edit line",
-    (
-        lambda root: folder.edit_rows(shard_with(root, "1_00000"), reworded),
-        "data/original: train: 1_00000: differs from",
-    ),
-    (lambda root: edit(root / TRAIN, lambda of: of[0].update(note=1)), "data/original: train: 1_00000: differs from"),
-    (
-        lambda root: edit(root / TRAIN, lambda of: of[0].update(dialogue_id="x")),
-        "data/original: train: x: is missing, but",
-    ),
-    (
-        lambda root: edit(root / "sgd/noisy/test/schema.json", lambda of: of[0].update(description="x")),
-        "data/schemas: test: noisy Gyms_1: differs from the JSON beside it, in sgd/ or bfcl/",
-    ),
-    (
-        lambda root: folder.edit_manifest(root, leave_out_noisy),
-        "MANIFEST.json: sgd/noisy/test/dialogues_001.json: is of the configuration 'noisy', which is not in 'configs'",
-    ),
-)
-def test_data_and_sgd_hold_the_same(edit, line, root):
-    edit(root)
-    folder.mend_all(root)
-    assert any(found.startswith(line) for found in told(root)), told(root)
 
 
 # Bytes.
@@ -139,11 +99,6 @@ def test_a_missing_shard_is_found_and_no_row_of_it_is_blamed(root):
     assert told(root) == [f"{name(root, gone)}: is missing"]
 
 
-def test_an_extra_empty_folder_is_found(root):
-    (root / "data" / "v9" / "test").mkdir(parents=True)
-    assert told(root) == ["data/v9/test: is an empty folder, which a release must not contain"]
-
-
 def test_a_file_that_only_the_checksums_have_is_found(root):
     (root / "notes.txt").write_bytes(b"x")
     folder.mend(root)
@@ -154,19 +109,12 @@ def test_links_are_not_followed(root, tmp_path):
     (tmp_path / "elsewhere").write_bytes((root / "LICENSE").read_bytes())
     (root / "LICENSE").unlink()
     (root / "LICENSE").symlink_to(tmp_path / "elsewhere")
-    os.mkfifo(root / "pipe")
-    lines = told(root)
-    for path in ("LICENSE", "pipe"):
-        assert f"{path}: is a link or a device: a release must contain its files itself" in lines
+    assert "LICENSE: is a link: a release must contain its files itself" in told(root)
 
 
 @cases(
     "edit reason",
-    (lambda text: text + f"{'0' * 64}  ../../outside\n", "is not a SHA-256 in lower case"),
-    (lambda text: text + f"{'0' * 64}  /etc/hosts\n", "is not a SHA-256 in lower case"),
     (lambda text: text.upper(), "is not a SHA-256 in lower case"),
-    (lambda text: text[:-1], "does not end with a newline"),
-    (lambda text: text + text.splitlines()[-1] + "\n", "the path of another file"),
 )
 def test_checksums_have_one_form(root, edit, reason):
     sums = root / "SHA256SUMS"
@@ -186,21 +134,13 @@ def test_without_checksums_the_manifest_still_speaks(root):
 # Rows.
 
 
-def test_columns_are_those_of_the_manifest(root):
-    path = root / "data/numbers/full-00000-of-00003.parquet"
-    table = pq.ParquetFile(path).read()
-    pq.write_table(table.append_column("more", pa.array([1] * len(table))).drop_columns(["x"]), path)
-    folder.mend_all(root)
-    assert told(root) == [f"{name(root, path)}: its columns differ from those in the manifest: more, x"]
-
-
 def test_what_is_no_parquet_is_said_and_the_rest_goes_on(root):
     first = write(root / "data/numbers/full-00000-of-00003.parquet", b"PAR1 nothing PAR1")
     path = shard_with(root, "1_00000")
     folder.edit_rows(path, lambda rows: rows[1:])
     lines = told(root)
     assert any(line.startswith(f"{name(root, first)}: cannot be read: ") for line in lines)
-    assert any(line.startswith(f"{name(root, path)}: has ") for line in lines)
+    assert any(line.startswith(f"{name(root, path)}: its rows have the SHA-256 ") for line in lines)
 
 
 @cases("data", b"", b"{}", b"[1]", b'[{"dialogue_id": 3}]', b"[" * 2000, b"\xff")
@@ -292,7 +232,6 @@ def set_split(**fields):
     return set_fields(lambda manifest: manifest.configs["numbers"].splits["full"], **fields)
 
 
-LOST = "is not in 'files', or not a file of this split: data/numbers/full-…"
 FIRST = "data/numbers/full-00000-of-00003.parquet"
 
 
@@ -301,11 +240,8 @@ FIRST = "data/numbers/full-00000-of-00003.parquet"
     (set_fields(version="1.0.1"), "version: is '1.0.1', but the folder is '1.0.0'"),
     (set_fields(name="big"), "name: is 'big', but the folder is 'little'"),
     (drop_file("LICENSE"), "LICENSE: is part of every release, but is not in 'files'"),
-    (drop_file(FIRST), f"configs.numbers.splits.full: '{FIRST}' {LOST}"),
+    (drop_file(FIRST), f"configs.numbers.splits.full: '{FIRST}' is not in 'files'"),
     (set_split(rows=11), "configs.numbers.splits.full: has 11 rows, but its files have 10"),
-    (lambda manifest: manifest.configs["numbers"].key.append("y"),
-     "configs.numbers: has the key a, b, y, but no such column"),
-    (lambda manifest: manifest.configs.pop("numbers"), f"{FIRST}: is in 0 splits, but must be in one"),
 )  # fmt: skip
 def test_a_manifest_agrees_with_itself(root, change, line):
     folder.edit_manifest(root, change)
