@@ -102,7 +102,6 @@ COMMANDS: dict[str, Callable[[Path, int], list[str]]] = {
     "bad": lambda folder, n: ["perturb", "typos", "--sgd", _bad_corpus(folder, n), "--max_bad", "99.99%"],
     "augment": lambda folder, n: ["augment", "--sgd", _corpus(folder, n), "--oracle", _variants(folder)],
     "few_shot": lambda folder, n: ["few_shot", "--sgd", _corpus(folder, n)],
-    "unseen_services": lambda folder, n: ["unseen_services", "--sgd", _corpus(folder, n), "--hold_out", "Gyms"],
     "language_variations": lambda folder, n: [
         *("language_variations", "--sgd", _corpus(folder, n), "--split", "train", "--kinds", "typos"),
     ],

@@ -131,7 +131,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "ood source": ["--sgd", sgd, "--source", f"{place}/talk.jsonl", "--rates", "0.1"],
         "anonymise": ["--chats", f"{sgd}/chats.jsonl", "--entities", f"{sgd}/entities.txt"],
         "few_shot": ["--sgd", sgd, "--sizes", "2", "--test", "2"],
-        "unseen_services": ["--sgd", sgd],
+        "few_shot unseen": ["--sgd", sgd, "--sizes", "4", "--test", "2", "--unseen_services", "--multi_domain"],
         "reminders": ["--dialogues", "4,0,4"],
         "restaurants": argv_of(
             tasks=1, sizes="train=20,dev=1,test=4", formats="babi", ontology=f"{place}/ontology.toml"
