@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from parapet.transforms.simulators.restaurants.corpus import Config
 
+ALL_TASKS = "1,2,3,4,5"
+
 EXAMPLE = """\
   parapet restaurants --output simulated                          # the paper's sizes: 1,000 dialogues a task and split
   parapet restaurants --tasks 1,5 --sizes train=100000,dev=0 --formats babi --output simulated
@@ -32,7 +34,7 @@ def parser() -> Parser:
     text = "domain in TOML (default: the paper's restaurants, with other names)"
     parser.group(INPUT)("--ontology", metavar="FILE", reads=True, help=text)
     add = parser.group("simulation")
-    add("--tasks", metavar="LIST", default="", help="tasks, comma-separated (default: 1,2,3,4,5)")
+    add("--tasks", metavar="LIST", default=ALL_TASKS, help="tasks, comma-separated")
     add(
         "--sizes",
         metavar="LIST",
@@ -85,7 +87,7 @@ def check(args: argparse.Namespace) -> Config:
         output=args.output,
         ontology=ontology,
         ontology_path=args.ontology,
-        tasks=corpus.tasks_for(args.tasks, ontology, args.ontology or ""),
+        tasks=tuple(map(int, corpus.chosen(args.tasks, ALL_TASKS.split(","), "--tasks", "task"))),
         sizes=corpus.parse_sizes(args.sizes),
         per_file=args.dialogues_per_file,
         formats=tuple(corpus.chosen(args.formats, corpus.FORMATS, "--formats", "format")),

@@ -138,7 +138,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         ),
         "babi_task6": ["--logs", f"{place}/dstc2"],
         "babi_task6 knowledge": argv_of(logs=f"{place}/dstc2", kb=f"{place}/kb.txt", ontology=f"{place}/ontology.json"),
-        "train rules": ["--train", f"{task}-trn.txt", "--match", kb],
+        "train rules": ["--ontology", f"{place}/ontology.toml", "--match", kb],
         "predict": ["rules", "--model", f"{out}/train rules", "--reference", test],
         "train classifier": ["--train", sgd, "--dev", sgd, "--steps", "2", "--buckets", "64"],
         "predict classifier": ["--model", f"{out}/train classifier", "--reference", sgd],

@@ -226,6 +226,7 @@ def test_bad_training_input_is_told(toy, tmp_path):
     assert "there is no such file" in told("--ontology", str(tmp_path / "no.toml"), model="rules", given=[])
     (tmp_path / "bad.toml").write_text("domain = 3")
     assert "bad.toml" in told("--ontology", str(tmp_path / "bad.toml"), model="rules", given=[])
+    assert "--train: requires --rules" in told("--train", str(one), model="rules", given=[])
     assert refused("train", "memn2m").startswith("parapet train: there is no model 'memn2m': did you mean")
     assert "out of memory: lower --batch_size, which is 32, or --size" in told(size=2**31, status=1)
 
@@ -298,6 +299,12 @@ def test_models_without_training_give_the_numbers_of_the_paper(
     given = [part for name in flags for part in files[name]]
     given = given[:2] if model == "nearest" else given  # which takes no dev
     assert scored(model, given, files, tmp_path) == pytest.approx(figures, abs=tolerance)
+
+
+@cases("task", 1, 4)
+def test_the_patterns_of_the_published_files_answer_them_all(task, real_data, tmp_path):
+    files = of_babi(real_data, task)
+    assert scored("rules", ["--rules", "babi", *files["match"]], files, tmp_path) == [100, 100]
 
 
 @pytest.mark.thorough

@@ -458,9 +458,9 @@ def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str
     if not uses:
         return
     (file,) = groups["file"]
-    for position, raw, plain, dialogue in dialogues_of(file):
+    for position, raw, plain, _ in dialogues_of(file):
         for path, rank, hidden in uses.get(position, ()):
-            services = {*dialogue.services, *(frame.service for turn in dialogue.turns for frame in turn.frames)}
+            services = {*raw["services"], *(frame["service"] for turn in raw["turns"] for frame in turn["frames"])}
             shown = without(raw, [name for name in services if domain_of(name) == hidden]) if hidden else raw
             with needed(file.path, f"[{position}]"):
                 text = sgd.dialogue_text(shown, plain)

@@ -23,7 +23,7 @@ _LIMITS = Limits(32, 20_000)
 _MAX_TOKENS = 256  # longer results, which may be endless repetitions, are refused
 
 # Architectures that translate, each with the sets of tokenizer files of which it needs one. NLLB is an M2M100.
-_TOKENIZERS = {
+_TOKENIZERS: dict[str, list[tuple[str, ...]]] = {
     "marian": [("source.spm", "target.spm", "vocab.json")],
     "m2m_100": [("vocab.json", "sentencepiece.bpe.model"), ("tokenizer.json",), ("sentencepiece.bpe.model",)],
 }

@@ -20,7 +20,7 @@ from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact, d
 from parapet.transforms.simulators.restaurants import simulating
 from parapet.transforms.simulators.restaurants.bot import Bot, Rules, answered, solve
 from parapet.transforms.simulators.restaurants.corpus import schema, sgd_dialogue
-from parapet.transforms.simulators.restaurants.ontology import default_ontology
+from parapet.transforms.simulators.restaurants.ontology import babi_ontology, default_ontology, read_ontology
 from parapet.transforms.simulators.restaurants.simulating import KINDS, RATES, TASKS, disfluent, parse_rates, simulate
 from parapet.transforms.simulators.restaurants.statistics import count, intersections, note, repeats, statistics
 
@@ -239,6 +239,17 @@ def test_the_structure_is_that_of_the_published_files(simulated):
 def test_the_bot_of_rules_solves_all(which):
     dialogue = read(simulate(WORLD, *which))
     assert solve(RULES, dialogue) == [True] * len(dialogue.exchanges)
+
+
+@cases("task", *TASKS)
+def test_the_bot_of_rules_solves_dialogues_in_the_words_of_the_published_files(task):
+    ontology = read_ontology(babi_ontology(), "babi.toml")
+    world, rules = simulating.World(ontology, "0", 3), Rules(ontology)
+    for split in simulating.SPLITS:
+        for number in range(30):
+            lines = simulating.lines_of(world, simulate(world, task, split, number))
+            (dialogue,) = parse_dialogues(dialogue_text(lines).encode())
+            assert all(solve(rules, dialogue))
 
 
 @given(some)

@@ -8,7 +8,6 @@ reservation.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -33,7 +32,6 @@ from parapet.transforms.simulators.restaurants.bot import Rules, solve
 from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology
 from parapet.transforms.simulators.restaurants.simulating import (
     SPLITS,
-    TASKS,
     Dialogue,
     TurnPair,
     Utterance,
@@ -44,7 +42,6 @@ from parapet.transforms.simulators.restaurants.simulating import (
     disfluent,
     knowledge_base,
     lines_of,
-    missing_acts,
     simulate,
 )
 from parapet.transforms.simulators.restaurants.statistics import (
@@ -334,30 +331,6 @@ def check(config: Config) -> None:
     world = config.world()
     check_world(world, config.tasks, splits, path)
     check_updates(world, config.tasks, splits, path)
-
-
-def tasks_for(text: str, ontology: Ontology, path: object) -> tuple[int, ...]:
-    """Return the tasks to simulate in order.
-
-    Args:
-      text: the requested tasks, such as ``1,2``; empty for all tasks that the ontology has patterns for, with a warning
-        about the other ones.
-      ontology: the domain.
-      path: its file, for messages.
-
-    Raises:
-      InputError: no task is left, or a requested task lacks patterns.
-    """
-    tasks = tuple(map(int, chosen(text, [*map(str, TASKS)], "--tasks", "task"))) if text else TASKS
-    missing = {task: acts for task in tasks if (acts := missing_acts(ontology, task))}
-    reasons = [
-        f"there are no patterns for {', '.join(acts)}, which task {task} requires" for task, acts in missing.items()
-    ]
-    if reasons and (text or len(missing) == len(tasks)):
-        raise InputError(reasons[0], path)
-    for reason in reasons:
-        logging.warning("%s: %s: the task is left out", path, reason)
-    return tuple(task for task in tasks if task not in missing)
 
 
 def chosen(text: str, choices: Sequence[str], flag: str, noun: str) -> list[str]:

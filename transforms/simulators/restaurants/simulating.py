@@ -245,29 +245,6 @@ def simulate(world: World, task: int, split: str, number: int) -> Dialogue:
     return Dialogue(f"{task}_{split}_{number:05}", tuple(requests), tuple(simulation.pairs))
 
 
-def missing_acts(ontology: Ontology, task: int) -> list[str]:
-    """Return the acts of a task without text in the ontology, such as ``user.update`` or ``bot.ask.price``."""
-    fields, extras = ontology.names, ontology.extras
-    needed = ["user.greet", "bot.greet", "user.request"]
-    if task == 4:
-        needed += ["user.phrase.name", "bot.reserve_by_name"]
-    else:
-        least, most = ontology.structure.given_in(task)
-        needed += [f"user.phrase.{name}" for name in fields if most or task in (2, 5)]
-        needed += [f"{act}.{name}" for name in fields if least < len(fields) for act in ("bot.ask", "user.answer")]
-        needed += ["bot.acknowledge", "bot.search"]
-    if task in (2, 5):
-        needed += ["user.update", "bot.updated", "user.no_more", "bot.search_again", "user.thank", "bot.farewell"]
-    if task in (3, 5):
-        needed += ["bot.option", "user.reject", "bot.another", "bot.next_option", "user.accept", "bot.reserve"]
-    if task in (4, 5):
-        needed += [f"{act}.{name}" for name in extras for act in ("user.question", "bot.give")]
-    if task == 5:
-        needed += ["bot.anything_else", "user.decline"]
-    without = frozenset(ontology.patterns.without_text())
-    return [act for act in needed if act in without]
-
-
 def check_updates(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
     """Raise InputError if a split has no two requests that differ in the required number of fields."""
     for task in sorted({2, 5} & set(tasks)):
