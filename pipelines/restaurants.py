@@ -114,16 +114,11 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     info = RunInfo("restaurants", config.output, config.options())
     files.prepare(config.output, info.pipeline)
     expect(sum(shard.dialogues for shard in config.shards()), "dialogues")
-    write = WriteEach(
-        corpus.write_shard, others=(corpus.SEEN, corpus.SIGNATURES), setup=partial(corpus.Simulator, config)
-    )
+    write = WriteEach(corpus.write_shard, setup=partial(corpus.Simulator, config))
     outputs = pipeline | "Shards" >> beam.Create(config.shards()) | "Spread" >> beam.Reshuffle() | "Dialogues" >> write
-    seen = outputs.others[corpus.SEEN] | "Values of splits" >> beam.CombinePerKey(lambda sets: set().union(*sets))
     _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # the pipeline reads no records
         info,
         partial(corpus.metadata_files, config=config),
-        beam.pvalue.AsList(seen),
-        beam.pvalue.AsList(outputs.others[corpus.SIGNATURES]),
         invariants=config.invariants(),
         shown=corpus.SHOWN,
     )

@@ -9,9 +9,8 @@ reservation.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -44,20 +43,10 @@ from parapet.transforms.simulators.restaurants.simulating import (
     lines_of,
     simulate,
 )
-from parapet.transforms.simulators.restaurants.statistics import (
-    Seen,
-    count,
-    intersections,
-    note,
-    repeats,
-    report_on,
-    solved,
-    statistics,
-)
+from parapet.transforms.simulators.restaurants.statistics import count, report_on, solved, statistics
 from parapet.transforms.storage.files import HashingWriter, staged
 from parapet.transforms.storage.set_files import SetFiles
 
-SEEN, SIGNATURES = "seen", "signatures"  # further outputs of a shard
 SHOWN = 2  # dialogues of a task on the page
 
 
@@ -77,9 +66,6 @@ class Simulator:
 def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
     """Write the files of a shard into staging, dialogue by dialogue.
 
-    Further outputs are ((split, kind), values that occur in the dialogues) in SEEN and, to find duplicates, ((task,
-    split), eight bytes of each dialogue) in SIGNATURES.
-
     Raises:
       InputError: the rule-based bot does not solve a dialogue without disfluencies.
     """
@@ -88,8 +74,6 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
     result = FileResult(shard.text_name(plus=False))
     counts: Counter[tuple[str, str]] = Counter()  # by name and value
     written: Counter[tuple[str, str]] = Counter()  # by format and corpus
-    seen: Seen = {}
-    signatures: list[bytes] = []
     kinds = (False, True) if config.plus else (False,)
     with ExitStack() as stack:
         paths = [shard.text_name(plus) for plus in kinds if "babi" in config.formats]
@@ -102,18 +86,15 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
                 for pair in dialogue.pairs:
                     if (says := pair.bot.line.utterance) not in simulator.candidates:
                         raise RuntimeError(f"{dialogue.dialogue_id}: the bot says {says!r}, no candidate")
-                count(counts, world, task, dialogue)
-                note(world, split, dialogue, seen)
+                count(counts, world, dialogue)
                 if split == config.sizes[0][0] and number < SHOWN:
                     example = (dialogue.dialogue_id, babi.labelled_lines(lines_of(world, dialogue)))
                     result.examples.setdefault(str(task), []).append((number.to_bytes(8), example))
                 for plus in kinds:
                     if plus:
-                        dialogue = disfluent(world, dialogue, split, dict(config.plus)).dialogue
+                        dialogue = disfluent(world, dialogue, split, dict(config.plus))
                     text = babi.dialogue_text(lines_of(world, dialogue)).encode()
                     counts.update(_solve(simulator, text, dialogue, plus))
-                    if not plus:
-                        signatures.append(blake2b(text, digest_size=8).digest())
                     corpus = shard.corpus(plus)
                     if texts:
                         texts[shard.text_name(plus)].write(text)
@@ -123,7 +104,6 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
                         written["sgd", corpus] += 1
         files.close()
     result.written = [writer.written(path) for path, writer in texts.items()] + files.written()
-    result.others = {SEEN: list(seen.items()), SIGNATURES: [((str(task), split), b"".join(signatures))]}
     result.counts.add("files", len(result.written))
     result.counts.add("dialogues", shard.dialogues)
     for (form, corpus), n in written.items():
@@ -151,32 +131,19 @@ def _solve(simulator: Simulator, text: bytes, dialogue: Dialogue, plus: bool) ->
     return {(name, "plus" if plus else "plain"): n for name, n in numbers.items()}
 
 
-def metadata_files(
-    counts: Counts,
-    examples: Mapping[str, Sequence[Any]],
-    seen: Iterable[tuple[tuple[str, str], set[str]]],
-    signatures: Iterable[tuple[tuple[str, str], bytes]],
-    config: Config,
-) -> dict[str, bytes]:
+def metadata_files(counts: Counts, examples: Mapping[str, Sequence[Any]], config: Config) -> dict[str, bytes]:
     """Create the files other than dialogues, by path.
 
     Args:
       counts: the counts of the run.
       examples: task to (id, labelled lines) of some dialogues.
-      seen: ((split, kind), values of that kind in the split's dialogues).
-      signatures: ((task, split), eight bytes of each dialogue).
       config: the options.
-
-    Raises:
-      RuntimeError: the splits overlap.
     """
     world = config.world()
-    counts.update(repeats(signatures))
     numbers = {
         **_domain(world),
         "tasks": statistics(config.tasks, config.sizes, counts),
         "bot": solved(config.tasks, counts),
-        "apart": intersections(world, dict(seen)),
     }
     files = dict.fromkeys(config.schema_names(), schema_bytes(schema(world.ontology)))
     if "babi" in config.formats:

@@ -408,20 +408,6 @@ RATES = {"hesitation": 0.40, "correction": 0.21, "restart": 0.05}
 _WORD = re.compile(r"\S+")
 
 
-class Disfluent(msgspec.Struct, frozen=True):
-    """A dialogue with disfluencies.
-
-    Attributes:
-      dialogue: the dialogue.
-      turns: kind to the number of user turns with it.
-      possible: kind to the number of user turns that can have it.
-    """
-
-    dialogue: Dialogue
-    turns: dict[str, int]
-    possible: dict[str, int]
-
-
 def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
     """Parse rates such as ``correction=0.3``; other kinds keep their defaults. Raises InputError."""
     rates = dict(RATES)
@@ -441,7 +427,7 @@ def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
     return tuple(rates.items())
 
 
-def disfluent(world: World, dialogue: Dialogue, split: str, rates: Mapping[str, float]) -> Disfluent:
+def disfluent(world: World, dialogue: Dialogue, split: str, rates: Mapping[str, float]) -> Dialogue:
     """Add hesitations, self-corrections and restarts to user turns, as in bAbI+ (Shalyminov, Eshghi and Lemon 2017).
 
     The meaning is unchanged: the values after a correction are the original ones, their spans are shifted, and the
@@ -455,17 +441,14 @@ def disfluent(world: World, dialogue: Dialogue, split: str, rates: Mapping[str, 
     users = [pair.user for pair in dialogue.pairs if pair.user]
     possible = {kind: sum(_can(kind, user.line) for user in users) for kind in KINDS}
     odds = {kind: rates[kind] * len(users) / n if n else 0.0 for kind, n in possible.items()}
-    turns = dict.fromkeys(KINDS, 0)
     pairs = []
     for i, pair in enumerate(dialogue.pairs):
         if pair.user:
             rng = StratifiedRng(world.seed, "babi_plus", dialogue.dialogue_id, str(i))
-            line, kinds = _line(world, pair.user, split, odds, rng)
-            for kind in kinds:
-                turns[kind] += 1
+            line = _line(world, pair.user, split, odds, rng)
             pair = TurnPair(Utterance(pair.user.act, line), pair.bot, pair.results)
         pairs.append(pair)
-    return Disfluent(Dialogue(dialogue.dialogue_id, dialogue.requests, tuple(pairs)), turns, possible)
+    return Dialogue(dialogue.dialogue_id, dialogue.requests, tuple(pairs))
 
 
 @cache
@@ -478,10 +461,8 @@ def _can(kind: str, line: Sentence) -> bool:
     return bool(line.spans) if kind == "correction" else kind == "hesitation" or " " in line.utterance
 
 
-def _line(
-    world: World, user: Utterance, split: str, odds: Mapping[str, float], rng: StratifiedRng
-) -> tuple[Sentence, list[str]]:
-    """Return the line of a turn with disfluencies, and their kinds."""
+def _line(world: World, user: Utterance, split: str, odds: Mapping[str, float], rng: StratifiedRng) -> Sentence:
+    """Return the line of a turn with disfluencies."""
     text = user.line.utterance
     words = [word.span() for word in _WORD.finditer(text)]
     kinds = [kind for kind in KINDS if rng.chance(odds[kind]) and _can(kind, user.line)]
@@ -495,7 +476,7 @@ def _line(
         at = rng.choice(words)[0]
         edits.append(Edit(at, at, f"{rng.choice(_words()['hesitation'])} "))
     edits.sort(key=lambda edit: edit.start)  # stable: edits at the same place keep their order
-    return _edited(user.line, edits), kinds
+    return _edited(user.line, edits)
 
 
 def _correction(world: World, user: Utterance, split: str, rng: StratifiedRng) -> Edit:
