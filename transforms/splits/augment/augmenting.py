@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -13,19 +12,16 @@ import msgspec
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import DialogueFile, dialogue_text, typed
 from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import STAGING
+from parapet.schemas.rows import parquet_bytes
 from parapet.transforms.perturbation.corpora import read_items
 from parapet.transforms.reports.report import Report, Table, Tile, report_files
 from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.running.counts import (
     Balance,
-    CountKey,
     Counts,
     Invariant,
     Tally,
@@ -37,8 +33,7 @@ from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.progress import tracked
 from parapet.transforms.running.runs import FileResult, FinishRun, RunInfo, WriteEach
 from parapet.transforms.splits.augment.plan import ORIGINAL, Augmentation, Plan, TrainingSet, counts_of
-from parapet.transforms.storage.compressed import open_plain
-from parapet.transforms.storage.files import HashingWriter, join, staged
+from parapet.transforms.storage.files import write_staged
 from parapet.transforms.storage.set_files import SetFiles
 from parapet.transforms.variants.matching import MAPPING, Variant, mapping_bytes
 from parapet.transforms.variants.perturbation import Places, places_of, rename
@@ -53,11 +48,6 @@ AUGMENTED = pa.schema(
         pa.field("source_dialogue_id", pa.string(), nullable=False),
     ]
 )
-_ROWS_OF_A_GROUP = 1000
-_COUNTS = "counts"
-
-ShardKey = tuple[str, int, int]  # set, shard, shards
-Part = tuple[str, int]  # a file in the staging folder, and the index of a batch in it
 
 
 class Augment(beam.PTransform):
@@ -76,19 +66,7 @@ class Augment(beam.PTransform):
         """Transform a PCollection of dialogue files to a single element, the manifest."""
         augmentation = self.plan.augmentation
         write = partial(augment_file, augmentation=augmentation, output=self.info.output)
-        outputs = files | "Augment" >> WriteEach(write, shown=0, others=("rows", "ids"))
-        every = [
-            ((training_set.name, shard, training_set.shards), None)
-            for training_set in augmentation.sets
-            for shard in range(training_set.shards)
-        ]
-        shards = (
-            (outputs.others["rows"], files.pipeline | "Every shard" >> beam.Create(every))
-            | "Rows and shards" >> beam.Flatten()
-            | "Group by shard" >> beam.GroupByKey()
-            | "Parquet"
-            >> beam.FlatMap(write_shard, self.info.output, augmentation.split).with_outputs(_COUNTS, main="written")
-        )
+        outputs = files | "Augment" >> WriteEach(write, shown=0, others=("ids",))
         finish = FinishRun(
             self.info,
             partial(metadata_files, plan=self.plan),
@@ -96,9 +74,7 @@ class Augment(beam.PTransform):
             tallies=partial(tallies_of, plan=self.plan),
             invariants=invariants_of(augmentation),
         )
-        published: beam.PCollection = (
-            outputs.with_more("Parquet", written=shards.written, counts=shards.counts) | "Finish" >> finish
-        )
+        published: beam.PCollection = outputs | "Finish" >> finish
         return published
 
 
@@ -135,7 +111,8 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
         label: [training_set.name for training_set in augmentation.sets if label in training_set.versions]
         for label in augmentation.labels
     }
-    batches, ids = [], []
+    rows: list[pa.RecordBatch] = []
+    ids = []
     counts.add("dialogues", 0)
     for i, (dialogue, plain) in enumerate(tracked(read_items(file), "dialogues")):
         counts.add("dialogues")
@@ -148,7 +125,7 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
             continue
         ids.append(versions.source)
         counts.add("unknown_intents", versions.unknown_intents)
-        batches.append(versions.batch)
+        rows += versions.rows
         for label, text in versions.texts.items():
             counts.add("versions", set=label)
             for set_name in sets_of[label]:
@@ -157,7 +134,14 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
     for set_name, n in files.dialogues.items():
         counts.add("dialogues", n, set=set_name)
     result.written = files.written()
-    result.others["rows"] = write_parts(batches, augmentation.sets, output, file.relative) if batches else []
+    for training_set in augmentation.sets if rows else ():
+        table = pa.Table.from_batches(rows)
+        table = table.filter(pc.is_in(table["variant"], pa.array(training_set.versions)))
+        positions = pa.array(range(table.num_rows), pa.int32())
+        table = table.set_column(AUGMENTED.get_field_index("position"), AUGMENTED.field("position"), positions)
+        path = f"{training_set.name}/parquet/{relative.removesuffix('.json')}.parquet"
+        result.written.append(write_staged(output, path, parquet_bytes(table)))
+        counts.add("rows", table.num_rows, set=training_set.name)
     result.others["ids"] = [(file.relative, ids)]
 
 
@@ -167,13 +151,13 @@ class Versions(msgspec.Struct):
     Attributes:
       source: the id of the dialogue.
       texts: version to its text in the file.
-      batch: the versions as rows.
+      rows: a batch with the row of each version.
       unknown_intents: how many intents are missing from the schema; they are unchanged.
     """
 
     source: str
     texts: dict[str, bytes]
-    batch: Any
+    rows: list[pa.RecordBatch]
     unknown_intents: int
 
 
@@ -190,7 +174,7 @@ def make_versions(
     Returns the versions, and the error of each version that cannot be created.
     """
     texts: dict[str, bytes] = {}
-    rows: list[dict[str, Any]] = []
+    rows: list[pa.RecordBatch] = []
     refused: dict[str, InputError] = {}
     try:
         places = places_of(dialogue, augmentation.known)
@@ -203,94 +187,29 @@ def make_versions(
                 rows.append(row)
             except Exception as error:
                 refused[variant.name] = bad_record(error)
-        return Versions(source, texts, batch_of(rows), places.unknown_intents) if rows else None, refused
+        return Versions(source, texts, rows, places.unknown_intents) if rows else None, refused
     except Exception as error:
         bad = bad_record(error)
         return None, {variant.name: bad for variant in augmentation.versions}
 
 
-def _version(variant: Variant, places: Places, plain: bool, source: str, file: str) -> tuple[bytes, dict[str, Any]]:
+def _version(variant: Variant, places: Places, plain: bool, source: str, file: str) -> tuple[bytes, pa.RecordBatch]:
     places.dialogue["dialogue_id"] = version_id(source, variant.name)
     text = dialogue_text(rename(variant, places), plain)
     return text, row_of(places.dialogue, file, variant.name, source)
 
 
-def row_of(dialogue: Mapping[str, Any], file: str, variant: str, source: str) -> dict[str, Any]:
-    """Convert a version of a dialogue to a row; its position in its set is written later."""
-    with _parquet():
-        row = dialogue_row(dialogue, file, 0)
-        if row["source_json"] is not None:
-            orjson.loads(row["source_json"])
-    return {**row, "variant": variant, "source_dialogue_id": source}
+def row_of(dialogue: Mapping[str, Any], file: str, variant: str, source: str) -> pa.RecordBatch:
+    """Convert a version of a dialogue to a row; its position in its set is written later.
 
-
-def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    """Convert rows to Arrow."""
-    with _parquet():
-        return pa.RecordBatch.from_pylist(rows, AUGMENTED)
-
-
-@contextmanager
-def _parquet() -> Iterator[None]:
-    """Raise InputError if a dialogue does not fit the columns."""
+    Raises:
+      InputError: the dialogue does not fit the columns.
+    """
     try:
-        yield
+        row = {**dialogue_row(dialogue, file, 0), "variant": variant, "source_dialogue_id": source}
+        return pa.RecordBatch.from_pylist([row], AUGMENTED)
     except (TypeError, ValueError, OverflowError, RecursionError, pa.ArrowException) as error:
         raise InputError(f"not_parquet: contains a value that Parquet cannot store: {error}") from None
-
-
-def write_parts(
-    batches: Iterable[pa.RecordBatch], sets: Iterable[TrainingSet], output: str, relative: str
-) -> list[tuple[ShardKey, Part]]:
-    """Write the rows of each set and shard as a batch of one staged file, until the shard is written.
-
-    All versions of a dialogue are in one shard, because they have the same utterances and compress well together.
-
-    Args:
-      batches: the rows of one dialogue file, in its order.
-      sets: the training sets.
-      output: the output folder.
-      relative: the path of the dialogue file below its root.
-    """
-    path = f"parts/{relative}"
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    written: list[tuple[ShardKey, Part]] = []
-    with staged(output, path) as handle, pa.ipc.new_file(handle, AUGMENTED, options=options) as parts:
-        for key, rows in _by_shard(pa.Table.from_batches(batches, AUGMENTED), sets):
-            parts.write_batch(rows.combine_chunks().to_batches()[0])
-            written.append((key, (path, len(written))))
-    return written
-
-
-def _by_shard(table: pa.Table, sets: Iterable[TrainingSet]) -> Iterator[tuple[ShardKey, pa.Table]]:
-    at = AUGMENTED.get_field_index("position")
-    for training_set in sets:
-        chosen = table.filter(pc.is_in(table["variant"], pa.array(training_set.versions, pa.string())))
-        chosen = chosen.set_column(at, AUGMENTED.field(at), pa.array(range(chosen.num_rows), pa.int32()))
-        by_shard: dict[int, list[int]] = {}
-        for i, source in enumerate(chosen["source_dialogue_id"].to_pylist()):
-            shard = int(hashlib.sha256(source.encode()).hexdigest(), 16) % training_set.shards
-            by_shard.setdefault(shard, []).append(i)
-        for shard, rows in sorted(by_shard.items()):
-            yield (training_set.name, shard, training_set.shards), chosen.take(rows)
-
-
-def write_shard(shard: tuple[ShardKey, Iterable[Part | None]], output: str, split: str) -> Iterator[Any]:
-    """Write one shard, sorted by source and id. Yields the written file, and the tagged number of rows."""
-    (name, n, shards), parts = shard
-    batches = []
-    for staged_part in parts:
-        if staged_part is not None:
-            with open_plain(join(output, f"{STAGING}/{staged_part[0]}")) as handle:
-                batches.append(pa.ipc.open_file(handle).get_batch(staged_part[1]))
-    order = [("source_dialogue_id", "ascending"), ("dialogue_id", "ascending")]
-    table = pa.Table.from_batches(batches, AUGMENTED).sort_by(order).combine_chunks()
-    path = f"{name}/parquet/{split}-{n:05}-of-{shards:05}.parquet"
-    with staged(output, path) as handle:
-        writer = HashingWriter(handle)
-        pq.write_table(table, writer, compression="zstd", row_group_size=_ROWS_OF_A_GROUP)
-    yield writer.written(path)
-    yield TaggedOutput(_COUNTS, (tuple(CountKey("rows", name)), table.num_rows))
 
 
 def check_ids(ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -> None:

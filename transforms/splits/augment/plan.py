@@ -304,9 +304,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 NONE = "none"  # the original dialogues alone
 ORIGINAL = "original"
 
-# JSON bytes per Parquet file, as in a release.
-SHARD_BYTES = 64 * 2**20
-
 Raw = dict[str, dict[str, Any]]  # original service to a variant's service as in its file
 
 
@@ -319,11 +316,10 @@ class CorruptionConfig(msgspec.Struct, frozen=True):
 
 
 class TrainingSet(msgspec.Struct, frozen=True):
-    """A training set: its folder, its versions with the original first, the number of its Parquet files."""
+    """A training set: its folder, and its versions with the original first."""
 
     name: str
     versions: list[str]
-    shards: int = 1
 
 
 class Augmentation(msgspec.Struct, frozen=True):
@@ -438,16 +434,12 @@ def make_plan(
     chosen = {
         name: [*kinds[ORIGINAL], *(v for kind in versions for v in kinds[kind])] for name, versions in sets.items()
     }
-    size = sum(file.size for file in files)
     return Plan(
         augmentation=Augmentation(
             split,
             matching.known_names(original.services),
             [version.variant for version in every],
-            [
-                TrainingSet(name, [v.variant.name for v in versions], max(1, -(-size * len(versions) // SHARD_BYTES)))
-                for name, versions in chosen.items()
-            ],
+            [TrainingSet(name, [v.variant.name for v in versions]) for name, versions in chosen.items()],
         ),
         files=files,
         schemas=[(f"{name}/{split}/schema.json", _schema(name, versions)) for name, versions in chosen.items()]
