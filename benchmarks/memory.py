@@ -109,7 +109,7 @@ COMMANDS: dict[str, Callable[[Path, int], list[str]]] = {
         *("hits", "--task", "rewrites", "--dialogues", _corpus(folder, n), "--split", "train", "--turns", "500"),
     ],
     "reminders": lambda folder, n: ["reminders", "--dialogues", _simulated(n)],
-    "restaurants": lambda folder, n: ["restaurants", "--sizes", str(n // 25), "--solve", "0"],
+    "restaurants": lambda folder, n: ["restaurants", "--sizes", str(n // 25)],
 }
 
 

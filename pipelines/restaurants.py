@@ -42,17 +42,8 @@ def parser() -> Parser:
         help="dialogues of each task: a number, or train=5000,oov=0 for some of train, dev, test, oov",
     )
     add("--babi_plus", action="store_true", help="add copies with hesitations, corrections and restarts")
-    add(
-        "--babi_plus_rates",
-        rare=True,
-        metavar="LIST",
-        default="",
-        help="shares of user turns (default: hesitation=0.40,correction=0.21,restart=0.05)",
-    )
     text = "minimum number of results of a request in tasks 3 and 5"
     add("--least_options", rare=True, type=int, metavar="N", default=3, help=text)
-    text = "fail if the rule-based bot solves a smaller share of the dialogues"
-    add("--solve", rare=True, type=float, metavar="X", default=1.0, help=text)
     add = parser.group(OUTPUT)
     add("--formats", metavar="LIST", default="babi,sgd", help="formats, comma-separated")
     text = "larger sets are split into numbered files"
@@ -68,21 +59,16 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads flags and ontology. Raises InputError if they cannot be used."""
-    from parapet.schemas.errors import InputError
     from parapet.schemas.layout import as_path
     from parapet.schemas.limits import read_whole
     from parapet.transforms.simulators.restaurants import corpus
     from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology
-    from parapet.transforms.simulators.restaurants.simulating import parse_rates
 
     if args.ontology is None:
         ontology = default_ontology()
     else:
         ontology = read_ontology(read_whole(as_path(args.ontology)), args.ontology)
-    corpus.check_numbers(args.dialogues_per_file, args.least_options, args.solve, ontology.ratings)
-    rates = parse_rates(args.babi_plus_rates)
-    if args.babi_plus_rates and not args.babi_plus:
-        raise InputError("requires --babi_plus", "--babi_plus_rates")
+    corpus.check_numbers(args.dialogues_per_file, args.least_options, ontology.ratings)
     result = corpus.Config(
         output=args.output,
         ontology=ontology,
@@ -93,8 +79,7 @@ def check(args: argparse.Namespace) -> Config:
         formats=tuple(corpus.chosen(args.formats, corpus.FORMATS, "--formats", "format")),
         seed=args.seed,
         least=args.least_options,
-        plus=rates if args.babi_plus else (),
-        solved=args.solve,
+        plus=args.babi_plus,
     )
     corpus.check(result)
     return result

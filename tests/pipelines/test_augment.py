@@ -92,7 +92,7 @@ def test_the_same_as_a_plain_reference(made, tmp_path):
     others = actual.keys() - expected.keys()
     schemas = {f"corruptions/{of}/{split}/schema.json" for of in VERSIONS["corrupted"] for split in layout.SPLITS}
     written = ("run.json", "mapping.json", "dead_letters.jsonl", "statistics.json", "README.md", "report.html")
-    assert others == schemas | {*written, "corruptions/mapping.json", "corruptions/changes.jsonl"}
+    assert others == schemas | {*written, "corruptions/mapping.json"}
     assert found["dead_letters.jsonl"] == b""
 
 

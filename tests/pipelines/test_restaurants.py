@@ -87,7 +87,6 @@ def test_published_files(output):
     (["--sizes", "0"], "--sizes: at least one size must be above 0"),
     (["--least_options", "9"], "--least_options: 9: must be from 1 to 8"),
     (["--least_options", "8"], "no request of train finds 8 or more of the knowledge base"),
-    (["--babi_plus_rates", "restart=0.1"], "--babi_plus_rates: requires --babi_plus"),
 )
 def test_bad_flags(flags, message, tmp_path):
     assert message in refused("restaurants", *flags, output=tmp_path / "out")
@@ -104,7 +103,7 @@ def test_ambiguous_patterns(tmp_path):
 
 
 def test_checks_fail_where_something_is_wrong():
-    options = corpus.Config("out", default_ontology(), None, (1,), (("dev", 5),), 1000, ("babi",), "0", 3, (), 1.0)
+    options = corpus.Config("out", default_ontology(), None, (1,), (("dev", 5),), 1000, ("babi",), "0", 3, False)
     for written in (4, 5):
         counts = Counts()
         counts.add("babi", written, set="task1", split="dev")

@@ -29,8 +29,7 @@ def huge_span(dialogue):
     (bad_slot, "1_00001", "unknown_slot: service '"),
     (lambda dialogue: dialogue.pop("dialogue_id"), "[1]", "not_sgd: Object missing required field `dialogue_id`"),
     (lambda dialogue: dialogue.update(services=["None_1"]), "1_00001", "unknown_service: no schema has a service"),
-    (lambda of: of.update(mine=2**70), "1_00001", "not_parquet: contains a value that Parquet cannot store: "),
-    (huge_span, "1_00001", "not_parquet: "),
+    (huge_span, "1_00001", "not_parquet: contains a value that Parquet cannot store: "),
     (lambda dialogue: dialogue["turns"][0].update(utterance="\ud800"), "1_00001", "not_"),
 )
 def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path):
@@ -58,7 +57,7 @@ def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path)
     assert result.others["ids"] == [(file.relative, [dialogue["dialogue_id"] for dialogue in kept])]
     assert len(written) == result.counts.sum("versions") == result.counts[CountKey("dialogues", "x")] == 3 * len(kept)
     assert result.counts[CountKey("dialogues")] == len(dialogues)
-    assert [key for key, _ in result.others["rows"]] == [("x", 0, 1)]
+    assert result.counts[CountKey("rows", "x")] == len(written)
 
 
 @cases(

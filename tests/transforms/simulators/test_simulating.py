@@ -5,12 +5,12 @@ import re
 from collections import Counter
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, raised
+from kit import cases
 
 from parapet.schemas.dialogue import Dialogue, problems_of
-from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.simulators import babi_format
 from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact, dialogue_text, parse_dialogues
@@ -18,7 +18,7 @@ from parapet.transforms.simulators.restaurants import simulating
 from parapet.transforms.simulators.restaurants.bot import Bot, Rules, answered, solve
 from parapet.transforms.simulators.restaurants.corpus import schema, sgd_dialogue
 from parapet.transforms.simulators.restaurants.ontology import babi_ontology, default_ontology, read_ontology
-from parapet.transforms.simulators.restaurants.simulating import KINDS, RATES, TASKS, disfluent, parse_rates, simulate
+from parapet.transforms.simulators.restaurants.simulating import KINDS, RATES, TASKS, disfluent, simulate
 
 WORLD = simulating.World(default_ontology(), "0", 3)
 RULES = Rules(WORLD.ontology)
@@ -160,7 +160,7 @@ def test_in_the_sgd_layout(which):
     """Turns alternate and hold nothing strange; what is said and called is what the published lines have."""
     task, split, number = which
     plain = simulate(WORLD, task, split, number)
-    for simulated in (plain, disfluent(WORLD, plain, split, RATES)):
+    for simulated in (plain, disfluent(WORLD, plain, split)):
         dialogue = msgspec.convert(sgd_dialogue(WORLD, simulated), Dialogue)
         assert not list(problems_of(dialogue, SERVICES))
         assert [turn.speaker for turn in dialogue.turns] == ["USER", "SYSTEM"] * (len(dialogue.turns) // 2)
@@ -222,7 +222,10 @@ def test_the_bot_of_rules_solves_dialogues_in_the_words_of_the_published_files(t
 def test_disfluencies_keep_what_is_meant(which):
     task, split, number = which
     plain = simulate(WORLD, task, split, number)
-    found = disfluent(WORLD, plain, split, dict.fromkeys(KINDS, 1.0))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(simulating, "RATES", dict.fromkeys(KINDS, 1.0))
+        found = disfluent(WORLD, plain, split)
+        assert found == disfluent(WORLD, plain, split)
     for old, new in zip(plain.pairs, found.pairs, strict=True):
         assert (new.bot, new.results, new.user is None) == (old.bot, old.results, old.user is None)
         if old.user and new.user:
@@ -231,23 +234,19 @@ def test_disfluencies_keep_what_is_meant(which):
             assert all(word in words for word in old.user.line.utterance.split())  # in order, others between
             assert new.user.line.utterance == " ".join(new.user.line.utterance.split())
             assert new.user.line.utterance != old.user.line.utterance
-    assert found == disfluent(WORLD, plain, split, dict.fromkeys(KINDS, 1.0))
 
 
 def test_disfluencies_come_at_their_rates():
     counts = Counter()
     for task in TASKS:
         for number in range(150):
-            for pair in disfluent(WORLD, simulate(WORLD, task, "train", number), "train", RATES).pairs:
+            for pair in disfluent(WORLD, simulate(WORLD, task, "train", number), "train").pairs:
                 if pair.user:
                     text = f" {pair.user.line.utterance} "
                     kinds = [kind for kind in KINDS if any(f" {words} " in text for words in simulating._words()[kind])]
                     counts.update(["turns", *kinds])
     for kind, rate in RATES.items():
         assert abs(counts[kind] / counts["turns"] - rate) < 0.03, kind
-    assert dict(parse_rates("correction=0.5")) == {**RATES, "correction": 0.5}
-    for wrong in ("corection=1", "correction", "correction=2", "correction=x"):
-        raised(InputError, parse_rates, wrong, match="--babi_plus_rates")
 
 
 def test_splits_share_no_request_and_the_unseen_values_are_in_no_other():

@@ -24,7 +24,6 @@ from parapet.transforms.running.counts import CountKey, Counts, Equal, Invariant
 from parapet.transforms.running.fence import needed
 from parapet.transforms.running.progress import tracked
 from parapet.transforms.running.runs import FileResult
-from parapet.transforms.running.seeding import stable_hash
 from parapet.transforms.simulators import babi_format as babi
 from parapet.transforms.simulators import common
 from parapet.transforms.simulators.restaurants.bot import Rules, solve
@@ -92,7 +91,7 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
                     result.examples.setdefault(str(task), []).append((number.to_bytes(8), example))
                 for plus in kinds:
                     if plus:
-                        dialogue = disfluent(world, dialogue, split, dict(config.plus))
+                        dialogue = disfluent(world, dialogue, split)
                     text = babi.dialogue_text(lines_of(world, dialogue)).encode()
                     counts.update(_solve(simulator, text, dialogue, plus))
                     corpus = shard.corpus(plus)
@@ -115,16 +114,13 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
 
 def _solve(simulator: Simulator, text: bytes, dialogue: Dialogue, plus: bool) -> dict[tuple[str, str], int]:
     """Let the bot solve a dialogue as it is written. Raises InputError if it fails without disfluencies."""
-    config = simulator.config
-    if stable_hash(config.seed, "solve", dialogue.dialogue_id) >= config.solved * 2**64:
-        return {}
     (parsed,) = babi.parse_dialogues(text)
     right = solve(simulator.rules, parsed)
     if not plus and not all(right):
         wrong = parsed.exchanges[right.index(False)]
         reason = (
             f"dialogue {dialogue.dialogue_id}: the rule-based bot does not find the answer {wrong.bot!r} to "
-            f"{wrong.user!r}: check whether two patterns are ambiguous (--solve 0 continues without the bot)"
+            f"{wrong.user!r}: check whether two patterns are ambiguous"
         )
         raise InputError(reason, "--ontology")
     numbers = {"answers": len(right), "right": sum(right), "tried": 1, "solved": int(all(right))}
@@ -220,8 +216,7 @@ class Config(msgspec.Struct, frozen=True):
       formats: the output formats: babi, sgd or both.
       seed: the seed of all random choices.
       least: the minimum number of results for a request whose entities are offered.
-      plus: the rates of disfluencies; empty for no disfluencies.
-      solved: the share of dialogues that the rule-based bot must solve.
+      plus: whether to add copies with disfluencies.
     """
 
     output: str
@@ -233,8 +228,7 @@ class Config(msgspec.Struct, frozen=True):
     formats: tuple[str, ...]
     seed: str
     least: int
-    plus: tuple[tuple[str, float], ...]
-    solved: float
+    plus: bool
 
     def options(self) -> dict[str, object]:
         """Return the options that affect the content, for ``run.json``."""
@@ -245,8 +239,7 @@ class Config(msgspec.Struct, frozen=True):
             "formats": list(self.formats),
             "dialogues_per_file": self.per_file,
             "least_options": self.least,
-            "babi_plus": dict(self.plus),
-            "solve": self.solved,
+            "babi_plus": self.plus,
             "seed": self.seed,
         }
 
@@ -328,14 +321,12 @@ def parse_sizes(text: str) -> tuple[tuple[str, int], ...]:
     return tuple((split, size) for split, size in sizes.items() if size)
 
 
-def check_numbers(per_file: int, least: int, solved: float, ratings: int) -> None:
+def check_numbers(per_file: int, least: int, ratings: int) -> None:
     """Raise InputError for numbers out of range."""
     if not 1 <= per_file <= 1_000_000:
         raise InputError(f"{per_file}: must be from 1 to 1,000,000", "--dialogues_per_file")
     if not 1 <= least <= ratings:
         raise InputError(f"{least}: must be from 1 to {ratings}, the number of ratings", "--least_options")
-    if not 0 <= solved <= 1:
-        raise InputError(f"{solved:g} is not a number between 0 and 1", "--solve")
 
 
 def _size(text: str) -> int:

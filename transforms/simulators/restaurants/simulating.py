@@ -31,7 +31,6 @@ from functools import cache
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.perturbation.user_turns import Edit, edited, moved
 from parapet.transforms.running.seeding import StratifiedRng, stable_hash
 from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact
@@ -408,26 +407,7 @@ RATES = {"hesitation": 0.40, "correction": 0.21, "restart": 0.05}
 _WORD = re.compile(r"\S+")
 
 
-def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
-    """Parse rates such as ``correction=0.3``; other kinds keep their defaults. Raises InputError."""
-    rates = dict(RATES)
-    for part in listed(given):
-        name, _, text = part.partition("=")
-        if name not in rates:
-            raise InputError(f"{name!r} is not a disfluency: must be one of {', '.join(KINDS)}", "--babi_plus_rates")
-        try:
-            rates[name] = float(text)
-        except ValueError:
-            rates[name] = -1
-        if not 0 <= rates[name] <= 1:
-            raise InputError(
-                f"{name} must be followed by a share of the user's turns (example: {name}={RATES[name]:g})",
-                "--babi_plus_rates",
-            )
-    return tuple(rates.items())
-
-
-def disfluent(world: World, dialogue: Dialogue, split: str, rates: Mapping[str, float]) -> Dialogue:
+def disfluent(world: World, dialogue: Dialogue, split: str) -> Dialogue:
     """Add hesitations, self-corrections and restarts to user turns, as in bAbI+ (Shalyminov, Eshghi and Lemon 2017).
 
     The meaning is unchanged: the values after a correction are the original ones, their spans are shifted, and the
@@ -435,12 +415,12 @@ def disfluent(world: World, dialogue: Dialogue, split: str, rates: Mapping[str, 
     inserts another value first ("somewhere in quito wait no lima"), or also repeats the word before it ("somewhere in
     quito wait no in lima"). A restart breaks off and begins again ("let us have once more let us have a table").
 
-    A rate is a share of all user turns. As a turn without a value cannot have a correction, turns with values have it
-    more often, and likewise for the other kinds.
+    A rate of ``RATES`` is a share of all user turns. As a turn without a value cannot have a correction, turns with
+    values have it more often, and likewise for the other kinds.
     """
     users = [pair.user for pair in dialogue.pairs if pair.user]
     possible = {kind: sum(_can(kind, user.line) for user in users) for kind in KINDS}
-    odds = {kind: rates[kind] * len(users) / n if n else 0.0 for kind, n in possible.items()}
+    odds = {kind: RATES[kind] * len(users) / n if n else 0.0 for kind, n in possible.items()}
     pairs = []
     for i, pair in enumerate(dialogue.pairs):
         if pair.user:

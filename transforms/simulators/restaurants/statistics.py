@@ -10,7 +10,7 @@ from parapet.transforms.reports.report import Examples, Report, Table, Text, Til
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Counts
 from parapet.transforms.simulators.common import nested_table
-from parapet.transforms.simulators.restaurants.simulating import Dialogue, World
+from parapet.transforms.simulators.restaurants.simulating import RATES, Dialogue, World
 
 # Bordes et al. 2017, Table 1: means per dialogue. The first row is the sum of the others except for task 3, where the
 PAPER = {
@@ -102,16 +102,14 @@ TERMS = {
 }
 
 
-def report_on(
-    numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]], seed: str, plus: Sequence[tuple[str, float]]
-) -> Report:
+def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]], seed: str, plus: bool) -> Report:
     """Create the report for the card and the page.
 
     Args:
       numbers: the content of ``statistics.json``.
       examples: task to (id, labelled lines) of some dialogues.
       seed: the seed of the run.
-      plus: the rates of disfluencies; may be empty.
+      plus: whether there are copies with disfluencies.
     """
     tasks, entities, patterns = numbers["tasks"], numbers["entities"], numbers["patterns"]
     dialogues = counted(sum(task["all"]["dialogues"] for task in tasks.values()), "dialogue")
@@ -164,7 +162,7 @@ def _tables(numbers: Mapping[str, Any]) -> Iterator[Table]:
     )
 
 
-def _about(numbers: Mapping[str, Any], seed: str, plus: Sequence[tuple[str, float]]) -> Iterator[str]:
+def _about(numbers: Mapping[str, Any], seed: str, plus: bool) -> Iterator[str]:
     yield (
         "No request (a value for each field) is in two splits. No entity, and no value of a field with unseen values, "
         "is both in training and in the out-of-vocabulary test."
@@ -174,5 +172,5 @@ def _about(numbers: Mapping[str, Any], seed: str, plus: Sequence[tuple[str, floa
         answers = sum(test["answers"] for test in tests)
         yield f"A rule-based bot found all of the {answers:,} answers that it was tried on."
     if plus:
-        rates = ", ".join(f"{kind} {share:.0%}" for kind, share in plus)
+        rates = ", ".join(f"{kind} {share:.0%}" for kind, share in RATES.items())
         yield f"`babi_plus`: the same with disfluencies in user turns: {rates}. API calls are unchanged."

@@ -9,7 +9,6 @@ from typing import Any
 
 import apache_beam as beam
 import msgspec
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,7 +38,6 @@ from parapet.transforms.variants.matching import MAPPING, Variant, mapping_bytes
 from parapet.transforms.variants.perturbation import Places, places_of, rename
 
 CORRUPTIONS = "corruptions"
-CHANGES = "changes.jsonl"
 
 AUGMENTED = pa.schema(
     [
@@ -246,9 +244,7 @@ def metadata_files(counts: Counts, _: object, ids: Sequence[tuple[str, list[str]
         **report_files(statistics, report_of(statistics, plan)),
     }
     if plan.corruptions:
-        rows = [orjson.dumps(msgspec.to_builtins(change)) + b"\n" for change in plan.changes]
         files[f"{CORRUPTIONS}/{MAPPING}"] = mapping_bytes(plan.corruptions)
-        files[f"{CORRUPTIONS}/{CHANGES}"] = b"".join(rows)
     return files
 
 
@@ -304,7 +300,7 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
             ],
             text_columns=2,
             note=f"A word is replaced with probability {rates.replace:g}; a share of {rates.order:g} of the words "
-            f"changes places. Why each of the others is unchanged is in `{CORRUPTIONS}/{CHANGES}`.",
+            "changes places.",
         ),
     ]
     intents = statistics["unknown_intents"]
