@@ -54,7 +54,6 @@ def main() -> int:
 
     for task in "12345":
         line(f"task {task}, both formats", task, args.dialogues, "babi,sgd")
-    line("all, both, without bot", "1,2,3,4,5", args.dialogues, "babi,sgd", "--solve", "0")
     for what, formats in (("all, both formats", "babi,sgd"), ("all, published format", "babi")):
         before, dialogues = 0.0, args.dialogues
         for _ in range(args.steps):

@@ -70,8 +70,8 @@ def test_self_bleu_by_description_is_sacrebleus_sentence_bleu(rows):
     texts = {name: [row[i] for row in rows] for i, name in enumerate(("", "v1", "v2"))}
     texts["v3"] = texts[""]
     item = table1.Item(described(texts[""]), {name: described(texts[name]) for name in ("v1", "v2", "v3")})
-    scored = table1.measures_of([item], ["v1", "v2", "v3"], "13a")["self_bleu_by_description"]
-    bleu = BLEU(lowercase=True, effective_order=True)
+    scored = table1.measures_of([item], ["v1", "v2", "v3"])["self_bleu_by_description"]
+    bleu = BLEU(lowercase=True, tokenize="intl", effective_order=True)
     scores = [
         bleu.sentence_score(a, [b]).score
         for i in range(len(rows))

@@ -67,7 +67,6 @@ class Inputs(msgspec.Struct, frozen=True):
       train: the services of train; None if there is no train split.
       left_out: the services without a variant.
       ignored: services of the variants that the corpus lacks.
-      tokenizer: the name of sacrebleu's tokenizer.
     """
 
     items: list[Item]
@@ -76,14 +75,12 @@ class Inputs(msgspec.Struct, frozen=True):
     train: list[Service] | None
     left_out: list[str]
     ignored: list[str]
-    tokenizer: str = TOKENIZER
 
 
 def read_inputs(
     sgd: str | Path,
     folder: str | Path | None,
     split: str | None,
-    tokenizer: str = TOKENIZER,
     read: Read = layout.read_root,
 ) -> Inputs:
     """Read the original and its variants, and match their services.
@@ -92,7 +89,6 @@ def read_inputs(
       sgd: the original corpus.
       folder: the folder of variants; None to measure only the original.
       split: the split whose unseen services are compared with train; None for test, or else dev.
-      tokenizer: the name of sacrebleu's tokenizer.
       read: reads the schemas of the original.
 
     Raises:
@@ -128,7 +124,6 @@ def read_inputs(
         train=train,
         left_out=[name for name in originals if name not in aligned],
         ignored=ignored,
-        tokenizer=tokenizer,
     )
 
 
@@ -243,7 +238,7 @@ def names_seen(services: Iterable[Service], train: Iterable[Service]) -> dict[st
     return shares
 
 
-def measures_of(items: Iterable[Item], variants: Sequence[str], tokenizer: str = TOKENIZER) -> dict[str, Any]:
+def measures_of(items: Iterable[Item], variants: Sequence[str]) -> dict[str, Any]:
     """Compute the measures that do not need a train split.
 
     Returns:
@@ -267,12 +262,12 @@ def measures_of(items: Iterable[Item], variants: Sequence[str], tokenizer: str =
             "name_distance": _mean(
                 1.0 - levenshtein_ratio(*pair) for pair in zip(names[ORIGINAL], names[variant], strict=True)
             ),
-            "description_bleu": _corpus_bleu(tokenizer, descriptions[variant], descriptions[ORIGINAL]),
+            "description_bleu": _corpus_bleu(descriptions[variant], descriptions[ORIGINAL]),
         }
         for variant in variants
     }
     pairs = list(permutations(variants, 2))
-    sentence_bleu = _bleu(tokenizer, True).sentence_score
+    sentence_bleu = _bleu(of_sentences=True).sentence_score
     by_description = [
         _mean(sentence_bleu(texts[first], [texts[second]]).score for first, second in pairs)
         for texts in (dict(zip(descriptions, row, strict=True)) for row in zip(*descriptions.values(), strict=True))
@@ -281,26 +276,26 @@ def measures_of(items: Iterable[Item], variants: Sequence[str], tokenizer: str =
     return {
         "variants": rows,
         "average": _average(rows),
-        "self_bleu": _mean(_corpus_bleu(tokenizer, descriptions[a], descriptions[b]) for a, b in pairs),
+        "self_bleu": _mean(_corpus_bleu(descriptions[a], descriptions[b]) for a, b in pairs),
         "self_bleu_by_description": _mean(by_description),
     }
 
 
-def _corpus_bleu(tokenizer: str, hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    return float(_bleu(tokenizer).corpus_score(hypotheses, [references]).score)
+def _corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    return float(_bleu().corpus_score(hypotheses, [references]).score)
 
 
 @cache
-def _bleu(tokenizer: str, of_sentences: bool = False) -> Any:
+def _bleu(of_sentences: bool = False) -> Any:
     from sacrebleu.metrics.bleu import BLEU  # imported late because it takes a quarter of a second
 
     # For a sentence, only n-gram orders up to its length count. force avoids a warning about tokenized text.
-    return BLEU(lowercase=True, tokenize=tokenizer, effective_order=of_sentences, force=True)
+    return BLEU(lowercase=True, tokenize=TOKENIZER, effective_order=of_sentences, force=True)
 
 
-def bleu_signature(tokenizer: str = TOKENIZER) -> str:
+def bleu_signature() -> str:
     """Return sacrebleu's signature of the settings, to quote beside the numbers."""
-    bleu = _bleu(tokenizer)
+    bleu = _bleu()
     bleu.corpus_score(["a"], [["a"]])  # the signature only exists after a score was computed
     return str(bleu.get_signature())
 
@@ -310,7 +305,7 @@ def statistics_of(inputs: Inputs) -> dict[str, Any]:
 
     Without variants, only the original has numbers.
     """
-    measured = measures_of(inputs.items, inputs.variants, inputs.tokenizer)
+    measured = measures_of(inputs.items, inputs.variants)
     unseen = [item.forms() for item in inputs.items if item.unseen]
     shares = {
         key: names_seen((forms[key] for forms in unseen), inputs.train or ()) for key in (ORIGINAL, *inputs.variants)
@@ -322,7 +317,7 @@ def statistics_of(inputs: Inputs) -> dict[str, Any]:
         "services": len(inputs.items),
         "unseen_services": len(unseen),
         "services_without_variants": inputs.left_out,
-        "bleu_signature": bleu_signature(inputs.tokenizer),
+        "bleu_signature": bleu_signature(),
     }
     return {**rounded({"original": shares[ORIGINAL], **numbers}), **about}
 

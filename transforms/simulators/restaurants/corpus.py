@@ -35,7 +35,6 @@ from parapet.transforms.simulators.restaurants.simulating import (
     Utterance,
     World,
     candidates,
-    check_updates,
     check_world,
     disfluent,
     knowledge_base,
@@ -290,7 +289,6 @@ def check(config: Config) -> None:
     splits = [split for split, _ in config.sizes]
     world = config.world()
     check_world(world, config.tasks, splits, path)
-    check_updates(world, config.tasks, splits, path)
 
 
 def chosen(text: str, choices: Sequence[str], flag: str, noun: str) -> list[str]:

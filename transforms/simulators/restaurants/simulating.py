@@ -244,22 +244,6 @@ def simulate(world: World, task: int, split: str, number: int) -> Dialogue:
     return Dialogue(f"{task}_{split}_{number:05}", tuple(requests), tuple(simulation.pairs))
 
 
-def check_updates(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
-    """Raise InputError if a split has no two requests that differ in the required number of fields."""
-    for task in sorted({2, 5} & set(tasks)):
-        least, most = world.ontology.structure.updates_in(task)
-        for split in splits:
-            for n in range(least, most + 1):
-                try:
-                    _updated_from(world, StratifiedRng(world.seed, "check", split, str(n)), split, n, task == 5)
-                except LookupError:
-                    reason = (
-                        f"too few values: no two requests of {split} differ in {n} of the fields; "
-                        "give fields more values, or fewer updates"
-                    )
-                    raise InputError(reason, path) from None
-
-
 class _Simulation:
     """Simulates one dialogue."""
 
@@ -389,7 +373,8 @@ def _updated_from(world: World, rng: StratifiedRng, split: str, n: int, rich: bo
             first[i] = rng.choice(others)
         if world.of_request[tuple(first)] == split:
             return tuple(first), last
-    raise LookupError(f"no two requests of {split} differ in {n} fields")
+    reason = f"too few values: no two requests of {split} differ in {n} of the fields"
+    raise InputError(f"{reason}; give fields more values, or fewer updates", "--ontology")
 
 
 def lines_of(world: World, dialogue: Dialogue) -> Iterator[Fact | Exchange]:
