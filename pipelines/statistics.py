@@ -57,7 +57,6 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads and aligns the schemas. Raises InputError if they cannot be measured."""
-    from parapet.transforms.reports.text import counted
     from parapet.transforms.variants.table1 import read_inputs
 
     inputs = read_inputs(args.sgd or sample_root(), args.variants, args.split, read_good)
@@ -65,9 +64,6 @@ def check(args: argparse.Namespace) -> Config:
         logging.warning("there is no train/schema.json, so names that occur in train are not counted")
     if left_out := inputs.left_out:
         logging.warning("no variant has these services of the original, which are not counted: %s", _first(left_out))
-    if ignored := inputs.ignored:
-        services = counted(len(ignored), "service")
-        logging.info("the variants have %s that the corpus lacks; they are ignored: %s", services, _first(ignored))
     return Config(args.output, inputs)
 
 

@@ -37,7 +37,7 @@ from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
 from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.running.fence import needed
 from parapet.transforms.variants.distance import levenshtein_ratio
-from parapet.transforms.variants.matching import find_variants, name_suffix
+from parapet.transforms.variants.matching import find_variants, match_services, name_suffix
 
 TOKENIZER = "intl"  # of sacrebleu's tokenizers, the closest to the BLEU and self-BLEU published in SGD-X
 ORIGINAL = ""  # the original's key beside the variants' names; folders cannot have this name
@@ -66,7 +66,6 @@ class Inputs(msgspec.Struct, frozen=True):
       split: the split of the services whose names are searched in train.
       train: the services of train; None if there is no train split.
       left_out: the services without a variant.
-      ignored: services of the variants that the corpus lacks.
     """
 
     items: list[Item]
@@ -74,7 +73,6 @@ class Inputs(msgspec.Struct, frozen=True):
     split: str
     train: list[Service] | None
     left_out: list[str]
-    ignored: list[str]
 
 
 def read_inputs(
@@ -108,22 +106,18 @@ def read_inputs(
             f"train has all services of {split}, so there are no unseen services to measure", sgd, "--split"
         )
     originals = {service.service_name: service for services in splits.values() for service in services}
-    variants: dict[str, dict[str, Service]] = {}
-    aligned: dict[str, dict[str, Service]] = {name: {} for name in originals}
-    ignored: list[str] = []
-    if folder is not None:
-        variants = read_variants(folder, alone)
-        try:
-            aligned, ignored = align(originals, variants)
-        except InputError as error:
-            raise InputError(error.reason, folder, "--variants") from None
+    variants = {} if folder is None else find_variants(folder)
+    aligned = _aligned(originals, variants, alone)
     return Inputs(
-        items=[Item(originals[name], services, name in unseen) for name, services in aligned.items()],
+        items=[
+            Item(originals[name], services, name in unseen)
+            for name, services in aligned.items()
+            if services or folder is None
+        ],
         variants=list(variants),
         split=split,
         train=train,
-        left_out=[name for name in originals if name not in aligned],
-        ignored=ignored,
+        left_out=[name for name, services in aligned.items() if not services and variants],
     )
 
 
@@ -144,66 +138,41 @@ def _splits_of(sgd: str | Path, read: Read) -> tuple[dict[str, list[Service]], l
     return {alone: splits[layout.SINGLE]}, read(beside)[0].services if layout.is_root(beside) else None, alone
 
 
-def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dict[str, Service]]:
-    """Read the services of each variant below ``folder``, in natural order of variants (v2 before v10).
+def _aligned(
+    originals: Mapping[str, Service], variants: Mapping[str, Path], split: str | None
+) -> dict[str, dict[str, Service]]:
+    """Return each original service's counterpart in each variant; none for services that all variants lack.
 
-    Args:
-      folder: contains ``v1/train/schema.json`` and so on.
-      split: read only this split; variants without splits are read completely.
-
-    Raises:
-      InputError: the folder does not exist, has no variants, or is itself a variant.
-    """
-    if layout.is_root(layout.as_path(folder)):
-        raise InputError(
-            "is a single corpus: give the folder that contains the folders of the variants", folder, "--variants"
-        )
-    return {
-        name: layout.services_by_name(
-            [part for part in layout.read_root(path) if split is None or part.split in (split, layout.SINGLE)]
-        )
-        for name, path in find_variants(folder).items()
-    }
-
-
-def align(
-    originals: Mapping[str, Service], variants: Mapping[str, Mapping[str, Service]]
-) -> tuple[dict[str, dict[str, Service]], list[str]]:
-    """Find the counterpart of each original service in each variant.
+    Services that need more answers are in no variant of ``compose``.
 
     Args:
       originals: the original services, by name.
-      variants: each variant's services, by their own names (``Hotels_13``).
-
-    Returns:
-      For each original name, in the order of ``originals``, the service in each variant. Services that all variants
-        lack are left out, since compose leaves out services that need more answers. Second, the sorted services that
-        the original lacks, without the variant's suffix: the published variants cover all of SGD, of which the original
-        may be a part.
+      variants: the folder of each variant, by name.
+      split: read only this split; variants without splits are read completely.
 
     Raises:
-      InputError: only some variants have a service, a variant has no service of the original, or a service has another
-        number of intents or slots.
+      InputError: only some variants have a service, or a variant has no service of the original.
     """
     aligned: dict[str, dict[str, Service]] = {name: {} for name in originals}
-    unknown: set[str] = set()
-    for variant, services in variants.items():
-        suffix = name_suffix(originals, services)
-        original_names = {name + suffix: name for name in originals}
-        if original_names.keys().isdisjoint(services):
-            raise InputError(f"no service of variant {variant} corresponds to a service of the original")
-        for name, service in services.items():
-            if name not in original_names:
-                unknown.add(name.removesuffix(suffix))
-                continue
-            _check_positions(originals[original_names[name]], service, variant)
-            aligned[original_names[name]][variant] = service
+    reasons: dict[tuple[str, str], str] = {}
+    for variant, path in variants.items():
+        parts = [part for part in layout.read_root(path) if split in (None, part.split) or part.split == layout.SINGLE]
+        services = layout.services_by_name(parts)
+        target = layout.SplitSchemas(layout.SINGLE, str(path), [], [*services.values()])
+        matched, bad = match_services(originals.values(), target, name_suffix(originals, services), None)
+        if not matched:
+            raise InputError(
+                f"no service of variant {variant} corresponds to a service of the original", path, "--variants"
+            )
+        reasons |= {(name, variant): reason for name, reason in bad.items()}
+        for name, names in matched.items():
+            aligned[name][variant] = services[names.service]
     for name, by_variant in aligned.items():
-        missing = [variant for variant in variants if variant not in by_variant]
-        if missing and by_variant:
+        if missing := [variant for variant in variants if by_variant and variant not in by_variant]:
             present = next(iter(by_variant))
-            raise InputError(f"service {name!r} is in variant {present}, but missing from variant {missing[0]}")
-    return {name: by_variant for name, by_variant in aligned.items() if by_variant}, sorted(unknown)
+            reason = f"service {name!r} is in variant {present}, but not in {missing[0]}: {reasons[name, missing[0]]}"
+            raise InputError(reason, variants[missing[0]], "--variants")
+    return aligned
 
 
 def element_names(service: Service) -> list[str]:
@@ -215,16 +184,6 @@ def descriptions_of(service: Service) -> list[str]:
     """Return the descriptions of the service, its intents and its slots, by position."""
     intents = (intent.description for intent in service.intents)
     return [service.description, *intents, *(slot.description for slot in service.slots)]
-
-
-def _check_positions(original: Service, service: Service, variant: str) -> None:
-    for kind in ("slots", "intents"):
-        expected, actual = len(getattr(original, kind)), len(getattr(service, kind))
-        if expected != actual:
-            raise InputError(
-                f"{service.service_name!r} of variant {variant} and its original {original.service_name!r} differ in "
-                f"the number of {kind}: {actual} and {expected}; elements are compared by position"
-            )
 
 
 def names_seen(services: Iterable[Service], train: Iterable[Service]) -> dict[str, float | None]:
@@ -244,16 +203,11 @@ def measures_of(items: Iterable[Item], variants: Sequence[str]) -> dict[str, Any
     Returns:
       ``{"variants": {"v1": {"name_distance", "description_bleu"}, ...}, "average": {...}, "self_bleu",
       "self_bleu_by_description"}``: distances 0-1, BLEU 0-100, None if undefined.
-
-    Raises:
-      InputError: a variant has another number of intents or slots.
     """
     names: dict[str, list[str]] = {form: [] for form in (ORIGINAL, *variants)}
     descriptions: dict[str, list[str]] = {form: [] for form in names}
     for item in items:
         with needed("service", item.original.service_name):
-            for variant, service in item.variants.items():
-                _check_positions(item.original, service, variant)
             for form, service in item.forms().items():
                 names[form] += element_names(service)
                 descriptions[form] += descriptions_of(service)
