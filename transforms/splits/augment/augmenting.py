@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -34,8 +34,8 @@ from parapet.transforms.running.runs import FileResult, FinishRun, RunInfo, Writ
 from parapet.transforms.splits.augment.plan import ORIGINAL, Augmentation, Plan, TrainingSet, counts_of
 from parapet.transforms.storage.files import write_staged
 from parapet.transforms.storage.set_files import SetFiles
-from parapet.transforms.variants.matching import MAPPING, Variant, mapping_bytes
-from parapet.transforms.variants.perturbation import Places, places_of, rename
+from parapet.transforms.variants.matching import MAPPING, mapping_bytes
+from parapet.transforms.variants.perturbation import places_of, rename
 
 CORRUPTIONS = "corruptions"
 
@@ -64,11 +64,10 @@ class Augment(beam.PTransform):
         """Transform a PCollection of dialogue files to a single element, the manifest."""
         augmentation = self.plan.augmentation
         write = partial(augment_file, augmentation=augmentation, output=self.info.output)
-        outputs = files | "Augment" >> WriteEach(write, shown=0, others=("ids",))
+        outputs = files | "Augment" >> WriteEach(write, shown=0)
         finish = FinishRun(
             self.info,
             partial(metadata_files, plan=self.plan),
-            beam.pvalue.AsList(outputs.others["ids"]),
             tallies=partial(tallies_of, plan=self.plan),
             invariants=invariants_of(augmentation),
         )
@@ -95,40 +94,31 @@ def _incomplete(counts: Counts, of: TrainingSet) -> Iterator[str]:
 def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) -> FileResult:
     """Write one file of every set into staging; nothing if the file cannot be read, and no file without dialogues."""
     result = FileResult(file.relative)
-    with ExitStack() as stack:
-        _augment(file, augmentation, output, result, stack)
-    return result
-
-
-def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result: FileResult, stack: ExitStack) -> None:
     counts = result.counts
     counts.add("files")
+    counts.add("dialogues", 0)
     relative = f"{augmentation.split}/{file.name}"
-    files = SetFiles(output, [training_set.name for training_set in augmentation.sets], relative, stack)
     sets_of = {
         label: [training_set.name for training_set in augmentation.sets if label in training_set.versions]
         for label in augmentation.labels
     }
     rows: list[pa.RecordBatch] = []
-    ids = []
-    counts.add("dialogues", 0)
-    for i, (dialogue, plain) in enumerate(tracked(read_items(file), "dialogues")):
-        counts.add("dialogues")
-        name = id_of(dialogue, i)  # before the dialogue's id is replaced by those of its versions
-        versions, refused = make_versions(dialogue, plain, file.name, augmentation)
-        for label, error in refused.items():
-            result.dead_letters.append(dead_dialogue(file, name, error, label))
-            counts.add("left_out", set=label)
-        if not versions:
-            continue
-        ids.append(versions.source)
-        counts.add("unknown_intents", versions.unknown_intents)
-        rows += versions.rows
-        for label, text in versions.texts.items():
-            counts.add("versions", set=label)
-            for set_name in sets_of[label]:
-                files.add(set_name, text)
-    files.close(keep_empty=not counts.sum("dialogues"))
+    with ExitStack() as stack:
+        files = SetFiles(output, [training_set.name for training_set in augmentation.sets], relative, stack)
+        for i, (dialogue, plain) in enumerate(tracked(read_items(file), "dialogues")):
+            counts.add("dialogues")
+            name = id_of(dialogue, i)  # before the dialogue's id is replaced by those of its versions
+            versions = make_versions(dialogue, plain, file.name, augmentation)
+            for label, error in versions.refused.items():
+                result.dead_letters.append(dead_dialogue(file, name, error, label))
+                counts.add("left_out", set=label)
+            counts.add("unknown_intents", versions.unknown_intents)
+            rows += versions.rows
+            for label, text in versions.texts.items():
+                counts.add("versions", set=label)
+                for set_name in sets_of[label]:
+                    files.add(set_name, text)
+        files.close(keep_empty=not counts.sum("dialogues"))
     for set_name, n in files.dialogues.items():
         counts.add("dialogues", n, set=set_name)
     result.written = files.written()
@@ -140,61 +130,50 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
         path = f"{training_set.name}/parquet/{relative.removesuffix('.json')}.parquet"
         result.written.append(write_staged(output, path, parquet_bytes(table)))
         counts.add("rows", table.num_rows, set=training_set.name)
-    result.others["ids"] = [(file.relative, ids)]
+    return result
 
 
 class Versions(msgspec.Struct):
     """A dialogue under the names of all its possible versions.
 
     Attributes:
-      source: the id of the dialogue.
       texts: version to its text in the file.
       rows: a batch with the row of each version.
+      refused: version to the reason why it cannot be created.
       unknown_intents: how many intents are missing from the schema; they are unchanged.
     """
 
-    source: str
-    texts: dict[str, bytes]
-    rows: list[pa.RecordBatch]
-    unknown_intents: int
-
-
-def version_id(source: str, label: str) -> str:
-    """Return the id of a version; the original keeps its id."""
-    return source if label == ORIGINAL else f"{source}_{label}"
-
-
-def make_versions(
-    dialogue: Any, plain: bool, file: str, augmentation: Augmentation
-) -> tuple[Versions | None, dict[str, InputError]]:
-    """Rename a dialogue for every version.
-
-    Returns the versions, and the error of each version that cannot be created.
-    """
     texts: dict[str, bytes] = {}
     rows: list[pa.RecordBatch] = []
     refused: dict[str, InputError] = {}
+    unknown_intents: int = 0
+
+
+def make_versions(dialogue: Any, plain: bool, file: str, augmentation: Augmentation) -> Versions:
+    """Rename a dialogue for every version. The original keeps its id, the others append their name."""
+    versions = Versions()
     try:
         places = places_of(dialogue, augmentation.known)
         if isinstance(places, InputError):
             raise places
         source = typed(dialogue).dialogue_id  # rows need a valid dialogue
-        for variant in augmentation.versions:
-            try:
-                texts[variant.name], row = _version(variant, places, plain, source, file)
-                rows.append(row)
-            except Exception as error:
-                refused[variant.name] = bad_record(error)
-        return Versions(source, texts, rows, places.unknown_intents) if rows else None, refused
     except Exception as error:
         bad = bad_record(error)
-        return None, {variant.name: bad for variant in augmentation.versions}
-
-
-def _version(variant: Variant, places: Places, plain: bool, source: str, file: str) -> tuple[bytes, pa.RecordBatch]:
-    places.dialogue["dialogue_id"] = version_id(source, variant.name)
-    text = dialogue_text(rename(variant, places), plain)
-    return text, row_of(places.dialogue, file, variant.name, source)
+        versions.refused = {variant.name: bad for variant in augmentation.versions}
+        return versions
+    for variant in augmentation.versions:
+        try:
+            dialogue["dialogue_id"] = source if variant.name == ORIGINAL else f"{source}_{variant.name}"
+            text = dialogue_text(rename(variant, places), plain)
+            row = row_of(dialogue, file, variant.name, source)
+        except Exception as error:
+            versions.refused[variant.name] = bad_record(error)
+        else:
+            versions.texts[variant.name] = text
+            versions.rows.append(row)
+    if versions.rows:
+        versions.unknown_intents = places.unknown_intents
+    return versions
 
 
 def row_of(dialogue: Mapping[str, Any], file: str, variant: str, source: str) -> pa.RecordBatch:
@@ -210,33 +189,8 @@ def row_of(dialogue: Mapping[str, Any], file: str, variant: str, source: str) ->
         raise InputError(f"not_parquet: contains a value that Parquet cannot store: {error}") from None
 
 
-def check_ids(ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -> None:
-    """Check that all versions have different ids.
-
-    Args:
-      ids: (dialogue file, ids of its dialogues).
-      labels: the versions except the original.
-
-    Raises:
-      InputError: an id occurs twice, or is the id of another dialogue's version.
-    """
-    places: dict[str, str] = {}
-    for file, of_file in sorted(ids):
-        for dialogue_id in of_file:
-            if dialogue_id in places:
-                where = " and ".join(dict.fromkeys([places[dialogue_id], file]))
-                raise InputError(f"dialogue id {dialogue_id!r} appears twice, so nothing was published", where)
-            places[dialogue_id] = file
-    for dialogue_id, file in places.items():
-        for label in labels:
-            if (other := version_id(dialogue_id, label)) in places:
-                reason = f"dialogue id {other!r} is also the id of {dialogue_id!r} in variant {label!r}"
-                raise InputError(f"{reason}; nothing was published", places[other] or file)
-
-
-def metadata_files(counts: Counts, _: object, ids: Sequence[tuple[str, list[str]]], plan: Plan) -> dict[str, bytes]:
-    """Return the schemas, ``mapping.json``, the changes of corruptions, ``statistics.json``, the card and the page."""
-    check_ids(ids, plan.augmentation.labels[1:])
+def metadata_files(counts: Counts, _: object, plan: Plan) -> dict[str, bytes]:
+    """Return the schemas, ``mapping.json``, ``statistics.json``, the card and the page."""
     statistics = statistics_of(counts, plan)
     files = {
         **dict(plan.schemas),
