@@ -38,7 +38,7 @@ ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY)
 
 # The flags that belong to a single engine.
 _FLAGS_OF = {
-    "google": ("google_project", "google_location", "google_model", "google_glossary", "google_endpoint"),
+    "google": ("google_project", "google_location", "google_model", "google_endpoint"),
     "local": ("model", "beams"),
 }
 FLAGS = ("memory", "parallel_calls", *(flag for flags in _FLAGS_OF.values() for flag in flags))
@@ -78,7 +78,6 @@ def add_flags(parser: Parser, rare: bool = False, more: str = "") -> None:
     add = parser.group("--engine google", rare=True)
     add("--google_location", metavar="PLACE", help="region (default: global)")
     add("--google_model", metavar="NAME", help="translation model (default: general/nmt)")
-    add("--google_glossary", metavar="NAME", help="glossary of that project and region")
     add("--google_endpoint", metavar="HOST:PORT", help="another address; http://... without encryption")
     add = parser.group("--engine local", rare=True)
     add("--beams", type=int, metavar="N", help="beams of the search (default: 4)")
