@@ -460,8 +460,10 @@ def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str
     (file,) = groups["file"]
     for position, raw, plain, _ in dialogues_of(file):
         for path, rank, hidden in uses.get(position, ()):
-            services = {*raw["services"], *(frame["service"] for turn in raw["turns"] for frame in turn["frames"])}
-            shown = without(raw, [name for name in services if domain_of(name) == hidden]) if hidden else raw
+            shown = raw
+            if hidden:
+                services = {*raw["services"], *(frame["service"] for turn in raw["turns"] for frame in turn["frames"])}
+                shown = without(raw, [name for name in services if domain_of(name) == hidden])
             with needed(file.path, f"[{position}]"):
                 text = sgd.dialogue_text(shown, plain)
             yield path, (rank, text)
