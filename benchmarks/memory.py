@@ -102,7 +102,6 @@ COMMANDS: dict[str, Callable[[Path, int], list[str]]] = {
     "bad": lambda folder, n: ["perturb", "typos", "--sgd", _bad_corpus(folder, n), "--max_bad", "99.99%"],
     "augment": lambda folder, n: ["augment", "--sgd", _corpus(folder, n), "--oracle", _variants(folder)],
     "few_shot": lambda folder, n: ["few_shot", "--sgd", _corpus(folder, n)],
-    "unseen_services": lambda folder, n: ["unseen_services", "--sgd", _corpus(folder, n), "--hold_out", "Gyms"],
     "language_variations": lambda folder, n: [
         *("language_variations", "--sgd", _corpus(folder, n), "--split", "train", "--kinds", "typos"),
     ],
@@ -110,7 +109,7 @@ COMMANDS: dict[str, Callable[[Path, int], list[str]]] = {
         *("hits", "--task", "rewrites", "--dialogues", _corpus(folder, n), "--split", "train", "--turns", "500"),
     ],
     "reminders": lambda folder, n: ["reminders", "--dialogues", _simulated(n)],
-    "restaurants": lambda folder, n: ["restaurants", "--sizes", str(n // 25), "--solve", "0"],
+    "restaurants": lambda folder, n: ["restaurants", "--sizes", str(n // 25)],
 }
 
 

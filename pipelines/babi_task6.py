@@ -46,8 +46,7 @@ def parser() -> Parser:
         "--kb",
         metavar="FILE",
         reads=True,
-        help="knowledge base: that of dialog bAbI, or a JSON list of restaurants "
-        "(default: what the system says about restaurants)",
+        help="knowledge base of dialog bAbI (default: what the system says about restaurants)",
     )
     add(
         "--ontology",

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines.command import counted, read_good, run_command, say
-from parapet.pipelines.endpoint_flags import NONE, temperature_of
-from parapet.pipelines.flags import PARALLEL_CALLS, Parser, add_dry_run, add_max_bad, add_schemas, add_seed
+from parapet.pipelines.flags import PARALLEL_CALLS, Parser, add_dry_run, add_max_bad, add_schemas
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import sample_root
 from parapet.transforms.running import plugins
@@ -39,8 +38,8 @@ ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY)
 
 # The flags that belong to a single engine.
 _FLAGS_OF = {
-    "google": ("google_project", "google_location", "google_model", "google_glossary", "google_endpoint"),
-    "local": ("model", "beams", "sample", "temperature"),
+    "google": ("google_project", "google_location", "google_model", "google_endpoint"),
+    "local": ("model", "beams"),
 }
 FLAGS = ("memory", "parallel_calls", *(flag for flags in _FLAGS_OF.values() for flag in flags))
 
@@ -79,13 +78,9 @@ def add_flags(parser: Parser, rare: bool = False, more: str = "") -> None:
     add = parser.group("--engine google", rare=True)
     add("--google_location", metavar="PLACE", help="region (default: global)")
     add("--google_model", metavar="NAME", help="translation model (default: general/nmt)")
-    add("--google_glossary", metavar="NAME", help="glossary of that project and region")
     add("--google_endpoint", metavar="HOST:PORT", help="another address; http://... without encryption")
     add = parser.group("--engine local", rare=True)
     add("--beams", type=int, metavar="N", help="beams of the search (default: 4)")
-    add("--sample", action="store_true", default=None, help="sample words instead of searching, for diversity")
-    text = "temperature of --sample" + ("; of --engine llm, where none is not sent" if rare else " (default: 1)")
-    add("--temperature", type=temperature_of, metavar="T", help=text)
 
 
 def check_flags(args: argparse.Namespace) -> None:
@@ -93,8 +88,6 @@ def check_flags(args: argparse.Namespace) -> None:
     for engine, flags in _FLAGS_OF.items():
         for flag in flags:
             shared = args.engine == CHECKPOINT and flag in ("model", "beams")
-            if engine == args.engine and getattr(args, flag) == NONE:
-                raise InputError("must be a number: only a language model is asked without it", f"--{flag}")
             if engine != args.engine and not shared and getattr(args, flag) is not None:
                 raise InputError(f"is for --engine {engine}, but this is --engine {args.engine}", f"--{flag}")
 
@@ -129,13 +122,12 @@ def read_memories(args: argparse.Namespace) -> list[Translation]:
     return merge(*(read_memory(path) for path in memories), read_parts(join(args.output, PAID)))
 
 
-def open_engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | None) -> Engine | None:
+def open_engine(args: argparse.Namespace, pivots: Sequence[str]) -> Engine | None:
     """Opens the engine that the flags name, so that wrong keys and addresses are reported before any worker starts.
 
     Args:
       args: with the flags of :func:`add_flags`, ``engine``, and ``dry_run``, with which nothing is opened.
       pivots: the languages.
-      seed: random seed of a local model that samples.
 
     Returns:
       The engine; None for ``memory``.
@@ -151,8 +143,7 @@ def open_engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | Non
     if args.parallel_calls is not None and not hasattr(plugins.load(chosen), "from_options"):
         raise InputError(f"cannot be set for --engine {args.engine}, which decides it itself", "--parallel_calls")
     options = {flag: getattr(args, flag) for flag in FLAGS if getattr(args, flag) is not None}
-    options |= {"pivots": pivots, **({} if seed is None else {"seed": seed})}
-    engine: Engine = plugins.make(chosen, plugins.members(Protocol), options=options)
+    engine: Engine = plugins.make(chosen, plugins.members(Protocol), options={**options, "pivots": pivots})
     if not args.dry_run:
         engine.open()
         engine.close()
@@ -218,7 +209,6 @@ def parser() -> Parser:
     add_flags(parser)
     add_max_bad(parser, "texts of a pivot")
     add_dry_run(parser)
-    add_seed(parser, "--sample", default=None)
     return parser
 
 
@@ -235,12 +225,10 @@ def check(args: argparse.Namespace) -> Config:
 
     args.engine = args.engine or (MEMORY if args.memory else EMBEDDED)
     check_flags(args)
-    if args.engine != "local" and args.seed is not None:
-        raise InputError(f"is for --engine local, but this is --engine {args.engine}", "--seed")
     pivots = ("pt" if args.engine == EMBEDDED else "zh,ja,ko") if args.pivots is None else args.pivots
     corpus = _corpus(args.schemas or sample_root(), parse_pivots(pivots))
     memory = read_memories(args)
-    translator = open_engine(args, corpus.pivots, args.seed)
+    translator = open_engine(args, corpus.pivots)
     engine = (translator.provider, translator.model) if translator else ("", "")
     config = Config(
         output=args.output,

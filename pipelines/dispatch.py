@@ -43,8 +43,7 @@ GROUPS = {
         "ood": "out-of-domain turns at given rates",
     },
     "get dialogues": {
-        "few_shot": "small nested training sets for each domain",
-        "unseen_services": "splits with unseen domains or services",
+        "few_shot": "small training sets for each domain, seen or unseen",
         "reminders": "dialogues about reminders, by a simulated user",
         "restaurants": "bAbI dialog tasks 1 to 5, simulated",
         "babi_task6": "bAbI dialog task 6 from DSTC2; also in SGD's format",
@@ -112,10 +111,7 @@ def hand_over(
 
 
 # Commands that have no module of their own, and the module that runs them by name.
-_SHARED = {
-    **dict.fromkeys(("rewrite", *GROUPS["perturb dialogues with more options"]), "perturb"),
-    **dict.fromkeys(("few_shot", "unseen_services"), "splits"),
-}
+_SHARED = dict.fromkeys(("rewrite", *GROUPS["perturb dialogues with more options"]), "perturb")
 
 
 class _Named(NamedTuple):

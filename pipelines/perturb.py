@@ -380,7 +380,7 @@ def add_translation_flags(parser: Parser) -> None:
     add("--engine", choices=ENGINES, help=text)
     add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: pt)")
     translating.add_flags(parser, rare=True, more="; T5, BART or Pegasus for checkpoint; a name for llm")
-    add_endpoint_flags(parser, "--engine llm", rare=True, temperature=False)  # it is among those of translation
+    add_endpoint_flags(parser, "--engine llm", rare=True)
     text = "before each text of --engine checkpoint (default: 'paraphrase: ' for T5, else nothing)"
     parser.group("--engine checkpoint", rare=True)("--prefix", metavar="TEXT", help=text)
 
@@ -492,7 +492,7 @@ def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
         raise InputError(f"is for --engine checkpoint, but this is --engine {args.engine}", "--prefix")
     else:
         pivots = translating.parse_pivots(args.pivots or "pt")
-        engine = translating.open_engine(args, pivots, args.seed if args.engine == "local" else None)
+        engine = translating.open_engine(args, pivots)
     known = Known(by_languages(rows, *((engine.provider, engine.model) if engine else ("", ""))))
     if engine is None and not any(known.of("en", pivot) for pivot in pivots):
         hint = (

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from parapet.transforms.simulators.restaurants.corpus import Config
 
+ALL_TASKS = "1,2,3,4,5"
+
 EXAMPLE = """\
   parapet restaurants --output simulated                          # the paper's sizes: 1,000 dialogues a task and split
   parapet restaurants --tasks 1,5 --sizes train=100000,dev=0 --formats babi --output simulated
@@ -32,7 +34,7 @@ def parser() -> Parser:
     text = "domain in TOML (default: the paper's restaurants, with other names)"
     parser.group(INPUT)("--ontology", metavar="FILE", reads=True, help=text)
     add = parser.group("simulation")
-    add("--tasks", metavar="LIST", default="", help="tasks, comma-separated (default: 1,2,3,4,5)")
+    add("--tasks", metavar="LIST", default=ALL_TASKS, help="tasks, comma-separated")
     add(
         "--sizes",
         metavar="LIST",
@@ -40,17 +42,8 @@ def parser() -> Parser:
         help="dialogues of each task: a number, or train=5000,oov=0 for some of train, dev, test, oov",
     )
     add("--babi_plus", action="store_true", help="add copies with hesitations, corrections and restarts")
-    add(
-        "--babi_plus_rates",
-        rare=True,
-        metavar="LIST",
-        default="",
-        help="shares of user turns (default: hesitation=0.40,correction=0.21,restart=0.05)",
-    )
     text = "minimum number of results of a request in tasks 3 and 5"
     add("--least_options", rare=True, type=int, metavar="N", default=3, help=text)
-    text = "fail if the rule-based bot solves a smaller share of the dialogues"
-    add("--solve", rare=True, type=float, metavar="X", default=1.0, help=text)
     add = parser.group(OUTPUT)
     add("--formats", metavar="LIST", default="babi,sgd", help="formats, comma-separated")
     text = "larger sets are split into numbered files"
@@ -66,33 +59,27 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads flags and ontology. Raises InputError if they cannot be used."""
-    from parapet.schemas.errors import InputError
     from parapet.schemas.layout import as_path
     from parapet.schemas.limits import read_whole
     from parapet.transforms.simulators.restaurants import corpus
     from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology
-    from parapet.transforms.simulators.restaurants.simulating import parse_rates
 
     if args.ontology is None:
         ontology = default_ontology()
     else:
         ontology = read_ontology(read_whole(as_path(args.ontology)), args.ontology)
-    corpus.check_numbers(args.dialogues_per_file, args.least_options, args.solve, ontology.ratings)
-    rates = parse_rates(args.babi_plus_rates)
-    if args.babi_plus_rates and not args.babi_plus:
-        raise InputError("requires --babi_plus", "--babi_plus_rates")
+    corpus.check_numbers(args.dialogues_per_file, args.least_options, ontology.ratings)
     result = corpus.Config(
         output=args.output,
         ontology=ontology,
         ontology_path=args.ontology,
-        tasks=corpus.tasks_for(args.tasks, ontology, args.ontology or ""),
+        tasks=tuple(map(int, corpus.chosen(args.tasks, ALL_TASKS.split(","), "--tasks", "task"))),
         sizes=corpus.parse_sizes(args.sizes),
         per_file=args.dialogues_per_file,
         formats=tuple(corpus.chosen(args.formats, corpus.FORMATS, "--formats", "format")),
         seed=args.seed,
         least=args.least_options,
-        plus=rates if args.babi_plus else (),
-        solved=args.solve,
+        plus=args.babi_plus,
     )
     corpus.check(result)
     return result
@@ -112,16 +99,11 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     info = RunInfo("restaurants", config.output, config.options())
     files.prepare(config.output, info.pipeline)
     expect(sum(shard.dialogues for shard in config.shards()), "dialogues")
-    write = WriteEach(
-        corpus.write_shard, others=(corpus.SEEN, corpus.SIGNATURES), setup=partial(corpus.Simulator, config)
-    )
+    write = WriteEach(corpus.write_shard, setup=partial(corpus.Simulator, config))
     outputs = pipeline | "Shards" >> beam.Create(config.shards()) | "Spread" >> beam.Reshuffle() | "Dialogues" >> write
-    seen = outputs.others[corpus.SEEN] | "Values of splits" >> beam.CombinePerKey(lambda sets: set().union(*sets))
     _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # the pipeline reads no records
         info,
         partial(corpus.metadata_files, config=config),
-        beam.pvalue.AsList(seen),
-        beam.pvalue.AsList(outputs.others[corpus.SIGNATURES]),
         invariants=config.invariants(),
         shown=corpus.SHOWN,
     )

@@ -47,13 +47,6 @@ def parser() -> Parser:
         choices=[split for split in SPLITS if split != "train"],
         help="split whose unseen services are checked for names that occur in train (default: test, else dev)",
     )
-    add(
-        "--tokenizer",
-        rare=True,
-        choices=("intl", "13a", "none", "char"),
-        default="intl",
-        help="tokenizer of sacrebleu, which changes BLEU",
-    )
     return parser
 
 
@@ -64,17 +57,13 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads and aligns the schemas. Raises InputError if they cannot be measured."""
-    from parapet.transforms.reports.text import counted
     from parapet.transforms.variants.table1 import read_inputs
 
-    inputs = read_inputs(args.sgd or sample_root(), args.variants, args.split, args.tokenizer, read_good)
+    inputs = read_inputs(args.sgd or sample_root(), args.variants, args.split, read_good)
     if inputs.train is None:
         logging.warning("there is no train/schema.json, so names that occur in train are not counted")
     if left_out := inputs.left_out:
         logging.warning("no variant has these services of the original, which are not counted: %s", _first(left_out))
-    if ignored := inputs.ignored:
-        services = counted(len(ignored), "service")
-        logging.info("the variants have %s that the corpus lacks; they are ignored: %s", services, _first(ignored))
     return Config(args.output, inputs)
 
 
@@ -91,7 +80,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
     inputs = config.inputs
     prepare(config.output, "statistics")
-    options = {"split": inputs.split, "variants": inputs.variants, "tokenizer": inputs.tokenizer}
+    options = {"split": inputs.split, "variants": inputs.variants}
     _ = (
         pipeline
         | "Services" >> beam.Create([inputs], reshuffle=False)

@@ -52,7 +52,7 @@ _PARTS = re.compile(r"^(train|predict|evaluate)_")
 
 # Commands that write dialogues under the given schemas, or under schemas of their own.
 _CORPORA = (
-    *("language_variations", "speech_errors", "unseen_entities", "ood", "few_shot", "unseen_services"),
+    *("language_variations", "speech_errors", "unseen_entities", "ood", "few_shot"),
     *("reminders", "restaurants", "babi_task6"),
 )
 _PERTURBATIONS = ("typos", "verbose", "simple", "paraphrase", "unseen_entities", "ood", "speech_errors")

@@ -130,14 +130,14 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "ood source": ["--sgd", sgd, "--source", f"{place}/talk.jsonl", "--rates", "0.1"],
         "anonymise": ["--chats", f"{sgd}/chats.jsonl", "--entities", f"{sgd}/entities.txt"],
         "few_shot": ["--sgd", sgd, "--sizes", "2", "--test", "2"],
-        "unseen_services": ["--sgd", sgd],
+        "few_shot unseen": ["--sgd", sgd, "--sizes", "4", "--test", "2", "--unseen_services", "--multi_domain"],
         "reminders": ["--dialogues", "4,0,4"],
         "restaurants": argv_of(
             tasks=1, sizes="train=20,dev=1,test=4", formats="babi", ontology=f"{place}/ontology.toml"
         ),
         "babi_task6": ["--logs", f"{place}/dstc2"],
         "babi_task6 knowledge": argv_of(logs=f"{place}/dstc2", kb=f"{place}/kb.txt", ontology=f"{place}/ontology.json"),
-        "train rules": ["--train", f"{task}-trn.txt", "--match", kb],
+        "train rules": ["--ontology", f"{place}/ontology.toml", "--match", kb],
         "predict": ["rules", "--model", f"{out}/train rules", "--reference", test],
         "train classifier": ["--train", sgd, "--dev", sgd, "--steps", "2", "--buckets", "64"],
         "predict classifier": ["--model", f"{out}/train classifier", "--reference", sgd],

@@ -6,7 +6,7 @@
 import html
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent import futures
 from dataclasses import dataclass
 from typing import Self
@@ -48,7 +48,6 @@ class Request:
     mime_type: str
     parent: str
     model: str
-    glossary: str
 
 
 # "" and what lies beyond the end of a list is no fault; a status of one's own is possible.
@@ -61,11 +60,10 @@ class GoogleServer:
 
     Args:
       faults: what goes wrong, request by request, or a function of the request.
-      glossaries: full name -> word -> what is to be said in its place.
     """
 
-    def __init__(self, faults: Faults = (), glossaries: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        self.faults, self.glossaries = faults, glossaries or {}
+    def __init__(self, faults: Faults = ()) -> None:
+        self.faults = faults
         self.requests: list[Request] = []
         self.answered: list[Request] = []  # and charged for
         self._lock = threading.Lock()
@@ -90,7 +88,7 @@ class GoogleServer:
 
     def _translate_text(self, message: TranslateTextRequest, context: grpc.ServicerContext) -> TranslateTextResponse:
         languages = message.source_language_code, message.target_language_code
-        how = message.mime_type, message.parent, message.model, message.glossary_config.glossary
+        how = message.mime_type, message.parent, message.model
         with self._lock:
             request = Request(len(self.requests), tuple(message.contents), *languages, *how)
             self.requests.append(request)
@@ -116,8 +114,6 @@ class GoogleServer:
             return REFUSALS["invalid"]
         if not knows(request.source) or not knows(request.target):
             return REFUSALS["language"]
-        if request.glossary and request.glossary not in self.glossaries:
-            return _Code.NOT_FOUND, "Glossary not found."
         return None
 
     def _answer(self, request: Request, fault: Fault) -> TranslateTextResponse:
@@ -128,9 +124,4 @@ class GoogleServer:
             texts = texts[1:]
         if fault == "empty":
             texts = ["" for _ in texts]
-        words = self.glossaries.get(request.glossary, {})
-        sent = zip(request.contents, texts, strict=False) if request.glossary else ()
-        return TranslateTextResponse(
-            translations=[{"translated_text": text} for text in texts],
-            glossary_translations=[{"translated_text": words.get(word, text)} for word, text in sent],
-        )
+        return TranslateTextResponse(translations=[{"translated_text": text} for text in texts])

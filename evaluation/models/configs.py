@@ -524,21 +524,21 @@ class NearestConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RulesConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules for tasks 1 to 5, from an ontology or learned, or for task 6, from a file.
+    """Rules for tasks 1 to 5, from an ontology, or for task 6, from a file.
 
     Attributes:
-      ontology: domain in TOML (default: the paper's restaurants, with other names).
-      train: dialogues in the bAbI format to learn the patterns from; needs --match.
-      match: knowledge base of these dialogues.
-      rules: rules in TOML, or task6 for those of Parapet; needs --train.
+      ontology: domain in TOML (default: the simulator's).
+      match: knowledge base of the dialogues.
+      rules: rules in TOML, or babi or task6 for those of Parapet.
+      train: with --rules: dialogues in the bAbI format to extract patterns from.
       dev: with --rules: dialogues that choose the rules and their order.
-      candidates: all possible answers, '1 text' a line.
+      candidates: with --rules: all possible answers, '1 text' a line.
     """
 
     ontology: Annotated[str | None, _input("FILE")] = None
-    train: Annotated[list[str], _input("FILE")] = []
     match: Annotated[str | None, _input("FILE")] = None
-    rules: Annotated[str | None, _flag(metavar="FILE|task6")] = None
+    rules: Annotated[str | None, _flag(metavar="FILE|NAME")] = None
+    train: Annotated[list[str], _input("FILE")] = []
     dev: Annotated[list[str], _input("FILE")] = []
     candidates: Annotated[str | None, _input("FILE")] = None
 

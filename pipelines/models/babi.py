@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PREDICTIONS, ATTENTION = "predictions", "attention"
 BUILT_IN = "task6"  # rules that come with Parapet
+PUBLISHED = "babi"  # patterns of tasks 1 to 5 that come with Parapet
 
 WARNINGS = {
     "too_long": ("turn", "{n} with more history than --memory allows: the oldest lines were cut off"),
@@ -178,42 +179,42 @@ class Nearest(Babi):
 
 
 class Rules(Babi):
-    """Rules for tasks 1 to 5, from an ontology or learned, or rules for task 6 from a file."""
+    """Rules for tasks 1 to 5, from an ontology, or rules for task 6 from a file."""
 
     config = configs.RulesConfig
     description = """\
 Rule-based systems. For tasks 1 to 5, a bot with the patterns of an ontology, by default the simulator's, or with those
-that it learns from dialogues and their knowledge base; these are in OUT/ontology.toml, too, for 'parapet restaurants'.
+of the published files (--rules babi); --match adds the values of a knowledge base, for turns that no pattern matches.
 For task 6, rules from a file, with patterns from the training set, in the order that is best on dev."""
     example = """\
-  parapet train rules --train babi/task1-trn.txt babi/task4-trn.txt --match babi/kb-all.txt --output my_model
+  parapet train rules --rules babi --match babi/kb-all.txt --output my_model
   parapet train rules --ontology hotels.toml --output my_model
   parapet train rules --rules task6 --train task6-trn.txt --dev task6-dev.txt --match task6-kb.txt --output my_model"""
 
     def training(self, args: argparse.Namespace) -> family.Training:
-        """Reads an ontology or rules, or learns patterns. Raises InputError if they cannot be used."""
+        """Reads an ontology or rules. Raises InputError if they cannot be used."""
         config = read_config(configs.RulesConfig, args)
-        if config.rules is None and (config.dev or config.candidates):
-            raise InputError("requires --rules", "--dev" if config.dev else "--candidates")
-        if config.ontology and (config.train or config.rules):
-            raise InputError("give either --ontology, or --train to learn one", "--ontology")
-        if bool(config.train) != bool(config.match):
-            missing, named = ("--match", "--train") if config.train else ("--train", "--match")
-            raise InputError(
-                f"requires {missing} as well: patterns are learned from dialogues and a knowledge base", named
-            )
+        is_published = config.rules == PUBLISHED
+        if (config.rules is None or is_published) and (config.train or config.dev or config.candidates):
+            flag = "--train" if config.train else "--dev" if config.dev else "--candidates"
+            raise InputError("requires --rules FILE or task6", flag)
+        if config.ontology and config.rules:
+            raise InputError("give either --ontology or --rules", "--ontology")
         inputs = input_paths(config)
-        if config.rules is not None:
+        if config.rules is not None and not is_published:
             return self._scripted(args, config, inputs)
-        from parapet.evaluation.models.babi.baselines import files_of_rules, learned_card
-        from parapet.evaluation.models.babi.data import Card
+        from parapet.evaluation.models.babi.baselines import files_of_rules, values_in
+        from parapet.evaluation.models.babi.data import Card, read_facts
+        from parapet.transforms.simulators.restaurants.ontology import babi_ontology, read_ontology
 
-        if config.train and config.match:
-            card = learned_card(config.train, config.match)
-        else:
-            ontology = _ontology(config.ontology) if config.ontology is not None else ""
-            card = Card(model=self.model, ontology=ontology)
-        return self.without_epochs(args, inputs, card, {}, files_of_rules(card))
+        ontology = babi_ontology() if is_published else b""
+        if config.ontology:
+            ontology = _bytes(config.ontology)
+            read_ontology(ontology, config.ontology)
+        knowledge = values_in(read_facts(config.match)) if config.match else {}
+        card = Card(model=self.model, ontology=ontology.decode("utf-8-sig"), knowledge=knowledge)
+        options = {"rules": PUBLISHED} if is_published else {}
+        return self.without_epochs(args, inputs, card, options, files_of_rules(card))
 
     def _scripted(
         self, args: argparse.Namespace, config: configs.RulesConfig, inputs: family.Inputs
@@ -231,15 +232,6 @@ For task 6, rules from a file, with patterns from the training set, in the order
         card = scripted_card(data, config.rules, config.train, config.dev, config.match, config.candidates)
         options = {"rules": config.rules if is_built_in else "a file"}
         return self.without_epochs(args, inputs, card, options, files_of_script(card))
-
-
-def _ontology(path: str) -> str:
-    """Reads the text of an ontology file. Raises InputError if it is not an ontology."""
-    from parapet.transforms.simulators.restaurants.ontology import read_ontology
-
-    data = _bytes(path)
-    read_ontology(data, path, simulated=False)
-    return data.decode("utf-8-sig")
 
 
 def _bytes(path: str) -> bytes:

@@ -93,7 +93,7 @@ def test_dry_run_says_what_it_would_cost(tmp_path):
         ("--engine google", "--google_project: "),
         ("--engine local", "--model: "),
         ("--engine local --pivots zh --model en-zh=x", "--model: there is no model for zh-en"),
-        ("--engine local --model facebook/m2m100_418M", "facebook/m2m100_418M: there is no such folder"),
+        ("--engine local --model facebook/m2m100_418M", "facebook/m2m100_418M: --model: there is no such folder"),
     ],
 )
 def test_a_mistake_is_said(flags, said, tmp_path, monkeypatch):

@@ -202,7 +202,6 @@ FAULTS = {
     "rewrite": ("rewrite --variants {corpus}/../variants", "variants.perturbation.places_of"),
     "augment": ("augment --sets none", "splits.augment.augmenting.row_of"),
     "few_shot": ("few_shot --sizes 2 --test 2", "splits.few_shot.candidates_of"),
-    "unseen_services": ("unseen_services", "splits.split.dialogue_text"),
 }
 
 

@@ -53,6 +53,31 @@ def test_what_cannot_be_read(sample, tmp_path):
     assert len(dialogues_of(tmp_path / "out" / "Gyms" / "5" / "train")) == 5
 
 
+def test_training_without_the_services_of_the_test(tmp_path):
+    """Idle frames of the domain are removed from training, too."""
+    parts = [["hotel"], ["hotel", "train"], ["train", "taxi"], ["restaurant"], ["taxi"]]
+    root = write_corpus(tmp_path / "mw", {"train": parts, "test": parts}, lists_all=True)
+    flags = {"sgd": root, "sizes": 9, "test": 9, "domains": "hotel"}
+    made = few_shot(tmp_path / "out", "--unseen_services", "--multi_domain", **flags)
+    assert "hotel: training sets of 3; 2 test dialogues" in made.output
+    for dialogue in made.dialogues("hotel/9/train").values():
+        frames = [frame["service"] for turn in dialogue["turns"] for frame in turn["frames"]]
+        assert "hotel" not in {*frames, *dialogue["services"]}
+    assert "hotel" not in [service.service_name for service in read_root(tmp_path / "out/hotel/9/train")[0].services]
+    assert "hotel" in [service.service_name for service in read_root(tmp_path / "out/hotel/test")[0].services]
+    alone = few_shot(tmp_path / "alone", "--unseen_services", **flags)
+    assert "hotel: training sets of 2; 1 test dialogue" in alone.output
+
+
+def test_domains_that_only_the_test_has_are_unseen(sample, tmp_path):
+    made = few_shot(tmp_path / "out", "--unseen_services", "--multi_domain", sizes=4, test=3)
+    assert made.json("statistics.json")["domains"].keys() == {
+        service.service_name.rpartition("_")[0] for service in read_root(sample / "test")[0].services
+    }
+    for name in ("dead_letters.jsonl", "README.md", "Ferries/4/train/schema.json"):
+        assert (tmp_path / "out" / name).exists()
+
+
 @cases(
     "flags told",
     (["--sizes", "0"], "--sizes: must be numbers of dialogues (example: 5,10,25,50)"),

@@ -152,7 +152,7 @@ def test_flags_as_other_tools_call_them(line, meant):
 # Commands whose first example needs nothing but the bundled sample.
 ON_THE_SAMPLE = (
     *("perturb typos", "compose", "compose_variations", "hits", "statistics", "augment", "anonymise", "back_translate"),
-    *("language_variations", "unseen_entities", "ood", "few_shot", "unseen_services", "evaluate dst", "doctor"),
+    *("language_variations", "unseen_entities", "ood", "few_shot", "evaluate dst", "doctor"),
     *("evaluate response", "evaluate generation", "train tiny_dst", "train classifier"),
 )
 

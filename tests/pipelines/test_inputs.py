@@ -125,7 +125,7 @@ READERS = [
 ]
 # They read their corpora in the same way as one of the above.
 LIKE_THEM = [
-    *("language_variations --sgd X", "unseen_entities --sgd X", "ood --rates 0.1 --sgd X", "unseen_services --sgd X"),
+    *("language_variations --sgd X", "unseen_entities --sgd X", "ood --rates 0.1 --sgd X"),
     *("evaluate --task ood --reference X --predictions X", "evaluate --task response --reference X --predictions X"),
     "train classifier --train X",
 ]

@@ -88,7 +88,7 @@ def test_of_several_results_the_first_that_is_no_copy(checkpoint):
         ["--model", "GPT", "--pivots", "de"],
         "--pivots: is for an engine that translates, but this is --engine checkpoint",
     ),
-    (["--model", "GPT", "--sample"], "--sample: is for --engine local, but this is --engine checkpoint"),
+    (["--model", "GPT", "--temperature", "1"], "--temperature: is for --engine llm, but the engine is checkpoint"),
 )
 def test_mistakes(flags, reason, tmp_path):
     write(tmp_path / "GPT" / "config.json", '{"model_type": "gpt2"}')

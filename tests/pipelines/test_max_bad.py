@@ -30,7 +30,7 @@ def test_if_every_dialogue_is_bad_nothing_is_published(pipeline, sample, tmp_pat
     ("few", "'few' is not a share"),
 )
 def test_what_is_no_share(share, said, tmp_path):
-    assert f"argument --max_bad: {said}" in refused("unseen_services", f"--max_bad={share}", output=tmp_path / "out")
+    assert f"argument --max_bad: {said}" in refused("few_shot", f"--max_bad={share}", output=tmp_path / "out")
 
 
 RELEASE = """

@@ -93,7 +93,6 @@ def test_wherever_it_stands_a_dialogue_is_written_or_left_out(position):
     ("augment", ["--split", "test", "--sets", "none"]),
     ("few_shot", ["--sizes", "1", "--test", "1"]),
     ("unseen_entities", []),
-    ("unseen_services", []),
     ("ood", ["--rates", "0.01"]),
     ("language_variations", ["--env", "0.5"]),
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
-from babi_toy import CANDIDATES, FACTS, dialogues, unseen, write_toy
+from babi_toy import CANDIDATES, dialogues, unseen, write_toy
 from kit import TWO_WORKERS, cases, files_of, json_of, lacking, refused, rows_of, run, write
 from safetensors.torch import load_file
 
@@ -169,7 +169,7 @@ def test_rankings_are_written_and_scored(toy, tmp_path):
 
 
 def test_files_like_the_published_ones_of_task_6(toy, tmp_path):
-    """Candidates without a last newline, empty user turns, facts without tabs: warned of, the answers are the same."""
+    """Candidates without a last newline, empty user turns, facts without tabs: the answers are the same."""
     clean, odd = toy[0], tmp_path / "odd"
     texts = {path.name: path.read_text() for path in clean.glob("*.txt")}
     texts["candidates.txt"] = texts["candidates.txt"].rstrip("\n")
@@ -179,25 +179,14 @@ def test_files_like_the_published_ones_of_task_6(toy, tmp_path):
         texts[name] = texts[name].replace(f"{SILENCE}\t", "\t", 6)
     for name, text in texts.items():
         write(odd / name, text)
-    answers, said = [], []
+    answers = []
     for folder in (clean, odd):
         out = tmp_path / f"from_{folder.name}"
         learned = {"train": folder / "toy-task1-trn.txt", "candidates": folder / "candidates.txt"}
-        trained = run("train", "tfidf", **learned, match=folder / "kb.txt", output=out / "model")
-        reference = folder / "toy-task1-tst.txt"
-        answered = run("predict", "tfidf", model=out / "model", reference=reference, output=out / "answers")
-        answers.append(answered.text("predictions/original/toy-task1-tst.jsonl"))
-        said.append(trained.errors + answered.errors)
+        run("train", "tfidf", **learned, match=folder / "kb.txt", output=out / "model")
+        run("predict", "tfidf", model=out / "model", reference=folder / "toy-task1-tst.txt", output=out / "answers")
+        answers.append((out / "answers" / "predictions/original/toy-task1-tst.jsonl").read_text())
     assert answers[0] == answers[1]
-    assert "accepted" not in said[0]
-    turns, n_answers = "accepted 6 empty user turns, read as <SILENCE>; the first is in line 3", len(CANDIDATES)
-    for name, told in (
-        ("toy-task1-trn.txt", turns),
-        ("toy-task1-tst.txt", turns),
-        ("kb.txt", f"accepted {len(FACTS)} facts with a space instead of the tab; the first is in line 1"),
-        ("candidates.txt", f"accepted 1 last line without a newline (the file may be truncated); line {n_answers}"),
-    ):
-        assert said[1].count(f"{odd / name}: {told}") == 1, said[1]
 
 
 def test_bad_training_input_is_told(toy, tmp_path):
@@ -226,6 +215,7 @@ def test_bad_training_input_is_told(toy, tmp_path):
     assert "there is no such file" in told("--ontology", str(tmp_path / "no.toml"), model="rules", given=[])
     (tmp_path / "bad.toml").write_text("domain = 3")
     assert "bad.toml" in told("--ontology", str(tmp_path / "bad.toml"), model="rules", given=[])
+    assert "--train: requires --rules" in told("--train", str(one), model="rules", given=[])
     assert refused("train", "memn2m").startswith("parapet train: there is no model 'memn2m': did you mean")
     assert "out of memory: lower --batch_size, which is 32, or --size" in told(size=2**31, status=1)
 

@@ -68,7 +68,7 @@ def test_it_is_perturbed_as_the_original_on_one_or_two_workers(root, tmp_path):
     assert parapet.load_corpus(tmp_path / "one/typos").services("test") == SAMPLE.services("test")
 
 
-@cases("argv", ["unseen_services"], ["rewrite", "--variants", "{variants}", "--mapping", "position"])
+@cases("argv", ["few_shot"], ["rewrite", "--variants", "{variants}", "--mapping", "position"])
 @pytest.mark.parametrize("root", ["flat"], indirect=True)
 def test_other_commands_take_it_too(argv, root, sample, tmp_path):
     for split in SPLITS:

@@ -90,7 +90,7 @@ def test_a_dialogue_file_that_is_a_pipe_is_a_bad_file(sample, tmp_path):
     for split in ("train", "test"):
         shutil.copytree(sample / split, tmp_path / "sgd" / split)
     a_pipe(tmp_path / "sgd/test/dialogues_999.json")
-    argv = ["unseen_services", "--sgd", str(tmp_path / "sgd"), "--output", str(tmp_path / "out"), "--quiet"]
+    argv = ["few_shot", "--sgd", str(tmp_path / "sgd"), "--output", str(tmp_path / "out"), "--quiet"]
     assert "is a named pipe" in refused(*argv, status=1)
     run(*argv, max_bad="50%")
     assert [letter["file"] for letter in rows_of(tmp_path / "out/dead_letters.jsonl")] == ["dialogues_999.json"]

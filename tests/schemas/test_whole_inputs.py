@@ -64,7 +64,7 @@ def mixed(tmp_path_factory):
 READERS = [
     *("rewrite --variants OUT", "rewrite --variants OUT/v1", "rewrite --variants OUT/v1/test/schema.json"),
     *("statistics --variants OUT", "statistics --sgd OUT/v1 --variants OUT", "augment --oracle OUT"),
-    *("augment --backtrans OUT", "few_shot --sgd OUT/v1", "unseen_services --sgd OUT/v1", "ood --sgd OUT/v1"),
+    *("augment --backtrans OUT", "few_shot --sgd OUT/v1", "ood --sgd OUT/v1"),
     *("speech_errors --sgd OUT/v1", "language_variations --sgd OUT/v1", "perturb typos --sgd OUT/v1"),
     *("unseen_entities --sgd OUT/v1", "unseen_entities --training OUT/v1", "back_translate --schemas OUT/v1"),
     *("hits --schemas OUT/v1", "compose --schemas OUT/v1", "compose --responses OUT/review.csv"),

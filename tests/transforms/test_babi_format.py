@@ -1,4 +1,4 @@
-"""Files of the bAbI dialog tasks: what is written is read again, deviations are reported, errors have their line."""
+"""Files of the bAbI dialog tasks: what is written is read again, errors have their line."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,9 +41,9 @@ def test_what_is_written_is_read(dialogues):
 
 @cases("data told", (b"", "x.txt: the file is empty"),
         (b"1 hi\thello\n2 a tab",
-         "x.txt: line 2: has no tab, and is not a fact of three words either; the file ends inside this line"),
+         "x.txt: line 2: has no tab, and is not a fact of three words either"),
         (b"1 hi\thello\n2 hi\t",
-         "x.txt: line 2: must be the user's utterance, a tab, and the bot's utterance; the file ends"),
+         "x.txt: line 2: must be the user's utterance, a tab, and the bot's utterance"),
         (b"1 hi\thello\n2", "x.txt: line 2: does not begin with a number and a space"),
         (b"1 hi\thello\n3 ok\tyes\n\n", "x.txt: line 2: is numbered 3, but 2 was expected: lines may be missing"),
         (b"hi\thello\n\n", "x.txt: line 1: does not begin with a number and a space"),
@@ -54,15 +54,8 @@ def test_bad_files(data, told):
     assert str(raised(InputError, list, parse_dialogues(data, "x.txt"))).startswith(told)
 
 
-def accepted(caplog):
-    found = [record.getMessage() for record in caplog.records]
-    assert {record.levelname for record in caplog.records} <= {"WARNING"}
-    caplog.clear()
-    return found
-
-
-def test_the_published_files_of_task_6(caplog):
-    """Invented lines with the traits of those files: they are read, and a warning says what was accepted."""
+def test_the_published_files_of_task_6():
+    """Invented lines with the traits of those files."""
     train = (
         b"1 <SILENCE>\tWelcome , what would you like ?\n2 \tSorry , I did not hear you .\n3 sushi\tapi_call sushi\n"
         b"4 api_call no result\n5\tThere is none .\n\n1 hi\tWelcome , what would you like ?\n\n"
@@ -71,29 +64,26 @@ def test_the_published_files_of_task_6(caplog):
     assert [one.user for one in first.exchanges] == [SILENCE, SILENCE, "sushi", SILENCE]
     assert first.exchanges[1].bot == "Sorry , I did not hear you ."
     assert (first.facts, second.line, second.exchanges[0].user) == ([Fact("api_call", "no", "result")], 7, "hi")
-    assert accepted(caplog) == ["trn.txt: accepted 2 empty user turns, read as <SILENCE>; the first is in line 2"]
     assert parse_candidates(b"1 Welcome\n1 Good bye .", "c.txt") == ["Welcome", "Good bye ."]
-    assert accepted(caplog) == ["c.txt: accepted 1 last line without a newline (the file may be truncated); line 2"]
     facts = [Fact("the_cow", "R_cuisine", "thai"), Fact("the_cow", "R_price", "cheap")]
     assert list(parse_facts(b"1 the_cow R_cuisine thai\n1 the_cow R_price cheap\n", "kb.txt")) == facts
-    assert accepted(caplog) == ["kb.txt: accepted 2 facts with a space instead of the tab; the first is in line 1"]
 
 
-@cases("data told", (b"1 hi\thello\n2 ok\tyes\n",
-         ["accepted 1 last dialogue without a blank line after it (the file may be truncated); line 2"]),
-        (b"1 hi\thello\n2 ok\tyes", ["accepted 1 last line without a newline (the file may be truncated); line 2"]),
-        (b"1 hi\thello\n2 ok\tyes\n  \n", []),
-        (b"1 hi \thello\n2 ok\tyes\t  \r\n\r\n",
-         ["accepted 2 lines with stray blanks, dropped; the first is in line 1"]),
-        (b"\xef\xbb\xbf1 hi\thello\r\n2 ok\tyes\r\n\r\n\r\n", []))  # fmt: skip
-def test_deviations(data, told, caplog):
+@cases(
+    "data",
+    b"1 hi\thello\n2 ok\tyes\n",
+    b"1 hi\thello\n2 ok\tyes",
+    b"1 hi\thello\n2 ok\tyes\n  \n",
+    b"1 hi \thello\n2 ok\tyes\t  \r\n\r\n",
+    b"\xef\xbb\xbf1 hi\thello\r\n2 ok\tyes\r\n\r\n\r\n",
+)
+def test_blanks_and_ends_of_lines(data):
     (dialogue,) = parse_dialogues(data, "x.txt")
     assert dialogue.lines == (babi_format.Exchange("hi", "hello"), babi_format.Exchange("ok", "yes"))
-    assert accepted(caplog) == [f"x.txt: {one}" for one in told]
 
 
-def test_the_published_files(real_data, caplog):
-    """All of them are read without a deviation, and written again letter for letter."""
+def test_the_published_files(real_data):
+    """All of them are read, and written again letter for letter."""
     folder = real_data / "babi"
     for path in sorted(folder.glob("dialog-babi-task*.txt")):
         data = path.read_bytes()
@@ -104,4 +94,4 @@ def test_the_published_files(real_data, caplog):
     facts = list(parse_facts(data))
     assert (len(facts), babi_format.facts_text(facts).encode()) == (8400, data)
     data = (folder / babi_format.CANDIDATES).read_bytes()
-    assert (babi_format.candidates_text(parse_candidates(data)).encode(), accepted(caplog)) == (data, [])
+    assert babi_format.candidates_text(parse_candidates(data)).encode() == data

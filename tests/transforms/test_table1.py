@@ -70,8 +70,8 @@ def test_self_bleu_by_description_is_sacrebleus_sentence_bleu(rows):
     texts = {name: [row[i] for row in rows] for i, name in enumerate(("", "v1", "v2"))}
     texts["v3"] = texts[""]
     item = table1.Item(described(texts[""]), {name: described(texts[name]) for name in ("v1", "v2", "v3")})
-    scored = table1.measures_of([item], ["v1", "v2", "v3"], "13a")["self_bleu_by_description"]
-    bleu = BLEU(lowercase=True, effective_order=True)
+    scored = table1.measures_of([item], ["v1", "v2", "v3"])["self_bleu_by_description"]
+    bleu = BLEU(lowercase=True, tokenize="intl", effective_order=True)
     scores = [
         bleu.sentence_score(a, [b]).score
         for i in range(len(rows))
@@ -99,7 +99,7 @@ def test_table_takes_names_from_unseen_services_only():
         table1.Item(HOTELS, {"v1": renamed(HOTELS, "1", V1)}),
         table1.Item(trains, {"v1": renamed(trains, "1", {"stars": "sum"})}, unseen=True),
     ]
-    found = table1.statistics_of(table1.Inputs(items, ["v1"], "test", [HOTELS], [], []))
+    found = table1.statistics_of(table1.Inputs(items, ["v1"], "test", [HOTELS], []))
     assert found["original"] == {"slot_names_seen": 1.0, "intent_names_seen": 1.0}
     assert (found["variants"]["v1"]["slot_names_seen"], found["variants"]["v1"]["intent_names_seen"]) == (0.0, 1.0)
     assert found["average"] == found["variants"]["v1"]

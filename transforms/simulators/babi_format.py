@@ -6,14 +6,13 @@ as in chats between people, the bot's part is ``<SILENCE>``, which does not coun
 nor scored. A blank line ends each dialogue, including the last.
 
 Not all published files keep to this. In task 6 some user turns are empty, the candidates end without a newline, and the
-knowledge base has a space instead of the tab in tasks 1 to 5. Such :class:`Deviations` are accepted with a warning that
-tells their kind, number and first line. A byte order mark and Windows line ends are no deviations. Anything else that
-breaks the format is an error.
+knowledge base has a space instead of the tab of tasks 1 to 5. This is accepted, and so are stray blanks around
+utterances, a byte order mark, Windows line ends, and a file that ends without a blank line. Anything else that breaks
+the format is an error.
 """
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Iterator
 
@@ -30,16 +29,6 @@ CANDIDATES = "dialog-babi-candidates.txt"
 FACTS = "dialog-babi-kb-all.txt"
 
 _NUMBERED = re.compile(r"([1-9][0-9]{0,8})(?: |(?=\t))(.+)", re.DOTALL)
-
-
-# Kind of deviation to the warning, in singular and plural.
-_DEVIATIONS = {
-    "empty_user": (f"empty user turn, read as {SILENCE}", f"empty user turns, read as {SILENCE}"),
-    "spaces": ("line with stray blanks, dropped", "lines with stray blanks, dropped"),
-    "no_tab": ("fact with a space instead of the tab", "facts with a space instead of the tab"),
-    "no_blank_line": ("last dialogue without a blank line after it (the file may be truncated)", ""),
-    "no_newline": ("last line without a newline (the file may be truncated)", ""),
-}
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -88,52 +77,21 @@ class BabiDialogue(msgspec.Struct, frozen=True):
         return [line for line in self.lines if isinstance(line, Fact)]
 
 
-class Deviations:
-    """Accepted deviations of a file from the format."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, tuple[int, int]] = {}  # number of deviations, and the line of the first
-
-    def note(self, kind: str, line: int) -> None:
-        """Count a deviation in a line, numbered from 1."""
-        count, first = self._counts.get(kind, (0, line))
-        self._counts[kind] = count + 1, first
-
-    def cut_off(self, line: int) -> str:
-        """Return an addition to errors about a line if the file may be cut off in it, else an empty text."""
-        ends_here = self._counts.get("no_newline") == (1, line)
-        return "; the file ends inside this line and may be truncated" if ends_here else ""
-
-    def messages(self) -> list[str]:
-        """Return a message for each kind, with the number of deviations and the line of the first."""
-        return [
-            f"accepted {count:,} {_DEVIATIONS[kind][count > 1]}; {'the first is in ' if count > 1 else ''}line {first}"
-            for kind, (count, first) in self._counts.items()
-        ]
-
-    def warn(self, path: object) -> None:
-        """Log a warning for each kind."""
-        for message in self.messages():
-            logging.warning("%s: %s", path, message)
-
-
 def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
-    """Yield the dialogues in a file's bytes; deviations from the format are logged after the last.
+    """Yield the dialogues in a file's bytes.
 
     Raises:
       InputError: a line breaks the format; with its number. May come after some dialogues.
     """
     current: list[Line] = []
     first = 1
-    deviations = Deviations()
-    number = 0
-    for number, line in _lines(data, path, deviations):
+    for number, line in _lines(data, path):
         if not line:
             if current:
                 yield BabiDialogue(tuple(current), first)
             current = []
             continue
-        place, parsed = _parse(line, path, number, deviations)
+        place, parsed = _parse(line, path, f"line {number}")
         if place == 1 and current:  # numbers that begin again at 1 also start a dialogue
             yield BabiDialogue(tuple(current), first)
             current = []
@@ -143,10 +101,7 @@ def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
         first = number if place == 1 else first
         current.append(parsed)
     if current:
-        if not deviations.cut_off(number):
-            deviations.note("no_blank_line", number)
         yield BabiDialogue(tuple(current), first)
-    deviations.warn(path)
 
 
 def parse_facts(data: bytes, path: object = "") -> Iterator[Fact]:
@@ -155,26 +110,18 @@ def parse_facts(data: bytes, path: object = "") -> Iterator[Fact]:
     Raises:
       InputError: a line is not a fact; with the line.
     """
-    deviations = Deviations()
-    for number, line in _lines(data, path, deviations):
+    for number, line in _lines(data, path):
         if line:
-            yield _fact(_content(line, path, f"line {number}")[1], path, number, deviations)
-    deviations.warn(path)
+            where = f"line {number}"
+            yield _fact(_content(line, path, where)[1], path, where)
 
 
 def parse_candidates(data: bytes, path: object = "") -> list[str]:
     """Parse the candidates for the bot's answers, one per line, ``1 text``. Raises InputError with the line."""
-    deviations = Deviations()
-    texts = [
-        _stripped(_content(line, path, f"line {number}")[1], number, deviations)[0]
-        for number, line in _lines(data, path, deviations)
-        if line
-    ]
-    deviations.warn(path)
-    return texts
+    return [_stripped(_content(line, path, f"line {number}")[1])[0] for number, line in _lines(data, path) if line]
 
 
-def _lines(data: bytes, path: object, deviations: Deviations) -> Iterator[tuple[int, str]]:
+def _lines(data: bytes, path: object) -> Iterator[tuple[int, str]]:
     """Yield (number from 1, line) of a text; lines of blanks alone are empty."""
     try:
         text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
@@ -184,9 +131,7 @@ def _lines(data: bytes, path: object, deviations: Deviations) -> Iterator[tuple[
     lines = text.replace("\r\n", "\n").split("\n")
     if not text.strip():
         raise InputError("the file is empty", path)
-    if lines[-1].strip():
-        deviations.note("no_newline", len(lines))
-    else:
+    if not lines[-1].strip():
         lines.pop()
     for i, line in enumerate(lines, 1):
         yield i, line if line.strip() else ""
@@ -199,45 +144,34 @@ def _content(line: str, path: object, where: str) -> tuple[int, str]:
     return int(numbered[1]), numbered[2]
 
 
-def _stripped(content: str, number: int, deviations: Deviations) -> list[str]:
+def _stripped(content: str) -> list[str]:
     """Return the parts between tabs, stripped; tabs at the end are ignored."""
-    raw = content.split("\t")
-    parts = [part.strip() for part in raw]
+    parts = [part.strip() for part in content.split("\t")]
     while len(parts) > 2 and not parts[-1]:
         parts.pop()
-    if parts != raw:
-        deviations.note("spaces", number)
     return parts
 
 
-def _fact(content: str, path: object, number: int, deviations: Deviations) -> Fact:
-    parts = _stripped(content, number, deviations)
-    words = parts[0].split()
-    if len(parts) == 1 and len(words) == 3:
-        deviations.note("no_tab", number)
+def _fact(content: str, path: object, where: str) -> Fact:
+    parts = _stripped(content)
+    words = [*parts[0].split(), *parts[1:]]
+    if len(words) == 3 and len(parts) <= 2 and words[2]:
         return Fact(*words)
-    if len(parts) == 2 and len(words) == 2 and parts[1]:
-        return Fact(words[0], words[1], parts[1])
-    reason = f"is not a fact: expected 'entity relation', a tab and a value{deviations.cut_off(number)}"
-    raise InputError(reason, path, f"line {number}")
+    raise InputError("is not a fact: expected 'entity relation', a tab and a value", path, where)
 
 
-def _parse(line: str, path: object, number: int, deviations: Deviations) -> tuple[int, Line]:
-    place, content = _content(line, path, f"line {number}")
-    parts = _stripped(content, number, deviations)
+def _parse(line: str, path: object, where: str) -> tuple[int, Line]:
+    place, content = _content(line, path, where)
+    parts = _stripped(content)
     if len(parts) == 2 and parts[1]:
-        if not parts[0]:
-            deviations.note("empty_user", number)
         user = parts[0] or SILENCE
         return place, Unanswered(user) if parts[1] == SILENCE else Exchange(user, parts[1])
-    if len(parts) == 1:
-        words = parts[0].split()
-        if len(words) == 3:
-            return place, Fact(*words)
-        reason = "has no tab, and is not a fact of three words either"
-    else:
-        reason = "must be the user's utterance, a tab, and the bot's utterance"
-    raise InputError(reason + deviations.cut_off(number), path, f"line {number}")
+    if len(parts) > 1:
+        raise InputError("must be the user's utterance, a tab, and the bot's utterance", path, where)
+    words = parts[0].split()
+    if len(words) != 3:
+        raise InputError("has no tab, and is not a fact of three words either", path, where)
+    return place, Fact(*words)
 
 
 def dialogues_name(task: int, split: str, part: int = 1, parts: int = 1) -> str:

@@ -1,7 +1,7 @@
 """Few-shot splits: small training sets for each domain, with tests (RADDLE, Peng et al. 2021, section 4).
 
 All files are read for candidates, which are held in memory (about 400 bytes each); then dialogues are chosen for each
-domain, read again and written.
+domain, read again and written. With ``unseen_services`` the training sets of a domain have dialogues of other domains.
 """
 
 from __future__ import annotations
@@ -9,32 +9,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from sys import intern
-from typing import Any, ClassVar
+from typing import Any
 
 import apache_beam as beam
 import msgspec
 
 from parapet.schemas import dialogue as sgd
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.corpora import Used, dialogues_of, domain_of
-from parapet.transforms.reports.report import Report, Table, Tile
+from parapet.schemas.layout import SPLITS, SplitSchemas, as_path, raw_by_name, read_root, schema_bytes
+from parapet.transforms.perturbation.corpora import Used, dialogues_of, domain_of, used_by, without
+from parapet.transforms.reports.report import Report, Table, Tile, report_files
 from parapet.transforms.reports.text import number
 from parapet.transforms.running.counts import (
     Balance,
     CountKey,
     Counts,
-    Invariant,
     check_letters,
+    dead_dialogue,
+    id_of,
     in_order,
     of_dialogues,
 )
-from parapet.transforms.running.fence import needed
-from parapet.transforms.running.runs import FileResult, Letters, Outputs, RunInfo, WriteEach
+from parapet.transforms.running.fence import bad_record, needed
+from parapet.transforms.running.progress import tracked
+from parapet.transforms.running.runs import FileResult, FinishRun, Letters, RunInfo, WriteEach
 from parapet.transforms.running.seeding import key_of, short_digest, stable_hash
-from parapet.transforms.splits.split import Schema, SetOfDialogues, SplitCorpus, SplitDialogue, take_each
 from parapet.transforms.storage.files import WriteFiles
 
 FILE = "dialogues_001.json"
+
+Schemas = Mapping[str, SplitSchemas]  # by split
+
+
+def read_schemas(root: str) -> dict[str, SplitSchemas]:
+    """Read the schema of each split that has dialogues. Raises InputError if there are none, or one has no schema."""
+    folders = sgd.dialogue_folders(as_path(root), read_root(root, leave_out_bad=True))
+    return {split: folders[split] for split in SPLITS if split in folders}
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -48,6 +58,7 @@ class Rule(msgspec.Struct, frozen=True):
       test_split: the split for test dialogues.
       multi_domain: whether to allow dialogues that also touch other domains.
       seed: the seed of the random order.
+      unseen_services: whether training dialogues must not touch the domain, instead of having to.
     """
 
     domains: tuple[str, ...]
@@ -57,6 +68,7 @@ class Rule(msgspec.Struct, frozen=True):
     test_split: str
     multi_domain: bool
     seed: str
+    unseen_services: bool = False
 
 
 class Candidate(msgspec.Struct, frozen=True, order=True):
@@ -116,27 +128,21 @@ class Chosen(msgspec.Struct, frozen=True):
 Result = Mapping[str, Chosen]  # by domain
 
 
-class FewShot(msgspec.Struct, frozen=True, kw_only=True):
-    """Nested training sets for each domain, and a test."""
+class WriteFewShot(beam.PTransform):
+    """Chooses nested training sets and a test for each domain, and publishes them with statistics, card and page."""
 
-    name: ClassVar[str] = "few_shot"
-    corpus: SplitCorpus
-    rule: Rule
+    def __init__(self, schemas: Schemas, rule: Rule, run: RunInfo) -> None:
+        super().__init__()
+        self.schemas, self.rule, self.run = schemas, rule, run
 
-    def splits(self) -> Sequence[str]:
-        """Return the split of training and that of the tests."""
-        return (self.rule.train_split, self.rule.test_split)
-
-    def options(self) -> dict[str, object]:
-        """Return the options that affect the content, for ``run.json``."""
-        return dict(msgspec.to_builtins(self.rule))
-
-    def write(self, files: beam.PCollection[sgd.DialogueFile], run: RunInfo) -> tuple[Outputs, beam.pvalue.AsSideInput]:
-        """Choose among the dialogues of all files, read the chosen ones again, and write the sets."""
-        outputs = files | "Read" >> WriteEach(partial(read_candidates, split=self), shown=0, others=("candidates",))
+    def expand(self, files: beam.PCollection[sgd.DialogueFile]) -> beam.PCollection:
+        """Transform a PCollection of dialogue files to a single element, the manifest."""
+        outputs = files | "Read" >> WriteEach(
+            partial(read_candidates, schemas=self.schemas, rule=self.rule), shown=0, others=("candidates",)
+        )
         chosen = (
             files.pipeline
-            | "Run" >> beam.Create([run], reshuffle=False)
+            | "Run" >> beam.Create([self.run], reshuffle=False)
             | "Choose"
             >> beam.Map(
                 chosen_of,
@@ -150,92 +156,116 @@ class FewShot(msgspec.Struct, frozen=True, kw_only=True):
         uses = chosen | "Uses" >> beam.FlatMap(uses_of, self.rule)
         texts = {"file": by_path, "uses": uses} | "Join" >> beam.CoGroupByKey() | "Texts" >> beam.FlatMap(texts_of)
         files_of_sets = texts | "By set" >> beam.GroupByKey() | "Set files" >> beam.MapTuple(file_of)
-        written = files_of_sets | "Write sets" >> WriteFiles(run.output)
+        written = files_of_sets | "Write sets" >> WriteFiles(self.run.output)
         counts = [
             dialogues | f"Count {name}" >> beam.Map(_counted, tuple(CountKey(name)))
             for name, dialogues in (("chosen", uses), ("written", texts))
         ] | "Counts of sets" >> beam.Flatten()
-        return outputs.with_more("Sets", written=written, counts=counts), beam.pvalue.AsSingleton(chosen)
-
-    def invariants(self) -> Sequence[Invariant]:
-        """Every dialogue counts for one domain, several, others, or is left out; every chosen dialogue is written."""
-        of_domains = Balance("dialogues", ("of_domains", "of_several_domains", "of_others", "left_out"))
-        return [of_domains, Balance("chosen", ("written",))]
-
-    def sets(self, result: Result) -> Iterator[SetOfDialogues]:
-        """Yield the sets that have dialogues. Their schemas contain all services of the domain."""
-        for domain, chosen in result.items():
-            for folder, dialogues in sets_of(domain, chosen, self.rule):
-                split = self.rule.test_split if folder.endswith("/test") else self.rule.train_split
-                used = {service for candidate in dialogues for service in candidate.services}
-                own = (name for name in self.corpus.schemas[split].raw if domain_of(name) == domain)
-                yield SetOfDialogues(folder, split, used.union(own))
-
-    def statistics(self, result: Result, counts: Counts) -> dict[str, Any]:
-        """Return the content of ``statistics.json``."""
-        slots = domain_slots(self.corpus.schemas[self.rule.train_split])
-        domains = {name: _of_domain(result[name], slots.get(name, ()), self.rule) for name in self.rule.domains}
-        return {"domains": domains, "short": [*_short(domains, self.rule), *without_training(result)]}
-
-    def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield a line for each domain that has training sets."""
-        for name, domain in statistics["domains"].items():
-            if domain["train_candidates"]:
-                sizes = ", ".join(str(of_set["dialogues"]) for of_set in domain["train"].values())
-                n = domain["test"]["dialogues"]
-                yield f"{name}: training sets of {sizes}; {n:,} test dialogue{'' if n == 1 else 's'}"
-
-    def report(self, statistics: Mapping[str, Any]) -> Report:
-        """Create the report for the page and the card."""
-        rule = self.rule
-        domains = {name: numbers for name, numbers in statistics["domains"].items() if numbers["train_candidates"]}
-        return Report(
-            command=self.name,
-            title="Few-shot splits",
-            headline="Few-shot splits",
-            lead=f"Small training sets for each domain, of `{rule.train_split}`, with tests of `{rule.test_split}`. A "
-            "smaller set has the first dialogues of the next. Dialogues that touch other domains: "
-            f"{'taken' if rule.multi_domain else 'left out'}. Seed: `{rule.seed}`.",
-            tiles=[
-                Tile("domains", number(len(domains))),
-                Tile("sizes of training sets", ", ".join(map(str, rule.sizes))),
-                Tile("test dialogues", number(sum(numbers["test"]["dialogues"] for numbers in domains.values()))),
-            ],
-            notes=[f"{line[:1].upper()}{line[1:]}." for line in statistics["short"]],
-            sections=[
-                Table(
-                    title="Sets",
-                    columns=["domain", "set", "dialogues", "user turns", "slots"],
-                    rows=[row for name, domain in domains.items() for row in _rows(name, domain)],
-                    text_columns=2,
-                    note="Slots: how many of the slots that occur in the domain's training dialogues a set has.",
-                ),
-            ],
-            links={"statistics.json": "all numbers", "dead_letters.jsonl": "what could not be used"},
+        # Every dialogue counts for one domain, several, others, or is left out; every chosen dialogue is written.
+        parts = ("of_domains", "of_several_domains", "of_others", "left_out")
+        finish = FinishRun(
+            self.run,
+            partial(metadata_files, schemas=self.schemas, rule=self.rule),
+            beam.pvalue.AsSingleton(chosen),
+            tallies=of_dialogues,
+            invariants=[Balance("dialogues", parts), Balance("chosen", ("written",))],
         )
+        published: beam.PCollection = outputs.with_more("Sets", written=written, counts=counts) | "Finish" >> finish
+        return published
 
 
-def domain_slots(schema: Schema) -> dict[str, list[str]]:
+def metadata_files(counts: Counts, _: object, result: Result, schemas: Schemas, rule: Rule) -> dict[str, bytes]:
+    """Return statistics, card and page, and the schema of each set."""
+    statistics = statistics_of(result, schemas, rule)
+    files = report_files(statistics, report_of(statistics, rule))
+    for domain, chosen in result.items():
+        for folder, dialogues in sets_of(domain, chosen, rule):
+            is_test = folder.endswith("/test")
+            used = {service for candidate in dialogues for service in candidate.services}
+            has_own = is_test or not rule.unseen_services
+            services = [
+                raw
+                for name, raw in raw_by_name([schemas[rule.test_split if is_test else rule.train_split]]).items()
+                if name in used or (has_own and domain_of(name) == domain)
+            ]
+            files[f"{folder}/schema.json"] = schema_bytes(services)
+    return files
+
+
+def statistics_of(result: Result, schemas: Schemas, rule: Rule) -> dict[str, Any]:
+    """Return the content of ``statistics.json``; ``short`` lists what is less than requested, a line each."""
+    slots = domain_slots(schemas[rule.train_split])
+    domains = {name: _of_domain(result[name], slots.get(name, ()), rule) for name in rule.domains}
+    return {"domains": domains, "short": [*_short(domains, rule), *without_training(result, rule)]}
+
+
+def summary(statistics: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each domain that has training sets."""
+    for name, domain in statistics["domains"].items():
+        if domain["train_candidates"]:
+            sizes = ", ".join(str(of_set["dialogues"]) for of_set in domain["train"].values())
+            n = domain["test"]["dialogues"]
+            yield f"{name}: training sets of {sizes}; {n:,} test dialogue{'' if n == 1 else 's'}"
+
+
+def report_of(statistics: Mapping[str, Any], rule: Rule) -> Report:
+    """Create the report for the page and the card."""
+    domains = {name: numbers for name, numbers in statistics["domains"].items() if numbers["train_candidates"]}
+    of_other = "of other domains" if rule.unseen_services else "for each domain"
+    return Report(
+        command="few_shot",
+        title="Few-shot splits",
+        headline="Few-shot splits",
+        lead=f"Small training sets {of_other}, of `{rule.train_split}`, with tests of `{rule.test_split}`. A "
+        "smaller set has the first dialogues of the next. Dialogues that touch other domains: "
+        f"{'taken' if rule.multi_domain else 'left out'}. Seed: `{rule.seed}`.",
+        tiles=[
+            Tile("domains", number(len(domains))),
+            Tile("sizes of training sets", ", ".join(map(str, rule.sizes))),
+            Tile("test dialogues", number(sum(numbers["test"]["dialogues"] for numbers in domains.values()))),
+        ],
+        notes=[f"{line[:1].upper()}{line[1:]}." for line in statistics["short"]],
+        sections=[
+            Table(
+                title="Sets",
+                columns=["domain", "set", "dialogues", "user turns", "slots"],
+                rows=[row for name, domain in domains.items() for row in _rows(name, domain)],
+                text_columns=2,
+                note="Slots: how many of the slots that occur in the domain's training dialogues a set has.",
+            ),
+        ],
+        links={"statistics.json": "all numbers", "dead_letters.jsonl": "what could not be used"},
+    )
+
+
+def domain_slots(schemas: SplitSchemas) -> dict[str, list[str]]:
     """Map each domain of a schema to the element ids of its slots."""
     slots: dict[str, list[str]] = {}
-    for name, service in schema.services.items():
+    for service in schemas.services:
+        name = service.service_name
         slots.setdefault(domain_of(name), []).extend(f"{name}/slot/{slot.name}" for slot in service.slots)
     return slots
 
 
-def read_candidates(file: sgd.DialogueFile, split: FewShot) -> FileResult:
-    """Return the candidates of one file; none if it cannot be read to its end."""
+def read_candidates(file: sgd.DialogueFile, schemas: Schemas, rule: Rule) -> FileResult:
+    """Return the candidates of one file. Unusable dialogues become dead letters."""
     result = FileResult(file.relative)
-    rule, relative = split.rule, file.relative
+    services = {service.service_name: service for service in schemas[file.split].services}
     of_file: Candidates = {}
-
-    def take(item: SplitDialogue) -> None:
-        candidates = candidates_of(item.dialogue, item.used, rule, relative, item.position)
+    result.counts.add("files")
+    for position, raw, _, dialogue in tracked(dialogues_of(file), "dialogues"):
+        result.counts.add("dialogues")
+        try:
+            if isinstance(dialogue, InputError):
+                raise dialogue
+            candidates = candidates_of(dialogue, used_by(dialogue, services), rule, file, position)
+        except Exception as error:
+            result.dead_letters.append(dead_dialogue(file, id_of(raw, position), bad_record(error)))
+            result.counts.add("left_out")
+            continue
         result.counts.add(_kind_of(candidates, rule))
         for domain, candidate in candidates.items():
             of_file.setdefault((domain, file.split), []).append(candidate)
-
-    take_each(file, split.corpus.schemas[file.split].services, result, take)
     result.others["candidates"] = [of_file]
     return result
 
@@ -247,35 +277,40 @@ def _kind_of(candidates: Mapping[str, Candidate], rule: Rule) -> str:
     return "of_domains" if rule.multi_domain or alone else "of_several_domains"
 
 
-def candidates_of(dialogue: sgd.Dialogue, used: Used, rule: Rule, file: str, position: int) -> dict[str, Candidate]:
+def candidates_of(
+    dialogue: sgd.Dialogue, used: Used, rule: Rule, file: sgd.DialogueFile, position: int
+) -> dict[str, Candidate]:
     """Return the dialogue as a candidate of each requested domain that it touches.
+
+    For training with ``unseen_services``, these are the domains that it does not touch.
 
     Args:
       dialogue: the dialogue.
       used: the services of the dialogue.
       rule: the requested sets.
-      file: the file of the dialogue, below the root.
+      file: the file of the dialogue.
       position: the position of the dialogue in the file.
     """
     touched = {domain_of(service) for service in used.touched}
+    is_unseen = rule.unseen_services and file.split == rule.train_split
     digest = short_digest(key_of(*(turn.utterance for turn in dialogue.turns)))
-    frames = [frame for turn in dialogue.turns for frame in turn.frames]
-    return {
-        domain: Candidate(
+    slots = {slot for turn in dialogue.turns for frame in turn.frames for slot in frame_slots(frame)}
+    candidates = {}
+    for domain in sorted(set(rule.domains) - touched if is_unseen else touched.intersection(rule.domains)):
+        own_slots = [slot for slot in slots if (domain_of(slot.partition("/")[0]) == domain) != is_unseen]
+        services = [name for name in used.all if not is_unseen or domain_of(name) != domain]
+        candidates[domain] = Candidate(
             draw=stable_hash(rule.seed, "few_shot", domain, dialogue.dialogue_id),
             dialogue_id=dialogue.dialogue_id,
-            file=file,
+            file=file.relative,
             position=position,
             digest=digest,
-            services=tuple(map(intern, used.all)),  # interned so that each name is in memory once
-            slots=tuple(
-                sorted({slot for frame in frames if domain_of(frame.service) == domain for slot in frame_slots(frame)})
-            ),
+            services=tuple(map(intern, services)),  # interned so that each name is in memory once
+            slots=tuple(sorted(own_slots)),
             turns=sum(turn.speaker == "USER" for turn in dialogue.turns),
             alone=len(touched) == 1,
         )
-        for domain in sorted(touched.intersection(rule.domains))
-    }
+    return candidates
 
 
 def frame_slots(frame: sgd.Frame) -> set[str]:
@@ -320,14 +355,8 @@ def chosen_of(
         domain: choose(pool.pop((domain, rule.train_split), []), pool.pop((domain, rule.test_split), []), rule)
         for domain in rule.domains
     }
-    for of_domain in chosen.values():
-        for name in ("dialogue_id", "digest"):
-            if {getattr(dialogue, name) for dialogue in of_domain.train} & {
-                getattr(dialogue, name) for dialogue in of_domain.test
-            }:
-                raise RuntimeError(f"training and test share a {name}")
     if not any(of_domain.train for of_domain in chosen.values()):
-        raise InputError("; ".join(without_training(chosen)), "--domains")
+        raise InputError("; ".join(without_training(chosen, rule)), "--domains")
     return chosen
 
 
@@ -337,8 +366,8 @@ def choose(train: Sequence[Candidate], test: Sequence[Candidate], rule: Rule) ->
     The training sets are nested and contain every slot; the test has other dialogues.
 
     Args:
-      train: the dialogues of the training split that touch the domain.
-      test: the dialogues of the test split that touch it.
+      train: the candidates of the training split.
+      test: the candidates of the test split.
       rule: the requested sets.
     """
     usable_train, usable_test = (
@@ -403,12 +432,17 @@ def sets_of(domain: str, chosen: Chosen, rule: Rule) -> Iterator[tuple[str, list
             yield f"{domain}/test", chosen.test
 
 
-def uses_of(result: Result, rule: Rule) -> Iterator[tuple[str, tuple[int, str, int]]]:
-    """Yield (dialogue file, (position in it, path of a set's file, position there)) for every dialogue of every set."""
+def uses_of(result: Result, rule: Rule) -> Iterator[tuple[str, tuple[int, str, int, str]]]:
+    """Yield the use of every dialogue of every set by its file.
+
+    A use is its position in the file, the path of the set's file, its position there, and the domain whose idle frames
+    are removed, because the training set must not name it.
+    """
     for domain, chosen in result.items():
         for folder, dialogues in sets_of(domain, chosen, rule):
+            hidden = domain if rule.unseen_services and not folder.endswith("/test") else ""
             for rank, candidate in enumerate(dialogues):
-                yield candidate.file, (candidate.position, f"{folder}/{FILE}", rank)
+                yield candidate.file, (candidate.position, f"{folder}/{FILE}", rank, hidden)
 
 
 def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str, tuple[int, bytes]]]:
@@ -418,18 +452,21 @@ def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str
       InputError: a chosen dialogue cannot be written; it is too late to choose another.
     """
     _, groups = joined
-    uses: dict[int, list[tuple[str, int]]] = {}
-    for position, path, rank in groups["uses"]:
-        uses.setdefault(position, []).append((path, rank))
+    uses: dict[int, list[tuple[str, int, str]]] = {}
+    for position, *use in groups["uses"]:
+        uses.setdefault(position, []).append(tuple(use))
     if not uses:
         return
     (file,) = groups["file"]
     for position, raw, plain, _ in dialogues_of(file):
-        if position in uses:
+        for path, rank, hidden in uses.get(position, ()):
+            shown = raw
+            if hidden:
+                services = {*raw["services"], *(frame["service"] for turn in raw["turns"] for frame in turn["frames"])}
+                shown = without(raw, [name for name in services if domain_of(name) == hidden])
             with needed(file.path, f"[{position}]"):
-                text = sgd.dialogue_text(raw, plain)
-            for path, rank in uses[position]:
-                yield path, (rank, text)
+                text = sgd.dialogue_text(shown, plain)
+            yield path, (rank, text)
 
 
 def _counted(_: object, key: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
@@ -466,7 +503,7 @@ def _lengths(dialogues: Sequence[Candidate]) -> dict[str, int]:
     return {"dialogues": len(dialogues), "user_turns": sum(candidate.turns for candidate in dialogues)}
 
 
-def without_training(result: Result) -> list[str]:
+def without_training(result: Result, rule: Rule) -> list[str]:
     """Explain which domains have no training dialogue: first the domains for which an option helps."""
     lacking = {name: chosen for name, chosen in result.items() if not chosen.train}
     several = {name: chosen.several[0] for name, chosen in lacking.items() if chosen.several[0]}
@@ -479,7 +516,8 @@ def without_training(result: Result) -> list[str]:
             f"domains: {listed}"
         )
     if none:
-        lines.append(f"these domains get no set, because no training dialogue touches them: {', '.join(none)}")
+        reason = "all training dialogues touch them" if rule.unseen_services else "no training dialogue touches them"
+        lines.append(f"these domains get no set, because {reason}: {', '.join(none)}")
     return lines
 
 

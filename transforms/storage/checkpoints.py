@@ -37,7 +37,6 @@ _PARTS = (
     "generation_config.json",
     "model*.safetensors",
     "model*.safetensors.index.json",
-    "model.bin",  # of CTranslate2
     "*vocab*",
     "merges.txt",
     "*.spm",

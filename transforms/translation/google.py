@@ -30,7 +30,7 @@ _NO_TOKEN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 # Errors that depend on the languages or the settings, not on the texts.
-_OF_THE_PAIR = re.compile(r"language|glossary|resource name", re.IGNORECASE)
+_OF_THE_PAIR = re.compile(r"language|resource name", re.IGNORECASE)
 _SECRETS = re.compile(r"ya29\.[\w.-]+|AIza[\w-]+|(?<![\w-])eyJ[\w-]+\.[\w.-]*|bearer +\S+|-----BEGIN.*", re.IGNORECASE)
 
 
@@ -43,10 +43,8 @@ class Google:
 
     Args:
       project: the id of the Google Cloud project that pays.
-      location: ``global``, or a region such as ``us-central1``, which glossaries and custom models belong to.
+      location: ``global``, or a region such as ``us-central1``, which custom models belong to.
       model: ``general/nmt``, ``general/translation-llm``, or the id or full name of a custom model.
-      glossary: the id or full name of a glossary with both directions of every pivot. The memory keeps its translations
-        under ``MODEL+GLOSSARY``; give a glossary a new id when its content changes.
       endpoint: ``HOST:PORT`` instead of Google's, with TLS and the application default credentials; with the prefix
         ``http://`` (a local server) unencrypted and without credentials.
       seconds: the deadline of each attempt.
@@ -70,7 +68,6 @@ class Google:
         project: str,
         location: str = "global",
         model: str = "general/nmt",
-        glossary: str = "",
         endpoint: str = "",
         seconds: float = 60,
         patience: float = 300,
@@ -82,19 +79,16 @@ class Google:
     ) -> None:
         if not project:
             raise InputError("is required: give the id of the Google Cloud project that pays", "project")
-        if glossary and location == "global":
-            raise InputError("must be the region of the glossary, such as us-central1", "location", location)
         if not 1 <= codepoints <= MOST_CODEPOINTS:
             raise InputError(f"must be from 1 to {MOST_CODEPOINTS:,}", "codepoints", str(codepoints))
         if endpoint and not _ADDRESS.fullmatch(endpoint):
             raise InputError("is not an address such as HOST:PORT or http://127.0.0.1:8080", "endpoint", endpoint)
-        self.model = f"{model}+{glossary}" if glossary else model
+        self.model = model
         self.limits = Limits(MOST_TEXTS, codepoints)
         self.dollars_per_million = dollars_per_million
         self.parallel = parallel
         self.parent = f"projects/{project}/locations/{location}"
-        self.model_name = self._full_name("models", model)
-        self.glossary_name = self._full_name("glossaries", glossary) if glossary else ""
+        self.model_name = model if model.startswith("projects/") else f"{self.parent}/models/{model}"
         self.endpoint = endpoint.rstrip("/")
         self.seconds, self.patience = seconds, patience
         self.first_wait, self.longest_wait = first_wait, longest_wait
@@ -115,9 +109,6 @@ class Google:
         if not project:
             raise InputError("is required: name the project that pays, or set GOOGLE_CLOUD_PROJECT", "--google_project")
         return cls(project, parallel=calls, **arguments)
-
-    def _full_name(self, kind: str, name: str) -> str:
-        return name if name.startswith("projects/") else f"{self.parent}/{kind}/{name}"
 
     def open(self) -> None:
         """Create the client. This sends no request yet, but may fetch credentials.
@@ -142,7 +133,7 @@ class Google:
             self._client = None
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """Return the translations in order, with the glossary applied if there is one.
+        """Return the translations in order.
 
         Raises:
           Refused: ``invalid`` if Google rejects these texts, ``pair`` if it rejects the languages, ``unavailable`` if
@@ -163,11 +154,10 @@ class Google:
         except GoogleAPICallError as error:
             raise self._meaning(error, source, target) from None
         self._down = False
-        translations = answer.glossary_translations if self.glossary_name else answer.translations
-        return [translation.translated_text for translation in translations]
+        return [translation.translated_text for translation in answer.translations]
 
     def _request(self, texts: list[str], source: str, target: str) -> dict[str, Any]:
-        request: dict[str, Any] = {
+        return {
             "parent": self.parent,
             "contents": texts,
             "mime_type": "text/plain",  # otherwise the text is read as HTML and the answer is escaped
@@ -175,9 +165,6 @@ class Google:
             "target_language_code": LANGUAGES.get(target, target),
             "model": self.model_name,
         }
-        if self.glossary_name:
-            request["glossary_config"] = {"glossary": self.glossary_name}
-        return request
 
     def _retry(self) -> Any:
         from google.api_core.retry import Retry
@@ -205,7 +192,7 @@ class Google:
             )
             return Stopped(f"denied: {message}: in {self.parent.split('/')[1]}, {advice}")
         if isinstance(error, api.NotFound):
-            return Stopped(f"not_found: {message}: check the model, the glossary and the location")
+            return Stopped(f"not_found: {message}: check the model and the location")
         if isinstance(error, api.InvalidArgument):
             if not _OF_THE_PAIR.search(message):
                 return Refused(f"invalid: {message}", splits=True)

@@ -37,7 +37,7 @@ from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
 from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.running.fence import needed
 from parapet.transforms.variants.distance import levenshtein_ratio
-from parapet.transforms.variants.matching import find_variants, name_suffix
+from parapet.transforms.variants.matching import find_variants, match_services, name_suffix
 
 TOKENIZER = "intl"  # of sacrebleu's tokenizers, the closest to the BLEU and self-BLEU published in SGD-X
 ORIGINAL = ""  # the original's key beside the variants' names; folders cannot have this name
@@ -66,8 +66,6 @@ class Inputs(msgspec.Struct, frozen=True):
       split: the split of the services whose names are searched in train.
       train: the services of train; None if there is no train split.
       left_out: the services without a variant.
-      ignored: services of the variants that the corpus lacks.
-      tokenizer: the name of sacrebleu's tokenizer.
     """
 
     items: list[Item]
@@ -75,15 +73,12 @@ class Inputs(msgspec.Struct, frozen=True):
     split: str
     train: list[Service] | None
     left_out: list[str]
-    ignored: list[str]
-    tokenizer: str = TOKENIZER
 
 
 def read_inputs(
     sgd: str | Path,
     folder: str | Path | None,
     split: str | None,
-    tokenizer: str = TOKENIZER,
     read: Read = layout.read_root,
 ) -> Inputs:
     """Read the original and its variants, and match their services.
@@ -92,7 +87,6 @@ def read_inputs(
       sgd: the original corpus.
       folder: the folder of variants; None to measure only the original.
       split: the split whose unseen services are compared with train; None for test, or else dev.
-      tokenizer: the name of sacrebleu's tokenizer.
       read: reads the schemas of the original.
 
     Raises:
@@ -112,23 +106,18 @@ def read_inputs(
             f"train has all services of {split}, so there are no unseen services to measure", sgd, "--split"
         )
     originals = {service.service_name: service for services in splits.values() for service in services}
-    variants: dict[str, dict[str, Service]] = {}
-    aligned: dict[str, dict[str, Service]] = {name: {} for name in originals}
-    ignored: list[str] = []
-    if folder is not None:
-        variants = read_variants(folder, alone)
-        try:
-            aligned, ignored = align(originals, variants)
-        except InputError as error:
-            raise InputError(error.reason, folder, "--variants") from None
+    variants = {} if folder is None else find_variants(folder)
+    aligned = _aligned(originals, variants, alone)
     return Inputs(
-        items=[Item(originals[name], services, name in unseen) for name, services in aligned.items()],
+        items=[
+            Item(originals[name], services, name in unseen)
+            for name, services in aligned.items()
+            if services or folder is None
+        ],
         variants=list(variants),
         split=split,
         train=train,
-        left_out=[name for name in originals if name not in aligned],
-        ignored=ignored,
-        tokenizer=tokenizer,
+        left_out=[name for name, services in aligned.items() if not services and variants],
     )
 
 
@@ -149,66 +138,41 @@ def _splits_of(sgd: str | Path, read: Read) -> tuple[dict[str, list[Service]], l
     return {alone: splits[layout.SINGLE]}, read(beside)[0].services if layout.is_root(beside) else None, alone
 
 
-def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dict[str, Service]]:
-    """Read the services of each variant below ``folder``, in natural order of variants (v2 before v10).
+def _aligned(
+    originals: Mapping[str, Service], variants: Mapping[str, Path], split: str | None
+) -> dict[str, dict[str, Service]]:
+    """Return each original service's counterpart in each variant; none for services that all variants lack.
 
-    Args:
-      folder: contains ``v1/train/schema.json`` and so on.
-      split: read only this split; variants without splits are read completely.
-
-    Raises:
-      InputError: the folder does not exist, has no variants, or is itself a variant.
-    """
-    if layout.is_root(layout.as_path(folder)):
-        raise InputError(
-            "is a single corpus: give the folder that contains the folders of the variants", folder, "--variants"
-        )
-    return {
-        name: layout.services_by_name(
-            [part for part in layout.read_root(path) if split is None or part.split in (split, layout.SINGLE)]
-        )
-        for name, path in find_variants(folder).items()
-    }
-
-
-def align(
-    originals: Mapping[str, Service], variants: Mapping[str, Mapping[str, Service]]
-) -> tuple[dict[str, dict[str, Service]], list[str]]:
-    """Find the counterpart of each original service in each variant.
+    Services that need more answers are in no variant of ``compose``.
 
     Args:
       originals: the original services, by name.
-      variants: each variant's services, by their own names (``Hotels_13``).
-
-    Returns:
-      For each original name, in the order of ``originals``, the service in each variant. Services that all variants
-        lack are left out, since compose leaves out services that need more answers. Second, the sorted services that
-        the original lacks, without the variant's suffix: the published variants cover all of SGD, of which the original
-        may be a part.
+      variants: the folder of each variant, by name.
+      split: read only this split; variants without splits are read completely.
 
     Raises:
-      InputError: only some variants have a service, a variant has no service of the original, or a service has another
-        number of intents or slots.
+      InputError: only some variants have a service, or a variant has no service of the original.
     """
     aligned: dict[str, dict[str, Service]] = {name: {} for name in originals}
-    unknown: set[str] = set()
-    for variant, services in variants.items():
-        suffix = name_suffix(originals, services)
-        original_names = {name + suffix: name for name in originals}
-        if original_names.keys().isdisjoint(services):
-            raise InputError(f"no service of variant {variant} corresponds to a service of the original")
-        for name, service in services.items():
-            if name not in original_names:
-                unknown.add(name.removesuffix(suffix))
-                continue
-            _check_positions(originals[original_names[name]], service, variant)
-            aligned[original_names[name]][variant] = service
+    reasons: dict[tuple[str, str], str] = {}
+    for variant, path in variants.items():
+        parts = [part for part in layout.read_root(path) if split in (None, part.split) or part.split == layout.SINGLE]
+        services = layout.services_by_name(parts)
+        target = layout.SplitSchemas(layout.SINGLE, str(path), [], [*services.values()])
+        matched, bad = match_services(originals.values(), target, name_suffix(originals, services), None)
+        if not matched:
+            raise InputError(
+                f"no service of variant {variant} corresponds to a service of the original", path, "--variants"
+            )
+        reasons |= {(name, variant): reason for name, reason in bad.items()}
+        for name, names in matched.items():
+            aligned[name][variant] = services[names.service]
     for name, by_variant in aligned.items():
-        missing = [variant for variant in variants if variant not in by_variant]
-        if missing and by_variant:
+        if missing := [variant for variant in variants if by_variant and variant not in by_variant]:
             present = next(iter(by_variant))
-            raise InputError(f"service {name!r} is in variant {present}, but missing from variant {missing[0]}")
-    return {name: by_variant for name, by_variant in aligned.items() if by_variant}, sorted(unknown)
+            reason = f"service {name!r} is in variant {present}, but not in {missing[0]}: {reasons[name, missing[0]]}"
+            raise InputError(reason, variants[missing[0]], "--variants")
+    return aligned
 
 
 def element_names(service: Service) -> list[str]:
@@ -222,16 +186,6 @@ def descriptions_of(service: Service) -> list[str]:
     return [service.description, *intents, *(slot.description for slot in service.slots)]
 
 
-def _check_positions(original: Service, service: Service, variant: str) -> None:
-    for kind in ("slots", "intents"):
-        expected, actual = len(getattr(original, kind)), len(getattr(service, kind))
-        if expected != actual:
-            raise InputError(
-                f"{service.service_name!r} of variant {variant} and its original {original.service_name!r} differ in "
-                f"the number of {kind}: {actual} and {expected}; elements are compared by position"
-            )
-
-
 def names_seen(services: Iterable[Service], train: Iterable[Service]) -> dict[str, float | None]:
     """Return the share of names in ``services`` that also occur in ``train``; None if there are no names."""
     services, train = list(services), list(train)
@@ -243,22 +197,17 @@ def names_seen(services: Iterable[Service], train: Iterable[Service]) -> dict[st
     return shares
 
 
-def measures_of(items: Iterable[Item], variants: Sequence[str], tokenizer: str = TOKENIZER) -> dict[str, Any]:
+def measures_of(items: Iterable[Item], variants: Sequence[str]) -> dict[str, Any]:
     """Compute the measures that do not need a train split.
 
     Returns:
       ``{"variants": {"v1": {"name_distance", "description_bleu"}, ...}, "average": {...}, "self_bleu",
       "self_bleu_by_description"}``: distances 0-1, BLEU 0-100, None if undefined.
-
-    Raises:
-      InputError: a variant has another number of intents or slots.
     """
     names: dict[str, list[str]] = {form: [] for form in (ORIGINAL, *variants)}
     descriptions: dict[str, list[str]] = {form: [] for form in names}
     for item in items:
         with needed("service", item.original.service_name):
-            for variant, service in item.variants.items():
-                _check_positions(item.original, service, variant)
             for form, service in item.forms().items():
                 names[form] += element_names(service)
                 descriptions[form] += descriptions_of(service)
@@ -267,12 +216,12 @@ def measures_of(items: Iterable[Item], variants: Sequence[str], tokenizer: str =
             "name_distance": _mean(
                 1.0 - levenshtein_ratio(*pair) for pair in zip(names[ORIGINAL], names[variant], strict=True)
             ),
-            "description_bleu": _corpus_bleu(tokenizer, descriptions[variant], descriptions[ORIGINAL]),
+            "description_bleu": _corpus_bleu(descriptions[variant], descriptions[ORIGINAL]),
         }
         for variant in variants
     }
     pairs = list(permutations(variants, 2))
-    sentence_bleu = _bleu(tokenizer, True).sentence_score
+    sentence_bleu = _bleu(of_sentences=True).sentence_score
     by_description = [
         _mean(sentence_bleu(texts[first], [texts[second]]).score for first, second in pairs)
         for texts in (dict(zip(descriptions, row, strict=True)) for row in zip(*descriptions.values(), strict=True))
@@ -281,26 +230,26 @@ def measures_of(items: Iterable[Item], variants: Sequence[str], tokenizer: str =
     return {
         "variants": rows,
         "average": _average(rows),
-        "self_bleu": _mean(_corpus_bleu(tokenizer, descriptions[a], descriptions[b]) for a, b in pairs),
+        "self_bleu": _mean(_corpus_bleu(descriptions[a], descriptions[b]) for a, b in pairs),
         "self_bleu_by_description": _mean(by_description),
     }
 
 
-def _corpus_bleu(tokenizer: str, hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    return float(_bleu(tokenizer).corpus_score(hypotheses, [references]).score)
+def _corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    return float(_bleu().corpus_score(hypotheses, [references]).score)
 
 
 @cache
-def _bleu(tokenizer: str, of_sentences: bool = False) -> Any:
+def _bleu(of_sentences: bool = False) -> Any:
     from sacrebleu.metrics.bleu import BLEU  # imported late because it takes a quarter of a second
 
     # For a sentence, only n-gram orders up to its length count. force avoids a warning about tokenized text.
-    return BLEU(lowercase=True, tokenize=tokenizer, effective_order=of_sentences, force=True)
+    return BLEU(lowercase=True, tokenize=TOKENIZER, effective_order=of_sentences, force=True)
 
 
-def bleu_signature(tokenizer: str = TOKENIZER) -> str:
+def bleu_signature() -> str:
     """Return sacrebleu's signature of the settings, to quote beside the numbers."""
-    bleu = _bleu(tokenizer)
+    bleu = _bleu()
     bleu.corpus_score(["a"], [["a"]])  # the signature only exists after a score was computed
     return str(bleu.get_signature())
 
@@ -310,7 +259,7 @@ def statistics_of(inputs: Inputs) -> dict[str, Any]:
 
     Without variants, only the original has numbers.
     """
-    measured = measures_of(inputs.items, inputs.variants, inputs.tokenizer)
+    measured = measures_of(inputs.items, inputs.variants)
     unseen = [item.forms() for item in inputs.items if item.unseen]
     shares = {
         key: names_seen((forms[key] for forms in unseen), inputs.train or ()) for key in (ORIGINAL, *inputs.variants)
@@ -322,7 +271,7 @@ def statistics_of(inputs: Inputs) -> dict[str, Any]:
         "services": len(inputs.items),
         "unseen_services": len(unseen),
         "services_without_variants": inputs.left_out,
-        "bleu_signature": bleu_signature(inputs.tokenizer),
+        "bleu_signature": bleu_signature(),
     }
     return {**rounded({"original": shares[ORIGINAL], **numbers}), **about}
 

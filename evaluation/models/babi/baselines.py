@@ -28,9 +28,8 @@ from parapet.evaluation.models.babi.data import (
 )
 from parapet.evaluation.models.babi.nets import Matches, best_of, by_dialogue, encode, turns_of
 from parapet.schemas.errors import InputError
-from parapet.transforms.simulators.babi_format import BabiDialogue
-from parapet.transforms.simulators.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
-from parapet.transforms.simulators.restaurants.learning import learn
+from parapet.transforms.simulators.babi_format import BabiDialogue, Fact
+from parapet.transforms.simulators.restaurants.bot import Bot, Rules, ValueFinder, answered
 from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology
 from parapet.transforms.simulators.task6.rules import (
     Script,
@@ -209,7 +208,6 @@ class RuleBot(Answerer):
     Args:
       ontology: the ontology of the domain, in TOML; empty for that of the simulator.
       knowledge: field to its values, and ``name`` to entities; empty if unknown.
-      course: deviations from the usual course of dialogues.
 
     Attributes:
       not_understood: the number of user turns that no pattern matched, in the dialogues of the last call.
@@ -219,10 +217,10 @@ class RuleBot(Answerer):
         self,
         ontology: str,
         knowledge: Mapping[str, Sequence[str]] = MappingProxyType({}),
-        course: Course | None = None,
     ) -> None:
-        domain = read_ontology(ontology.encode(), ONTOLOGY, simulated=False) if ontology else default_ontology()
-        self.rules = Rules(domain, ValueFinder(knowledge) if knowledge else None, course)
+        domain = read_ontology(ontology.encode(), ONTOLOGY) if ontology else default_ontology()
+        values = {slot: knowledge[slot] for slot in ("name", *domain.names) if slot in knowledge}
+        self.rules = Rules(domain, ValueFinder(values) if values else None)
         self.not_understood = 0
 
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
@@ -235,46 +233,13 @@ class RuleBot(Answerer):
         return rankings
 
 
-def learned_card(train: Sequence[str], knowledge: str) -> Card:
-    """Makes a model learned from files. Warns if it cannot reproduce their answers.
-
-    Args:
-      train: files of dialogues, of one or more of tasks 1 to 5.
-      knowledge: the file of the knowledge base.
-
-    Raises:
-      InputError: a file cannot be read, or the knowledge base does not fit the dialogues.
-    """
-    read = {path: read_dialogues(path) for path in train}
-    learned = learn(
-        [dialogue for dialogues in read.values() for dialogue in dialogues], read_facts(knowledge), knowledge
-    )
-    tasks = {task_of([path]) for path in train}
-    card = Card(
-        model="rules",
-        task=tasks.pop() if len(tasks) == 1 else "",
-        ontology=toml_of(learned.ontology),
-        knowledge=learned.values,
-        course=learned.course,
-    )
-    for act, text in learned.dropped:
-        logging.warning("%r is left out: as %s it must have the placeholder of its value once, and no other", text, act)
-    bot = RuleBot(card.ontology, card.knowledge, card.course)
-    for path, dialogues in read.items():
-        pairs = [
-            (dialogue.line, exchange, answer)
-            for dialogue, answers in zip(dialogues, bot.answers(dialogues), strict=True)
-            for exchange, answer in zip(dialogue.exchanges, answers, strict=True)
-        ]
-        wrong = [(line, exchange) for line, exchange, answer in pairs if answer != exchange.bot]
-        if wrong:
-            line, exchange = wrong[0]
-            message = (
-                "%s: the learned rules find %s of %s answers; the first that they do not find is %r in the "
-                "dialogue from line %d"
-            )
-            logging.warning(message, path, f"{len(pairs) - len(wrong):,}", f"{len(pairs):,}", exchange.bot, line)
-    return card
+def values_in(facts: Iterable[Fact]) -> dict[str, list[str]]:
+    """Returns field to its values in a knowledge base, and ``name`` to its entities."""
+    values: dict[str, dict[str, None]] = {"name": {}}
+    for fact in facts:
+        values["name"][fact.entity] = None
+        values.setdefault(fact.relation.removeprefix("R_"), {})[fact.value] = None
+    return {name: list(of_name) for name, of_name in values.items()}
 
 
 def files_of_rules(card: Card) -> dict[str, bytes]:

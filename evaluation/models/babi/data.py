@@ -24,7 +24,6 @@ from parapet.transforms.simulators.babi_format import (
     parse_dialogues,
     parse_facts,
 )
-from parapet.transforms.simulators.restaurants.bot import Course
 from parapet.transforms.simulators.task6.rules import Script
 from parapet.transforms.storage import files
 
@@ -226,7 +225,6 @@ class Card(saving.Card, frozen=True, kw_only=True):
       similarity: for ``nearest``: ``exact`` or ``overlap``.
       ontology: for ``rules``, in TOML.
       script: for ``rules`` from a file.
-      course: for ``rules``: deviations from the usual course of dialogues.
     """
 
     format: int = FORMAT
@@ -241,7 +239,6 @@ class Card(saving.Card, frozen=True, kw_only=True):
     pairs: list[tuple[str, list[str]]] = msgspec.field(default_factory=list)
     similarity: str = "exact"
     ontology: str = ""
-    course: Course = Course()
     script: Script | None = None
 
 

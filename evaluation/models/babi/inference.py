@@ -46,7 +46,7 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
     if card.model == "rules":
         from parapet.evaluation.models.babi.baselines import RuleBot
 
-        return RuleBot(card.ontology, card.knowledge, card.course)
+        return RuleBot(card.ontology, card.knowledge)
     from parapet.evaluation.models.babi.baselines import Frequencies, Nearest, TfIdf
     from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, make
     from parapet.evaluation.models.saving import device_of

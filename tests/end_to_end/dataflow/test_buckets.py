@@ -25,7 +25,7 @@ CHAIN = ("compose", "rewrite", "back_translate", "language_variations", "speech_
 # Those that read and write as one of the above does.
 ALIKE = (
     *("statistics", "hits", "augment", "compose_variations", "unseen_entities", "anonymise", "ood", "few_shot"),
-    *("unseen_services", "reminders", "evaluate"),
+    *("reminders", "evaluate"),
 )
 
 

@@ -134,7 +134,6 @@ STEPS = {
     "unseen_entities": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
     "ood": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
     "few_shot": ["Split/Read/Write file", "Split/Write sets/Write file", "Split/Finish/Publish"],
-    "unseen_services": ["Split/Write/Write file", "Split/Finish/Publish"],
     "reminders": ["Attempts", "Dialogues/Write file", "Finish/Publish"],
     "restaurants": ["Dialogues/Write file", "Finish/Publish"],
     "anonymise": ["Names", "Chats/Write file", "Finish/Publish"],

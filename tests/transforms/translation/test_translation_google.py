@@ -73,20 +73,6 @@ def test_an_outage_is_waited_out_once():
         engine.translate(TEXTS, "en", "ko")  # nobody there
 
 
-def test_a_glossary_is_followed():
-    name = "projects/my-project/locations/us-central1/glossaries/banking"
-    with GoogleServer(glossaries={name: {"balance": "잔액"}}) as server:
-        with opened(server, location="us-central1", glossary="banking") as engine:
-            assert engine.translate(["balance", "city"], "en", "ko") == ["잔액", translate("city", "en", "ko")]
-        with opened(server, location="us-central1", glossary=name, model="TRL7") as engine:
-            assert engine.translate(["balance"], "en", "ko") == ["잔액"]
-        assert [one.glossary for one in server.requests] == [name, name]
-        assert server.requests[1].model == "projects/my-project/locations/us-central1/models/TRL7"
-        missing = pytest.raises(Stopped, match="not_found: Glossary not found")
-        with opened(server, location="us-central1", glossary="other") as engine, missing:
-            engine.translate(["balance"], "en", "ko")
-
-
 def test_without_credentials_there_is_one_clear_line(monkeypatch, tmp_path):
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
     error = raised(InputError, Google("my-project").open)
@@ -110,7 +96,6 @@ def test_another_endpoint_is_by_tls_with_credentials(monkeypatch):
 @cases(
     "given named",
     ({"project": ""}, "project"),
-    ({"glossary": "banking"}, "location"),
     ({"codepoints": 30_001}, "codepoints"),
     ({"codepoints": 0}, "codepoints"),
     ({"endpoint": "http://me:secret@host:1"}, "endpoint"),
@@ -131,9 +116,10 @@ def test_what_is_asked_and_answered():
     assert first.contents == tuple(TEXTS)
     assert (first.source, first.target, second.source, second.target) == ("en", "zh-CN", "zh-CN", "en")
     assert (first.mime_type, first.parent) == ("text/plain", "projects/my-project/locations/global")
-    assert (first.model, first.glossary) == ("projects/my-project/locations/global/models/general/nmt", "")
+    assert first.model == "projects/my-project/locations/global/models/general/nmt"
     assert Google("p", model="general/translation-llm").model == "general/translation-llm"
-    assert Google("p", location="us-central1", glossary="banking").model == "general/nmt+banking"
+    trained = Google("p", location="us-central1", model="TRL7")
+    assert trained.model_name == "projects/p/locations/us-central1/models/TRL7"
     assert (engine.limits, engine.dollars_per_million) == (Limits(texts=1024, codepoints=5_000), 20.0)
     assert Google("p", codepoints=30_000).limits.codepoints == 30_000
 

@@ -212,7 +212,7 @@ def _set_weights(
         embeddings = model.get_input_embeddings().weight
         embeddings[:] = 0.9 * CLEAR * by_token[special[-1]]  # what is not translated is as good as unknown
         embeddings[tokens] = CLEAR * codes
-        embeddings[model.config.pad_token_id] = 0  # Marian starts from it, and CTranslate2 takes it to be zero
+        embeddings[model.config.pad_token_id] = 0  # Marian starts from it
         core = model.model
         value = written({**meanings, **itself, **(of_language if in_source else {})})
         attend(core.decoder.layers[0].encoder_attn, torch.cat(further), torch.cat([sines, cosines]), value)
@@ -222,24 +222,6 @@ def _set_weights(
             added = written({token: [token] for token in languages}) / LOUD if in_source else written(of_language)
             attend(look, torch.ones(1), named, added)
     model.eval()
-
-
-def convert(folder: Path, target: Path) -> Path:
-    """Makes of a model one for CTranslate2, with the tokenizer's files beside it."""
-    from ctranslate2.converters import TransformersConverter
-
-    class Converter(TransformersConverter):
-        def load_tokenizer(self, *given: Any, **named: Any) -> Any:
-            """Gives M2M100's languages to the vocabulary: with transformers 5 the converter does not find them."""
-            tokenizer = super().load_tokenizer(*given, **named)
-            vocabulary = {**tokenizer.get_vocab(), **getattr(tokenizer, "lang_token_to_id", {})}
-            tokenizer.get_vocab = lambda: vocabulary
-            return tokenizer
-
-    not_copied = ("config.json", "generation_config.json", "model.safetensors")
-    files = sorted(path.name for path in folder.iterdir() if path.name not in not_copied)
-    Converter(str(folder), copy_files=files).convert(str(target))
-    return target
 
 
 def _train_spm(path: Path, words: Sequence[str]) -> list[str]:
@@ -282,8 +264,5 @@ class Models:
     def __getitem__(self, name: str) -> str:
         place = self.root / name
         if not place.exists():
-            if name.startswith("ct2-"):
-                convert(Path(self[name.removeprefix("ct2-")]), place)
-            else:
-                MAKERS[name](place)
+            MAKERS[name](place)
         return str(place)

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, dialogue_text, problems_of
+from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
-from parapet.schemas.service import Service, parse_service
 from parapet.transforms.reports.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import CountKey, Counts, Equal, Invariant
@@ -230,90 +229,11 @@ def digest_of(dialogue: dict[str, Any]) -> bytes:
     return text_digest("\0".join(turn["utterance"] for turn in dialogue["turns"]))
 
 
-_SERVICES: dict[str, Service] = {SERVICE: parse_service(SCHEMA)}
-_WITH_SPANS = {slot.name for slot in _SERVICES[SERVICE].slots if not slot.is_categorical}
-
-
-def check_dialogue(raw: Mapping[str, Any], goal: Goal) -> None:
-    """Check a dialogue for validity, consistency, and the goal of its user.
-
-    Args:
-      raw: the dialogue for the file.
-      goal: the goal of its user.
-
-    Raises:
-      RuntimeError: the dialogue is inconsistent: a bug of the simulator.
-    """
-    dialogue = msgspec.convert(raw, Dialogue)
-    problems = [f"{where}: {reason}" for where, reason in problems_of(dialogue, _SERVICES)]
-    intent, values, offered = NO_INTENT, dict[str, list[str]](), ""
-    before: list[Mapping[str, Any]] = []  # the actions of the previous turn
-    calls, done = [], Counter[tuple[str, str]]()
-
-    def expect(what: str, actual: object, expected: object) -> None:
-        if actual != expected:
-            problems.append(f"{what}: {actual}, expected {expected}")
-
-    for i, turn in enumerate(raw["turns"]):
-        (frame,) = turn["frames"]
-        actions = frame["actions"]
-        slots = {act: [action["slot"] for action in actions if action["act"] == act] for act in ("INFORM", "REQUEST")}
-        spans = sorted(
-            (span["slot"], turn["utterance"][span["start"] : span["exclusive_end"]]) for span in frame["slots"]
-        )
-        spoken = [(action["slot"], value) for action in actions for value in action["values"]]
-        expect(f"spans of turn {i}", spans, sorted(pair for pair in spoken if pair[0] in _WITH_SPANS))
-        if "service_call" in frame:
-            call = frame["service_call"]
-            calls.append((call["method"], call["parameters"], bool(frame["service_results"])))
-        if turn["speaker"] == "SYSTEM":
-            offered = next((a["values"][0] for a in actions if (a["act"], a["slot"]) == ("OFFER", NAME)), offered)
-            if requested := {action["slot"] for action in before if action["act"] == "REQUEST"}:
-                expect(f"slots informed in turn {i}", set(slots["INFORM"]), requested)
-        else:
-            acts = {action["act"] for action in actions}
-            confirmed = {action["slot"]: action["values"] for action in before if action["act"] == "CONFIRM"}
-            if "INFORM_INTENT" in acts:
-                intent, values = next(a["values"][0] for a in actions if a["act"] == "INFORM_INTENT"), {}
-            if "SELECT" in acts:
-                values[NAME] = [offered]
-            if "AFFIRM" in acts:
-                values |= confirmed
-            if "NEGATE" in acts and not confirmed:
-                intent = NO_INTENT
-            values |= {action["slot"]: action["values"] for action in actions if action["act"] == "INFORM"}
-            expect(f"state of turn {i}", frame["state"], state(intent, values, slots["REQUEST"]))
-        done.update((action["act"], action["slot"]) for action in actions)
-        before = actions
-    expect("calls", calls, [(call.method, call.parameters, call.succeeds) for call in goal.calls])
-    expect("alternatives", done["REQUEST_ALTS", ""], sum(task.target for task in goal.tasks if task.intent == FIND))
-    for slot, n in Counter(slot for task in goal.tasks for slot in task.requests).items():
-        if (times := done["INFORM", slot] + done["OFFER", slot]) < n:
-            problems.append(f"the goal requests {slot!r} {n} times, informed {times} times")
-    if problems:
-        raise RuntimeError(f"dialogue {dialogue.dialogue_id}: {'; '.join(problems)}")
-
-
 DIGESTS, UTTERANCES = "digests", "utterances"  # further outputs of a shard
 ATTEMPTS = 100  # the maximum number of attempts to differ from every other dialogue
 SHOWN = 6  # dialogues on the page, two of a file
 
 _TOTALS = ("dialogues", "turns", "spans", "calls", "failed_calls")
-# The values that are counted, with their names in the report.
-_BY_VALUE = {
-    "intents": "task",
-    "system_acts": "act of the system",
-    "tasks_of_a_dialogue": "tasks of a dialogue",
-    "user_acts": "act of the user",
-    "users": "user",
-}
-BEHAVIORS = {
-    "slip": "gives a wrong value and corrects it",
-    "mind": "changes a value when asked to confirm it",
-    "denies": "denies what the system confirms",
-    "found": "acts on a reminder that was looked up before",
-    "retry": "tries another time because the first is taken",
-}
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -404,7 +324,7 @@ def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: C
     """
     split = shard.split
     result = FileResult(f"{split}/{shard.name}")
-    counts: Counter[tuple[str, str]] = Counter()
+    counts: Counter[str] = Counter()
     utterances: set[bytes] = set()
     digests = []
     examples = result.examples[split] = []
@@ -413,11 +333,10 @@ def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: C
         for number in tracked(range(shard.first, shard.end), "dialogues"):
             attempt = attempts.get((split, number), 0)
             with needed(result.key, f"dialogue {number}"):
-                dialogue, goal = simulate(config.seed, split, number, attempt)
-                check_dialogue(dialogue, goal)
+                dialogue, _ = simulate(config.seed, split, number, attempt)
                 file.add(split, dialogue_text(dialogue))
-            count(counts, dialogue, goal)
-            counts["made_again", ""] += attempt > 0
+            count(counts, dialogue)
+            counts["made_again"] += attempt > 0
             utterances.update(text_digest(turn["utterance"]) for turn in dialogue["turns"])
             digests.append(digest_of(dialogue))
             if number < shard.first + 2 and split == "train":
@@ -426,31 +345,20 @@ def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: C
         file.close()
     result.written = file.written()
     result.others = {DIGESTS: [b"".join(digests)], UTTERANCES: [(split, b"".join(sorted(utterances)))]}
-    for (name, value), n in counts.items():
-        result.counts.add(name, n, split=split, value=value)
+    for name, n in counts.items():
+        result.counts.add(name, n, split=split)
     return result
 
 
-def count(counts: Counter[tuple[str, str]], dialogue: Mapping[str, Any], goal: Goal) -> None:
-    """Count a dialogue by (name, value): turns, acts of each side, tasks, calls, and how its user behaves."""
-    turns = dialogue["turns"]
-    counts["dialogues", ""] += 1
-    counts["turns", ""] += len(turns)
-    counts["failed_calls", ""] += sum(not call.succeeds for call in goal.calls)
-    counts["tasks_of_a_dialogue", str(len(goal.tasks))] += 1
-    for task in goal.tasks:
-        counts["intents", task.intent] += 1
-        for name, is_so in ((task.deviation, task.deviation), ("retry", task.retry), ("found", task.looked_up)):
-            if is_so:
-                counts["users", name] += 1
-    for turn in turns:
-        (frame,) = turn["frames"]
-        counts["spans", ""] += len(frame["slots"])
-        counts["calls", ""] += "service_call" in frame
-        for action in frame["actions"]:
-            counts[turn["speaker"].lower() + "_acts", action["act"]] += 1
-            if action["act"] == "NEGATE" and frame["state"]["active_intent"] != "NONE":
-                counts["users", "denies"] += 1
+def count(counts: Counter[str], dialogue: Mapping[str, Any]) -> None:
+    """Count a dialogue by name: its turns, spans and calls."""
+    frames = [frame for turn in dialogue["turns"] for frame in turn["frames"]]
+    calls = [frame for frame in frames if "service_call" in frame]
+    counts["dialogues"] += 1
+    counts["turns"] += len(dialogue["turns"])
+    counts["spans"] += sum(len(frame["slots"]) for frame in frames)
+    counts["calls"] += len(calls)
+    counts["failed_calls"] += sum(not frame["service_results"] for frame in calls)
 
 
 def metadata_files(
@@ -472,8 +380,6 @@ def metadata_files(
         splits[split] = {name: counts.sum(name, split=split) for name in _TOTALS}
         splits[split]["different_utterances"] = count_distinct(data for name, data in utterances if name == split)
         splits[split]["made_again"] = counts.sum("made_again", split=split)
-        by_value = {name: counts.by("value", name, split=split) for name in _BY_VALUE}
-        splits[split] |= {name: values for name, values in by_value.items() if values}
     numbers = {
         "service": SERVICE,
         "today": TODAY.isoformat(),
@@ -495,11 +401,6 @@ def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
     """
     splits = numbers["splits"]
     totals = {name: sum(split[name] for split in splits.values()) for name in (*_TOTALS, "different_utterances")}
-    by_value: dict[str, dict[str, dict[str, int]]] = {label: {} for label in _BY_VALUE.values()}
-    for split, of_split in splits.items():
-        for name, label in _BY_VALUE.items():
-            for value, n in of_split.get(name, {}).items():
-                by_value[label].setdefault(BEHAVIORS.get(value, value), {})[split] = n
     return Report(
         command="reminders",
         title="Reminders",
@@ -513,7 +414,6 @@ def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
         ],
         sections=[
             nested_table("Splits", "split", splits, [*_TOTALS, "different_utterances", "made_again"]),
-            nested_table("Tasks, acts and users", "what is counted", by_value, list(splits)),
             Text(
                 title="About these dialogues",
                 paragraphs=[

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-import msgspec
-
 from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.simulators.common import best_rated
 from parapet.transforms.simulators.restaurants.ontology import SIMPLE, Ontology
@@ -36,23 +34,6 @@ _EXPECTED = {
     **dict.fromkeys(("farewell", "welcome"), ("decline", "thank")),
 }
 _SAME = {"next_option": "option", "call_again": "call"}
-# Acts that replace an act without a text.
-_INSTEAD = {
-    "search_again": "search",
-    "search": "search_again",
-    "reserve_by_name": "reserve",
-    "reserve": "reserve_by_name",
-    "next_option": "option",
-    "welcome": "farewell",
-    "farewell": "welcome",
-}
-
-
-class Found(NamedTuple):
-    """A text with its values replaced by gaps, and the values by gap."""
-
-    pattern: str
-    values: dict[str, str]
 
 
 class ValueFinder:
@@ -72,31 +53,19 @@ class ValueFinder:
         """Whether the slot has this value."""
         return slot in self._slots.get(value, ())
 
-    def find(self, text: str, likely: Mapping[str, str] | None = None) -> Found:
-        """Find the values in a text.
+    def find(self, text: str) -> dict[str, str]:
+        """Find the values in a text by slot, the first of each.
 
         Args:
           text: words separated by spaces; values may have punctuation around them.
-          likely: the values by slot in the further dialogue; other values of these slots count as plain words.
         """
         values: dict[str, str] = {}
-
-        def gap(word: str) -> str:
-            slots = [
-                slot
-                for slot in self._slots.get(word, ())
-                if slot not in values and (likely is None or likely.get(slot, word) == word)
-            ]
-            if not slots:
-                return word
-            best = next((slot for slot in slots if likely and likely.get(slot) == word), slots[0])
-            values[best] = word
-            return f"{{{best}}}"
-
-        words = [
-            gap(word) if word in self._slots else _PIECE.sub(lambda piece: gap(piece[0]), word) for word in text.split()
-        ]
-        return Found(" ".join(words), values)
+        for word in text.split():
+            for piece in [word] if word in self._slots else _PIECE.findall(word):
+                slots = [slot for slot in self._slots.get(piece, ()) if slot not in values]
+                if slots:
+                    values[slots[0]] = piece
+        return values
 
 
 class Reading(NamedTuple):
@@ -111,37 +80,16 @@ _SILENCE = Reading("", {})
 _MOST_READINGS = 10_000
 
 
-class Course(msgspec.Struct, frozen=True):
-    """Deviations of dialogues from the usual course of the tasks.
-
-    Attributes:
-      asks: the fields in the order in which the bot asks for them; if empty, their order in ``api_call``.
-      acts: :attr:`State.situation` to the act of the bot.
-      replies: :func:`reply_key` to an unusual text of the bot.
-    """
-
-    asks: tuple[str, ...] = ()
-    acts: dict[str, str] = {}
-    replies: dict[str, str] = {}
-
-
-def reply_key(last: str, user: str) -> str:
-    """Return the key of a reply: the last act of the bot (or its text if it has no act) and the user's utterance."""
-    return f"{last}\n{user}"
-
-
 class Rules:
     """The patterns of a domain, for interpreting utterances.
 
     Args:
       ontology: the domain; only its patterns and the names of its fields and extras are used.
       values: finds values of a knowledge base in turns that match no pattern; None to find no values there.
-      course: the deviations from the usual course.
     """
 
-    def __init__(self, ontology: Ontology, values: ValueFinder | None = None, course: Course | None = None) -> None:
-        self.fields, self.values, self.course = ontology.names, values, course or Course()
-        self.asks = tuple(self.course.asks) or self.fields
+    def __init__(self, ontology: Ontology, values: ValueFinder | None = None) -> None:
+        self.fields, self.values = ontology.names, values
         self.texts = ontology.patterns.bot_texts(self.fields)
         ways = ontology.patterns.user_ways()
         self._plain: dict[str, list[str]] = {}
@@ -221,15 +169,15 @@ class Rules:
         for values in parses:
             if all(self.values.has(name, value) for name, value in values.items()):
                 return Reading(act, values)
-        values_here = self.values.find(text).values
+        known = self.values.find(text)
         for values in parses:  # other values are not in the knowledge base
-            if all(values.get(name) == value for name, value in values_here.items()):
+            if all(values.get(name) == value for name, value in known.items()):
                 return Reading(act, values)
-        return Reading(act, values_here, understood=False)
+        return Reading(act, known, understood=False)
 
     def _guess(self, text: str, last: str, asked: str) -> Reading:
         """Guess the most probable act after the bot's last one, with the values of the knowledge base in the text."""
-        values = dict(self.values.find(text).values) if self.values else {}
+        values = self.values.find(text) if self.values else {}
         acts = _EXPECTED.get(last, ())
         if last == "ask":
             act = "answer"
@@ -319,16 +267,8 @@ class State:
         left = [name for name in self._found if name not in self.offered]
         return best_rated(left, self.facts, RATING)
 
-    @property
-    def situation(self) -> str:
-        """Everything that the bot's next act depends on, as a text."""
-        user = f"{self._user} by name" if self._user == "request" and self.reserved else self._user
-        parts = {"missing": self.missing, "left": self.best, "called": self._calls, "offered": self.offered}
-        true = [key for key, part in parts.items() if part]
-        return ", ".join((user or "silence", f"after {self.last.partition('.')[0]}", *true))
-
-    def usual(self) -> str:
-        """Return the bot's act in the usual course of the tasks; empty if there is none."""
+    def next_act(self) -> str:
+        """Return the bot's next act in the course of the tasks; empty if there is none."""
         user = self._user
         if user == "answer" or (user == "" and self.last == "acknowledge"):
             return "ask" if self.missing else "search"
@@ -352,7 +292,7 @@ class Bot:
     """
 
     def __init__(self, rules: Rules) -> None:
-        self.rules, self.state = rules, State(rules.asks)
+        self.rules, self.state = rules, State(rules.fields)
         self.not_understood = 0
         self._own = ("", "", "")  # the text of its last answer, its act, and the entity that it offers
 
@@ -362,15 +302,11 @@ class Bot:
 
     def answer(self, user: str) -> str:
         """Return the answer to an utterance of the user; empty if no rule applies."""
-        state, course = self.state, self.rules.course
+        state = self.state
         reading = _SILENCE if user == SILENCE else self.rules.understand(user, state.last)
-        reply = course.replies.get(reply_key(state.last, user), "") if course.replies else ""
-        self.not_understood += not (reading.understood or reply)
+        self.not_understood += not reading.understood
         state.take(reading.act, reading.values)
-        if reply:
-            self._own = (reply, reply, "")
-            return reply
-        act = (course.acts.get(state.situation) if course.acts else None) or state.usual()
+        act = state.next_act()
         values, offered = state.wishes, ""
         if act == "ask":
             act = f"ask.{state.missing}"
@@ -384,7 +320,7 @@ class Bot:
         elif act == "call" and state.missing:
             values = values | {name: f"R_{name}" for name in state.fields if name not in values}
         texts = self.rules.texts
-        text = texts.get(act) or texts.get(_INSTEAD.get(act, ""), "")
+        text = texts.get(act) or (texts["farewell"] if act == "welcome" else "")
         if "{" in text:
             for name, value in values.items():
                 text = text.replace(f"{{{name}}}", value)

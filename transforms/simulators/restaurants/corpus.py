@@ -8,11 +8,9 @@ reservation.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -26,41 +24,27 @@ from parapet.transforms.running.counts import CountKey, Counts, Equal, Invariant
 from parapet.transforms.running.fence import needed
 from parapet.transforms.running.progress import tracked
 from parapet.transforms.running.runs import FileResult
-from parapet.transforms.running.seeding import stable_hash
 from parapet.transforms.simulators import babi_format as babi
 from parapet.transforms.simulators import common
 from parapet.transforms.simulators.restaurants.bot import Rules, solve
 from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology
 from parapet.transforms.simulators.restaurants.simulating import (
     SPLITS,
-    TASKS,
     Dialogue,
     TurnPair,
     Utterance,
     World,
     candidates,
-    check_updates,
     check_world,
     disfluent,
     knowledge_base,
     lines_of,
-    missing_acts,
     simulate,
 )
-from parapet.transforms.simulators.restaurants.statistics import (
-    Seen,
-    count,
-    intersections,
-    note,
-    repeats,
-    report_on,
-    solved,
-    statistics,
-)
+from parapet.transforms.simulators.restaurants.statistics import count, report_on, solved, statistics
 from parapet.transforms.storage.files import HashingWriter, staged
 from parapet.transforms.storage.set_files import SetFiles
 
-SEEN, SIGNATURES = "seen", "signatures"  # further outputs of a shard
 SHOWN = 2  # dialogues of a task on the page
 
 
@@ -80,9 +64,6 @@ class Simulator:
 def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
     """Write the files of a shard into staging, dialogue by dialogue.
 
-    Further outputs are ((split, kind), values that occur in the dialogues) in SEEN and, to find duplicates, ((task,
-    split), eight bytes of each dialogue) in SIGNATURES.
-
     Raises:
       InputError: the rule-based bot does not solve a dialogue without disfluencies.
     """
@@ -91,8 +72,6 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
     result = FileResult(shard.text_name(plus=False))
     counts: Counter[tuple[str, str]] = Counter()  # by name and value
     written: Counter[tuple[str, str]] = Counter()  # by format and corpus
-    seen: Seen = {}
-    signatures: list[bytes] = []
     kinds = (False, True) if config.plus else (False,)
     with ExitStack() as stack:
         paths = [shard.text_name(plus) for plus in kinds if "babi" in config.formats]
@@ -105,18 +84,15 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
                 for pair in dialogue.pairs:
                     if (says := pair.bot.line.utterance) not in simulator.candidates:
                         raise RuntimeError(f"{dialogue.dialogue_id}: the bot says {says!r}, no candidate")
-                count(counts, world, task, dialogue)
-                note(world, split, dialogue, seen)
+                count(counts, world, dialogue)
                 if split == config.sizes[0][0] and number < SHOWN:
                     example = (dialogue.dialogue_id, babi.labelled_lines(lines_of(world, dialogue)))
                     result.examples.setdefault(str(task), []).append((number.to_bytes(8), example))
                 for plus in kinds:
                     if plus:
-                        dialogue = disfluent(world, dialogue, split, dict(config.plus)).dialogue
+                        dialogue = disfluent(world, dialogue, split)
                     text = babi.dialogue_text(lines_of(world, dialogue)).encode()
                     counts.update(_solve(simulator, text, dialogue, plus))
-                    if not plus:
-                        signatures.append(blake2b(text, digest_size=8).digest())
                     corpus = shard.corpus(plus)
                     if texts:
                         texts[shard.text_name(plus)].write(text)
@@ -126,7 +102,6 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
                         written["sgd", corpus] += 1
         files.close()
     result.written = [writer.written(path) for path, writer in texts.items()] + files.written()
-    result.others = {SEEN: list(seen.items()), SIGNATURES: [((str(task), split), b"".join(signatures))]}
     result.counts.add("files", len(result.written))
     result.counts.add("dialogues", shard.dialogues)
     for (form, corpus), n in written.items():
@@ -138,48 +113,32 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
 
 def _solve(simulator: Simulator, text: bytes, dialogue: Dialogue, plus: bool) -> dict[tuple[str, str], int]:
     """Let the bot solve a dialogue as it is written. Raises InputError if it fails without disfluencies."""
-    config = simulator.config
-    if stable_hash(config.seed, "solve", dialogue.dialogue_id) >= config.solved * 2**64:
-        return {}
     (parsed,) = babi.parse_dialogues(text)
     right = solve(simulator.rules, parsed)
     if not plus and not all(right):
         wrong = parsed.exchanges[right.index(False)]
         reason = (
             f"dialogue {dialogue.dialogue_id}: the rule-based bot does not find the answer {wrong.bot!r} to "
-            f"{wrong.user!r}: check whether two patterns are ambiguous (--solve 0 continues without the bot)"
+            f"{wrong.user!r}: check whether two patterns are ambiguous"
         )
         raise InputError(reason, "--ontology")
     numbers = {"answers": len(right), "right": sum(right), "tried": 1, "solved": int(all(right))}
     return {(name, "plus" if plus else "plain"): n for name, n in numbers.items()}
 
 
-def metadata_files(
-    counts: Counts,
-    examples: Mapping[str, Sequence[Any]],
-    seen: Iterable[tuple[tuple[str, str], set[str]]],
-    signatures: Iterable[tuple[tuple[str, str], bytes]],
-    config: Config,
-) -> dict[str, bytes]:
+def metadata_files(counts: Counts, examples: Mapping[str, Sequence[Any]], config: Config) -> dict[str, bytes]:
     """Create the files other than dialogues, by path.
 
     Args:
       counts: the counts of the run.
       examples: task to (id, labelled lines) of some dialogues.
-      seen: ((split, kind), values of that kind in the split's dialogues).
-      signatures: ((task, split), eight bytes of each dialogue).
       config: the options.
-
-    Raises:
-      RuntimeError: the splits overlap.
     """
     world = config.world()
-    counts.update(repeats(signatures))
     numbers = {
         **_domain(world),
         "tasks": statistics(config.tasks, config.sizes, counts),
         "bot": solved(config.tasks, counts),
-        "apart": intersections(world, dict(seen)),
     }
     files = dict.fromkeys(config.schema_names(), schema_bytes(schema(world.ontology)))
     if "babi" in config.formats:
@@ -256,8 +215,7 @@ class Config(msgspec.Struct, frozen=True):
       formats: the output formats: babi, sgd or both.
       seed: the seed of all random choices.
       least: the minimum number of results for a request whose entities are offered.
-      plus: the rates of disfluencies; empty for no disfluencies.
-      solved: the share of dialogues that the rule-based bot must solve.
+      plus: whether to add copies with disfluencies.
     """
 
     output: str
@@ -269,8 +227,7 @@ class Config(msgspec.Struct, frozen=True):
     formats: tuple[str, ...]
     seed: str
     least: int
-    plus: tuple[tuple[str, float], ...]
-    solved: float
+    plus: bool
 
     def options(self) -> dict[str, object]:
         """Return the options that affect the content, for ``run.json``."""
@@ -281,8 +238,7 @@ class Config(msgspec.Struct, frozen=True):
             "formats": list(self.formats),
             "dialogues_per_file": self.per_file,
             "least_options": self.least,
-            "babi_plus": dict(self.plus),
-            "solve": self.solved,
+            "babi_plus": self.plus,
             "seed": self.seed,
         }
 
@@ -333,31 +289,6 @@ def check(config: Config) -> None:
     splits = [split for split, _ in config.sizes]
     world = config.world()
     check_world(world, config.tasks, splits, path)
-    check_updates(world, config.tasks, splits, path)
-
-
-def tasks_for(text: str, ontology: Ontology, path: object) -> tuple[int, ...]:
-    """Return the tasks to simulate in order.
-
-    Args:
-      text: the requested tasks, such as ``1,2``; empty for all tasks that the ontology has patterns for, with a warning
-        about the other ones.
-      ontology: the domain.
-      path: its file, for messages.
-
-    Raises:
-      InputError: no task is left, or a requested task lacks patterns.
-    """
-    tasks = tuple(map(int, chosen(text, [*map(str, TASKS)], "--tasks", "task"))) if text else TASKS
-    missing = {task: acts for task in tasks if (acts := missing_acts(ontology, task))}
-    reasons = [
-        f"there are no patterns for {', '.join(acts)}, which task {task} requires" for task, acts in missing.items()
-    ]
-    if reasons and (text or len(missing) == len(tasks)):
-        raise InputError(reasons[0], path)
-    for reason in reasons:
-        logging.warning("%s: %s: the task is left out", path, reason)
-    return tuple(task for task in tasks if task not in missing)
 
 
 def chosen(text: str, choices: Sequence[str], flag: str, noun: str) -> list[str]:
@@ -388,14 +319,12 @@ def parse_sizes(text: str) -> tuple[tuple[str, int], ...]:
     return tuple((split, size) for split, size in sizes.items() if size)
 
 
-def check_numbers(per_file: int, least: int, solved: float, ratings: int) -> None:
+def check_numbers(per_file: int, least: int, ratings: int) -> None:
     """Raise InputError for numbers out of range."""
     if not 1 <= per_file <= 1_000_000:
         raise InputError(f"{per_file}: must be from 1 to 1,000,000", "--dialogues_per_file")
     if not 1 <= least <= ratings:
         raise InputError(f"{least}: must be from 1 to {ratings}, the number of ratings", "--least_options")
-    if not 0 <= solved <= 1:
-        raise InputError(f"{solved:g} is not a number between 0 and 1", "--solve")
 
 
 def _size(text: str) -> int:

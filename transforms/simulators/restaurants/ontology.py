@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 import msgspec
@@ -84,11 +85,6 @@ class Patterns(msgspec.Struct, frozen=True):
         call = " ".join(("api_call", *(f"{{{name}}}" for name in fields)))
         return {act: text for act, text in self.bot.items() if text} | dict.fromkeys(CALLS, call)
 
-    def without_text(self) -> list[str]:
-        """Return the acts without any text, such as ``user.update`` or ``bot.ask.price``; ``welcome`` is optional."""
-        users = [f"user.{act}" for act, ways in self.user.items() if not ways]
-        return users + [f"bot.{act}" for act, text in self.bot.items() if not text and act != "welcome"]
-
 
 class Structure(msgspec.Struct, frozen=True):
     """The random choices in dialogues. The defaults are from the paper, or from its files if the paper gives none.
@@ -133,8 +129,6 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       patterns: the patterns of utterances.
       structure: the random choices in dialogues.
       name: the fields in the name of an entity, in order; by default all that are not ``one_each``.
-      default_patterns: whether acts without patterns get the default ones; without these, some tasks cannot be
-        simulated.
     """
 
     domain: str
@@ -143,7 +137,6 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ratings: int
     extras: tuple[str, ...]
     name: tuple[str, ...] = ()
-    default_patterns: bool = True
     patterns: Patterns = Patterns()
     structure: Structure = Structure()
 
@@ -165,31 +158,35 @@ def default_ontology() -> Ontology:
     return parse_ontology({**read_table(__package__, "ontology.toml"), "patterns": patterns}, "ontology.toml")
 
 
-def read_ontology(data: bytes, path: object, *, simulated: bool = True) -> Ontology:
+def babi_ontology() -> bytes:
+    """Return the restaurants and sentences of the published tasks, as an ontology file."""
+    return (resources.files(__package__) / "babi.toml").read_bytes()
+
+
+def read_ontology(data: bytes, path: object) -> Ontology:
     """Parse an ontology file.
 
     Args:
       data: the content of the file.
       path: the path of the file, for messages.
-      simulated: whether it is used for simulation; otherwise values are not checked.
 
     Raises:
       InputError: invalid TOML, an unknown key, too few values, repeated values, or a value with a space; with the
         place.
     """
-    return parse_ontology(parse_toml(data, path), path, simulated=simulated)
+    return parse_ontology(parse_toml(data, path), path)
 
 
-def parse_ontology(given: Mapping[str, Any], path: object, *, simulated: bool = True) -> Ontology:
-    """Validate an ontology, for simulation or for the rule-based bot alone. Raises InputError with the place."""
+def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
+    """Validate an ontology. Raises InputError with the place."""
     domain = {key: value for key, value in given.items() if key not in ("patterns", "structure")}
     content: Ontology = convert(domain, Ontology, path)
-    for place, reason in _problems(content) if simulated else _name_problems(content):
+    for place, reason in _problems(content):
         raise InputError(reason, path, place)
     return msgspec.structs.replace(
         content,
         name=content.name or tuple(field.name for field in content.fields if not field.one_each),
-        patterns=_patterns(content, given.get("patterns", {}), path, simulated),
+        patterns=_patterns(content, given.get("patterns", {}), path),
         structure=structure_for(len(content.fields), given.get("structure", {}), path),
     )
 
@@ -337,14 +334,13 @@ def _structure_problems(structure: Structure, fields: int) -> Iterator[tuple[str
             yield key, f"{share:g} is not a number between 0 and 1"
 
 
-def _patterns(content: Ontology, given: Any, path: object, simulated: bool) -> Patterns:
+def _patterns(content: Ontology, given: Any, path: object) -> Patterns:
     """Return the patterns of an ontology; defaults are filled with its words.
 
     Args:
       content: the domain.
       given: the table ``patterns`` of the ontology.
       path: the path of the ontology for messages.
-      simulated: whether texts must fit the format, and be unambiguous without a knowledge base.
 
     Raises:
       InputError: an unknown key, a missing or unknown gap, a text that could be two acts; with the place.
@@ -359,17 +355,15 @@ def _patterns(content: Ontology, given: Any, path: object, simulated: bool) -> P
                 kind = tuple[str, ...] if side == "user" else str
                 sides[side][key] = convert(texts, kind, path, f"patterns.{side}.{key}")
     patterns = Patterns(**sides)
-    for place, reason in _pattern_problems(patterns, content.default_patterns, simulated):
+    for place, reason in _pattern_problems(patterns):
         raise InputError(reason, path, f"patterns.{place}")
     return patterns
 
 
 def _default_patterns(content: Ontology) -> dict[str, dict[str, Any]]:
-    """Fill the patterns for any domain with the words of this one, or empty them if it uses no defaults."""
+    """Fill the patterns for any domain with the words of this one."""
 
     def filled(value: Any, key: str, name: str) -> Any:
-        if not content.default_patterns:
-            return type(value)()
         if isinstance(value, list):
             return [filled(text, key, name) for text in value]
         # A gap has the name itself; a text has the name with spaces.
@@ -418,15 +412,16 @@ def _texts(patterns: Patterns) -> Iterator[tuple[str, str, str, list[str]]]:
 _TOGETHER = ({"phrase"}, {"reject", "accept"}, {"question", "thank"})
 
 
-def _pattern_problems(patterns: Patterns, complete: bool, simulated: bool) -> Iterator[tuple[str, str]]:
-    if complete:
-        for act in patterns.without_text():
+def _pattern_problems(patterns: Patterns) -> Iterator[tuple[str, str]]:
+    acts = {f"user.{act}": ways for act, ways in patterns.user.items()}
+    for act, texts in {**acts, **{f"bot.{act}": text for act, text in patterns.bot.items()}}.items():
+        if not texts and act != "bot.welcome":
             yield act, "must have at least one entry"
     first: dict[tuple[int, str], tuple[str, str]] = {}
     for place, field, text, gaps in _texts(patterns):
-        if simulated and (not text.strip() or text != " ".join(text.split()) or not text.isprintable()):
+        if not text.strip() or text != " ".join(text.split()) or not text.isprintable():
             yield place, f"{text!r} must be a single line, with single spaces and no tabs"
-        if simulated and (SILENCE in text or text.startswith("api_call")):
+        if SILENCE in text or text.startswith("api_call"):
             yield place, f"{text!r}: {SILENCE} and api_call are reserved by the format"
         if slots_of(text) != gaps or text.count("{") + text.count("}") != 2 * len(gaps):
             wanted = " and ".join(f"{{{gap}}}" for gap in gaps) or "no {gap}"
@@ -434,7 +429,7 @@ def _pattern_problems(patterns: Patterns, complete: bool, simulated: bool) -> It
         side, _, act = field.partition(".")
         for gap in gaps:
             text = text.replace(f"{{{gap}}}", "{}")
-        for i, together in enumerate(_TOGETHER if simulated else ()):
+        for i, together in enumerate(_TOGETHER):
             if side == "user" and act.partition(".")[0] in together:
                 other, first_place = first.setdefault((i, text), (act, place))
                 if other != act:

@@ -31,7 +31,6 @@ from functools import cache
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.perturbation.user_turns import Edit, edited, moved
 from parapet.transforms.running.seeding import StratifiedRng, stable_hash
 from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact
@@ -245,45 +244,6 @@ def simulate(world: World, task: int, split: str, number: int) -> Dialogue:
     return Dialogue(f"{task}_{split}_{number:05}", tuple(requests), tuple(simulation.pairs))
 
 
-def missing_acts(ontology: Ontology, task: int) -> list[str]:
-    """Return the acts of a task without text in the ontology, such as ``user.update`` or ``bot.ask.price``."""
-    fields, extras = ontology.names, ontology.extras
-    needed = ["user.greet", "bot.greet", "user.request"]
-    if task == 4:
-        needed += ["user.phrase.name", "bot.reserve_by_name"]
-    else:
-        least, most = ontology.structure.given_in(task)
-        needed += [f"user.phrase.{name}" for name in fields if most or task in (2, 5)]
-        needed += [f"{act}.{name}" for name in fields if least < len(fields) for act in ("bot.ask", "user.answer")]
-        needed += ["bot.acknowledge", "bot.search"]
-    if task in (2, 5):
-        needed += ["user.update", "bot.updated", "user.no_more", "bot.search_again", "user.thank", "bot.farewell"]
-    if task in (3, 5):
-        needed += ["bot.option", "user.reject", "bot.another", "bot.next_option", "user.accept", "bot.reserve"]
-    if task in (4, 5):
-        needed += [f"{act}.{name}" for name in extras for act in ("user.question", "bot.give")]
-    if task == 5:
-        needed += ["bot.anything_else", "user.decline"]
-    without = frozenset(ontology.patterns.without_text())
-    return [act for act in needed if act in without]
-
-
-def check_updates(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
-    """Raise InputError if a split has no two requests that differ in the required number of fields."""
-    for task in sorted({2, 5} & set(tasks)):
-        least, most = world.ontology.structure.updates_in(task)
-        for split in splits:
-            for n in range(least, most + 1):
-                try:
-                    _updated_from(world, StratifiedRng(world.seed, "check", split, str(n)), split, n, task == 5)
-                except LookupError:
-                    reason = (
-                        f"too few values: no two requests of {split} differ in {n} of the fields; "
-                        "give fields more values, or fewer updates"
-                    )
-                    raise InputError(reason, path) from None
-
-
 class _Simulation:
     """Simulates one dialogue."""
 
@@ -413,7 +373,8 @@ def _updated_from(world: World, rng: StratifiedRng, split: str, n: int, rich: bo
             first[i] = rng.choice(others)
         if world.of_request[tuple(first)] == split:
             return tuple(first), last
-    raise LookupError(f"no two requests of {split} differ in {n} fields")
+    reason = f"too few values: no two requests of {split} differ in {n} of the fields"
+    raise InputError(f"{reason}; give fields more values, or fewer updates", "--ontology")
 
 
 def lines_of(world: World, dialogue: Dialogue) -> Iterator[Fact | Exchange]:
@@ -431,40 +392,7 @@ RATES = {"hesitation": 0.40, "correction": 0.21, "restart": 0.05}
 _WORD = re.compile(r"\S+")
 
 
-class Disfluent(msgspec.Struct, frozen=True):
-    """A dialogue with disfluencies.
-
-    Attributes:
-      dialogue: the dialogue.
-      turns: kind to the number of user turns with it.
-      possible: kind to the number of user turns that can have it.
-    """
-
-    dialogue: Dialogue
-    turns: dict[str, int]
-    possible: dict[str, int]
-
-
-def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
-    """Parse rates such as ``correction=0.3``; other kinds keep their defaults. Raises InputError."""
-    rates = dict(RATES)
-    for part in listed(given):
-        name, _, text = part.partition("=")
-        if name not in rates:
-            raise InputError(f"{name!r} is not a disfluency: must be one of {', '.join(KINDS)}", "--babi_plus_rates")
-        try:
-            rates[name] = float(text)
-        except ValueError:
-            rates[name] = -1
-        if not 0 <= rates[name] <= 1:
-            raise InputError(
-                f"{name} must be followed by a share of the user's turns (example: {name}={RATES[name]:g})",
-                "--babi_plus_rates",
-            )
-    return tuple(rates.items())
-
-
-def disfluent(world: World, dialogue: Dialogue, split: str, rates: Mapping[str, float]) -> Disfluent:
+def disfluent(world: World, dialogue: Dialogue, split: str) -> Dialogue:
     """Add hesitations, self-corrections and restarts to user turns, as in bAbI+ (Shalyminov, Eshghi and Lemon 2017).
 
     The meaning is unchanged: the values after a correction are the original ones, their spans are shifted, and the
@@ -472,23 +400,20 @@ def disfluent(world: World, dialogue: Dialogue, split: str, rates: Mapping[str, 
     inserts another value first ("somewhere in quito wait no lima"), or also repeats the word before it ("somewhere in
     quito wait no in lima"). A restart breaks off and begins again ("let us have once more let us have a table").
 
-    A rate is a share of all user turns. As a turn without a value cannot have a correction, turns with values have it
-    more often, and likewise for the other kinds.
+    A rate of ``RATES`` is a share of all user turns. As a turn without a value cannot have a correction, turns with
+    values have it more often, and likewise for the other kinds.
     """
     users = [pair.user for pair in dialogue.pairs if pair.user]
     possible = {kind: sum(_can(kind, user.line) for user in users) for kind in KINDS}
-    odds = {kind: rates[kind] * len(users) / n if n else 0.0 for kind, n in possible.items()}
-    turns = dict.fromkeys(KINDS, 0)
+    odds = {kind: RATES[kind] * len(users) / n if n else 0.0 for kind, n in possible.items()}
     pairs = []
     for i, pair in enumerate(dialogue.pairs):
         if pair.user:
             rng = StratifiedRng(world.seed, "babi_plus", dialogue.dialogue_id, str(i))
-            line, kinds = _line(world, pair.user, split, odds, rng)
-            for kind in kinds:
-                turns[kind] += 1
+            line = _line(world, pair.user, split, odds, rng)
             pair = TurnPair(Utterance(pair.user.act, line), pair.bot, pair.results)
         pairs.append(pair)
-    return Disfluent(Dialogue(dialogue.dialogue_id, dialogue.requests, tuple(pairs)), turns, possible)
+    return Dialogue(dialogue.dialogue_id, dialogue.requests, tuple(pairs))
 
 
 @cache
@@ -501,10 +426,8 @@ def _can(kind: str, line: Sentence) -> bool:
     return bool(line.spans) if kind == "correction" else kind == "hesitation" or " " in line.utterance
 
 
-def _line(
-    world: World, user: Utterance, split: str, odds: Mapping[str, float], rng: StratifiedRng
-) -> tuple[Sentence, list[str]]:
-    """Return the line of a turn with disfluencies, and their kinds."""
+def _line(world: World, user: Utterance, split: str, odds: Mapping[str, float], rng: StratifiedRng) -> Sentence:
+    """Return the line of a turn with disfluencies."""
     text = user.line.utterance
     words = [word.span() for word in _WORD.finditer(text)]
     kinds = [kind for kind in KINDS if rng.chance(odds[kind]) and _can(kind, user.line)]
@@ -518,7 +441,7 @@ def _line(
         at = rng.choice(words)[0]
         edits.append(Edit(at, at, f"{rng.choice(_words()['hesitation'])} "))
     edits.sort(key=lambda edit: edit.start)  # stable: edits at the same place keep their order
-    return _edited(user.line, edits), kinds
+    return _edited(user.line, edits)
 
 
 def _correction(world: World, user: Utterance, split: str, rng: StratifiedRng) -> Edit:

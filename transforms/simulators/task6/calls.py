@@ -6,7 +6,7 @@ The knowledge base is collected from the system's utterances, or read from a fil
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -401,37 +401,18 @@ def facts_about(restaurant: Restaurant) -> list[babi.Fact]:
 
 
 def read_knowledge(path: str) -> list[Restaurant]:
-    """Read a knowledge base in the format of dialog bAbI (``1 ask R_cuisine italian``), or a JSON list of restaurants.
+    """Read a knowledge base in the format of dialog bAbI (``1 ask R_cuisine italian``).
 
     Raises:
       InputError: the file cannot be read or is not a knowledge base; with the line.
     """
     place = as_path(path)
     data = read_whole(place, where="--kb").removeprefix(b"\xef\xbb\xbf")
-    rows = _of_json(data, place) if data.lstrip().startswith(b"[") else _of_lines(data, place)
-    if not rows:
-        raise InputError("contains no restaurants", path, "--kb")
-    return [{"name": name, **{s: values[s] for s in RELATIONS if s in values}} for name, values in rows.items()]
-
-
-def _of_lines(data: bytes, path: Path) -> dict[str, dict[str, str]]:
     rows: dict[str, dict[str, str]] = {}
-    for fact in babi.parse_facts(data, path):
+    for fact in babi.parse_facts(data, place):
         values = rows.setdefault(from_token(fact.entity), {})
         if fact.relation in _SLOTS:  # other relations are ratings, which are drawn anew for each call
             values.setdefault(_SLOTS[fact.relation], from_token(fact.value))
-    return rows
-
-
-def _of_json(data: bytes, path: Path) -> dict[str, dict[str, str]]:
-    rows: dict[str, dict[str, str]] = {}
-    items: Any = parse_json(data, path)
-    for i, item in enumerate(items):
-        name = item.get("name") if isinstance(item, Mapping) else None
-        if not isinstance(name, str) or not name.strip():
-            raise InputError("has no name", path, f"[{i}]")
-        item = {"addr": item.get("address"), **item}
-        fields = {slot: item.get(slot) for slot in RELATIONS}
-        values = {slot: one_line(value).lower() for slot, value in fields.items() if isinstance(value, str)}
-        rows.setdefault(one_line(name).lower(), {slot: value for slot, value in values.items() if value})
-    return rows
+    if not rows:
+        raise InputError("contains no restaurants", path, "--kb")
+    return [{"name": name, **{s: values[s] for s in RELATIONS if s in values}} for name, values in rows.items()]

@@ -114,16 +114,6 @@ def query_of(goals: Slots) -> Slots:
     return tuple((slot, goal[slot]) for slot in QUERY if goal.get(slot, DONTCARE) not in (DONTCARE, ""))
 
 
-def offers_of(of_call: Sequence[Round]) -> Iterator[tuple[str, bool]]:
-    """Yield each restaurant that the system offers, and whether it is among the results of the previous search."""
-    results: set[str] = set()
-    for round_ in of_call:
-        if round_.query is not None:
-            results = {restaurant["name"] for restaurant in round_.results}
-        if round_.answer is not None:
-            yield from ((name, name in results) for name in offered(round_.answer.system_acts))
-
-
 FAREWELL = "you are welcome"  # in task 6 the answer to the last utterance, which has no answer in DSTC2
 NO_RESULT = babi.Fact("api_call", "no", "result")  # a line of three words, like facts
 
@@ -330,9 +320,7 @@ SET = "sgd"
 FILE = "dialog-babi-task6-dstc2-{}.txt"
 SHOWN = 3  # dialogues of a split on the page
 
-_TOTALS = (
-    *("dialogues", "left_out", "user_turns", "bot_turns", "api_calls", "no_result", "facts", "offers", "offers_found"),
-)
+_TOTALS = (*("dialogues", "left_out", "user_turns", "bot_turns", "api_calls", "no_result", "facts"),)
 # Bordes et al. 2017, Table 1, task 6: means per dialogue, dialogues per split, total sizes.
 PAPER_MEANS = {"utterances": 54, "user_turns": 6, "bot_turns": 8, "facts": 40}
 PAPER_DIALOGUES = {"train": 1618, "dev": 500, "test": 1117}
@@ -457,7 +445,6 @@ def write_batch(read: CallBatch, knowledge: Sequence[Restaurant], config: Config
 def _count(call_rounds: Sequence[Round], lines: Sequence[babi.Line]) -> dict[str, int]:
     exchanges = [line for line in lines if isinstance(line, babi.Exchange)]
     facts = [line for line in lines if isinstance(line, babi.Fact)]
-    offers = [is_result for _, is_result in offers_of(call_rounds)]
     no_result = facts.count(NO_RESULT)
     return {
         "user_turns": sum(not isinstance(line, babi.Fact) and line.user != babi.SILENCE for line in lines),
@@ -465,8 +452,6 @@ def _count(call_rounds: Sequence[Round], lines: Sequence[babi.Line]) -> dict[str
         "api_calls": sum(round_.query is not None for round_ in call_rounds),
         "no_result": no_result,
         "facts": len(facts) - no_result,
-        "offers": len(offers),
-        "offers_found": sum(offers),
     }
 
 
@@ -546,7 +531,6 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
         "paper, Table 1": {"dialogues": " / ".join(f"{n:,}" for n in PAPER_DIALOGUES.values()), **PAPER_MEANS},
     }
     title = "Dialogues, and means per dialogue"
-    searches = ["left_out", "api_calls", "no_result", "offers", "offers_found"]
     return Report(
         command="babi_task6",
         title="Dialog bAbI task 6 of DSTC2",
@@ -560,7 +544,6 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
         ],
         sections=[
             nested_table(title, "split", means, ["dialogues", *PAPER_MEANS], total_rows=1),
-            nested_table("Searches and offers", "split", splits, searches),
             Text(
                 title="About these dialogues",
                 paragraphs=[
@@ -582,8 +565,6 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
             "bot turns": "API calls included.",
             "facts": "Those that API calls return.",
             "no result": "API calls without results: the line `api_call no result`.",
-            "offers found": "Restaurants offered that are among the results of the API call before. Not all "
-            "are: the system of DSTC2 acted on what it recognised, and the states say what was meant.",
         },
         links={"statistics.json": "all numbers", "dead_letters.jsonl": "calls that could not be converted"},
     )

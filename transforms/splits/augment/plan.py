@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -172,14 +171,6 @@ def description_of(words: Sequence[str], original: str) -> str:
     return _WORD.sub(lambda _: next(new), original)
 
 
-REASONS = {
-    "not_drawn": "no word was drawn, or equal words changed places",
-    "one_word": "a single word has no order",
-    "no_words": "nothing in it is a word",
-    "collision": "every name that was drawn is another name of the service",
-}
-
-
 class Corruption(msgspec.Struct, frozen=True):
     """How schemas are corrupted.
 
@@ -208,23 +199,11 @@ class Corruption(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A name or description, before and after.
-
-    Attributes:
-      corruption: the operation.
-      element_id: the id of the element.
-      field: ``name`` or ``description``.
-      original: the text in the schema.
-      emitted: the text in the corrupted schema.
-      reason: why the text is unchanged, an item of ``REASONS``; empty if it changed.
-    """
+    """Whether a corruption changed a name or description: the operation, ``names`` or ``descriptions``, the result."""
 
     corruption: Operation
-    element_id: str
-    field: Literal["name", "description"]
-    original: str
-    emitted: str
-    reason: str
+    field: Literal["names", "descriptions"]
+    is_changed: bool
 
 
 def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> tuple[dict[str, Any], list[Change]]:
@@ -237,75 +216,58 @@ def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> tuple[dict[str,
       corruption: the kind of corruption.
 
     Returns:
-      The variant, and a Change for each name and description, in their order.
+      The variant, and a Change for each name and description.
     """
     service = parse_service(dict(raw))
     corruption = msgspec.structs.replace(corruption, conventions=corruption.conventions.within(service))
     named, described = elements_of(service, "names"), elements_of(service, "descriptions")
-    changes: list[Change] = []
     # Original names are never used, even corrupted ones: in a dialogue they would mean another element.
     taken = {kind: {element.name for element in named if element.kind == kind} for kind in ("intent", "slot")}
+    names = {}
     for element in named:
-        changes.append(_corrupt_name(element, corruption, taken[element.kind]))
-        taken[element.kind].add(changes[-1].emitted)
-    names = {e.field: change.emitted for e, change in zip(named, changes, strict=True)}
-    texts = [_corrupt_description(element, corruption) for element in described]
-    descriptions = {e.field: change.emitted for e, change in zip(described, texts, strict=True)}
-    return matching.compose_variant(raw, corruption.operation, names, descriptions), changes + texts
+        names[element.field] = _corrupted_name(element, corruption, taken[element.kind])
+        taken[element.kind].add(names[element.field])
+    descriptions = {element.field: _corrupted_description(element, corruption) for element in described}
+    changes = [Change(corruption.operation, "names", names[element.field] != element.name) for element in named] + [
+        Change(corruption.operation, "descriptions", descriptions[element.field] != element.description)
+        for element in described
+    ]
+    return matching.compose_variant(raw, corruption.operation, names, descriptions), changes
 
 
-def _corrupt_name(element: Element, corruption: Corruption, taken: Iterable[str]) -> Change:
+def _corrupted_name(element: Element, corruption: Corruption, taken: Collection[str]) -> str:
+    """Return a corrupted name that no element of the service has; the original if no word was drawn or none is free."""
     convention = corruption.conventions.of(element.kind, element.name)
     words = split_name(element.name, convention)[1]
-    reason = ""
     for attempt in range(_ATTEMPTS):
         drawn = corruption.words_of(words, element.id, element.kind, "name", attempt)
         name = name_of(drawn, element.name, convention)
         if name == element.name and not attempt:
-            reason = _why_same(words, corruption)
             break
         if name not in taken and not (element.kind == "slot" and name in MARKERS):
-            return Change(corruption.operation, element.id, "name", element.name, name, "")
-        reason = "collision"
-    return Change(corruption.operation, element.id, "name", element.name, element.name, reason)
+            return name
+    return element.name
 
 
-def _corrupt_description(element: Element, corruption: Corruption) -> Change:
+def _corrupted_description(element: Element, corruption: Corruption) -> str:
     words = tuple(description_words(element.description))
-    drawn = corruption.words_of(words, element.id, element.kind, "description")
-    text = description_of(drawn, element.description)
-    reason = "" if text != element.description else _why_same(words, corruption)
-    return Change(corruption.operation, element.id, "description", element.description, text, reason)
-
-
-def _why_same(words: tuple[str, ...], corruption: Corruption) -> str:
-    if not words:
-        return "no_words"
-    return "one_word" if len(words) == 1 and corruption.operation == "order" else "not_drawn"
+    return description_of(corruption.words_of(words, element.id, element.kind, "description"), element.description)
 
 
 def counts_of(changes: Iterable[Change]) -> dict[str, dict[str, dict[str, int]]]:
-    """Count changes by operation, for ``names`` and ``descriptions``.
-
-    The counts are the total, the changed ones, and the unchanged ones by reason.
-    """
-    counts: dict[str, dict[str, Counter[str]]] = {}
+    """Count changes by operation, for ``names`` and ``descriptions``: the total, and the changed ones."""
+    counts: dict[str, dict[str, dict[str, int]]] = {}
     for change in changes:
-        counter = counts.setdefault(change.corruption, {}).setdefault(f"{change.field}s", Counter(total=0, changed=0))
+        counter = counts.setdefault(change.corruption, {}).setdefault(change.field, {"total": 0, "changed": 0})
         counter["total"] += 1
-        counter[change.reason or "changed"] += 1
-    return {
-        operation: {field: dict(counter) for field, counter in fields.items()} for operation, fields in counts.items()
-    }
+        counter["changed"] += change.is_changed
+    return counts
 
 
 Kind = Literal["backtrans", "oracle", "corrupted"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NONE = "none"  # the original dialogues alone
 ORIGINAL = "original"
-
-# JSON bytes per Parquet file, as in a release.
-SHARD_BYTES = 64 * 2**20
 
 Raw = dict[str, dict[str, Any]]  # original service to a variant's service as in its file
 
@@ -319,11 +281,10 @@ class CorruptionConfig(msgspec.Struct, frozen=True):
 
 
 class TrainingSet(msgspec.Struct, frozen=True):
-    """A training set: its folder, its versions with the original first, the number of its Parquet files."""
+    """A training set: its folder, and its versions with the original first."""
 
     name: str
     versions: list[str]
-    shards: int = 1
 
 
 class Augmentation(msgspec.Struct, frozen=True):
@@ -438,16 +399,12 @@ def make_plan(
     chosen = {
         name: [*kinds[ORIGINAL], *(v for kind in versions for v in kinds[kind])] for name, versions in sets.items()
     }
-    size = sum(file.size for file in files)
     return Plan(
         augmentation=Augmentation(
             split,
             matching.known_names(original.services),
             [version.variant for version in every],
-            [
-                TrainingSet(name, [v.variant.name for v in versions], max(1, -(-size * len(versions) // SHARD_BYTES)))
-                for name, versions in chosen.items()
-            ],
+            [TrainingSet(name, [v.variant.name for v in versions]) for name, versions in chosen.items()],
         ),
         files=files,
         schemas=[(f"{name}/{split}/schema.json", _schema(name, versions)) for name, versions in chosen.items()]
