@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,18 +27,10 @@ _RESPONSES = "batch results CSV of MTurk, JSON lines of its API, or folders of '
 
 
 def add_answer_flags(parser: Parser) -> None:
-    """Adds ``--responses``, ``--decisions``, ``--reviewers`` and ``--encoding``."""
+    """Adds ``--responses``, ``--decisions`` and ``--encoding``."""
     add = parser.group(INPUT)
     add("--responses", nargs="+", metavar="FILE|DIR", reads=True, help=_RESPONSES)
     add("--decisions", nargs="+", default=[], metavar="FILE", reads=True, help="decisions of reviewers, CSV")
-    add(
-        "--reviewers",
-        rare=True,
-        nargs=2,
-        default=[],
-        metavar=("A", "B"),
-        help="decisions of two reviewers, to merge and to measure their agreement",
-    )
     text = "use the answers of 'parapet collect practice', which mean nothing, to try out a collection"
     add("--allow_practice", rare=True, action="store_true", help=text)
     _add_encoding(parser, INPUT)
@@ -95,14 +87,14 @@ def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: Task
       kind: the kind of tasks whose answers are accepted.
 
     Raises:
-      InputError: a file is missing, both reviewers' sheets are the same file, or the encoding is unknown.
+      InputError: a file is missing, or the encoding is unknown.
     """
     from parapet.transforms.crowd.ingest import Sources
 
     if not responses:
         raise InputError("is required: give the files with the answers", "--responses")
     files = _files_of(responses)
-    sources = Sources(files, args.decisions, args.reviewers, args.encoding, kind, args.allow_practice)
+    sources = Sources(files, args.decisions, args.encoding, kind, args.allow_practice)
     sources.check("--")
     return sources
 
@@ -175,7 +167,7 @@ class PublishedAnswers:
         """
         from parapet.schemas.rows import IN_WORDS
 
-        out, answers, agreement = self.output, self.statistics["answers"], self.statistics["agreement"]
+        out, answers = self.output, self.statistics["answers"]
         say(headline)
         say("answers: " + "; ".join(f"{n:,} {IN_WORDS.get(name, name)}" for name, n in answers.items()))
         say(f"report: {out}/report.html")
@@ -184,8 +176,6 @@ class PublishedAnswers:
                 f"review: {counted(answers['review'], 'answer')} held for review; decide in {out}/review.html, "
                 "then run again with --decisions"
             )
-        if agreement:
-            say(f"reviewers: {_agreement(agreement)}; see {out}/adjudicate.csv")
         if missing:
             logging.warning("%s, see %s/shortfall.csv", missing, out)
         for warning in self.statistics.get("warnings", ()):
@@ -235,15 +225,3 @@ class PublishedAnswers:
             for first in (self.first_unused[reason],)
         ]
         return ", ".join(examples) + (f" and {len(ordered) - 3} more reasons" if len(ordered) > 3 else "")
-
-
-def _agreement(agreement: Mapping[str, Any]) -> str:
-    both = (
-        f"{counted(agreement['items'], 'answer')} judged by both reviewers, {agreement['disagreements']:,} differently"
-    )
-    if agreement["cohen_kappa"] is None:
-        return f"{both}; {agreement['undefined']}"
-    return (
-        f"{both}, Cohen's kappa {agreement['cohen_kappa']:.2f}, Krippendorff's alpha "
-        f"{agreement['krippendorff_alpha']:.2f}"
-    )

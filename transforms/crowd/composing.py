@@ -24,12 +24,10 @@ from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.merge import (
     Decisions,
     Merged,
-    adjudicate_csv,
     answer_ids,
     answers_text,
     lost,
     merge,
-    merge_reviewers,
     unusable_decision,
 )
 from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order, review_pages, review_sheet
@@ -333,16 +331,12 @@ class Answers(msgspec.Struct):
       assignments: all assignments, including copies.
       decisions: the decisions of all reviewers.
       dead: the records that could not be read.
-      agreement: the agreement of two reviewers, if there were two; ``adjudicate`` is the sheet with the answers that a
-        third reviewer has to settle.
       allow_practice: whether to use the answers of simulated annotators.
     """
 
     assignments: list[Assignment] = []
     decisions: list[Decision] = []
     dead: list[DeadLetter] = []
-    agreement: dict[str, Any] | None = None
-    adjudicate: bytes = b""
     allow_practice: bool = False
 
 
@@ -360,8 +354,6 @@ class Composed(msgspec.Struct, Generic[OutcomeT]):
     dead: list[DeadLetter]
     assignments: int
     answers: int
-    agreement: dict[str, Any] | None
-    adjudicate: bytes
     warnings: list[str] = []
 
     def audit(self, schema: pa.Schema) -> pa.Table:
@@ -446,13 +438,6 @@ def read_answers(sources: Sources, key: bytes) -> Answers:
         decisions, bad = read_sheet(path)
         answers.decisions += decisions
         answers.dead += bad
-    if sources.reviewers:
-        (first, bad), (second, worse) = map(read_sheet, sources.reviewers)
-        merged = merge_reviewers(first, second)
-        answers.decisions += merged.decisions
-        answers.dead += [*bad, *worse]
-        answers.agreement = msgspec.to_builtins(merged.agreement)
-        answers.adjudicate = adjudicate_csv(merged.adjudicate)
     return answers
 
 
@@ -483,7 +468,7 @@ def settle_all(task: CrowdTask[OutcomeT], answers: Answers) -> Composed[OutcomeT
     n_answers = sum(len(answer_ids(assignment)) for assignment in merged.assignments)
     known = [outcome for outcome in outcomes if outcome.known]
     counts = len(merged.assignments), n_answers
-    return Composed(known, dead, *counts, answers.agreement, answers.adjudicate, _warnings(merged.assignments))
+    return Composed(known, dead, *counts, _warnings(merged.assignments))
 
 
 def _warnings(assignments: Iterable[Assignment]) -> list[str]:
@@ -584,7 +569,6 @@ def stage(task: CrowdTask[OutcomeT], composed: Composed[OutcomeT]) -> dict[str, 
         "dead_letters.jsonl": (msgspec.json.encode(letter) + b"\n" for letter in composed.dead),
         **dict(review_pages(reviews, task.explanations, command=task.pipeline)),
         **results.files,
-        **({} if composed.agreement is None else {"adjudicate.csv": composed.adjudicate}),
     }
     written = [files.write_staged(task.output, path, data) for path, data in sorted(whole.items())]
     with files.staged(task.output, "responses.parquet") as handle:
@@ -617,7 +601,7 @@ def build(pipeline: beam.Pipeline, sources: Sources, task: CrowdTask[OutcomeT]) 
     from parapet.transforms.storage import files
 
     key = load_worker_key()
-    for sheet in (*sources.decisions, *sources.reviewers):
+    for sheet in sources.decisions:
         read_sheet(sheet)
     files.prepare(task.output, task.pipeline)
     manifest = pipeline | beam.Create([sources], reshuffle=False) | "Compose" >> beam.Map(_compose, task, key)

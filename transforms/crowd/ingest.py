@@ -27,7 +27,7 @@ from parapet.schemas import limits
 from parapet.schemas.decisions import Decision, delimiter_of, parse_decisions
 from parapet.schemas.errors import DamagedFile, InputError
 from parapet.schemas.json_text import check_kept, compact_json, parse_json_line
-from parapet.schemas.layout import as_path, is_there, same_place
+from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import in_bytes
 from parapet.schemas.rows import ANSWER_SOURCES, AnswerSource, Assignment, CrowdTask, DeadLetter
 from parapet.schemas.service import FIELD, TASKS
@@ -479,7 +479,6 @@ class Sources(msgspec.Struct, frozen=True):
     Attributes:
       responses: batch CSVs and JSON lines.
       decisions: reviewers' sheets.
-      reviewers: two sheets to be merged, or an empty list.
       encoding: the encoding of response files without a byte order mark.
       kind: the kind of tasks whose answers are accepted.
       allow_practice: whether to use the answers of simulated annotators.
@@ -487,24 +486,20 @@ class Sources(msgspec.Struct, frozen=True):
 
     responses: list[str]
     decisions: list[str] = []
-    reviewers: list[str] = []
     encoding: str = "utf-8"
     kind: TaskKind = SCHEMA_TASKS
     allow_practice: bool = False
 
     def files(self) -> list[tuple[str, str]]:
         """Return (name of the flag, path) of each file."""
-        names = ("responses", "decisions", "reviewers")
-        return [(name, path) for name in names for path in getattr(self, name)]
+        return [(name, path) for name in ("responses", "decisions") for path in getattr(self, name)]
 
     def check(self, flag: str) -> None:
-        """Raise InputError if a file is missing, the encoding is unknown, or both reviewers' sheets are the same file.
+        """Raise InputError if a file is missing or the encoding is unknown.
 
         Args:
           flag: the prefix of flags in messages: ``--``, or an empty string for arguments.
         """
-        if self.reviewers and same_place(*self.reviewers):
-            raise InputError("must be two different files, but they are the same file", f"{flag}reviewers")
         for name, path in self.files():
             check_file(path, f"{flag}{name}")
         check_encoding(self.encoding, f"{flag}encoding")

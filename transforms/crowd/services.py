@@ -657,7 +657,6 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
             "variants": measures.get("variants", {}),
             "average": measures.get("average", {}),
             "self_bleu": measures.get("self_bleu"),
-            "agreement": composed.agreement,
             "decisions": composed.decisions(),
             "method": dict(self.method),
         }

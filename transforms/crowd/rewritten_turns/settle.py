@@ -212,7 +212,6 @@ def statistics(composed: Composed[DialogueOutcome], method: Mapping[str, str]) -
         },
         "dead_letters": len(composed.dead),
         "sources": composed.sources(),
-        "agreement": composed.agreement,
         "decisions": composed.decisions(),
         "method": dict(method),
     }
