@@ -31,8 +31,6 @@ def add_answer_flags(parser: Parser) -> None:
     add = parser.group(INPUT)
     add("--responses", nargs="+", metavar="FILE|DIR", reads=True, help=_RESPONSES)
     add("--decisions", nargs="+", default=[], metavar="FILE", reads=True, help="decisions of reviewers, CSV")
-    text = "use the answers of 'parapet collect practice', which mean nothing, to try out a collection"
-    add("--allow_practice", rare=True, action="store_true", help=text)
     _add_encoding(parser, INPUT)
 
 
@@ -94,7 +92,7 @@ def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: Task
     if not responses:
         raise InputError("is required: give the files with the answers", "--responses")
     files = _files_of(responses)
-    sources = Sources(files, args.decisions, args.encoding, kind, args.allow_practice)
+    sources = Sources(files, args.decisions, args.encoding, kind)
     sources.check("--")
     return sources
 

@@ -25,7 +25,7 @@ from parapet.transforms.crowd.hits.judged import DECISIVE, FAITHFUL, FIELD, NATU
 from parapet.transforms.crowd.hits.page import CHECK, Place, RatedItem, VariedItem, read_manifest
 from parapet.transforms.crowd.ingest import TaskKind, distinct, read_responses
 from parapet.transforms.crowd.merge import answers_text, merge
-from parapet.transforms.crowd.vet import is_too_fast, why_rejected
+from parapet.transforms.crowd.vet import is_too_fast
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.reports.text import counted
 
@@ -39,7 +39,6 @@ def judged_tasks(task: CrowdTask) -> TaskKind:
 # Reason to its explanation for requesters.
 EXPLANATIONS = {
     "assignment_rejected": "The requester has rejected the assignment.",
-    "practice": "Simulated annotators gave it, of `parapet collect practice`.",
     "too_fast": "The worker spent less time than reading the page takes.",
     "failed_check": (
         "The worker answered Yes to a check, an utterance of another turn that contains none of the values."
@@ -277,7 +276,7 @@ def vet(ratings: Sequence[Rating], raters: int) -> None:
 def _reason_of(ratings: Sequence[Rating], same: set[str]) -> str:
     assignment = ratings[0].assignment
     if assignment.rejected:
-        return why_rejected(assignment)
+        return "assignment_rejected"
     if is_too_fast(assignment, len(ratings)):
         return "too_fast"
     if any(rating.is_check and rating.of.question in DECISIVE.values() and rating.text == YES for rating in ratings):

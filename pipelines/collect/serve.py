@@ -49,8 +49,6 @@ def parser() -> StrictParser:
     add("--people", metavar="FILE|N", help=text)
     text = "where people come from: by invitation links (in_house), or from a study"
     add("--platform", choices=("in_house", "prolific"), default="in_house", help=text)
-    text = "for 'parapet collect practice': each form seems to have taken ten minutes"
-    add("--practice", rare=True, action="store_true", help=text)
     text = "address to which people are sent when they are done; needed for --platform prolific"
     add("--completion_url", metavar="URL", help=text)
     text = "id of the study; needed for --platform prolific"
@@ -111,7 +109,7 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
         export=export,
         invitations=invitations,
         people=_people(args.people, needed),
-        platform="practice" if args.practice else args.platform,
+        platform=args.platform,
         host=args.host,
         port=args.port,
         public_url=(args.public_url or "").rstrip("/"),
@@ -181,11 +179,6 @@ def _check_flags(args: argparse.Namespace) -> None:
             raise InputError(
                 "is required: give the id of the study, the letters and digits in its address", "--study_id"
             )
-    if args.practice and (args.host not in THIS_MACHINE or args.public_url or args.platform == "prolific"):
-        raise InputError(
-            "is for simulated annotators on this machine: leave --host, --public_url and --platform at their defaults",
-            "--practice",
-        )
     if args.host not in THIS_MACHINE and not args.public_url:
         raise InputError(
             f"is required with --host {args.host}: give the address under which people reach the server", "--public_url"

@@ -331,13 +331,11 @@ class Answers(msgspec.Struct):
       assignments: all assignments, including copies.
       decisions: the decisions of all reviewers.
       dead: the records that could not be read.
-      allow_practice: whether to use the answers of simulated annotators.
     """
 
     assignments: list[Assignment] = []
     decisions: list[Decision] = []
     dead: list[DeadLetter] = []
-    allow_practice: bool = False
 
 
 class Composed(msgspec.Struct, Generic[OutcomeT]):
@@ -427,7 +425,7 @@ def read_answers(sources: Sources, key: bytes) -> Answers:
       InputError: a file is not a reviewer's sheet. A file that is not a response file becomes a dead letter instead.
       DamagedFile: a compressed file is truncated or damaged.
     """
-    answers = Answers(allow_practice=sources.allow_practice)
+    answers = Answers()
     for path in distinct(sources.responses):
         for record in read_responses(path, key, sources.encoding, sources.kind):
             if isinstance(record, Assignment):
@@ -448,9 +446,6 @@ def settle_all(task: CrowdTask[OutcomeT], answers: Answers) -> Composed[OutcomeT
       RuntimeError: an answer was lost or settled twice.
     """
     merged = merge(answers.assignments, answers.decisions)
-    for i, assignment in enumerate(merged.assignments):
-        if assignment.platform == "practice":
-            merged.assignments[i] = msgspec.structs.replace(assignment, rejected=not answers.allow_practice)
     outcomes: list[OutcomeT] = []
     ended: Counter[str] = Counter()
     settled: set[str] = set()
@@ -473,11 +468,10 @@ def settle_all(task: CrowdTask[OutcomeT], answers: Answers) -> Composed[OutcomeT
 
 def _warnings(assignments: Iterable[Assignment]) -> list[str]:
     """Return sentences about times that could not be read, and about assignments without worker ids."""
-    unread, anonymous, practice = [], [], 0
+    unread, anonymous = [], []
     for assignment in assignments:
         unread += [f"{assignment.source}: {text}" for text in assignment.unread]
         anonymous += [] if assignment.worker_hash else [assignment.source]
-        practice += assignment.platform == "practice" and assignment.rejected
     sentences = []
     if unread:
         shown = "; ".join(redact(text) for text in unread[:_SHOWN])
@@ -487,11 +481,6 @@ def _warnings(assignments: Iterable[Assignment]) -> list[str]:
         sentences.append(
             f"{counted(len(anonymous), 'assignment')} without a WorkerId (first {min(anonymous)}): several answers of "
             "one person count as those of several, and it cannot be checked who has seen what was to be paraphrased"
-        )
-    if practice:
-        sentences.append(
-            f"{counted(practice, 'assignment')} of simulated annotators {'was' if practice == 1 else 'were'} not used: "
-            "to try out the pipeline with them, add --allow_practice"
         )
     return sentences
 

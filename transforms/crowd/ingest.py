@@ -416,8 +416,6 @@ def take(
         yield dead(name, "unknown_field: the form has no such field", text)
     accept, submit, seconds, unread = _times(row)
     platform = _source(row.get("Source", "")) if collected is None else collected.source
-    if assignment_id.lower().startswith(PRACTICE):
-        platform = "practice"
     is_rejected = row.get("AssignmentStatus", "").strip().lower() == "rejected" or bool(row.get("Reject", "").strip())
     yield Assignment(
         assignment_id,
@@ -428,7 +426,7 @@ def take(
         accept_time=accept,
         submit_time=submit,
         work_seconds=seconds,
-        rejected=is_rejected or platform == "practice",
+        rejected=is_rejected,
         source=source,
         platform=platform,
         unread=tuple(redact(text, own) for text in unread),
@@ -464,8 +462,6 @@ API_MEMBERS = (
     *("AssignmentId", "WorkerId", "RequesterAnnotation", "Answer", "AcceptTime", "SubmitTime", "AssignmentStatus"),
     "Source",
 )
-# Begins the ids of assignments that simulated annotators have filled in, so that the mark survives any conversion.
-PRACTICE = "practice-"
 _COUNTED_UP = re.compile(r"[0-9]{1,9}")
 _IDENTIFYING = re.compile(r"worker|user ?name|e-?mail|participant|prolific_pid", re.IGNORECASE)  # names of columns
 
@@ -481,14 +477,12 @@ class Sources(msgspec.Struct, frozen=True):
       decisions: reviewers' sheets.
       encoding: the encoding of response files without a byte order mark.
       kind: the kind of tasks whose answers are accepted.
-      allow_practice: whether to use the answers of simulated annotators.
     """
 
     responses: list[str]
     decisions: list[str] = []
     encoding: str = "utf-8"
     kind: TaskKind = SCHEMA_TASKS
-    allow_practice: bool = False
 
     def files(self) -> list[tuple[str, str]]:
         """Return (name of the flag, path) of each file."""

@@ -145,7 +145,7 @@ def _merge(versions: Sequence[Assignment]) -> Assignment:
         work_seconds=_first(version.work_seconds for version in versions),
         rejected=any(version.rejected for version in versions),
         source=min(version.source for version in versions),
-        platform=min((version.platform for version in versions), key=lambda name: (name != "practice", name)),
+        platform=min(version.platform for version in versions),
         unread=tuple(dict.fromkeys(text for version in versions for text in version.unread)),
         keystrokes={field: n for version in versions for field, n in version.keystrokes.items()},
         pastes={field: n for version in versions for field, n in version.pastes.items()},

@@ -216,10 +216,6 @@ def test_times_of_the_command_line_client():
     assert (one.accept_time, one.work_seconds) == (1509483922, 60)
 
 
-def test_practice_is_told_by_the_id_of_the_assignment():
-    assert [one.platform for one in read(item(AssignmentId="Practice-1"), item(Source="llm"))] == ["practice", "llm"]
-
-
 def test_blank_lines_are_nothing():
     assert [one.source for one in read(b"", item(), b"  \r", item(AssignmentId="3B"))] == [
         "api.jsonl: row 2",

@@ -131,10 +131,10 @@ def test_a_file_that_is_none_of_answers_ends_the_run_before_its_end(tmp_path, mo
     assert len(list(read_responses(str(good), KEY, "utf-8"))) == 10
 
 
-@cases("source platform", ("", "mturk"), ("in_house", "in_house"), ("LLM", "llm"), ("practice", "practice"))
+@cases("source platform", ("", "mturk"), ("in_house", "in_house"), ("LLM", "llm"))
 def test_a_column_may_name_the_source(source, platform):
     (one,) = read(table({"Source": source}))
-    assert (one.platform, one.rejected) == (platform, platform == "practice")
+    assert (one.platform, one.rejected) == (platform, False)
 
 
 # --- encodings -------------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_a_row_of_too_few_cells():
     ({"Answer.taskAnswers": "{"}, "3B", "task_answers: not JSON"),
     ({"Answer.taskAnswers": '{"slot_0": "other"}', "Answer.slot_0": "x"}, "3B",
      "task_answers: field 'slot_0' is answered twice, differently"),
-    ({"Source": "nobody"}, "3B", "broken_row: Source 'nobody' must be one of mturk, prolific, in_house, llm, practice"),
+    ({"Source": "nobody"}, "3B", "broken_row: Source 'nobody' must be one of mturk, prolific, in_house, llm"),
 )  # fmt: skip
 @cases("worker", *WORKERS, "someone@example.org", "w7")
 def test_a_row_that_cannot_be_used(row, key, reason, worker):
