@@ -8,7 +8,7 @@ import io
 import logging
 from collections.abc import Sequence
 
-from parapet.pipelines.command import counted, report_faults, run_command, say
+from parapet.pipelines.command import counted, run_command, say
 from parapet.pipelines.crowd_answers import (
     Composition,
     PublishedAnswers,
@@ -133,4 +133,4 @@ def report(config: Composition, counters: dict[str, int]) -> int:
     if bad:
         logging.warning("services with invalid schemas were left out: see the dead letters of stage schemas")
     nothing = "" if complete or partial else "no service could be composed"
-    return published.status(nothing, short + bad + report_faults(config.task.output), config.require_complete)
+    return published.status(nothing, short + bad, config.require_complete)

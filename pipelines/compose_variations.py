@@ -6,7 +6,7 @@ import argparse
 import logging
 from collections.abc import Sequence
 
-from parapet.pipelines.command import counted, report_faults, run_command, say
+from parapet.pipelines.command import counted, run_command, say
 from parapet.pipelines.crowd_answers import (
     Composition,
     PublishedAnswers,
@@ -90,4 +90,4 @@ def report(config: Composition, counters: dict[str, int]) -> int:
             "from this --sgd and --split"
         )
     nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
-    return published.status(nothing, short + report_faults(config.task.output), config.require_complete)
+    return published.status(nothing, short, config.require_complete)

@@ -349,8 +349,6 @@ def _info(config: Config) -> RunInfo:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the plan and where to begin."""
-    from parapet.transforms.running.fence import INTERNAL, REPORT
-
     say_plan = print if config.dry_run else say
     plan = _plan_of_dry_run(config) if config.dry_run else _published_plan(config)
     say_plan(plan.table())
@@ -368,10 +366,7 @@ def report(config: Config, counters: dict[str, int]) -> None:
         by_reason = plan.not_asked_by_reason().items()
         warnings = [f"{counted(len(ids), 'user turn')} ({ids[0][:200]}): {reason}" for reason, ids in by_reason]
     for warning in warnings[:_MAX_WARNINGS]:
-        if f": {INTERNAL}: " in warning:
-            logging.error("left out: %s; %s", warning, REPORT)
-        else:
-            logging.warning("left out: %s", warning)
+        logging.warning("left out: %s", warning)
     if len(warnings) > _MAX_WARNINGS:
         logging.warning("left out: %d more, see plan.json", len(warnings) - _MAX_WARNINGS)
     say_plan("dry run: nothing was written" if config.dry_run else f"begin with {config.output}/index.html")

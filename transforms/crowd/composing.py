@@ -2,8 +2,7 @@
 
 All answers are kept in memory; a million answers take about 1.5 GB. Each kind of task is a :class:`CrowdTask`. Settling
 gives every answer a disposition: answers with the same words count as one, and reviewers' decisions override the
-automatic verdicts. Assignments that make settling raise an exception become dead letters, and the others are settled
-without them.
+automatic verdicts.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -26,7 +26,6 @@ from parapet.transforms.crowd.merge import (
     Merged,
     answer_ids,
     answers_text,
-    lost,
     merge,
     unusable_decision,
 )
@@ -35,12 +34,10 @@ from parapet.transforms.crowd.vet import PASS, Verdict
 from parapet.transforms.crowd.worker_ids import load_worker_key, redact, without_ids
 from parapet.transforms.reports.report import Report, Text, page
 from parapet.transforms.reports.text import counted
-from parapet.transforms.running.fence import Fault, bad_record
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-_TRIED_SINGLY = 200  # with more assignments, all become dead letters instead of only the faulty ones
 _SHOWN = 3  # examples in a warning
 _RANK = {"": 0, "review": 1, "reject": 2}
 
@@ -251,74 +248,15 @@ def unknown(outcome: Outcome, reason: str, assignments: Iterable[Assignment], de
         outcome.dead_answers += answer_ids(assignment)
 
 
-def settle_fenced(
-    blank: OutcomeT,
-    assignments: Sequence[Assignment],
-    decisions: Decisions,
-    settle: Callable[[Sequence[Assignment], Decisions], OutcomeT],
-    source: str,
-) -> OutcomeT:
-    """Settle the answers about one service or dialogue, leaving out assignments that make settling fail.
-
-    Args:
-      blank: the outcome to use if settling fails without any assignments, too.
-      assignments: the assignments about it, without duplicates.
-      decisions: the decisions on their answers; may contain others.
-      settle: settles some assignments; must have no side effects.
-      source: the file that defines the service or dialogue, for its dead letter.
-
-    Raises:
-      InputError: ``settle`` raised it because a vetting rule fails, which would fail on other answers, too.
-    """
-
-    def settled(chosen: Sequence[Assignment]) -> OutcomeT:
-        ids = (assignment.assignment_id for assignment in chosen)
-        return settle(chosen, {key: decisions[key] for key in ids if key in decisions})
-
-    errors: dict[str, InputError] = {}
+@contextmanager
+def settling(name: str) -> Iterator[None]:
+    """Name the service or dialogue if settling its answers fails unexpectedly, which is a bug."""
     try:
-        try:
-            outcome = settled(assignments)
-        except Exception as error:
-            errors = _culprits(_fault(error), assignments, settled)
-            outcome = settled([entry for entry in assignments if entry.assignment_id not in errors])
-    except Exception as error:  # settling fails with any subset of the answers
-        bad = _fault(error)
-        errors = {assignment.assignment_id: bad for assignment in assignments}
-        outcome = blank
-        outcome.dead = [DeadLetter("compose", blank.name, bad.reason, "", source)]
-    for assignment in assignments:
-        if (bad_assignment := errors.get(assignment.assignment_id)) is not None:
-            on_it = decisions.get(assignment.assignment_id, {}).values()
-            outcome.dead += lost(assignment, bad_assignment, "compose")
-            outcome.dead += [unusable_decision(decision, bad_assignment.reason) for decision in on_it]
-            outcome.dead_answers += answer_ids(assignment)
-    return outcome
-
-
-def _fault(error: Exception) -> InputError:
-    """Convert an exception to the error of a dead letter; re-raise it if it is not a fault of the data."""
-    bad = bad_record(error, is_private=True)
-    if not isinstance(bad, Fault):
-        raise error
-    return bad
-
-
-def _culprits(
-    bad: InputError, assignments: Sequence[Assignment], settled: Callable[[Sequence[Assignment]], object]
-) -> dict[str, InputError]:
-    if len(assignments) > _TRIED_SINGLY:
-        return {assignment.assignment_id: bad for assignment in assignments}
-    kept: list[Assignment] = []
-    errors: dict[str, InputError] = {}
-    for assignment in assignments:
-        try:
-            settled([*kept, assignment])
-        except Exception as error:
-            errors[assignment.assignment_id] = bad_record(error, is_private=True)
-        else:
-            kept.append(assignment)
-    return errors
+        yield
+    except InputError:  # a vetting rule of a plug-in failed
+        raise
+    except Exception as error:
+        raise RuntimeError(f"the answers about {name} could not be settled: {type(error).__name__}") from error
 
 
 _ROW_GROUP_SIZE = 1 << 16

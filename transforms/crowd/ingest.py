@@ -33,7 +33,6 @@ from parapet.schemas.rows import ANSWER_SOURCES, AnswerSource, Assignment, Crowd
 from parapet.schemas.service import FIELD, TASKS
 from parapet.transforms.crowd.times import is_exact, read_time
 from parapet.transforms.crowd.worker_ids import plain_id, redact, withheld, without_own_id
-from parapet.transforms.running.fence import bad_record
 from parapet.transforms.storage.compressed import check_input, open_input
 
 # A record with more lines than this has a quote that was never closed.
@@ -602,7 +601,7 @@ def read_batch(
         row = dict(zip(columns, record.cells, strict=True))
         try:
             yield from list(take(row, row.get("Input.fields", "").split(), source, key, kind))
-        except Exception as error:
+        except Unusable as error:
             shown = ", ".join(f"{name}={text}" for name, text in row.items() if text and not _IDENTIFYING.search(name))
             yield _unusable(error, row, shown, source)
 
@@ -630,7 +629,7 @@ def read_assignments(
                 row = {name: _text(item, name) for name in API_MEMBERS}
                 row["RequesterAnnotation"] = row["RequesterAnnotation"] or annotations.get(_text(item, "HITId"), "")
                 yield from list(take(row, None, source, key, kind, _collected(item)))
-            except Exception as error:
+            except Unusable as error:
                 record = item if isinstance(item, dict) else {}
                 shown = compact_json({name: text for name, text in record.items() if not _IDENTIFYING.search(name)})
                 if not record:
@@ -742,10 +741,8 @@ def _collected(item: Mapping[str, Any]) -> Collected | None:
         raise Unusable(f"broken_row: {advice}") from None
 
 
-def _unusable(error: Exception, record: Mapping[str, Any], shown: str, source: str) -> DeadLetter:
+def _unusable(error: Unusable, record: Mapping[str, Any], shown: str, source: str) -> DeadLetter:
     """Return the dead letter of a record that cannot be used."""
-    if not isinstance(error, Unusable):
-        return DeadLetter("ingest", source, bad_record(error, is_private=True).reason, "", source)
     own, assignment_id = str(record.get("WorkerId", "")), _text(record, "AssignmentId").strip() or source
     why = redact(str(error), own)
     return DeadLetter("ingest", redact(assignment_id, own), why, payload(shown, own) if record else shown, source)

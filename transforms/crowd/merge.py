@@ -8,11 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from parapet.schemas.decisions import Decision
-from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.schemas.service import response_id
 from parapet.transforms.crowd.ingest import payload
-from parapet.transforms.running.fence import bad_record
 
 Decisions = dict[str, dict[str, Decision]]  # assignment id to form field to decision
 
@@ -51,15 +49,6 @@ def answers_text(answers: Mapping[str, str]) -> str:
     return payload(", ".join(f"{field}={text}" for field, text in sorted(answers.items()) if text))
 
 
-def lost(assignment: Assignment, error: InputError, stage: str) -> list[DeadLetter]:
-    """Return the dead letters of an unusable assignment, one for each answer, so that all are counted."""
-    texts = {field: text.strip() for field, text in sorted(assignment.answers.items()) if text.strip()}
-    return [
-        DeadLetter(stage, response_id(assignment.assignment_id, field), error.reason, payload(text), assignment.source)
-        for field, text in texts.items()
-    ] or [DeadLetter(stage, assignment.assignment_id, error.reason, "", assignment.source)]
-
-
 def answer_ids(assignment: Assignment) -> list[str]:
     """Return the ids of the non-blank answers; blank cells may be fields that the form did not have."""
     return [response_id(assignment.assignment_id, field) for field, text in assignment.answers.items() if text.strip()]
@@ -79,14 +68,10 @@ def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignmen
     for _, versions in sorted(by_id.items()):
         if len(versions) > 1:
             versions.sort(key=_order)
-        try:
-            if difference := _difference(versions):
-                dead += [_conflict(version, difference, versions) for version in versions]
-            else:
-                merged.append(_merge(versions))
-        except Exception as error:
-            bad = bad_record(error, is_private=True)
-            dead += [letter for version in versions for letter in lost(version, bad, "settle")]
+        if difference := _difference(versions):
+            dead += [_conflict(version, difference, versions) for version in versions]
+        else:
+            merged.append(_merge(versions))
     return merged, dead
 
 

@@ -20,7 +20,6 @@ from parapet.transforms.crowd.hits.page import TOO_LARGE, Hits, NotAsked, Page, 
 from parapet.transforms.crowd.hits.terms import MAX_ANNOTATION, REWRITES
 from parapet.transforms.perturbation.corpora import services_in_turns
 from parapet.transforms.reports.report import render
-from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.seeding import stable_digest
 
 FIELDS = ("paraphrase", "typos", "verbose", "simplified")
@@ -133,14 +132,6 @@ class Choice(msgspec.Struct, frozen=True):
         return self.last is None or stable_digest(str(seed), task_id) <= self.last
 
 
-def fenced_rewriting(dialogue: Dialogue, turn: int) -> Rewriting | str:
-    """Return the result of :func:`rewriting_of`; if it raises an exception, return that as the reason."""
-    try:
-        return rewriting_of(dialogue, turn)
-    except Exception as error:
-        return bad_record(error).reason
-
-
 def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | None, seed: int) -> Scan:
     """Scan a dialogue file; its turns are only examined if ``turns`` limits their number."""
     scanned = Scan(position, name, [], [], 0)
@@ -153,7 +144,7 @@ def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | N
             [
                 stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, turn))
                 for turn in (positions if turns is not None else ())
-                if isinstance(fenced_rewriting(dialogue, turn), Rewriting)
+                if isinstance(rewriting_of(dialogue, turn), Rewriting)
             ]
         )
     return msgspec.structs.replace(scanned, user_turns=count)
@@ -242,21 +233,14 @@ def render_dialogues(
         history: list[str] = []
         for turn in user_turns(dialogue):
             task_id = turn_task_id(dialogue.dialogue_id, turn)
-            rewriting = (
-                DUPLICATE_ID.format(here=name, there=elsewhere) if elsewhere else fenced_rewriting(dialogue, turn)
-            )
+            rewriting = DUPLICATE_ID.format(here=name, there=elsewhere) if elsewhere else rewriting_of(dialogue, turn)
             if isinstance(rewriting, str):
                 not_asked.append(NotAsked(task_id, "", rewriting))
             elif not choice.draws(settings.seed, task_id):
                 not_drawn += 1
             else:
-                try:
-                    history += [turn_html(*_shown(dialogue, t)) for t in range(len(history), turn)]
-                    page = _page(dialogue, turn, rewriting, history, name, settings)
-                except Exception as error:
-                    not_asked.append(NotAsked(task_id, "", bad_record(error).reason))
-                    continue
-                if page:
+                history += [turn_html(*_shown(dialogue, t)) for t in range(len(history), turn)]
+                if page := _page(dialogue, turn, rewriting, history, name, settings):
                     pages.append(page)
                 else:
                     not_asked.append(NotAsked(task_id, "", TOO_LARGE))
