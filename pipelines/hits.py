@@ -352,8 +352,6 @@ def report(config: Config, counters: dict[str, int]) -> None:
     say_plan = print if config.dry_run else say
     plan = _plan_of_dry_run(config) if config.dry_run else _published_plan(config)
     say_plan(plan.table())
-    for line in plan.people.lines():
-        say_plan(line)
     total = plan.rows["total"]
     wage = config.settings.terms.hourly_wage
     if total.hits and total.hourly_pay < wage:

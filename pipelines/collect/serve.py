@@ -15,7 +15,6 @@ from parapet.pipelines.command import counted, run_checked, say
 from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.limits import read_text
-from parapet.transforms.crowd.hits.people import needed_people
 from parapet.transforms.running.fence import THIS_MACHINE
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def parser() -> StrictParser:
     parser = StrictParser("collect serve", DESCRIPTION, EXAMPLE)
     add = parser.group(INPUT)
     add("--hits", metavar="DIR", reads=True, help="output of 'parapet hits'")
-    text = "file of names, one a line, or the number of people to invite (default: as many as the forms need)"
+    text = "file of names, one a line, or the number of people to invite (default: as many as the forms need at least)"
     add("--people", metavar="FILE|N", help=text)
     text = "where people come from: by invitation links (in_house), or from a study"
     add("--platform", choices=("in_house", "prolific"), default="in_house", help=text)
@@ -102,7 +101,9 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
         raise InputError("is required: give the output folder of 'parapet hits'", "--hits")
     forms = read_forms(args.hits)
     limit = args.tasks_per_person or (1 if args.platform == "prolific" else None)
-    needed = needed_people(((form.service, form.task, form.wanted) for form in forms), limit)
+    # The names and the descriptions of a service must come from different people.
+    wanted = {form.task: form.wanted for form in sorted(forms, key=lambda form: form.wanted)}
+    needed = sum(wanted.values())
     run = Run(
         forms=forms,
         db=db,
@@ -128,7 +129,7 @@ def _serve(run: Run, needed: int) -> int:
     if run.platform != "prolific" and invited < needed:
         logging.warning(
             "%d people cannot fill in all forms: the names and the descriptions of a service must come from "
-            "different people, so %d are needed. Invite more people, or make the forms with fewer "
+            "different people, so at least %d are needed. Invite more people, or make the forms with fewer "
             "--assignments",
             invited,
             needed,

@@ -240,7 +240,6 @@ def index_html(records: Sequence[PageRecord], plan: Plan, settings: Settings) ->
         kind=kind_of(settings.tasks),
         cells=plan.cells(),
         terms=settings.terms,
-        people=plan.people.lines(),
         fee_percent=f"{(plan.terms.fee_rate() * 100).normalize():f}",
         sandbox=settings.sandbox,
         not_asked=plan.not_asked,

@@ -11,7 +11,6 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
 from functools import cache
-from math import ceil
 from typing import Any, Literal
 
 import msgspec
@@ -21,7 +20,6 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_text, read_whole
 from parapet.schemas.service import TASKS, Service, elements_of, task_id
 from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
-from parapet.transforms.crowd.hits.people import YIELD, People, people_of
 from parapet.transforms.crowd.hits.terms import CENT, HOUR, WORDING, HitTask, Terms, plain
 from parapet.transforms.reports.report import render
 
@@ -465,12 +463,11 @@ class PlanRow(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The cost table, by task and in total, and the number of people needed."""
+    """The cost table, by task and in total."""
 
     terms: Terms
     rows: dict[str, PlanRow]
     not_asked: list[NotAsked]
-    people: People
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of ``plan.json``."""
@@ -484,7 +481,6 @@ class Plan(msgspec.Struct, frozen=True):
             "total": total,
             "fee_rate": plain(self.terms.fee_rate()),
             "terms": self.terms.options(rows),
-            "people": self.people.to_json(),
             "not_asked": msgspec.to_builtins(self.not_asked),
         }
 
@@ -532,8 +528,7 @@ def make_plan(
         task: _row([record for record in records if record.task == task], terms) for task in tasks
     }
     ordered = sorted(not_asked, key=lambda each: (each.task_id, each.element_id, each.reason))
-    total = _row(records, terms)
-    return Plan(terms, {**rows, "total": total}, ordered, people_of(records, total))
+    return Plan(terms, {**rows, "total": _row(records, terms)}, ordered)
 
 
 def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
@@ -557,8 +552,8 @@ def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
 
 
 def top_up_assignments(most_missing: int) -> int:
-    """Return the workers per HIT who are expected to give ``most_missing`` good answers, below the higher fee tier."""
-    return max(1, min(MOST, ceil(most_missing / YIELD)))
+    """Return the workers per HIT for ``most_missing`` good answers, below the higher fee: about half are good."""
+    return max(1, min(MOST, 2 * most_missing))
 
 
 def read_shortfall(path: str, services: Mapping[str, Service]) -> tuple[Fields, int]:
