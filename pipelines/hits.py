@@ -15,7 +15,7 @@ from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_sch
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
 from parapet.schemas.service import elements_of
-from parapet.transforms.crowd.hits.terms import ESTIMATES, RATINGS, REWRITES, SCHEMAS, VALIDITY, Terms, kind_of
+from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, VALIDITY, Terms, kind_of
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -49,35 +49,17 @@ _ITEMS, _CHECKS = 10, 1
 
 # The flags that only some tasks use.
 _FLAGS_OF = {
-    SCHEMAS: ("schemas", "ambiguous", "cues", "shortfall", *ESTIMATES[SCHEMAS]),
-    REWRITES: ("dialogues", "split", "turns", "seed", *ESTIMATES[REWRITES]),
-    RATINGS: (
-        *("dialogues", "scores", "faithful", "unfaithful", "invalid", "items", "checks", "no_naturalness", "seed"),
-        *ESTIMATES[RATINGS],
-    ),
-    VALIDITY: (
-        *("dialogues", "split", "sets", "pairs", "items", "checks", "no_naturalness", "seed"),
-        *ESTIMATES[VALIDITY],
-    ),
+    SCHEMAS: ("schemas", "ambiguous", "cues", "shortfall"),
+    REWRITES: ("dialogues", "split", "turns", "seed"),
+    RATINGS: ("dialogues", "scores", "faithful", "unfaithful", "invalid", "items", "checks", "no_naturalness", "seed"),
+    VALIDITY: ("dialogues", "split", "sets", "pairs", "items", "checks", "no_naturalness", "seed"),
 }
 
-# The flags that are fields of Terms.
-_COMMON = ("assignments", "hourly_wage", "reward")
+# The flags that are the fields of Terms.
 _TERMS = {
     "hourly_wage": "dollars per hour, which sets rewards",
     "reward": "dollars per assignment, instead of --hourly_wage",
-    "name_seconds": "estimated seconds for one name",
-    "description_seconds": "estimated seconds for one description",
-    "reading_seconds": "estimated seconds to read a page about a schema, or of ratings",
-    "rewrite_seconds": "estimated seconds to rewrite a turn once",
-    "rating_seconds": "estimated seconds to answer a question about an utterance",
-    "turn_seconds": "estimated seconds to read a turn of a dialogue",
-    "fee": "MTurk's share of the reward",
-    "extra_fee": "its additional share for HITs with many assignments",
-    "minimum_fee": "minimum fee in dollars per assignment",
     "assignments": "workers per HIT; from ten on the fee is higher",
-    "extra_fee_from": "number of assignments from which --extra_fee is due",
-    "assignment_minutes": "minutes that a worker has (default: four times the estimate, at least 60)",
     "auto_approval_hours": "hours after which unreviewed work is paid",
     "lifetime_days": "days for which a HIT is offered",
 }
@@ -161,7 +143,7 @@ def parser() -> Parser:
         if name == "assignments":
             shown = f" (default: {default}; {_ASSIGNMENTS} of dialogues; as missing with --shortfall)"
         # None marks a flag that was not set: some defaults depend on the task.
-        add(f"--{name}", rare=name not in _COMMON, type=kind, metavar=metavar, help=text + shown)
+        add(f"--{name}", rare=name.endswith(("hours", "days")), type=kind, metavar=metavar, help=text + shown)
     parser.group(RUNNING)("--sandbox", action="store_true", help="the forms go to MTurk's sandbox")
     add_dry_run(parser)
     add_seed(parser, "what is drawn of dialogues", int, None)
@@ -329,7 +311,7 @@ def _info(config: Config) -> RunInfo:
     from parapet.transforms.running.runs import RunInfo
 
     settings = config.settings
-    options = {**settings.terms.options(settings.tasks), "sandbox": settings.sandbox}
+    options = {**settings.terms.to_json(), "sandbox": settings.sandbox}
     if config.task in (RATINGS, VALIDITY):
         options |= {
             "task": config.task,

@@ -46,7 +46,7 @@ def publish(args: argparse.Namespace) -> Act:
             raise InputError("must be a country code such as US, or 'any'", "--countries")
         settings["countries"] = () if countries == ["any"] else tuple(countries)
     Settings(**settings)
-    pages = publishing.read_hits(args.hits, endpoint, args.allow_extra_fee)
+    pages = publishing.read_hits(args.hits, endpoint)
     if args.tasks:
         tasks, available = _listed(args.tasks), {hit.record.task for hit in pages}
         if missing := set(tasks) - available:

@@ -72,7 +72,6 @@ def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path):
     (["--task", "rewrites", "--split", "tset"], "--split"),
     (["--task", "rewrites", "--turns", "0"], "--turns"),
     (["--task", "rewrites", "--dialogues", "."], "contains no dialogues"),
-    (["--task", "rewrites", "--rewrite_seconds", "0"], "--rewrite_seconds"),
 )
 def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, monkeypatch, flags, message):
     (here := tmp_path / "here").mkdir()

@@ -14,7 +14,7 @@ from parapet.transforms.crowd.hits.make_hits import plan_of
 from parapet.transforms.crowd.hits.markup import MAX_NAME, page_name
 from parapet.transforms.crowd.hits.page import Settings, requester_html, split
 from parapet.transforms.crowd.hits.schema_pages import Question, questions_of, render_service
-from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, VALIDITY, WORDING, Terms
+from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, VALIDITY, WORDING, Terms, seconds_allowed
 from parapet.transforms.storage.files import join
 
 SERVICE = Service(
@@ -115,20 +115,17 @@ def test_the_upper_fee_begins_at_ten_assignments():
 
 
 def test_workers_have_an_hour_or_four_times_the_estimate():
-    assert Terms().duration("names", 5) == 3_600
-    assert Terms().duration("descriptions", 60) == 8_100  # 1,860 s, so 7,440 s, in whole quarters of an hour
-    assert Terms(assignment_minutes=10).duration("descriptions", 60) == 600
+    assert seconds_allowed("names", 5) == 3_600
+    assert seconds_allowed("descriptions", 60) == 8_100  # 1,860 s, so 7,440 s, in whole quarters of an hour
 
 
 @cases(
     "name value",
     ("hourly_wage", Decimal(0)),
     ("reward", Decimal("0")),
-    ("extra_fee", Decimal("-0.1")),
     ("auto_approval_hours", 721),
     ("lifetime_days", 0),
-    ("assignment_minutes", 0),
-    ("reading_seconds", Decimal("-1")),
+    ("assignments", 0),
 )
 def test_what_mturk_would_refuse_is_refused_with_the_flag(name, value):
     assert str(raised(InputError, Terms, **{name: value})).startswith(f"--{name}: ")

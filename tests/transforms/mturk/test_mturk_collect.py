@@ -23,7 +23,7 @@ def listed(bench):
 
 def test_a_full_last_page_is_no_end(bench, hits, tmp_path):
     bench.hits = cut(hits, tmp_path / "many", [NAMES], assignments=100)
-    bench.ok("publish", "--allow_extra_fee")
+    bench.ok("publish")
     bench.work(NAMES, range(100))
     bench.ok("collect")
     assert listed(bench) == 2  # the server gives a token with the full page, and an empty one after it

@@ -31,7 +31,16 @@ from parapet.transforms.crowd.hits.page import (
 )
 from parapet.transforms.crowd.hits.rewrite_pages import Choice, DialoguePath, Scan, choose, render_dialogues, scan
 from parapet.transforms.crowd.hits.schema_pages import render_service
-from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, VALIDITY, HitTask, kind_of
+from parapet.transforms.crowd.hits.terms import (
+    RATINGS,
+    REWRITES,
+    SCHEMAS,
+    SECONDS,
+    VALIDITY,
+    HitTask,
+    fee_rate,
+    kind_of,
+)
 from parapet.transforms.reports.report import render
 from parapet.transforms.running.counts import Balance, CountKey, Counts, Equals, Invariant
 from parapet.transforms.running.progress import advance, expect
@@ -239,8 +248,9 @@ def index_html(records: Sequence[PageRecord], plan: Plan, settings: Settings) ->
         records=records,
         kind=kind_of(settings.tasks),
         cells=plan.cells(),
-        terms=settings.terms,
-        fee_percent=f"{(plan.terms.fee_rate() * 100).normalize():f}",
+        assignments=settings.terms.assignments,
+        seconds=SECONDS,
+        fee_percent=f"{(fee_rate(plan.terms.assignments) * 100).normalize():f}",
         sandbox=settings.sandbox,
         not_asked=plan.not_asked,
         by_reason=plan.not_asked_by_reason(),

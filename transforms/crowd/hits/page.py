@@ -9,7 +9,7 @@ import csv
 import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import ROUND_DOWN, ROUND_UP, Decimal
+from decimal import ROUND_DOWN, Decimal
 from functools import cache
 from typing import Any, Literal
 
@@ -20,7 +20,18 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_text, read_whole
 from parapet.schemas.service import TASKS, Service, elements_of, task_id
 from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
-from parapet.transforms.crowd.hits.terms import CENT, HOUR, WORDING, HitTask, Terms, plain
+from parapet.transforms.crowd.hits.terms import (
+    CENT,
+    EXTRA_FEE_FROM,
+    HOUR,
+    WORDING,
+    HitTask,
+    Terms,
+    estimated_seconds,
+    fee_rate,
+    plain,
+    seconds_allowed,
+)
 from parapet.transforms.reports.report import render
 
 AUTO, NONE = "auto", "none"  # values of --ambiguous and --cues
@@ -368,10 +379,10 @@ def make_page(
         reward=f"{terms.reward_for(*size):f}",
         assignments=terms.assignments,
         requester_annotation=task_id,
-        assignment_duration_seconds=terms.duration(*size),
+        assignment_duration_seconds=seconds_allowed(*size),
         auto_approval_delay_seconds=terms.auto_approval_hours * HOUR,
         lifetime_seconds=terms.lifetime_days * 24 * HOUR,
-        estimated_seconds=int(terms.seconds(*size).to_integral_value(ROUND_UP)),
+        estimated_seconds=estimated_seconds(*size),
         **about,
     )
     return Page(record, html.encode(), question, body)
@@ -432,8 +443,7 @@ def _fill(sizes: Sequence[int], capacity: int) -> list[range]:
     return runs
 
 
-# From ten assignments on, MTurk's fee doubles.
-MOST = 9
+MOST = EXTRA_FEE_FROM - 1  # assignments of a HIT at the lower fee
 
 # The fields of a top-up as (task id, form field).
 Fields = frozenset[tuple[str, str]]
@@ -479,8 +489,8 @@ class Plan(msgspec.Struct, frozen=True):
             "currency": "USD",
             "tasks": rows,
             "total": total,
-            "fee_rate": plain(self.terms.fee_rate()),
-            "terms": self.terms.options(rows),
+            "fee_rate": plain(fee_rate(self.terms.assignments)),
+            "terms": self.terms.to_json(),
             "not_asked": msgspec.to_builtins(self.not_asked),
         }
 
@@ -533,8 +543,8 @@ def make_plan(
 
 def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
     rewards = [Decimal(record.reward) for record in records]
-    each = (terms.seconds(record.task, len(record.fields), record.turns) for record in records)
-    seconds = sum(each, Decimal(0)) * terms.assignments
+    each = (estimated_seconds(record.task, len(record.fields), record.turns) for record in records)
+    seconds = Decimal(sum(each) * terms.assignments)
     reward = sum(rewards, Decimal(0)) * terms.assignments
     fees = sum(map(terms.fees_for, rewards), Decimal(0))
     return PlanRow(

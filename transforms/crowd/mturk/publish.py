@@ -20,7 +20,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError, parapet_version
 from parapet.transforms.crowd.hits.page import MOST, PageRecord, top_up_assignments
-from parapet.transforms.crowd.hits.terms import Terms, up_to_cent
+from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, OutHit, Told, perform
 from parapet.transforms.crowd.mturk.client import (
     PRODUCTION,
@@ -84,13 +84,12 @@ class Hit(msgspec.Struct, frozen=True):
         return data.decode("utf-8")
 
 
-def read_hits(folder: str, endpoint: str, allow_extra_fee: bool = False, top_up: bool = False) -> list[Hit]:
+def read_hits(folder: str, endpoint: str, top_up: bool = False) -> list[Hit]:
     """Read the HITs of a folder, in its order.
 
     Args:
       folder: the output folder of ``parapet hits``.
       endpoint: the address for publishing; the pages must post their forms to the same place.
-      allow_extra_fee: whether HITs with ten workers or more are intended.
       top_up: whether the folder must be a top-up.
 
     Raises:
@@ -108,25 +107,12 @@ def read_hits(folder: str, endpoint: str, allow_extra_fee: bool = False, top_up:
     path = Path(folder) / "manifest.jsonl"
     try:
         records = [msgspec.json.decode(line, type=PageRecord) for line in path.read_bytes().splitlines()]
-        terms = msgspec.convert(json.loads((Path(folder) / "plan.json").read_bytes())["terms"], Terms, strict=False)
-        hits = [Hit(record, folder, _fee(record, terms)) for record in records]
-    except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError, msgspec.MsgspecError) as error:
+        hits = [Hit(record, folder, fee_for(Decimal(record.reward), record.assignments)) for record in records]
+    except (OSError, ArithmeticError, msgspec.MsgspecError) as error:
         raise InputError(f"cannot be read: {error}; run 'parapet hits' again", path) from None
     if not records:
         raise InputError("contains no HIT", path)
-    many = max(record.assignments for record in records)
-    if many > MOST and not allow_extra_fee:
-        raise InputError(
-            f"{many} workers per HIT: from ten workers on, MTurk charges an additional 20 %; run 'parapet "
-            f"hits --assignments {MOST}', or add --allow_extra_fee",
-            path,
-        )
     return hits
-
-
-def _fee(record: PageRecord, terms: Terms) -> Decimal:
-    rate = terms.fee + (terms.extra_fee if record.assignments >= terms.extra_fee_from else 0)
-    return max(Decimal(record.reward) * rate, terms.minimum_fee)
 
 
 def _options(path: Path) -> dict[str, Any]:

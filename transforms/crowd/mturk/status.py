@@ -14,7 +14,7 @@ from decimal import Decimal
 
 import msgspec
 
-from parapet.transforms.crowd.hits.terms import CENT, Terms, up_to_cent
+from parapet.transforms.crowd.hits.terms import CENT, FEE, MINIMUM_FEE, up_to_cent
 from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.crowd.mturk.batch import Batch, OutHit, write_whole
 from parapet.transforms.crowd.mturk.collect import Line
@@ -87,7 +87,7 @@ _KINDS = {"approve": "reward", "Approved": "reward", "reject": "rejected", "Reje
 
 def bonus_fee(amount: Decimal) -> Decimal:
     """Return MTurk's fee for a bonus in dollars, not rounded; it has the same rate as for rewards."""
-    return max(amount * Terms().fee, Terms().minimum_fee)
+    return max(amount * FEE, MINIMUM_FEE)
 
 
 def in_cents(amounts: Iterable[Decimal]) -> list[Decimal]:
