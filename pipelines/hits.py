@@ -14,7 +14,6 @@ from parapet.pipelines.command import counted, read_good, run_command, say
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_schemas, add_seed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
-from parapet.schemas.service import elements_of
 from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, VALIDITY, Terms, kind_of
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ _ITEMS, _CHECKS = 10, 1
 
 # The flags that only some tasks use.
 _FLAGS_OF = {
-    SCHEMAS: ("schemas", "ambiguous", "cues", "shortfall"),
+    SCHEMAS: ("schemas", "cues", "shortfall"),
     REWRITES: ("dialogues", "split", "turns", "seed"),
     RATINGS: ("dialogues", "scores", "faithful", "unfaithful", "invalid", "items", "checks", "no_naturalness", "seed"),
     VALIDITY: ("dialogues", "split", "sets", "pairs", "items", "checks", "no_naturalness", "seed"),
@@ -98,13 +97,6 @@ def parser() -> Parser:
     add_schemas(parser)
     text = "shortfall.csv of 'parapet compose': ask only for what is missing"
     add("--shortfall", rare=True, metavar="FILE", reads=True, help=text)
-    add(
-        "--ambiguous",
-        rare=True,
-        metavar="auto|none|FILE",
-        help="names that are shown with their description: found automatically, none, or element ids in a file "
-        "(default: auto)",
-    )
     add(
         "--cues",
         rare=True,
@@ -183,7 +175,7 @@ def check(args: argparse.Namespace) -> Config:
 def _check_schemas(args: argparse.Namespace) -> Config:
     from parapet.schemas.layout import sample_root, services_by_name
     from parapet.transforms.crowd.hits.page import AUTO, NONE, Settings, read_shortfall, top_up_assignments
-    from parapet.transforms.crowd.hits.schema_pages import read_ambiguous, read_cues, revealing
+    from parapet.transforms.crowd.hits.schema_pages import read_cues, revealing
 
     services = services_by_name(read_good(args.schemas or sample_root()))
     cues, written = args.cues or AUTO, dict[str, str]()
@@ -203,12 +195,7 @@ def _check_schemas(args: argparse.Namespace) -> Config:
                 name,
                 revealed,
             )
-    ambiguous = args.ambiguous or AUTO
-    listed: frozenset[str] = frozenset()
-    if ambiguous not in (AUTO, NONE):
-        ids = (element.id for service in services.values() for element in elements_of(service, "descriptions"))
-        listed, ambiguous = read_ambiguous(ambiguous, ids), "FILE"
-    settings = Settings(terms, ambiguous, listed, args.sandbox, only, cues=cues, written=written)
+    settings = Settings(terms, sandbox=args.sandbox, only=only, cues=cues, written=written)
     return Config(args.output, settings, args.dry_run, tuple(services.values()))
 
 
@@ -323,7 +310,6 @@ def _info(config: Config) -> RunInfo:
     elif config.task == REWRITES:
         options |= {"task": REWRITES, "split": config.split, "turns": settings.turns, "seed": settings.seed}
     else:
-        options["ambiguous"] = sorted(settings.listed) if settings.ambiguous == "FILE" else settings.ambiguous
         options["cues"] = settings.written if settings.cues == "FILE" else settings.cues
         options["only"] = None if settings.only is None else sorted(settings.only)
     return RunInfo("hits", config.output, options)

@@ -13,14 +13,10 @@ def service(name="Parcels_1", slots=2, **more):
 
 
 def test_flags_reach_manifest_and_plan(tmp_path):
-    listed = write(tmp_path / "list.txt", "Parcels_1/slot/part_0\n")
-    flags = {"schemas": schema_file(tmp_path, service()), "ambiguous": listed, "reward": 1.5, "assignments": 10}
+    flags = {"schemas": schema_file(tmp_path, service()), "reward": 1.5, "assignments": 10}
     out = run("hits", "--sandbox", **flags, output=tmp_path / "out")
     records = out.rows("manifest.jsonl")
     assert {(record["reward"], record["assignments"]) for record in records} == {("1.50", 10)}
-    assert [record["ambiguous"] for record in records] == [[], ["Parcels_1/slot/part_0"]]
-    assert "The part at place 0" in out.text(records[1]["page"])
-    assert "The part at place 1" not in out.text(records[1]["page"])
     assert "workersandbox" in out.text(records[0]["page"])
     plan = out.json("plan.json")
     assert (plan["fee_rate"], plan["total"]["reward"], plan["total"]["fees"]) == ("0.40", "30.00", "12.00")
@@ -64,7 +60,7 @@ def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path):
 
 @cases(
     "flags message",
-    (["--ambiguous", "nowhere.txt"], "nowhere.txt"),
+    (["--cues", "nowhere.csv"], "nowhere.csv"),
     (["--hourly_wage", "nan"], "--hourly_wage"),
     (["--task", "rewrite"], "rewrites"),
     (["--task", "rewrites", "--schemas", "."], "--schemas: is for --task schemas"),

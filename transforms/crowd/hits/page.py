@@ -34,7 +34,7 @@ from parapet.transforms.crowd.hits.terms import (
 )
 from parapet.transforms.reports.report import render
 
-AUTO, NONE = "auto", "none"  # values of --ambiguous and --cues
+AUTO, NONE = "auto", "none"  # values of --cues
 
 TURNS_OF_ITEM = 3  # the turn before, the acts (about as long as a turn), and the utterance
 
@@ -43,8 +43,6 @@ class Settings(msgspec.Struct, frozen=True):
     """The settings that affect the pages.
 
     Attributes:
-      ambiguous: ``auto``, ``none`` or the file that ``listed`` was read from.
-      listed: element ids from that file.
       cues: ``auto``, ``none`` or the file that ``written`` was read from.
       written: cues to the domain from that file, by service.
       sandbox: whether the forms go to MTurk's sandbox.
@@ -55,8 +53,6 @@ class Settings(msgspec.Struct, frozen=True):
     """
 
     terms: Terms = Terms()
-    ambiguous: str = AUTO
-    listed: frozenset[str] = frozenset()
     sandbox: bool = False
     only: frozenset[tuple[str, str]] | None = None
     tasks: tuple[HitTask, ...] = TASKS

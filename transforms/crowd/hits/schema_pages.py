@@ -204,20 +204,9 @@ def _listed(values: tuple[str, ...]) -> str:
     return f"{listed} and {len(values) - MAX_VALUES:,} more" if len(values) > MAX_VALUES else listed
 
 
-def ambiguous_elements(service: Service, setting: str, listed: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Return the ids of a service's ambiguous elements.
-
-    Args:
-      service: the service.
-      setting: ``auto`` selects vague elements and slots whose words are a proper subset of another slot's; ``none``
-        selects none; anything else uses ``listed``.
-      listed: ids from the user's file, of any services.
-    """
+def ambiguous_elements(service: Service) -> frozenset[str]:
+    """Return the ids of vague elements, and of slots whose words are a proper subset of another slot's."""
     elements = elements_of(service, "descriptions")
-    if setting == NONE:
-        return frozenset()
-    if setting != AUTO:
-        return listed & {element.id for element in elements}
     contained = _contained_slots(elements)
     return frozenset(element.id for element in elements if is_vague(element) or element.id in contained)
 
@@ -242,34 +231,6 @@ def _contained_slots(elements: Iterable[Element]) -> frozenset[str]:
         if any(own < words[other] for other in rarest):
             contained.add(element_id)
     return frozenset(contained)
-
-
-def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
-    """Read a list of element ids, one per line; ``#`` begins a comment.
-
-    Raises:
-      InputError: the file cannot be read, or a line is not an element of the schemas; names file and line.
-    """
-    text = read_text(as_path(path))
-    ids, listed = frozenset(known), set()
-    for number, line in enumerate(text.splitlines(), 1):
-        element_id = _uncommented(line, ids)
-        if not element_id:
-            continue
-        if element_id not in ids:
-            raise InputError(
-                f"there is no element {element_id[:200]!r} in the schemas (ids look like SERVICE/slot/NAME, "
-                "SERVICE/intent/NAME or SERVICE/service, with the original names)",
-                path,
-                f"line {number}",
-            )
-        listed.add(element_id)
-    return frozenset(listed)
-
-
-def _uncommented(line: str, ids: frozenset[str]) -> str:
-    # Names may contain "#", so a line that is itself an id is taken as a whole.
-    return line.strip() if line.strip() in ids else line.partition("#")[0].strip()
 
 
 def _words(element: Element) -> tuple[str, ...]:
@@ -396,7 +357,7 @@ NOTHING_TO_SHOW = "nothing_to_show: the text to be shown on the page is blank"
 
 def render_service(position: int, service: Service, settings: Settings) -> Hits:
     """Render both tasks of a service; every element is on exactly one page of a task, or in ``not_asked``."""
-    ambiguous = ambiguous_elements(service, settings.ambiguous, settings.listed)
+    ambiguous = ambiguous_elements(service)
     hits = Hits(position, [], [])
     for task in TASKS:
         this = task_id(service.service_name, task)
