@@ -75,7 +75,7 @@ def _publish(session: Session, pages: list[Hit], start: Callable[[str], bool]) -
                 adopt(batch, pages)
             if batch.hits():
                 # Workers who have just done a task must not see its sibling.
-                collecting.collect(batch, whole=True)
+                collecting.collect(batch)
                 lines = load(batch.folder)
         waiting = publishing.unpublished(batch, pages)
         assignments = counted(sum(hit.record.assignments for hit in waiting), "assignment")
@@ -133,7 +133,7 @@ def _top_up(session: Session, ask: Callable[[Session, Batch, list[Line]], int]) 
             publishing.look_up(batch)
             adopt(batch, [])  # updates the sizes of HITs that another copy of the journal has topped up
             with session.progress("collecting") as show:
-                collecting.collect(batch, show, whole=True)
+                collecting.collect(batch, show)
         return ask(session, batch, load(batch.folder))
 
 
@@ -203,16 +203,8 @@ def _collect(session: Session) -> int:
         lines = load(batch.folder)
         counts, not_kept_out = session.keep_out(batch, lines)
         tasks = {hit_id: hit.task_id for hit_id, hit in batch.hits().items()}
-        for line in collected.replaced:
-            logging.warning(
-                "the answers of assignment %s have changed; the old ones are in %s",
-                line["AssignmentId"],
-                collecting.REPLACED,
-            )
         for hit_id in collected.gone:
             logging.warning("%s: MTurk no longer has this HIT of %s", hit_id, tasks[hit_id])
-        for hit_id, why in collected.unreadable:
-            logging.error("%s of %s was not collected: %s", hit_id, tasks[hit_id], why)
         granted = ", ".join(f"{why} {n:,}" for why, n in sorted(counts.items()))
         summary = f"{counted(collected.new, 'new assignment')}, {collected.changed:,} with another status, "
         summary += f"{len(lines):,} in all" + (f"; qualifications granted: {granted}" if granted else "")
@@ -220,7 +212,7 @@ def _collect(session: Session) -> int:
         kinds = sorted({task_id.rpartition(":")[2] for task_id in tasks.values()})
         command = next((_READERS[kind] for kind in kinds if kind in _READERS), "compose")
         logging.info("next: parapet %s --responses %s ...", command, batch.folder / collecting.FILE)
-        return EXIT_FAILURE if not_kept_out or collected.unreadable else 0
+        return EXIT_FAILURE if not_kept_out else 0
 
 
 def stop(args: argparse.Namespace) -> Act:

@@ -22,7 +22,7 @@ from parapet.transforms.crowd.hits.terms import CENT, REWARD
 from parapet.transforms.crowd.ingest import read_lines, read_records, worker_hash
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, Told, perform
 from parapet.transforms.crowd.mturk.client import chunks, in_parallel, pages
-from parapet.transforms.crowd.mturk.collect import Line, Listing, is_final, list_assignments, same_work
+from parapet.transforms.crowd.mturk.collect import Line, is_final, list_assignments, same_work
 from parapet.transforms.crowd.times import parse_time
 
 # Reasons that certainly show careless work. All other work is paid, including duplicates, answers that were not drawn,
@@ -330,13 +330,11 @@ def settle(
     return result
 
 
-def difference(judged: Line, now: Listing) -> str:
+def difference(judged: Line, now: Mapping[str, Line] | None) -> str:
     """Return why a judged assignment can no longer be paid by its id; empty if it can."""
-    if now.gone:
+    if now is None:
         return "its HIT was deleted at MTurk"
-    if now.unreadable:
-        return now.unreadable
-    line = now.lines.get(judged["AssignmentId"])
+    line = now.get(judged["AssignmentId"])
     if line is None:
         return "MTurk no longer lists the assignment: it was returned or removed"
     if line["WorkerId"] != judged["WorkerId"]:
@@ -347,7 +345,7 @@ def difference(judged: Line, now: Listing) -> str:
 
 
 def _next_step(
-    batch: Batch, item: Payment | Bonus, lines: Mapping[str, Line], now: Listing
+    batch: Batch, item: Payment | Bonus, lines: Mapping[str, Line], now: Mapping[str, Line] | None
 ) -> Call | dict[str, Any] | str:
     """Return the call to make, the facts if it is already settled, or the reason why neither is possible."""
     line = lines[item.assignment_id]
@@ -357,7 +355,7 @@ def _next_step(
     # Settled by a call of ours whose response was lost, or by MTurk's auto-approval, or by somebody on the site.
     by = "us" if item.key in batch.journal.open else "elsewhere"
     if isinstance(item, Payment):
-        status = now.lines[item.assignment_id]["AssignmentStatus"]
+        status = (now or {})[item.assignment_id]["AssignmentStatus"]
         if status != "Submitted":
             return {**facts, "verdict": _VERDICTS[status], "by": by}
         feedback = {"RequesterFeedback": item.feedback} if item.verdict == "reject" else {}

@@ -25,7 +25,6 @@ from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, OutHit, T
 from parapet.transforms.crowd.mturk.client import (
     PRODUCTION,
     SANDBOX,
-    UnusableAnswer,
     code_of,
     explaining,
     in_parallel,
@@ -194,7 +193,6 @@ def publish(
     client = batch.client
     hit_types = _hit_types(batch, hits, types, round_)
     by_key = {hit.key(round_): hit for hit in hits}
-    tasks = {hit_id: hit.task_id for hit_id, hit in batch.hits().items()}
 
     def create(call: Call) -> dict[str, Any]:
         # Questions are read one at a time, to keep thousands of pages out of memory.
@@ -206,8 +204,6 @@ def publish(
             if code_of(error) != _EXISTS or (existing := _existing(client, error, call)) is None:
                 raise
             hit = existing
-        if tasks.setdefault(hit["HITId"], call.key) != call.key:
-            raise UnusableAnswer(f"MTurk gave {hit['HITId']} for another HIT as well", "CreateHITWithHITType")
         return _facts(hit)
 
     calls = [_call(batch, hit, hit_type, round_) for hit, hit_type in zip(hits, hit_types, strict=True)]
