@@ -53,7 +53,7 @@ def publish(args: argparse.Namespace) -> Act:
             reason = f"the folder has no {', '.join(sorted(missing))}; it has {', '.join(sorted(available))}"
             raise InputError(reason, "--tasks")
         pages = [hit for hit in pages if hit.record.task in tasks]
-    start = partial(begin, endpoint=endpoint, given=settings, recover=args.recover and not args.dry_run)
+    start = partial(begin, endpoint=endpoint, given=settings)
     return partial(_publish, session, pages, start)
 
 

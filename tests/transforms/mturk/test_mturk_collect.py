@@ -1,6 +1,5 @@
 """Collecting: all that was handed in, each HIT read no oftener than needed, and who is kept out afterwards."""
 
-
 import pytest
 from kit import cases, lacking, write
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, files_with, worker
