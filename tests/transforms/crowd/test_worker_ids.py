@@ -163,8 +163,8 @@ def test_rows_of_any_bytes_keep_the_id(before, encoding, after, case):
     key = b"a worker key of the tests"
     row = before + (OWN if case == "upper" else OWN.lower()).encode(encoding) + after + b"\n"
     for read in (
-        read_batch(io.BytesIO(b"AssignmentId,WorkerId,Answer.slot_0\n" + row), "f.csv", key),
-        read_assignments(io.BytesIO(b"{}\n" + row), "f.jsonl", key),
+        read_batch(io.BufferedReader(io.BytesIO(b"AssignmentId,WorkerId,Answer.slot_0\n" + row)), "f.csv", key),
+        read_assignments(io.BufferedReader(io.BytesIO(b"{}\n" + row)), "f.jsonl", key),
     ):
         for record in read:
             if isinstance(record, DeadLetter):

@@ -44,7 +44,7 @@ def item(**more):
 
 def read(*items, encoding="utf-8"):
     lines = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in items]
-    return list(read_assignments(io.BytesIO(b"\n".join(lines)), "api.jsonl", KEY, encoding))
+    return list(read_assignments(io.BufferedReader(io.BytesIO(b"\n".join(lines))), "api.jsonl", KEY, encoding))
 
 
 def between(middle):

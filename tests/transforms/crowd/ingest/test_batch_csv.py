@@ -38,7 +38,7 @@ def table(*rows, columns=None, delimiter=",", end="\r\n"):
 
 
 def read(data, encoding="utf-8"):
-    return list(read_batch(io.BytesIO(data), "names.csv", KEY, encoding))
+    return list(read_batch(io.BufferedReader(io.BytesIO(data)), "names.csv", KEY, encoding))
 
 
 def three(middle, **more):
@@ -64,11 +64,10 @@ def test_any_answer_comes_through(text):
 
 @cases("delimiter", ";", "\t")
 @cases("encoding", "utf-8", "utf-8-sig", "utf-16")
-@cases("before", "", "sep={}\r\n")
-def test_spreadsheets_separate_cells_otherwise(delimiter, encoding, before):
+def test_spreadsheets_separate_cells_otherwise(delimiter, encoding):
     rows = [{"AssignmentId": f"3{n}", "Answer.slot_0": text} for n, text in enumerate(("a, b", "c; d", "e\tf"))]
     text = table(*rows, {"WorkTimeInSeconds": "60,5", "AcceptTime": ""}, delimiter=delimiter).decode()
-    *found, last = read((before.format(delimiter) + text).encode(encoding))
+    *found, last = read(text.encode(encoding))
     assert [one.answers["slot_0"] for one in found] == ["a, b", "c; d", "e\tf"]
     assert last.work_seconds == 60
 
