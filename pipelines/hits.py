@@ -14,6 +14,7 @@ from parapet.pipelines.command import counted, read_good, run_command, say
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_schemas, add_seed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
+from parapet.schemas.service import TASKS, elements_of, task_id
 from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, VALIDITY, Terms, kind_of
 
 if TYPE_CHECKING:
@@ -181,12 +182,17 @@ def _check_schemas(args: argparse.Namespace) -> Config:
     cues, written = args.cues or AUTO, dict[str, str]()
     if cues not in (AUTO, NONE):
         cues, written = "FILE", read_cues(cues, services)
-    only, assignments = None, Terms().assignments
+    only: frozenset[tuple[str, str]] | None = None
+    assignments = Terms().assignments
     if args.shortfall:
-        only, most = read_shortfall(args.shortfall, services)
-        short = {task.rpartition(":")[0] for task, _ in only}
+        lacks = read_shortfall(args.shortfall)
+        known = {(task_id(name, task), element.field): name for name, service in services.items() for task in TASKS
+                 for element in elements_of(service, task)}  # fmt: skip
+        if unknown := next((place for place in lacks if place not in known), None):
+            raise InputError(f"the schemas have no such element: {', '.join(unknown)}", args.shortfall)
+        short = {known[place] for place in lacks}
         services = {name: service for name, service in services.items() if name in short}
-        assignments = top_up_assignments(most)
+        only, assignments = frozenset(lacks), top_up_assignments(max(lacks.values()))
     terms = _terms(args, assignments)
     if cues != NONE:
         for name, revealed in revealing(service for name, service in services.items() if name not in written):

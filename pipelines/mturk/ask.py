@@ -14,6 +14,7 @@ from typing import Any
 from parapet.pipelines.command import EXIT_FAILURE, counted
 from parapet.pipelines.mturk.session import Session, read_session, report_failures
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.hits.page import read_shortfall
 from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import publish as publishing
 from parapet.transforms.crowd.mturk.batch import Batch, Settings, begin, where
@@ -118,7 +119,8 @@ def topup(args: argparse.Namespace) -> Act:
         raise InputError("either --shortfall FILE or --hits DIR is required")
     batch = session.look()
     if not args.hits:
-        return partial(_top_up, session, partial(_more_workers, args.shortfall, *publishing.read_lacks(args.shortfall)))
+        lacks, digest = read_shortfall(args.shortfall), publishing.shortfall_digest(args.shortfall)
+        return partial(_top_up, session, partial(_more_workers, args.shortfall, digest, lacks))
     pages = publishing.read_hits(args.hits, batch.endpoint, top_up=True)
     if new := {hit.record.task_id for hit in pages} - {hit.task_id for hit in batch.hits().values()}:
         reason = f"the batch has no HIT of {min(new)}: use 'parapet mturk publish' for new tasks"

@@ -162,8 +162,8 @@ def test_a_top_up_asks_only_for_what_is_missing(tmp_path):
 
 @cases(
     "text said",
-    ("a,b\n1,2\n", "row 1: not a shortfall.csv of 'parapet compose': lacks"),
-    ("service_name,task,field,have,need\nNone_1,names,slot_0,1,5\n", "row 2: the schemas have no such element"),
+    ("a,b\n1,2\n", "row 1: the header lacks service_name, task, field, have, need"),
+    ("service_name,task,field,have,need\nNone_1,names,slot_0,1,5\n", "no such element: None_1:names, slot_0"),
     ("service_name,task,field,have,need\nGyms_1,names,slot_0,few,5\n", "row 2: 'have' and 'need' must be numbers"),
     ("service_name,task,field,have,need\n", "no answers are missing"),
 )

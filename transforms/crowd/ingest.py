@@ -119,6 +119,26 @@ def _cells(text: str, width: int | None, delimiter: str) -> tuple[list[str], str
     return rows[0], ""
 
 
+def read_rows(path: str, columns: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
+    """Read (row number, stripped cells) from a CSV that a person has written, which must have ``columns``.
+
+    Raises:
+      InputError: the file cannot be read, lacks a column, or a row has too many or too few cells.
+    """
+    try:
+        reader = csv.DictReader(io.StringIO(limits.read_text(as_path(path)), newline=None), strict=True)
+        missing = [name for name in columns if name not in (reader.fieldnames or ())]
+        if missing:
+            raise InputError(f"the header lacks {', '.join(missing)}", path, "row 1")
+        rows: list[tuple[int, dict[Any, Any]]] = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise InputError(f"cannot be read: {error}", path) from None
+    for number, row in rows:
+        if None in row or None in row.values():
+            raise InputError("the row has more or fewer cells than the header", path, f"row {number}")
+    return [(number, {name: cell.strip() for name, cell in row.items()}) for number, row in rows]
+
+
 # A longer answer cannot be an answer to a question about a few words.
 MAX_ANSWER = 20_000
 MAX_COUNT = 1_000_000  # maximum number of keystrokes, pastes or seconds of one answer

@@ -133,19 +133,8 @@ def load_worker_key() -> bytes:
     path = key_file()
     try:
         disk.make_folder(path.parent)
-        # Two first runs at the same time must agree on one key: linking fails for the second, whose key is dropped.
-        fresh = path.with_name(f".{path.name}-{os.getpid()}")
         if not path.exists():
-            fresh.touch(mode=0o600)
-            fresh.write_text(secrets.token_hex(32), encoding="ascii")
-            disk.sync(fresh)
-            try:
-                os.link(fresh, path)
-                disk.sync(path.parent)
-            except FileExistsError:
-                pass
-            finally:
-                fresh.unlink()
+            disk.write(path, secrets.token_hex(32).encode(), private=True)
         return _checked(path.read_bytes().strip(), path)
     except OSError as error:
         raise InputError(f"cannot store the worker key: {error.strerror}; set {VARIABLE} instead", path) from None

@@ -12,7 +12,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS, Intent, Service, Slot
 from parapet.transforms.crowd.hits.make_hits import plan_of
 from parapet.transforms.crowd.hits.markup import MAX_NAME, page_name
-from parapet.transforms.crowd.hits.page import Settings, requester_html, split
+from parapet.transforms.crowd.hits.page import Settings, fit, requester_html
 from parapet.transforms.crowd.hits.schema_pages import Question, questions_of, render_service
 from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, VALIDITY, WORDING, Terms, seconds_allowed
 from parapet.transforms.storage.files import join
@@ -62,20 +62,12 @@ def test_no_name_leaves_its_folder_and_no_two_ids_share_one(one, other):
 #
 
 
-@given(st.lists(st.integers(1, 100)), st.integers(100, 300))
-def test_all_items_in_order_none_over_capacity_no_part_too_many(sizes, capacity):
-    runs = split(sizes, capacity)
-    assert [i for run in runs for i in run] == list(range(len(sizes)))
-    assert all(0 < sum(sizes[i] for i in run) <= capacity for run in runs)
-    # Two neighbours that fit together would mean twice too many.
-    assert len(runs) <= 2 * (sum(sizes) // capacity) + 1
-
-
-def test_an_item_over_capacity_is_an_error():
-    raised(ValueError, split, [5, 11], 10, match="larger")
-
-
-#
+@given(st.lists(st.integers(1, 400)), st.integers(100, 300))
+def test_all_items_are_on_a_page_in_order_but_those_too_large(sizes, room):
+    pages, large = fit(["x" * size for size in sizes], room)
+    assert [i for page in pages for i in page] == [i for i, size in enumerate(sizes) if size <= room]
+    assert large == [i for i, size in enumerate(sizes) if size > room]
+    assert all(0 < sum(sizes[i] for i in page) <= room for page in pages)
 
 
 def test_plan_adds_up_by_hand():
@@ -99,10 +91,6 @@ def test_requester_template_has_its_variable_and_no_other(task):
     assert (re.findall(r"\$\{(\w+)\}", template), template.count("${")) == (["body"], 1)
     assert "`" not in template
     assert not re.search(r"<(form|body|html)\b", template)
-
-
-def test_parts_are_about_equal():
-    assert ([len(run) for run in split([10] * 11, 100)], [len(run) for run in split([10] * 10, 100)]) == ([6, 5], [10])
 
 
 def test_a_fixed_reward_is_written_with_cents():

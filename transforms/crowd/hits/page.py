@@ -5,10 +5,8 @@ All amounts of money are Decimal.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import ROUND_DOWN, Decimal
 from functools import cache
 from typing import Any, Literal
@@ -17,8 +15,8 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_text, read_whole
-from parapet.schemas.service import TASKS, Service, elements_of, task_id
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
+from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
 from parapet.transforms.crowd.hits.terms import (
     CENT,
@@ -32,7 +30,9 @@ from parapet.transforms.crowd.hits.terms import (
     plain,
     seconds_allowed,
 )
+from parapet.transforms.crowd.ingest import read_rows
 from parapet.transforms.reports.report import render
+from parapet.transforms.reports.text import aligned
 
 AUTO, NONE = "auto", "none"  # values of --cues
 
@@ -385,64 +385,31 @@ def make_page(
 
 
 def fit(items: Sequence[str], room: int) -> tuple[list[list[int]], list[int]]:
-    """Distribute items over pages; return their positions by page, and the positions of items too large for any page.
+    """Distribute items over pages, in order.
 
     Args:
       items: the items as HTML.
       room: bytes available for the items of a page.
-    """
-    sizes = [len(item.encode()) for item in items]
-    fits = [i for i, size in enumerate(sizes) if size <= room]
-    runs = split([sizes[i] for i in fits], room)
-    return [[fits[i] for i in run] for run in runs], [i for i, size in enumerate(sizes) if size > room]
-
-
-def split(sizes: Sequence[int], capacity: int) -> list[range]:
-    """Split a sequence into the fewest runs of similar size, each at most ``capacity``.
-
-    Args:
-      sizes: bytes of each item; at most ``capacity`` each.
-      capacity: maximum size of a run in bytes.
 
     Returns:
-      The positions of each run, in order; an empty list without items.
-
-    Raises:
-      ValueError: an item is larger than ``capacity``.
+      The positions of the items of each page, and the positions of items that are too large for any page.
     """
-    if any(size > capacity for size in sizes):
-        raise ValueError("an item is larger than a part may be")
-    runs = _fill(sizes, capacity)
-    if len(runs) < 2:
-        return runs
-    # Binary search for the smallest capacity with this number of runs: it minimises the largest run.
-    low, high = max(max(sizes), -(-sum(sizes) // len(runs))), capacity
-    while low < high:
-        middle = (low + high) // 2
-        if len(_fill(sizes, middle)) <= len(runs):
-            high = middle
+    pages: list[list[int]] = []
+    large: list[int] = []
+    used = room
+    for i, size in enumerate(len(item.encode()) for item in items):
+        if size > room:
+            large.append(i)
+        elif used + size > room:
+            pages.append([i])
+            used = size
         else:
-            low = middle + 1
-    return _fill(sizes, low)
-
-
-def _fill(sizes: Sequence[int], capacity: int) -> list[range]:
-    runs: list[range] = []
-    start = used = 0
-    for i, size in enumerate(sizes):
-        if used + size > capacity:
-            runs.append(range(start, i))
-            start, used = i, 0
-        used += size
-    if start < len(sizes):
-        runs.append(range(start, len(sizes)))
-    return runs
+            pages[-1].append(i)
+            used += size
+    return pages, large
 
 
 MOST = EXTRA_FEE_FROM - 1  # assignments of a HIT at the lower fee
-
-# The fields of a top-up as (task id, form field).
-Fields = frozenset[tuple[str, str]]
 
 
 class PlanRow(msgspec.Struct, frozen=True):
@@ -500,15 +467,7 @@ class Plan(msgspec.Struct, frozen=True):
     def table(self) -> str:
         """Format the cost table as aligned text."""
         head = ["", "HITs", "fields", "assignments", "reward", "fees", "cost", "hours", "pay an hour"]
-        lines = [head, *([name, *cells] for name, cells in self.cells().items())]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-        return "\n".join(
-            "  ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            )
-            for line in lines
-        )
+        return aligned([head, *([name, *cells] for name, cells in self.cells().items())])
 
     def cells(self) -> dict[str, list[str]]:
         """Return the formatted numbers of each row, with hours instead of minutes."""
@@ -562,48 +521,19 @@ def top_up_assignments(most_missing: int) -> int:
     return max(1, min(MOST, 2 * most_missing))
 
 
-def read_shortfall(path: str, services: Mapping[str, Service]) -> tuple[Fields, int]:
-    """Read the fields that a ``shortfall.csv`` lists, and the largest number of answers that an element needs.
+def read_shortfall(path: str) -> dict[tuple[str, str], int]:
+    """Read what a ``shortfall.csv`` of ``compose`` lists: (task id, form field) to the number of missing good answers.
 
     Raises:
-      InputError: the file is not a shortfall file, or a row names something that is not in the schemas.
+      InputError: the file is not a shortfall file, or lists nothing; with the row.
     """
-    try:
-        with io.StringIO(read_text(as_path(path)), newline="") as handle:
-            reader = csv.DictReader(handle)
-            missing = {"service_name", "task", "field", "have", "need"} - set(reader.fieldnames or ())
-            if missing:
-                raise InputError(
-                    f"not a shortfall.csv of 'parapet compose': lacks {', '.join(sorted(missing))}", path, "row 1"
-                )
-            rows = [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise InputError(f"cannot be read: {error}", path) from None
-    fields, most = set(), 0
-    for number, row in rows:
-        place = _place(row, services)
-        if place is None:
-            row_name = f"{row['service_name']}, {row['task']}, {row['field']}"
-            raise InputError(f"the schemas have no such element: {row_name}", path, f"row {number}")
-        fields.add(place)
-        most = max(most, _lacks(row, path, number))
-    if not fields:
+    lacks: dict[tuple[str, str], int] = {}
+    for number, row in read_rows(path, ("service_name", "task", "field", "have", "need")):
+        try:
+            missing = max(1, int(row["need"]) - int(row["have"]))
+        except ValueError:
+            raise InputError("'have' and 'need' must be numbers", path, f"row {number}") from None
+        lacks[f"{row['service_name']}:{row['task']}", row["field"]] = missing
+    if not lacks:
         raise InputError("no answers are missing, so there is nothing to ask for", path)
-    return frozenset(fields), most
-
-
-def _place(row: Mapping[str, str], services: Mapping[str, Service]) -> tuple[str, str] | None:
-    service = services.get(row["service_name"] or "")
-    for task in TASKS:
-        if service is None or task != row["task"]:
-            continue
-        if any(element.field == row["field"] for element in elements_of(service, task)):
-            return task_id(service.service_name, task), row["field"]
-    return None
-
-
-def _lacks(row: Mapping[str, str], path: str, number: int) -> int:
-    try:
-        return max(1, int(row["need"]) - int(row["have"]))
-    except (TypeError, ValueError):
-        raise InputError("'have' and 'need' must be numbers", path, f"row {number}") from None
+    return lacks

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +19,7 @@ import msgspec
 from parapet.schemas.decisions import neutralise
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits.terms import CENT, REWARD
-from parapet.transforms.crowd.ingest import read_lines, read_records, worker_hash
+from parapet.transforms.crowd.ingest import read_lines, read_records, read_rows, worker_hash
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, Told, perform
 from parapet.transforms.crowd.mturk.client import chunks, in_parallel, pages
 from parapet.transforms.crowd.mturk.collect import Line, is_final, list_assignments, same_work
@@ -170,27 +170,6 @@ def read_rejections(path: str, audit: Collection[str]) -> dict[str, str]:
             raise InputError(f"the audit does not contain assignment {assignment_id[:64]}", path, where)
         rejections[assignment_id] = row["feedback"]
     return rejections
-
-
-def read_rows(path: str, columns: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
-    """Read (row number, stripped cells) from a CSV that must have ``columns``.
-
-    Raises:
-      InputError: the file cannot be read, lacks a column, or a row has too many or too few cells.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        missing = [name for name in columns if name not in (reader.fieldnames or ())]
-        if missing:
-            raise InputError(f"the header lacks {', '.join(missing)}", path, "row 1")
-        rows: list[tuple[int, dict[Any, Any]]] = [(reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"cannot be read: {error}", path) from None
-    for number, row in rows:
-        if None in row or None in row.values():
-            raise InputError("the row has more or fewer cells than the header", path, f"row {number}")
-    return [(number, {name: cell.strip() for name, cell in row.items()}) for number, row in rows]
 
 
 class Bonus(msgspec.Struct, frozen=True):

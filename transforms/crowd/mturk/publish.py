@@ -31,7 +31,6 @@ from parapet.transforms.crowd.mturk.client import (
     pages,
 )
 from parapet.transforms.crowd.mturk.collect import GONE
-from parapet.transforms.crowd.mturk.pay import read_rows
 from parapet.transforms.crowd.mturk.qualifications import KEPT_OUT, done_name, find_types, requirements, sibling_of
 
 _EXISTS = "HitAlreadyExists"
@@ -345,25 +344,12 @@ class Addition(msgspec.Struct, frozen=True):
         return self.hit.reward * self.workers + up_to_cent(self.hit.fee * self.workers)
 
 
-def read_lacks(path: str) -> tuple[str, dict[tuple[str, str], int]]:
-    """Read the digest of a shortfall file, and what it lists: (task id, form field) to missing good answers.
-
-    Raises:
-      InputError: it is not a ``shortfall.csv`` of ``compose``; with the row.
-    """
-    lacks: dict[tuple[str, str], int] = {}
-    for number, row in read_rows(path, ("service_name", "task", "field", "have", "need")):
-        try:
-            missing = max(1, int(row["need"]) - int(row["have"]))
-        except ValueError:
-            raise InputError("'have' and 'need' must be numbers", path, f"row {number}") from None
-        lacks[f"{row['service_name']}:{row['task']}", row["field"]] = missing
-    if not lacks:
-        raise InputError("no answers are missing, so there is nothing to ask for", path)
+def shortfall_digest(path: str) -> str:
+    """Return the digest of a shortfall file, which is used for one top-up only."""
     # With the manifest beside it: the same elements may be short again after other answers have come in.
     beside = Path(path).with_name("run.json")
     data = Path(path).read_bytes() + (beside.read_bytes() if beside.exists() else b"")
-    return hashlib.sha256(data).hexdigest()[:16], lacks
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def plan_top_up(
@@ -373,7 +359,7 @@ def plan_top_up(
 
     Args:
       batch: the open batch.
-      digest: from :func:`read_lacks`, as ``lacks`` is; each file is used for only one top-up.
+      digest: of the shortfall file. ``lacks`` has its content.
       submitted: HIT id to assignments collected.
       now: with a time zone.
 

@@ -19,7 +19,7 @@ from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.crowd.mturk.batch import Batch, OutHit, write_whole
 from parapet.transforms.crowd.mturk.collect import Line
 from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
-from parapet.transforms.reports.text import number
+from parapet.transforms.reports.text import aligned, number
 
 LEDGER, PAGE = "ledger.csv", "status.html"
 
@@ -251,15 +251,7 @@ def table(status: Status, most: int = 40) -> str:
     """Format the tasks as aligned text with the total last; only the total if there are more than ``most`` tasks."""
     head = ["", *HEAD]
     shown = [*(status.tasks if len(status.tasks) <= most else []), status.total]
-    rows = [head, *([_name(task), *cells(task)] for task in shown)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    return aligned([head, *([_name(task), *cells(task)] for task in shown)])
 
 
 def _name(task: TaskStatus) -> str:
