@@ -350,8 +350,8 @@ def _plan_of_dry_run(config: Config) -> Plan:
 
     settings = config.settings
     scans = (scan_file(unit, settings) for unit in config.units if isinstance(unit, DialoguePath))
-    choice = choose(scans, settings.turns)
-    return plan_of((render_unit(i, unit, settings, choice) for i, unit in enumerate(config.units)), settings)
+    last = choose(scans, settings.turns)
+    return plan_of((render_unit(i, unit, settings, last) for i, unit in enumerate(config.units)), settings)
 
 
 def _published_plan(config: Config) -> Plan:

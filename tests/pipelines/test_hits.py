@@ -90,12 +90,8 @@ def test_a_draw_asks_so_many_turns_and_the_rest_is_counted(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def test_splits_that_share_ids_are_told(tmp_path):
+def test_splits_that_share_ids_are_refused(tmp_path):
     dialogues = sample_dialogues()[:1]
     root = corpus(tmp_path / "sgd", json_of(sample_root() / "test" / "schema.json"), train=dialogues, test=dialogues)
-    out = run("hits", task="rewrites", dialogues=[root / "train", root / "test"], output=tmp_path / "out")
-    counts = out.manifest["counts"]
-    assert counts["user_turns"] == counts["pages"] + counts["not_asked"]
-    duplicates = [each for each in out.json("plan.json")["not_asked"] if "duplicate" in each["reason"]]
-    assert len(duplicates) == counts["user_turns"] / 2
-    assert "--split" in duplicates[0]["reason"]
+    flags = {"task": "rewrites", "dialogues": [root / "train", root / "test"]}
+    assert "give one split at a time" in refused("hits", **flags, output=tmp_path / "out", status=(1, 2))

@@ -29,7 +29,7 @@ from parapet.transforms.crowd.hits.page import (
     make_plan,
     requester_html,
 )
-from parapet.transforms.crowd.hits.rewrite_pages import Choice, DialoguePath, Scan, choose, render_dialogues, scan
+from parapet.transforms.crowd.hits.rewrite_pages import DialoguePath, Scan, choose, render_dialogues, scan
 from parapet.transforms.crowd.hits.schema_pages import render_service
 from parapet.transforms.crowd.hits.terms import (
     RATINGS,
@@ -122,12 +122,12 @@ def scan_file(path: DialoguePath, settings: Settings) -> Scan:
     return scan(path.position, path.name, _read(path), settings.turns, settings.seed)
 
 
-def render_unit(position: int, unit: Unit, settings: Settings, choice: Choice | None = None) -> Hits:
-    """Render the pages of a service, a dialogue file or a group; ``choice`` has the turns drawn from dialogue files."""
+def render_unit(position: int, unit: Unit, settings: Settings, last: str | None = None) -> Hits:
+    """Render the pages of a service, a dialogue file or a group; ``last`` is the result of :func:`choose`."""
     if isinstance(unit, Service):
         return render_service(position, unit, settings)
     if isinstance(unit, DialoguePath):
-        return render_dialogues(position, unit.name, _read(unit), choice or Choice({}, None), settings)
+        return render_dialogues(position, unit.name, _read(unit), last, settings)
     return render_judged(position, unit, settings)
 
 
@@ -135,8 +135,8 @@ def _read(path: DialoguePath) -> list[Dialogue]:
     return parse_dialogues(read_input(path.path, MAX_DIALOGUE_FILE), path.path)
 
 
-def _write(element: tuple[int, Unit], choice: Choice | None = None, *, settings: Settings, output: str) -> FileResult:
-    hits = render_unit(*element, settings, choice)
+def _write(element: tuple[int, Unit], last: str | None = None, *, settings: Settings, output: str) -> FileResult:
+    hits = render_unit(*element, settings, last)
     result = _written(hits, settings, output)
     task = kind_of(settings.tasks)
     advance(1, _UNITS.get(task, "pages"))

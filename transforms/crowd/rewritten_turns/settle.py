@@ -482,16 +482,14 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
             yield outcome
 
     def _read(self, positions: Mapping[str, Iterable[int]]) -> dict[str, Turns]:
-        """Read some turns of some dialogues; if dialogues share an id, the first is read, as in 'hits'."""
+        """Read some turns of some dialogues."""
         expect_dialogues(self.files)
-        first: dict[str, tuple[str, int]] = {}
         turns: dict[str, Turns] = {}
         for file in self.files:
             try:
                 for position, raw, _, dialogue in tracked(dialogues_of(file), "dialogues"):
-                    name, place = id_of(raw, position), (file.relative, position)
-                    if name in positions and name.isprintable() and place < first.get(name, ("\U0010ffff", 0)):
-                        first[name] = place
+                    name = id_of(raw, position)
+                    if name in positions and name not in turns:
                         source = _source(dialogue, f"{name} of {file.relative}")
                         turns[name] = {
                             at: source if isinstance(source, str) else source_turn(source, at) for at in positions[name]
