@@ -14,7 +14,6 @@ from parapet.pipelines.command import counted, read_good, run_command, say
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_schemas, add_seed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
-from parapet.schemas.service import TASKS, elements_of, task_id
 from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, VALIDITY, Terms, kind_of
 
 if TYPE_CHECKING:
@@ -175,6 +174,7 @@ def check(args: argparse.Namespace) -> Config:
 
 def _check_schemas(args: argparse.Namespace) -> Config:
     from parapet.schemas.layout import sample_root, services_by_name
+    from parapet.schemas.service import TASKS, elements_of, task_id
     from parapet.transforms.crowd.hits.page import AUTO, NONE, Settings, read_shortfall, top_up_assignments
     from parapet.transforms.crowd.hits.schema_pages import read_cues, revealing
 
@@ -186,8 +186,12 @@ def _check_schemas(args: argparse.Namespace) -> Config:
     assignments = Terms().assignments
     if args.shortfall:
         lacks = read_shortfall(args.shortfall)
-        known = {(task_id(name, task), element.field): name for name, service in services.items() for task in TASKS
-                 for element in elements_of(service, task)}  # fmt: skip
+        known = {
+            (task_id(name, task), element.field): name
+            for name, service in services.items()
+            for task in TASKS
+            for element in elements_of(service, task)
+        }
         if unknown := next((place for place in lacks if place not in known), None):
             raise InputError(f"the schemas have no such element: {', '.join(unknown)}", args.shortfall)
         short = {known[place] for place in lacks}

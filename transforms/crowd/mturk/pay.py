@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -392,7 +392,7 @@ class Reviewed(msgspec.Struct):
     broken: list[tuple[int, str]] = []
 
 
-def fill_in(handle: BinaryIO, path: str, payments: Mapping[str, Payment]) -> Reviewed:
+def fill_in(handle: io.BufferedReader, path: str, payments: Mapping[str, Payment]) -> Reviewed:
     """Fill in the decision in every open row.
 
     Args:
