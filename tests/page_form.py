@@ -3,6 +3,10 @@
 import hashlib
 from html.parser import HTMLParser
 
+from defusedxml.ElementTree import fromstring
+
+from parapet.transforms.crowd.hits.markup import NAMESPACE
+
 _BUTTONS = frozenset({"submit", "button", "image", "reset", "file"})
 _WORDS = ("amber", "basket", "candle", "early", "gentle", "harbour", "island", "kettle", "meadow", "pebble", "river")
 
@@ -56,3 +60,8 @@ class PageForm(HTMLParser):
 def made_up(key: str, words: int) -> str:
     """Return up to 32 meaningless words that depend only on ``key``."""
     return " ".join(_WORDS[n % len(_WORDS)] for n in hashlib.sha256(key.encode()).digest()[:words])
+
+
+def html_of(question: bytes) -> str:
+    """The page inside an HTMLQuestion."""
+    return fromstring(question).findtext(f"{{{NAMESPACE}}}HTMLContent") or ""

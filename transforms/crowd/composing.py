@@ -29,7 +29,7 @@ from parapet.transforms.crowd.merge import (
     merge,
     unusable_decision,
 )
-from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order, review_pages, review_sheet
+from parapet.transforms.crowd.review import ReviewItem, neighbours, review_order, review_pages, review_sheet
 from parapet.transforms.crowd.vet import PASS, Verdict
 from parapet.transforms.crowd.worker_ids import load_worker_key, redact, without_ids
 from parapet.transforms.reports.report import Report, Text, page
@@ -226,11 +226,11 @@ def review_items(
     items = []
     for clusters in groups:
         held = [same for same in clusters if same[0].disposition == "review"]
-        neighbours = Neighbours((same[0].canonical, same[0].disposition) for same in clusters if held)
+        answers = [(same[0].canonical, same[0].disposition) for same in clusters]
         most = min((same[0].doubt for same in held), default=0.0)
         for same in held:
             best = same[0]
-            beside, more = neighbours.of(best.canonical, best.disposition)
+            beside, more = neighbours(answers, (best.canonical, best.disposition))
             reasons = list(dict.fromkeys([best.reason, *flags(best)]))
             texts, doubt = (best.text, best.canonical, reasons), (most, best.doubt)
             items.append(ReviewItem(best.response_id, *best.shown(), *texts, len(same), beside, more, doubt))

@@ -3,10 +3,10 @@
 import re
 
 from kit import cases, raised, write
+from page_form import html_of
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.crowd.hits.markup import html_of
 from parapet.transforms.crowd.hits.page import Settings
 from parapet.transforms.crowd.hits.schema_pages import cue_of, read_cues, render_service, revealed_by
 

@@ -10,12 +10,13 @@ from hits_dialogues import dialogue, hostile_dialogue, system, user
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, lacking, raised, write
+from page_form import html_of
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits import markup, rewrite_pages
 from parapet.transforms.crowd.hits.make_hits import summary_files
-from parapet.transforms.crowd.hits.markup import bold_pieces, carriable, html_of, marks, question_xml, shown, speakable
+from parapet.transforms.crowd.hits.markup import bold_pieces, carriable, marks, question_xml, shown, speakable
 from parapet.transforms.crowd.hits.page import Settings, page_html
 from parapet.transforms.crowd.hits.rewrite_pages import choose, dialogue_paths, scan, turn_task_id, user_turns
 from parapet.transforms.crowd.hits.terms import REWRITES

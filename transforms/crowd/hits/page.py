@@ -420,7 +420,6 @@ class PlanRow(msgspec.Struct, frozen=True):
       reward: dollars paid to workers. ``fees`` are paid to MTurk; ``cost`` is the sum.
       estimated_minutes: the estimate for all assignments together.
       hourly_pay: dollars per hour at the estimated pace, rounded down.
-      lowest_reward: dollars for an assignment of the smallest HIT; ``highest_reward`` for the largest.
     """
 
     hits: int
@@ -431,8 +430,6 @@ class PlanRow(msgspec.Struct, frozen=True):
     cost: Decimal
     estimated_minutes: Decimal
     hourly_pay: Decimal
-    lowest_reward: Decimal
-    highest_reward: Decimal
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -511,8 +508,6 @@ def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
         cost=(reward + fees).quantize(CENT),
         estimated_minutes=(seconds / 60).quantize(Decimal("0.1")),
         hourly_pay=(reward * HOUR / seconds if seconds else Decimal(0)).quantize(CENT, rounding=ROUND_DOWN),
-        lowest_reward=min(rewards, default=Decimal(0)).quantize(CENT),
-        highest_reward=max(rewards, default=Decimal(0)).quantize(CENT),
     )
 
 
