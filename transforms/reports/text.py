@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 
@@ -234,10 +234,3 @@ def join_words(parts: Iterable[str], convention: Convention, original: str = "")
             return f"{domain}-{'_'.join(parts)}" if domain else "_".join(parts)
         case _:
             return "_".join(parts)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Format rows of cells as lines with aligned columns: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
-    return "\n".join("  ".join(line).rstrip() for line in lines)

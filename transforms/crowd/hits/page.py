@@ -32,7 +32,6 @@ from parapet.transforms.crowd.hits.terms import (
 )
 from parapet.transforms.crowd.ingest import read_rows
 from parapet.transforms.reports.report import render
-from parapet.transforms.reports.text import aligned
 
 AUTO, NONE = "auto", "none"  # values of --cues
 
@@ -509,6 +508,13 @@ def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
         estimated_minutes=(seconds / 60).quantize(Decimal("0.1")),
         hourly_pay=(reward * HOUR / seconds if seconds else Decimal(0)).quantize(CENT, rounding=ROUND_DOWN),
     )
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Format rows of cells as lines with aligned columns: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def top_up_assignments(most_missing: int) -> int:
