@@ -20,6 +20,7 @@ CORE = [
     "phonenumbers>=8.13,<10",
     "py3langid>=0.3,<0.5",
     "pyarrow>=24,<26",
+    "python-dateutil>=2.8,<3",
     "python-Levenshtein>=0.27,<0.28",
     "pyyaml>=6,<7",
     "rapidfuzz>=3.10,<4",

@@ -125,7 +125,6 @@ def compose(
     responses: PathLike | Assignment | Iterable[PathLike | Assignment],
     decisions: PathLike | Decision | Iterable[PathLike | Decision] | None = None,
     *,
-    reviewers: tuple[PathLike, PathLike] | None = None,
     seed: int = 0,
     selection: str = "random",
     allow_partial: bool = False,
@@ -148,7 +147,6 @@ def compose(
         ``parapet.schemas.rows.Assignment``.
       decisions: reviewers' decisions on held answers: CSV files, or records of
         ``parapet.schemas.decisions.Decision``.
-      reviewers: two reviewers' sheets, to be merged; ``statistics`` then has their agreement.
       seed: random seed for choosing among more than five good answers.
       selection: ``random``, or ``diverse`` for the five that differ most from each other.
       allow_partial: also compose services whose elements have at least one good answer, which is repeated.
@@ -189,7 +187,7 @@ def compose(
     options = Options(seed, selection, allow_partial, *distances, stopwords, spacy_model, rules, allow_not_blind)
     options.check()
     splits = _schemas(services)
-    answers = _answers(responses, decisions, reviewers, encoding)
+    answers = _answers(responses, decisions, encoding)
     if not answers.assignments:
         first = next((f"{letter.source}: {letter.reason}" for letter in answers.dead), "the files contain none")
         raise InputError(f"no assignment could be read: {first}", "responses")
@@ -215,7 +213,7 @@ def _schemas(services: Any) -> list[SplitSchemas]:
     return compared([parse_services(services_list, "services", SINGLE)], leave_out_bad=True)
 
 
-def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> Answers:
+def _answers(responses: Any, decisions: Any, encoding: str) -> Answers:
     """Reads all answers and decisions from files and records."""
     from parapet.schemas.decisions import Decision
     from parapet.schemas.rows import Assignment
@@ -225,10 +223,7 @@ def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> A
 
     response_files, assignments = _paths_and_records(responses, "responses", Assignment)
     decision_files, decided = _paths_and_records(decisions if decisions is not None else [], "decisions", Decision)
-    sheets = [str(path) for path in reviewers or ()]
-    if len(sheets) not in (0, 2):
-        raise InputError(f"expected two sheets, found {len(sheets)}", "reviewers")
-    sources = Sources(response_files, decision_files, sheets, encoding)
+    sources = Sources(response_files, decision_files, encoding)
     sources.check("")
     for place, path in sources.files():
         check_published(path, place)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import json
 import logging
 from collections.abc import Sequence
 
-from parapet.pipelines.command import counted, report_faults, run_command, say
+from parapet.pipelines.command import counted, run_command, say
 from parapet.pipelines.crowd_answers import (
     Composition,
-    PublishedAnswers,
     add_answer_flags,
     build,
     check_answers,
+    conclude,
     inputs,
 )
 from parapet.pipelines.flags import Parser, add_schemas, add_seed
@@ -109,28 +110,28 @@ def check(args: argparse.Namespace) -> Composition:
 def report(config: Composition, counters: dict[str, int]) -> int:
     """Prints what was composed and what to do next. Returns the exit status."""
     from parapet.transforms.crowd.report import missing_answers
+    from parapet.transforms.crowd.services import SchemaTask
     from parapet.transforms.storage.files import read_written
 
-    published = PublishedAnswers(config.task.output)
-    services = published.statistics["services"].values()
-    complete = sum(service["composed"] and not service["partial"] for service in services)
-    partial = sum(service["partial"] for service in services)
+    output = config.task.output
+    services = json.loads(read_written(output, "statistics.json"))["services"]
+    complete = sum(service["composed"] and not service["partial"] for service in services.values())
+    partial = sum(service["partial"] for service in services.values())
     short = len(services) - complete
     headline = f"{complete} of {len(services)} services composed" + (f", {partial} partially" if partial else "")
     missing = short - partial  # the headline already names services that --allow_partial composed
-    needs = f"{counted(missing, 'service')} {'needs' if missing == 1 else 'need'} more answers"
-    published.say(headline, needs if missing else "")
+    needs = f"{counted(missing, 'service')} {'needs' if missing == 1 else 'need'} more answers" if missing else ""
+    assert isinstance(config.task, SchemaTask)
+    has_bad = any(split.bad for split in config.task.splits)
+    nothing = "" if complete or partial else "no service could be composed"
+    status = conclude(config, headline, short + has_bad, needs, nothing)
     if missing:
-        rows = csv.DictReader(io.StringIO(read_written(config.task.output, "shortfall.csv").decode()))
-        sentences = missing_answers(list(rows), published.statistics["services"])
+        rows = csv.DictReader(io.StringIO(read_written(output, "shortfall.csv").decode()))
+        sentences = missing_answers(list(rows), services)
         for sentence in sentences[:MOST_SHOWN]:
             say(f"missing: {sentence}")
         if len(sentences) > MOST_SHOWN:
-            say(
-                f"missing: {counted(len(sentences) - MOST_SHOWN, 'more service')}, see {config.task.output}/report.html"
-            )
-    bad = "schemas" in published.stages
-    if bad:
+            say(f"missing: {counted(len(sentences) - MOST_SHOWN, 'more service')}, see {output}/report.html")
+    if has_bad:
         logging.warning("services with invalid schemas were left out: see the dead letters of stage schemas")
-    nothing = "" if complete or partial else "no service could be composed"
-    return published.status(nothing, short + bad + report_faults(config.task.output), config.require_complete)
+    return status

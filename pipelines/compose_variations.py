@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 from collections.abc import Sequence
 
-from parapet.pipelines.command import counted, report_faults, run_command, say
+from parapet.pipelines.command import counted, run_command, say
 from parapet.pipelines.crowd_answers import (
     Composition,
-    PublishedAnswers,
     add_answer_flags,
     build,
     check_answers,
+    conclude,
     inputs,
 )
 from parapet.pipelines.flags import INPUT, Parser, add_seed, add_sgd, add_split
@@ -73,21 +74,23 @@ def check(args: argparse.Namespace) -> Composition:
 def report(config: Composition, counters: dict[str, int]) -> int:
     """Prints what was composed and what to do next. Returns the exit status."""
     from parapet.transforms.crowd.rewritten_turns.settle import of_other_sentences
+    from parapet.transforms.storage.files import read_written
 
-    published = PublishedAnswers(config.task.output)
-    statistics = published.statistics
+    output = config.task.output
+    statistics = json.loads(read_written(output, "statistics.json"))
     kinds = ", ".join(f"{numbers['turns']:,} {kind}" for kind, numbers in statistics["kinds"].items())
     headline = (
         f"{statistics['complete']:,} of {counted(statistics['turns'], 'user turn')} have a good answer of all "
         f"four kinds: {kinds}"
     )
     short: int = statistics["short"]
-    published.say(headline, f"{counted(short, 'rewriting')} still missing" if short else "")
-    say(f"next: parapet language_variations --rewritten {config.task.output}/rewritten.jsonl")
+    missing = f"{counted(short, 'rewriting')} still missing" if short else ""
+    nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
+    status = conclude(config, headline, short, missing, nothing)
+    say(f"next: parapet language_variations --rewritten {output}/rewritten.jsonl")
     if of_other_sentences(statistics):
         logging.warning(
             "most answers with typing mistakes do not match their sentences: check that the tasks were made "
             "from this --sgd and --split"
         )
-    nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
-    return published.status(nothing, short + report_faults(config.task.output), config.require_complete)
+    return status

@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,20 +27,10 @@ _RESPONSES = "batch results CSV of MTurk, JSON lines of its API, or folders of '
 
 
 def add_answer_flags(parser: Parser) -> None:
-    """Adds ``--responses``, ``--decisions``, ``--reviewers`` and ``--encoding``."""
+    """Adds ``--responses``, ``--decisions`` and ``--encoding``."""
     add = parser.group(INPUT)
     add("--responses", nargs="+", metavar="FILE|DIR", reads=True, help=_RESPONSES)
     add("--decisions", nargs="+", default=[], metavar="FILE", reads=True, help="decisions of reviewers, CSV")
-    add(
-        "--reviewers",
-        rare=True,
-        nargs=2,
-        default=[],
-        metavar=("A", "B"),
-        help="decisions of two reviewers, to merge and to measure their agreement",
-    )
-    text = "use the answers of 'parapet collect practice', which mean nothing, to try out a collection"
-    add("--allow_practice", rare=True, action="store_true", help=text)
     _add_encoding(parser, INPUT)
 
 
@@ -88,14 +78,14 @@ def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: Task
       kind: the kind of tasks whose answers are accepted.
 
     Raises:
-      InputError: a file is missing, both reviewers' sheets are the same file, or the encoding is unknown.
+      InputError: a file is missing, or the encoding is unknown.
     """
     from parapet.transforms.crowd.ingest import Sources
 
     if not responses:
         raise InputError("is required: give the files with the answers", "--responses")
     files = _files_of(responses)
-    sources = Sources(files, args.decisions, args.reviewers, args.encoding, kind, args.allow_practice)
+    sources = Sources(files, args.decisions, args.encoding, kind)
     sources.check("--")
     return sources
 
@@ -128,115 +118,45 @@ def build(pipeline: beam.Pipeline, config: Composition) -> None:
     composing.build(pipeline, config.sources, config.task)
 
 
-class PublishedAnswers:
-    """A published run and the summary that its command prints.
+def conclude(config: Composition, headline: str, short: int, missing: str, nothing: str) -> int:
+    """Prints what was composed and what to do next. Returns the exit status.
 
-    Attributes:
-      output: the folder.
-      statistics: ``statistics.json``.
-      assignments: the number of assignments that could be read.
-      unused: the number of unusable records by reason; ``first_unused`` has the first record of each.
-      stages: the stages that rejected records.
+    Args:
+      config: the composition.
+      headline: the summary of what was composed.
+      short: the number of units that need more answers.
+      missing: the same in words, as in ``1 service needs more answers``; may be empty.
+      nothing: the message if nothing was composed; else empty.
     """
+    from parapet.schemas.rows import IN_WORDS, DeadLetter
+    from parapet.transforms.storage.files import read_written
 
-    def __init__(self, output: str) -> None:
-        from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
-        from parapet.schemas.rows import DeadLetter
-        from parapet.transforms.storage.compressed import open_plain
-        from parapet.transforms.storage.files import join, read_written
-
-        self.output = output
-        self.statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))
-        self.assignments: int = json.loads(read_written(output, MANIFEST))["counts"].get("assignments", 0)
-        self.unused: Counter[str] = Counter()
-        self.first_unused: dict[str, DeadLetter] = {}
-        self.stages: set[str] = set()
-        with open_plain(join(output, DEAD_LETTERS)) as lines:
-            for line in lines:
-                letter = msgspec.json.decode(line, type=DeadLetter)
-                reason = letter.reason.partition(":")[0]
-                self.unused[reason] += 1
-                self.first_unused.setdefault(reason, letter)
-                self.stages.add(letter.stage)
-
-    def say(self, headline: str, missing: str) -> None:
-        """Prints the results and what to do next, and warns about missing and unused answers.
-
-        Args:
-          headline: the summary of what was composed.
-          missing: how many units need more answers, as in ``1 service needs more answers``; empty if none.
-        """
-        from parapet.schemas.rows import IN_WORDS
-
-        out, answers, agreement = self.output, self.statistics["answers"], self.statistics["agreement"]
-        say(headline)
-        say("answers: " + "; ".join(f"{n:,} {IN_WORDS.get(name, name)}" for name, n in answers.items()))
-        say(f"report: {out}/report.html")
-        if answers["review"]:
-            say(
-                f"review: {counted(answers['review'], 'answer')} held for review; decide in {out}/review.html, "
-                "then run again with --decisions"
-            )
-        if agreement:
-            say(f"reviewers: {_agreement(agreement)}; see {out}/adjudicate.csv")
-        if missing:
-            logging.warning("%s, see %s/shortfall.csv", missing, out)
-        for warning in self.statistics.get("warnings", ()):
-            logging.warning("%s", warning)
-        if self.unused:
-            records = counted(self.unused.total(), "record")
-            reasons = ", ".join(f"{n:,} {reason}" for reason, n in self.unused.most_common())
-            logging.warning("%s could not be used, see %s/dead_letters.jsonl: %s", records, out, reasons)
-
-    def status(self, nothing: str, missing: int, require_complete: bool) -> int:
-        """Returns the exit status; logs the reason if nothing was composed.
-
-        Args:
-          nothing: the message if nothing was composed; else empty.
-          missing: the number of units that need more answers.
-          require_complete: whether missing answers are a failure.
-        """
-        if not self.assignments:
-            nothing = "no assignment could be read from the files of --responses"
-        if nothing:
-            logging.error("%s: %s", nothing, "; ".join(self._why_nothing()) or "the files contain no assignments")
-            return EXIT_FAILURE
-        return EXIT_FAILURE if missing and require_complete else 0
-
-    def _why_nothing(self) -> list[str]:
-        answers, out = self.statistics["answers"], self.output
-        why = []
-        if self.unused:
-            dead = counted(self.unused.total(), "dead letter")
-            why.append(f"{dead} ({out}/dead_letters.jsonl): {self._most_common()}")
-        if answers["rejected"]:
-            most_common = Counter(self.statistics["reasons"]["rejected"]).most_common(3)
-            reasons = ", ".join(f"{n:,} {reason}" for reason, n in most_common)
-            why.append(f"{counted(answers['rejected'], 'answer')} rejected ({out}/report.html): {reasons}")
-        if answers["review"]:
-            why.append(f"{counted(answers['review'], 'answer')} held for review: decide in {out}/review.html")
-        if answers["surplus"] or answers["duplicate"] or answers["used"]:
-            why.append(f"{out}/shortfall.csv lists what is still missing")
-        return why
-
-    def _most_common(self) -> str:
-        """Formats the three most common reasons of dead letters, each with its first record."""
-        ordered = sorted(self.unused, key=lambda reason: (-self.unused[reason], reason))
-        examples = [
-            f"{self.unused[reason]:,} {reason} ({first.source}: {first.reason.partition(': ')[2]})"
-            for reason in ordered[:3]
-            for first in (self.first_unused[reason],)
-        ]
-        return ", ".join(examples) + (f" and {len(ordered) - 3} more reasons" if len(ordered) > 3 else "")
-
-
-def _agreement(agreement: Mapping[str, Any]) -> str:
-    both = (
-        f"{counted(agreement['items'], 'answer')} judged by both reviewers, {agreement['disagreements']:,} differently"
-    )
-    if agreement["cohen_kappa"] is None:
-        return f"{both}; {agreement['undefined']}"
-    return (
-        f"{both}, Cohen's kappa {agreement['cohen_kappa']:.2f}, Krippendorff's alpha "
-        f"{agreement['krippendorff_alpha']:.2f}"
-    )
+    out = config.task.output
+    statistics = json.loads(read_written(out, "statistics.json"))
+    answers = statistics["answers"]
+    letters = [
+        msgspec.json.decode(line, type=DeadLetter) for line in read_written(out, layout.DEAD_LETTERS).splitlines()
+    ]
+    say(headline)
+    say("answers: " + "; ".join(f"{n:,} {IN_WORDS.get(name, name)}" for name, n in answers.items()))
+    say(f"report: {out}/report.html")
+    if answers["review"]:
+        say(
+            f"review: {counted(answers['review'], 'answer')} held for review; decide in {out}/review.html, "
+            "then run again with --decisions"
+        )
+    if missing:
+        logging.warning("%s, see %s/shortfall.csv", missing, out)
+    for warning in statistics.get("warnings", ()):
+        logging.warning("%s", warning)
+    if letters:
+        by_reason = Counter(letter.reason.partition(":")[0] for letter in letters).most_common()
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in by_reason)
+        records = counted(len(letters), "record")
+        logging.warning("%s could not be used, see %s/dead_letters.jsonl: %s", records, out, reasons)
+    if not json.loads(read_written(out, layout.MANIFEST))["counts"].get("assignments"):
+        nothing = "no assignment could be read from the files of --responses"
+    if nothing:
+        first = f" (the first unusable record: {letters[0].source}: {letters[0].reason})" if letters else ""
+        logging.error("%s%s; see %s/report.html", nothing, first, out)
+    return EXIT_FAILURE if nothing or (short and config.require_complete) else 0

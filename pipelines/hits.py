@@ -14,8 +14,7 @@ from parapet.pipelines.command import counted, read_good, run_command, say
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_schemas, add_seed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
-from parapet.schemas.service import elements_of
-from parapet.transforms.crowd.hits.terms import ESTIMATES, RATINGS, REWRITES, SCHEMAS, Terms, kind_of
+from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, Terms, kind_of
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -46,31 +45,16 @@ _ITEMS, _CHECKS = 10, 1
 
 # The flags that only some tasks use.
 _FLAGS_OF = {
-    SCHEMAS: ("schemas", "ambiguous", "cues", "shortfall", *ESTIMATES[SCHEMAS]),
-    REWRITES: ("dialogues", "split", "turns", "seed", *ESTIMATES[REWRITES]),
-    RATINGS: (
-        *("dialogues", "scores", "faithful", "unfaithful", "invalid", "items", "checks", "no_naturalness", "seed"),
-        *ESTIMATES[RATINGS],
-    ),
+    SCHEMAS: ("schemas", "cues", "shortfall"),
+    REWRITES: ("dialogues", "split", "turns", "seed"),
+    RATINGS: ("dialogues", "scores", "faithful", "unfaithful", "invalid", "items", "checks", "no_naturalness", "seed"),
 }
 
-# The flags that are fields of Terms.
-_COMMON = ("assignments", "hourly_wage", "reward")
+# The flags that are the fields of Terms.
 _TERMS = {
     "hourly_wage": "dollars per hour, which sets rewards",
     "reward": "dollars per assignment, instead of --hourly_wage",
-    "name_seconds": "estimated seconds for one name",
-    "description_seconds": "estimated seconds for one description",
-    "reading_seconds": "estimated seconds to read a page about a schema, or of ratings",
-    "rewrite_seconds": "estimated seconds to rewrite a turn once",
-    "rating_seconds": "estimated seconds to answer a question about an utterance",
-    "turn_seconds": "estimated seconds to read a turn of a dialogue",
-    "fee": "MTurk's share of the reward",
-    "extra_fee": "its additional share for HITs with many assignments",
-    "minimum_fee": "minimum fee in dollars per assignment",
     "assignments": "workers per HIT; from ten on the fee is higher",
-    "extra_fee_from": "number of assignments from which --extra_fee is due",
-    "assignment_minutes": "minutes that a worker has (default: four times the estimate, at least 60)",
     "auto_approval_hours": "hours after which unreviewed work is paid",
     "lifetime_days": "days for which a HIT is offered",
 }
@@ -110,13 +94,6 @@ def parser() -> Parser:
     text = "shortfall.csv of 'parapet compose': ask only for what is missing"
     add("--shortfall", rare=True, metavar="FILE", reads=True, help=text)
     add(
-        "--ambiguous",
-        rare=True,
-        metavar="auto|none|FILE",
-        help="names that are shown with their description: found automatically, none, or element ids in a file "
-        "(default: auto)",
-    )
-    add(
         "--cues",
         rare=True,
         metavar="auto|none|FILE",
@@ -151,7 +128,7 @@ def parser() -> Parser:
         if name == "assignments":
             shown = f" (default: {default}; {_ASSIGNMENTS} of dialogues; as missing with --shortfall)"
         # None marks a flag that was not set: some defaults depend on the task.
-        add(f"--{name}", rare=name not in _COMMON, type=kind, metavar=metavar, help=text + shown)
+        add(f"--{name}", rare=name.endswith(("hours", "days")), type=kind, metavar=metavar, help=text + shown)
     parser.group(RUNNING)("--sandbox", action="store_true", help="the forms go to MTurk's sandbox")
     add_dry_run(parser)
     add_seed(parser, "what is drawn of dialogues", int, None)
@@ -189,19 +166,29 @@ def check(args: argparse.Namespace) -> Config:
 
 def _check_schemas(args: argparse.Namespace) -> Config:
     from parapet.schemas.layout import sample_root, services_by_name
+    from parapet.schemas.service import TASKS, elements_of, task_id
     from parapet.transforms.crowd.hits.page import AUTO, NONE, Settings, read_shortfall, top_up_assignments
-    from parapet.transforms.crowd.hits.schema_pages import read_ambiguous, read_cues, revealing
+    from parapet.transforms.crowd.hits.schema_pages import read_cues, revealing
 
     services = services_by_name(read_good(args.schemas or sample_root()))
     cues, written = args.cues or AUTO, dict[str, str]()
     if cues not in (AUTO, NONE):
         cues, written = "FILE", read_cues(cues, services)
-    only, assignments = None, Terms().assignments
+    only: frozenset[tuple[str, str]] | None = None
+    assignments = Terms().assignments
     if args.shortfall:
-        only, most = read_shortfall(args.shortfall, services)
-        short = {task.rpartition(":")[0] for task, _ in only}
+        lacks = read_shortfall(args.shortfall)
+        known = {
+            (task_id(name, task), element.field): name
+            for name, service in services.items()
+            for task in TASKS
+            for element in elements_of(service, task)
+        }
+        if unknown := next((place for place in lacks if place not in known), None):
+            raise InputError(f"the schemas have no such element: {', '.join(unknown)}", args.shortfall)
+        short = {known[place] for place in lacks}
         services = {name: service for name, service in services.items() if name in short}
-        assignments = top_up_assignments(most)
+        only, assignments = frozenset(lacks), top_up_assignments(max(lacks.values()))
     terms = _terms(args, assignments)
     if cues != NONE:
         for name, revealed in revealing(service for name, service in services.items() if name not in written):
@@ -210,12 +197,7 @@ def _check_schemas(args: argparse.Namespace) -> Config:
                 name,
                 revealed,
             )
-    ambiguous = args.ambiguous or AUTO
-    listed: frozenset[str] = frozenset()
-    if ambiguous not in (AUTO, NONE):
-        ids = (element.id for service in services.values() for element in elements_of(service, "descriptions"))
-        listed, ambiguous = read_ambiguous(ambiguous, ids), "FILE"
-    settings = Settings(terms, ambiguous, listed, args.sandbox, only, cues=cues, written=written)
+    settings = Settings(terms, sandbox=args.sandbox, only=only, cues=cues, written=written)
     return Config(args.output, settings, args.dry_run, tuple(services.values()))
 
 
@@ -290,7 +272,7 @@ def _info(config: Config) -> RunInfo:
     from parapet.transforms.running.runs import RunInfo
 
     settings = config.settings
-    options = {**settings.terms.options(settings.tasks), "sandbox": settings.sandbox}
+    options = {**settings.terms.to_json(), "sandbox": settings.sandbox}
     if config.task == RATINGS:
         options |= {
             "task": config.task,
@@ -301,7 +283,6 @@ def _info(config: Config) -> RunInfo:
     elif config.task == REWRITES:
         options |= {"task": REWRITES, "split": config.split, "turns": settings.turns, "seed": settings.seed}
     else:
-        options["ambiguous"] = sorted(settings.listed) if settings.ambiguous == "FILE" else settings.ambiguous
         options["cues"] = settings.written if settings.cues == "FILE" else settings.cues
         options["only"] = None if settings.only is None else sorted(settings.only)
     return RunInfo("hits", config.output, options)
@@ -309,13 +290,9 @@ def _info(config: Config) -> RunInfo:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the plan and where to begin."""
-    from parapet.transforms.running.fence import INTERNAL, REPORT
-
     say_plan = print if config.dry_run else say
     plan = _plan_of_dry_run(config) if config.dry_run else _published_plan(config)
     say_plan(plan.table())
-    for line in plan.people.lines():
-        say_plan(line)
     total = plan.rows["total"]
     wage = config.settings.terms.hourly_wage
     if total.hits and total.hourly_pay < wage:
@@ -328,10 +305,7 @@ def report(config: Config, counters: dict[str, int]) -> None:
         by_reason = plan.not_asked_by_reason().items()
         warnings = [f"{counted(len(ids), 'user turn')} ({ids[0][:200]}): {reason}" for reason, ids in by_reason]
     for warning in warnings[:_MAX_WARNINGS]:
-        if f": {INTERNAL}: " in warning:
-            logging.error("left out: %s; %s", warning, REPORT)
-        else:
-            logging.warning("left out: %s", warning)
+        logging.warning("left out: %s", warning)
     if len(warnings) > _MAX_WARNINGS:
         logging.warning("left out: %d more, see plan.json", len(warnings) - _MAX_WARNINGS)
     say_plan("dry run: nothing was written" if config.dry_run else f"begin with {config.output}/index.html")
@@ -343,8 +317,8 @@ def _plan_of_dry_run(config: Config) -> Plan:
 
     settings = config.settings
     scans = (scan_file(unit, settings) for unit in config.units if isinstance(unit, DialoguePath))
-    choice = choose(scans, settings.turns)
-    return plan_of((render_unit(i, unit, settings, choice) for i, unit in enumerate(config.units)), settings)
+    last = choose(scans, settings.turns)
+    return plan_of((render_unit(i, unit, settings, last) for i, unit in enumerate(config.units)), settings)
 
 
 def _published_plan(config: Config) -> Plan:

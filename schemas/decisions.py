@@ -84,7 +84,7 @@ def decisions_csv(rows: Iterable[Decision]) -> bytes:
 
 
 def parse_decisions(data: bytes, path: object) -> tuple[list[Decision], list[BadRow]]:
-    """Read a decisions CSV, or a review or adjudication sheet with its decision column filled in.
+    """Read a decisions CSV, or a review sheet with its decision column filled in.
 
     Columns may be in any order, with others beside them; commas, semicolons and tabs are accepted. Rows without a
     decision are undecided and skipped. A repeated identical decision counts once.

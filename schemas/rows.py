@@ -18,15 +18,14 @@ DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
 # In messages and on pages. A surplus answer of a service that is not composed yet is one that it needs.
 IN_WORDS: dict[str, str] = {**{name: name for name in DISPOSITIONS}, "surplus": "good, not used yet"}
 
-# The sources of answers: Mechanical Turk, Prolific, the user's own annotators, a language model, simulated annotators.
-AnswerSource = Literal["mturk", "prolific", "in_house", "llm", "practice"]
+# The sources of answers: Mechanical Turk, Prolific, the user's own annotators, a language model.
+AnswerSource = Literal["mturk", "prolific", "in_house", "llm"]
 ANSWER_SOURCES: tuple[AnswerSource, ...] = get_args(AnswerSource)
 WRITERS: dict[str, str] = {
     "mturk": "crowd workers of Amazon Mechanical Turk",
     "prolific": "participants of Prolific",
     "in_house": "annotators of the authors",
     "llm": "a language model",
-    "practice": "simulated annotators, whose answers mean nothing",
 }
 
 

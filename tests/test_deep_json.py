@@ -16,8 +16,8 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import parse_json, parse_json_line
 from parapet.schemas.release import parse_manifest
 from parapet.transforms.anonymise.chats import _of_line as chat_of
+from parapet.transforms.crowd.journal import Journal
 from parapet.transforms.crowd.mturk import collect as collected
-from parapet.transforms.crowd.mturk.batch import Journal
 from parapet.transforms.crowd.mturk.publish import read_hits
 from parapet.transforms.crowd.rewritten_turns.tasks import read_tasks
 from parapet.transforms.perturbation.corpora import typed

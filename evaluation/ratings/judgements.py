@@ -25,7 +25,7 @@ from parapet.transforms.crowd.hits.page import CHECK, Place, RatedItem, read_man
 from parapet.transforms.crowd.hits.terms import RATINGS
 from parapet.transforms.crowd.ingest import TaskKind, distinct, read_responses
 from parapet.transforms.crowd.merge import answers_text, merge
-from parapet.transforms.crowd.vet import is_too_fast, why_rejected
+from parapet.transforms.crowd.vet import is_too_fast
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.reports.text import counted
 
@@ -35,7 +35,6 @@ _TASKS = TaskKind((RATINGS,), _TASK_ID, f"PAGE:{RATINGS}", FIELD)
 # Reason to its explanation for requesters.
 EXPLANATIONS = {
     "assignment_rejected": "The requester has rejected the assignment.",
-    "practice": "Simulated annotators gave it, of `parapet collect practice`.",
     "too_fast": "The worker spent less time than reading the page takes.",
     "failed_check": (
         "The worker answered Yes to a check, an utterance of another turn that contains none of the values."
@@ -258,7 +257,7 @@ def vet(ratings: Sequence[Rating], raters: int) -> None:
 def _reason_of(ratings: Sequence[Rating], same: set[str]) -> str:
     assignment = ratings[0].assignment
     if assignment.rejected:
-        return why_rejected(assignment)
+        return "assignment_rejected"
     if is_too_fast(assignment, len(ratings)):
         return "too_fast"
     if any(rating.is_check and rating.of.question == FAITHFUL and rating.text == YES for rating in ratings):

@@ -9,7 +9,6 @@ from parapet.pipelines.dispatch import hand_over
 
 ACTIONS = {
     "serve": "serve the forms to your own annotators, or to Prolific",
-    "practice": "made-up annotators, to try a collection out on this machine",
     "llm": "have a language model fill them in, as further annotators",
 }
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
+from parapet.pipelines.command import EXIT_FAILURE, counted, read_good, run_checked, say
 from parapet.pipelines.endpoint_flags import NONE, add_endpoint_flags, endpoint_of
 from parapet.pipelines.flags import (
     INPUT,
@@ -24,10 +24,11 @@ from parapet.pipelines.flags import (
     add_dry_run,
     add_max_bad,
     add_output,
+    add_schemas,
     add_seed,
 )
 from parapet.schemas.errors import InputError, run_header
-from parapet.schemas.layout import DEAD_LETTERS
+from parapet.schemas.layout import DEAD_LETTERS, sample_root, services_by_name
 
 if TYPE_CHECKING:
     from parapet.transforms.crowd.collection.llm import Filled, Work
@@ -37,17 +38,18 @@ NAME = "collect llm"
 ANSWERS = "answers.jsonl"
 
 DESCRIPTION = """\
-Has a language model fill in the forms of 'parapet hits', as annotators with different styles and temperatures. The
-model reads what people see on the form, and nothing else. Answers are marked as a model's (llm) and are vetted as
-those of people are; a model never counts as a person.
+Has a language model answer the forms of 'parapet hits', as annotators with different styles and temperatures. The
+model reads what people see on the form, and nothing else; --schemas are those of the forms. Answers are marked as a
+model's (llm) and are vetted as those of people are; a model never counts as a person.
 
 Every answer is kept at once, so a rerun costs nothing; after a run that was cut off, at most the calls that were under
 way (--parallel_calls) are paid twice."""
 
 EXAMPLE = """\
-  parapet collect llm --hits my_hits --endpoint http://127.0.0.1:8080/v1 --model qwen3 --output my_llm
-  parapet collect llm --hits my_hits --endpoint https://api.openai.com/v1 --model gpt-4o-mini --price 0.15,0.60 \\
-      --output my_llm --dry_run
+  parapet collect llm --schemas my_corpus --hits my_hits --endpoint http://127.0.0.1:8080/v1 --model qwen3 \\
+      --output my_llm
+  parapet collect llm --schemas my_corpus --hits my_hits --endpoint https://api.openai.com/v1 \\
+      --model gpt-4o-mini --price 0.15,0.60 --output my_llm --dry_run
   parapet compose --schemas my_corpus --responses my_llm/answers.jsonl --output my_variants"""
 
 _GROUP = "language model"
@@ -78,6 +80,7 @@ def parser() -> StrictParser:
     parser = StrictParser(NAME, DESCRIPTION, EXAMPLE)
     add = parser.group(INPUT)
     add("--hits", required=True, metavar="DIR", reads=True, help="output of 'parapet hits' for schemas")
+    add_schemas(parser)
     add_output(parser)
     text = "file in which answers are kept (default: the name of --output with .sqlite)"
     parser.group(OUTPUT)("--cache", rare=True, metavar="FILE", help=text)
@@ -106,8 +109,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Callable[[], int]:
     """Reads the forms and returns a function that does the work. Raises InputError if a flag cannot be used."""
     from parapet.transforms.crowd.collection import llm
-    from parapet.transforms.crowd.collection.sheet import read_sheet
-    from parapet.transforms.crowd.serving.forms import read_forms
+    from parapet.transforms.crowd.collection.sheet import read_sheets
 
     for flag, most in _MOST.items():
         value = getattr(args, flag)
@@ -117,10 +119,10 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
     endpoint = endpoint_of(args, args.model, parallel=args.parallel_calls)
     if "://" in args.output and not args.cache:
         raise InputError("must name a local file for the answers, because --output is not on this machine", "--cache")
-    sheets = [read_sheet(form) for form in read_forms(args.hits)]
+    sheets = read_sheets(args.hits, services_by_name(read_good(args.schemas or sample_root())))
     work = llm.plan(sheets, args.annotators, temperatures, args.seed, args.first_annotator)
     options = {
-        "hits": [sheet.form.key for sheet in sheets],
+        "hits": [sheet.key for sheet in sheets],
         "model": args.model,
         "endpoint": args.endpoint,
         "annotators": args.annotators,

@@ -15,7 +15,6 @@ from parapet.pipelines.command import counted, run_checked, say
 from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.limits import read_text
-from parapet.transforms.crowd.hits.people import needed_people
 from parapet.transforms.running.fence import THIS_MACHINE
 
 if TYPE_CHECKING:
@@ -45,12 +44,10 @@ def parser() -> StrictParser:
     parser = StrictParser("collect serve", DESCRIPTION, EXAMPLE)
     add = parser.group(INPUT)
     add("--hits", metavar="DIR", reads=True, help="output of 'parapet hits'")
-    text = "file of names, one a line, or the number of people to invite (default: as many as the forms need)"
+    text = "file of names, one a line, or the number of people to invite (default: as many as the forms need at least)"
     add("--people", metavar="FILE|N", help=text)
     text = "where people come from: by invitation links (in_house), or from a study"
     add("--platform", choices=("in_house", "prolific"), default="in_house", help=text)
-    text = "for 'parapet collect practice': each form seems to have taken ten minutes"
-    add("--practice", rare=True, action="store_true", help=text)
     text = "address to which people are sent when they are done; needed for --platform prolific"
     add("--completion_url", metavar="URL", help=text)
     text = "id of the study; needed for --platform prolific"
@@ -104,14 +101,16 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
         raise InputError("is required: give the output folder of 'parapet hits'", "--hits")
     forms = read_forms(args.hits)
     limit = args.tasks_per_person or (1 if args.platform == "prolific" else None)
-    needed = needed_people(((form.service, form.task, form.wanted) for form in forms), limit)
+    # The names and the descriptions of a service must come from different people.
+    wanted = {form.task: form.wanted for form in sorted(forms, key=lambda form: form.wanted)}
+    needed = sum(wanted.values())
     run = Run(
         forms=forms,
         db=db,
         export=export,
         invitations=invitations,
         people=_people(args.people, needed),
-        platform="practice" if args.practice else args.platform,
+        platform=args.platform,
         host=args.host,
         port=args.port,
         public_url=(args.public_url or "").rstrip("/"),
@@ -130,7 +129,7 @@ def _serve(run: Run, needed: int) -> int:
     if run.platform != "prolific" and invited < needed:
         logging.warning(
             "%d people cannot fill in all forms: the names and the descriptions of a service must come from "
-            "different people, so %d are needed. Invite more people, or make the forms with fewer "
+            "different people, so at least %d are needed. Invite more people, or make the forms with fewer "
             "--assignments",
             invited,
             needed,
@@ -181,11 +180,6 @@ def _check_flags(args: argparse.Namespace) -> None:
             raise InputError(
                 "is required: give the id of the study, the letters and digits in its address", "--study_id"
             )
-    if args.practice and (args.host not in THIS_MACHINE or args.public_url or args.platform == "prolific"):
-        raise InputError(
-            "is for simulated annotators on this machine: leave --host, --public_url and --platform at their defaults",
-            "--practice",
-        )
     if args.host not in THIS_MACHINE and not args.public_url:
         raise InputError(
             f"is required with --host {args.host}: give the address under which people reach the server", "--public_url"

@@ -54,7 +54,7 @@ _ACTIONS = {
   parapet mturk publish --hits my_hits --batch my_batch --tasks names       # names first; publish descriptions later
   parapet mturk publish --hits my_hits --batch my_batch --production        # real money""",
         "hits batch tasks countries min_approval min_approved max_per_worker masters require_qualification "
-        "exclude_qualification block_list dry_run production confirm allow_extra_fee recover endpoint_url "
+        "exclude_qualification block_list dry_run production confirm endpoint_url "
         "parallel_calls",
     ),
     "collect": Action(
@@ -161,14 +161,6 @@ _FLAGS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "rejections": (_REJECTIONS, "FILE", "CSV with assignment_id and feedback: reject these in any case", _READS),
     "production": (RUNNING, "", "real money, real workers; asks for the amount", _SWITCH),
     "confirm": (RUNNING, "AMOUNT", "amount in dollars, for scripts, instead of typing it", _RARE),
-    "allow_extra_fee": (
-        *(RUNNING, "", "allow HITs with ten or more assignments, for which the fee is higher"),
-        _RARE | _SWITCH,
-    ),
-    "recover": (
-        *(RUNNING, "", "begin a lost journal again from batch.json, and look at MTurk for the HITs that are out"),
-        _RARE | _SWITCH,
-    ),
     "endpoint_url": (RUNNING, "URL", "address of MTurk (default: AWS_ENDPOINT_URL_MTURK, else MTurk's sandbox)", _RARE),
     "parallel_calls": (RUNNING, "N", PARALLEL_CALLS, _RARE | _NUMBER | {"default": 4}),
 }

@@ -14,6 +14,7 @@ from typing import Any
 from parapet.pipelines.command import EXIT_FAILURE, counted
 from parapet.pipelines.mturk.session import Session, read_session, report_failures
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.hits.page import read_shortfall
 from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import publish as publishing
 from parapet.transforms.crowd.mturk.batch import Batch, Settings, begin, where
@@ -45,14 +46,14 @@ def publish(args: argparse.Namespace) -> Act:
             raise InputError("must be a country code such as US, or 'any'", "--countries")
         settings["countries"] = () if countries == ["any"] else tuple(countries)
     Settings(**settings)
-    pages = publishing.read_hits(args.hits, endpoint, args.allow_extra_fee)
+    pages = publishing.read_hits(args.hits, endpoint)
     if args.tasks:
         tasks, available = _listed(args.tasks), {hit.record.task for hit in pages}
         if missing := set(tasks) - available:
             reason = f"the folder has no {', '.join(sorted(missing))}; it has {', '.join(sorted(available))}"
             raise InputError(reason, "--tasks")
         pages = [hit for hit in pages if hit.record.task in tasks]
-    start = partial(begin, endpoint=endpoint, given=settings, recover=args.recover and not args.dry_run)
+    start = partial(begin, endpoint=endpoint, given=settings)
     return partial(_publish, session, pages, start)
 
 
@@ -74,7 +75,7 @@ def _publish(session: Session, pages: list[Hit], start: Callable[[str], bool]) -
                 adopt(batch, pages)
             if batch.hits():
                 # Workers who have just done a task must not see its sibling.
-                collecting.collect(batch, whole=True)
+                collecting.collect(batch)
                 lines = load(batch.folder)
         waiting = publishing.unpublished(batch, pages)
         assignments = counted(sum(hit.record.assignments for hit in waiting), "assignment")
@@ -117,7 +118,8 @@ def topup(args: argparse.Namespace) -> Act:
         raise InputError("either --shortfall FILE or --hits DIR is required")
     batch = session.look()
     if not args.hits:
-        return partial(_top_up, session, partial(_more_workers, args.shortfall, *publishing.read_lacks(args.shortfall)))
+        lacks, digest = read_shortfall(args.shortfall), publishing.shortfall_digest(args.shortfall)
+        return partial(_top_up, session, partial(_more_workers, args.shortfall, digest, lacks))
     pages = publishing.read_hits(args.hits, batch.endpoint, top_up=True)
     if new := {hit.record.task_id for hit in pages} - {hit.task_id for hit in batch.hits().values()}:
         reason = f"the batch has no HIT of {min(new)}: use 'parapet mturk publish' for new tasks"
@@ -132,7 +134,7 @@ def _top_up(session: Session, ask: Callable[[Session, Batch, list[Line]], int]) 
             publishing.look_up(batch)
             adopt(batch, [])  # updates the sizes of HITs that another copy of the journal has topped up
             with session.progress("collecting") as show:
-                collecting.collect(batch, show, whole=True)
+                collecting.collect(batch, show)
         return ask(session, batch, load(batch.folder))
 
 
@@ -202,16 +204,8 @@ def _collect(session: Session) -> int:
         lines = load(batch.folder)
         counts, not_kept_out = session.keep_out(batch, lines)
         tasks = {hit_id: hit.task_id for hit_id, hit in batch.hits().items()}
-        for line in collected.replaced:
-            logging.warning(
-                "the answers of assignment %s have changed; the old ones are in %s",
-                line["AssignmentId"],
-                collecting.REPLACED,
-            )
         for hit_id in collected.gone:
             logging.warning("%s: MTurk no longer has this HIT of %s", hit_id, tasks[hit_id])
-        for hit_id, why in collected.unreadable:
-            logging.error("%s of %s was not collected: %s", hit_id, tasks[hit_id], why)
         granted = ", ".join(f"{why} {n:,}" for why, n in sorted(counts.items()))
         summary = f"{counted(collected.new, 'new assignment')}, {collected.changed:,} with another status, "
         summary += f"{len(lines):,} in all" + (f"; qualifications granted: {granted}" if granted else "")
@@ -219,7 +213,7 @@ def _collect(session: Session) -> int:
         kinds = sorted({task_id.rpartition(":")[2] for task_id in tasks.values()})
         command = next((_READERS[kind] for kind in kinds if kind in _READERS), "compose")
         logging.info("next: parapet %s --responses %s ...", command, batch.folder / collecting.FILE)
-        return EXIT_FAILURE if not_kept_out or collected.unreadable else 0
+        return EXIT_FAILURE if not_kept_out else 0
 
 
 def stop(args: argparse.Namespace) -> Act:

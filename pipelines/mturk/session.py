@@ -73,7 +73,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             folder = self.folder
             if self.dry_run:
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
-                for path in (Path(self.folder) / name for name in ("journal.jsonl", "batch.json", FILE)):
+                for path in (Path(self.folder) / name for name in ("journal.jsonl", FILE)):
                     if path.exists():
                         shutil.copy(path, folder)
             begin(folder)

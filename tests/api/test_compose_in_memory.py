@@ -193,8 +193,6 @@ def test_bad_input_is_refused_with_place_and_reason(tmp_path, sample, answers):
     assert refused(sample, answers, seed=1, selection="best").startswith("selection: 'best' is unknown")
     assert refused(sample, answers, name_distance="cosine").startswith("name_distance: there is no distance 'cosine'")
     assert refused(sample, answers, encoding="base64") == "encoding: 'base64' is not a text encoding that Python knows"
-    assert refused(sample, answers, reviewers=answers[:1]) == "reviewers: expected two sheets, found 1"
-    assert "two different files" in refused(sample, answers, reviewers=(answers[0], answers[0]))
     assert refused({"service_name": "A"}, answers) == "services: expected a list of services, found dict"
     assert refused([], answers) == "services: the list of services is empty"
     assert refused([{"service_name": "A"}], answers).startswith("services: [0]: ")
@@ -234,13 +232,3 @@ def test_rank_refuses_what_it_cannot_rank():
         rank("a", ["b"], by="cosine")
     raised(InputError, rank, "a", "bc", match="put it in a list")
     raised(InputError, rank, "a", ["b", None], match=r"paraphrases\[1\]: expected a text, found NoneType")
-
-
-def test_two_reviewers_are_merged_as_by_the_command(tmp_path, sample, answers, decisions):
-    other = write(tmp_path / "other.csv", decisions.read_text().replace(",accept,", ",reject,"))
-    flags = ["--schemas", sample, "--responses", *answers, "--reviewers", decisions, other]
-    expected = by_command(tmp_path / "command", *flags)
-    made = compose(sample, answers, reviewers=(decisions, other))
-    assert saved(made, tmp_path / "api") == expected
-    assert "adjudicate.csv" in expected
-    assert made.statistics["agreement"]["disagreements"] > 0

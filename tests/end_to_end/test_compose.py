@@ -172,27 +172,6 @@ def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(undecid
     assert diverse["self_bleu"] < statistics["self_bleu"]
 
 
-def test_two_reviewers_are_merged_and_disagreements_wait(undecided, tmp_path, sample, csvs):
-    held = [row["response_id"] for row in rows_of(undecided / "review.csv")][:6]
-    for name, decisions in {"ann": ["accept"] * 4 + ["reject"] * 2, "bob": ["accept"] * 3 + ["reject"] * 3}.items():
-        lines = [f"{held[i]},{decision},,,{name}" for i, decision in enumerate(decisions)]
-        (tmp_path / f"{name}.csv").write_text("response_id,decision,text,reason,reviewer\n" + "\n".join(lines) + "\n")
-    flags = ["--schemas", sample, "--responses", *csvs, "--reviewers", tmp_path / "ann.csv", tmp_path / "bob.csv"]
-    compose(tmp_path / "second", *flags)
-    agreement = json_of(tmp_path / "second/statistics.json")["agreement"]
-    assert (agreement["items"], agreement["disagreements"]) == (6, 1)
-    assert agreement["cohen_kappa"] == pytest.approx((5 / 6 - 1 / 2) / (1 - 1 / 2))
-    assert [row["response_id"] for row in rows_of(tmp_path / "second/adjudicate.csv")] == [held[3]]
-    fate = {row["response_id"]: row["disposition"] for row in answers_of(tmp_path / "second")}
-    assert fate[held[3]] == "review"
-    assert fate[held[4]] == fate[held[5]] == "rejected"
-    assert fate[held[0]] in ("used", "surplus")
-    # The third reviewer's word settles it.
-    (tmp_path / "third.csv").write_text(f"response_id,decision\n{held[3]},reject\n")
-    compose(tmp_path / "third", *flags, "--decisions", tmp_path / "third.csv")
-    assert {row["response_id"]: row["disposition"] for row in answers_of(tmp_path / "third")}[held[3]] == "rejected"
-
-
 def test_a_corpus_with_other_conventions(tmp_path):
     """MultiWOZ 2.2: ``domain-slot`` names, snake_case intents, no ``result_slots``, its own order of keys."""
     price, name = "hotel-pricerange", "hotel-name"

@@ -26,6 +26,7 @@ import pytest
 from fake_mturk import FakeMTurk, invented, play, scripts_from_jsonl
 from kit import BUNDLED, as_nobody, rows_of, write
 from markdown_it import MarkdownIt
+from page_form import PageForm
 from tiny_checkpoints import save_roberta
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
@@ -36,7 +37,6 @@ from parapet.schemas.json_schemas import RECORDS
 from parapet.schemas.rows import DISPOSITIONS, RESPONSES, Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import read_responses
 from parapet.transforms.crowd.journal import Entry, Event
-from parapet.transforms.crowd.merge import ADJUDICATE_COLUMNS
 from parapet.transforms.crowd.mturk import collect as collected
 from parapet.transforms.crowd.mturk import pay as decide
 from parapet.transforms.crowd.mturk.client import SANDBOX
@@ -44,7 +44,6 @@ from parapet.transforms.crowd.mturk.status import Row, Status, TaskStatus
 from parapet.transforms.crowd.review import SHEET_COLUMNS
 from parapet.transforms.crowd.services import SHORTFALL_COLUMNS
 from parapet.transforms.crowd.serving import server as serving
-from parapet.transforms.crowd.serving.practice import PageForm
 from parapet.transforms.crowd.serving.store import Telemetry
 from parapet.transforms.crowd.vet import EXPLANATIONS
 
@@ -392,7 +391,7 @@ def test_every_column_and_schema_is_in_formats():
         "### assignments.jsonl": (*collected._MEMBERS, "RequesterAnnotation"),
         "### ledger.csv": Row.__struct_fields__,
         "### mturk status --json": (*Status.__struct_fields__, *TaskStatus.__struct_fields__),
-        "## Decisions": (*COLUMNS, *SHEET_COLUMNS, *(name for name in ADJUDICATE_COLUMNS if "second_" not in name)),
+        "## Decisions": (*COLUMNS, *SHEET_COLUMNS),
     }.items():
         assert not [name for name in names if f"`{name}`" not in section(text, heading)], heading
     assert not [name for name in RECORDS if f"(../schemas/json/{name}.schema.json)" not in text]

@@ -12,7 +12,6 @@ from kit import THOROUGH, files_of, json_of, rows_of, run, write
 
 from parapet.schemas import layout
 from parapet.schemas.service import elements_of
-from parapet.transforms.crowd.hits.page import AUTO
 from parapet.transforms.crowd.hits.schema_pages import ambiguous_elements
 
 
@@ -66,7 +65,7 @@ def test_corruptions_are_as_strong_as_their_page_says(real_data, tmp_path):
 
 def test_so_many_elements_are_vague(real_data):
     services = layout.services_by_name(layout.read_root(real_data / "sgd")).values()
-    marked = sum(len(ambiguous_elements(service, AUTO)) for service in services)
+    marked = sum(len(ambiguous_elements(service)) for service in services)
     elements = sum(len(elements_of(service, "descriptions")) for service in services)
     assert f"{marked} of {elements} elements" in text_of("collect.md")
 

@@ -5,8 +5,7 @@ from xml.etree.ElementTree import Element
 
 from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
-
-from parapet.transforms.crowd.serving.practice import PageForm as Form
+from page_form import PageForm as Form
 
 from .state import invalid_value
 

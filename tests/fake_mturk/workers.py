@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from page_form import made_up
+
 from parapet.transforms.crowd.ingest import parse_answer_xml, read_lines, split_answers
-from parapet.transforms.crowd.serving.practice import made_up
 from parapet.transforms.crowd.times import parse_time
 
 from .question import Form, form_of

@@ -21,7 +21,6 @@ from parapet.schemas.layout import sample_root
     (["compose", "--output", "OUT", "--seed", "many"], 2, "argument --seed: invalid int value: 'many'"),
     (["compose", "--output", "OUT", "--selection", "best"], 2, "invalid choice: 'best'"),
     (["compose", "--output", "OUT", "--streaming", "stray"], 2, "unexpected argument 'stray'"),
-    (["compose", "--output", "OUT", "--reviewers", __file__, __file__], 2, "two different files"),
     (["suite", "sample", "--output", "gs://bucket/out"], 2, "must be a local folder"),
     (["compose", "--output", "OUT", "--responses", __file__], 1, "no assignment could be read"),
     (["compose", "--output", "OUT*"], 2, "which Beam reads as patterns"),

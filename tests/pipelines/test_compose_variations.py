@@ -8,7 +8,7 @@ import pytest
 from kit import TWO_WORKERS, cases, corpus, files_of, refused, rows_of, run, sample_dialogues, write
 
 from parapet.schemas.layout import sample_root
-from parapet.transforms.crowd.mturk.publish import read_lacks
+from parapet.transforms.crowd.hits.page import read_shortfall
 
 CROWD = sample_root() / "crowd"
 COLUMNS = ["AssignmentId", "WorkerId", "RequesterAnnotation", "Answer.paraphrase", "Answer.typos", "Answer.simplified"]
@@ -43,7 +43,7 @@ def composed(tmp_path_factory):
 def test_what_is_short_can_be_asked_again(composed):
     [row] = rows_of(composed / "shortfall.csv")
     assert (row["task_id"], row["kind"], row["in_review"]) == ("1_00001:8:rewrites", "simple", "0")
-    assert read_lacks(str(composed / "shortfall.csv"))[1] == {("1_00001:8:rewrites", "simplified"): 1}
+    assert read_shortfall(str(composed / "shortfall.csv")) == {("1_00001:8:rewrites", "simplified"): 1}
     held = {row["response_id"] for row in rows_of(composed / "responses.parquet") if row["disposition"] == "review"}
     assert {row["response_id"] for row in rows_of(composed / "review.csv")} == held
     page = (composed / "review.html").read_text()

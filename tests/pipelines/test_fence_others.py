@@ -34,30 +34,12 @@ def gyms(sample, tmp_path_factory):
     return folder
 
 
-ASSIGNMENTS = ("services._entry", "merge._merge", "ingest.take")
-
-
-@pytest.mark.parametrize("target", some(ASSIGNMENTS, "services._entry"))
-def test_one_assignment_costs_itself(target, gyms, tmp_path, monkeypatch):
+def test_a_bug_fails_the_run_with_the_name_of_the_service(gyms, tmp_path, monkeypatch):
     victim = rows_of(gyms / "names.csv")[0]["AssignmentId"]
-    composed = compose(gyms / "schema.json", gyms, tmp_path / "composed").folder
-    assert poison(monkeypatch, f"parapet.transforms.crowd.{target}", ERROR, victim) == []
-    made = compose(gyms / "schema.json", gyms, tmp_path / "out")
-    message = made.errors
-    assert message.startswith("error: ")
-    assert "lost to a bug in Parapet: KeyError (transforms/crowd/" in message
-    assert message.endswith(REPORTED)
-    assert str(ERROR.args[0]).encode() not in b"".join(made.files.values())
-    both = [rows_of(of / "responses.parquet") for of in (composed, made.folder)]
-    clean, audit = ({one["response_id"]: one["text"] for one in rows} for rows in both)
-    lost = {name: text for name, text in clean.items() if name.startswith(victim)}
-    assert lost
-    assert audit == {name: text for name, text in clean.items() if name not in lost}
-    letters = [one for one in made.dead_letters if one["reason"].startswith("internal_error: KeyError")]
-    if target.endswith("take"):
-        assert [one["key"].endswith("names.csv: row 2") for one in letters] == [True]
-    else:
-        assert {one["key"] for one in letters} == {name for name, text in lost.items() if text.strip()}
+    poison(monkeypatch, "parapet.transforms.crowd.services._entry", ERROR, victim)
+    message = compose(gyms / "schema.json", gyms, tmp_path / "out", status=1).errors
+    assert "the answers about Gyms_1 could not be settled: KeyError" in message
+    assert not (tmp_path / "out/run.json").exists()
 
 
 def test_an_answer_lost_and_another_twice(gyms, tmp_path, monkeypatch):
@@ -65,33 +47,6 @@ def test_an_answer_lost_and_another_twice(gyms, tmp_path, monkeypatch):
     message = compose(gyms / "schema.json", gyms, tmp_path / "out", status=1).errors
     assert "the counts do not balance for answers_given (as many, but not the same)" in message
     assert not (tmp_path / "out/run.json").exists()
-
-
-@pytest.mark.thorough
-def test_a_service_that_raises_whatever_was_answered(sample, tmp_path, monkeypatch):
-    poison(monkeypatch, "parapet.transforms.crowd.services.parse_service", ERROR, "'Gyms_1'")
-    made = compose(sample, sample / "crowd", tmp_path / "out")
-    assert "lost to a bug in Parapet: KeyError (transforms/crowd/services.py:" in made.errors
-    names = [service["service_name"] for service in made.json("v1/train/schema.json")]
-    assert ("Gyms_11" in names, "Ferries_11" in names) == (False, True)
-    keys = [one["key"] for one in made.dead_letters if one["reason"].startswith("internal_error")]
-    assert "Gyms_1" in keys
-    assert len(keys) > 50
-
-
-@pytest.mark.thorough
-def test_a_rewriting_that_raises(sample, tmp_path, monkeypatch):
-    path = sample / "crowd/rewrites.csv"
-    victim = rows_of(path)[0]["AssignmentId"]
-    poison(monkeypatch, "parapet.transforms.crowd.rewritten_turns.settle._entry", ERROR, victim)
-    given = {"sgd": sample, "split": "test", "responses": path, "output": tmp_path / "out"}
-    made = run("compose_variations", "--quiet", **given)
-    assert made.errors.endswith(REPORTED)
-    letters = [one for one in made.dead_letters if one["reason"].startswith("internal_error")]
-    assert {one["key"].partition(":")[0] for one in letters} == {victim}
-    audit = made.rows("responses.parquet")
-    assert audit
-    assert not [one for one in audit if one["response_id"].startswith(victim)]
 
 
 @pytest.mark.parametrize("target", some(("suspects_in", "_lines_of_files"), "_lines_of_files"))
@@ -126,17 +81,6 @@ def test_a_call_that_raises(target, tmp_path, monkeypatch):
     assert letter["reason"].startswith("internal_error: KeyError: ")
     counts = made.manifest["counts"]
     assert (counts["calls//train"], counts["dialogues//train"], counts["left_out//train"]) == (2, 1, 1)
-
-
-@pytest.mark.parametrize("target", some(("rewrite_pages.rewriting_of", "rewrite_pages._page"), "rewrite_pages._page"))
-def test_a_turn_without_a_page(target, sample, tmp_path, monkeypatch):
-    poison(monkeypatch, f"parapet.transforms.crowd.hits.{target}", ERROR, "1_00003")
-    given = {"task": "rewrites", "dialogues": sample, "split": "test", "output": tmp_path / "out"}
-    message = run("hits", "--quiet", **given).errors
-    assert message.startswith("error: left out: ")
-    assert message.endswith(REPORTED)
-    assert [*(tmp_path / "out/pages").glob("1_00004*")]
-    assert not [*(tmp_path / "out/pages").glob("1_00003*")]
 
 
 NEEDED = {

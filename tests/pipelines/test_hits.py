@@ -13,14 +13,10 @@ def service(name="Parcels_1", slots=2, **more):
 
 
 def test_flags_reach_manifest_and_plan(tmp_path):
-    listed = write(tmp_path / "list.txt", "Parcels_1/slot/part_0\n")
-    flags = {"schemas": schema_file(tmp_path, service()), "ambiguous": listed, "reward": 1.5, "assignments": 10}
+    flags = {"schemas": schema_file(tmp_path, service()), "reward": 1.5, "assignments": 10}
     out = run("hits", "--sandbox", **flags, output=tmp_path / "out")
     records = out.rows("manifest.jsonl")
     assert {(record["reward"], record["assignments"]) for record in records} == {("1.50", 10)}
-    assert [record["ambiguous"] for record in records] == [[], ["Parcels_1/slot/part_0"]]
-    assert "The part at place 0" in out.text(records[1]["page"])
-    assert "The part at place 1" not in out.text(records[1]["page"])
     assert "workersandbox" in out.text(records[0]["page"])
     plan = out.json("plan.json")
     assert (plan["fee_rate"], plan["total"]["reward"], plan["total"]["fees"]) == ("0.40", "30.00", "12.00")
@@ -64,7 +60,7 @@ def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path):
 
 @cases(
     "flags message",
-    (["--ambiguous", "nowhere.txt"], "nowhere.txt"),
+    (["--cues", "nowhere.csv"], "nowhere.csv"),
     (["--hourly_wage", "nan"], "--hourly_wage"),
     (["--task", "rewrite"], "rewrites"),
     (["--task", "rewrites", "--schemas", "."], "--schemas: is for --task schemas"),
@@ -72,7 +68,6 @@ def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path):
     (["--task", "rewrites", "--split", "tset"], "--split"),
     (["--task", "rewrites", "--turns", "0"], "--turns"),
     (["--task", "rewrites", "--dialogues", "."], "contains no dialogues"),
-    (["--task", "rewrites", "--rewrite_seconds", "0"], "--rewrite_seconds"),
 )
 def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, monkeypatch, flags, message):
     (here := tmp_path / "here").mkdir()
@@ -95,12 +90,8 @@ def test_a_draw_asks_so_many_turns_and_the_rest_is_counted(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def test_splits_that_share_ids_are_told(tmp_path):
+def test_splits_that_share_ids_are_refused(tmp_path):
     dialogues = sample_dialogues()[:1]
     root = corpus(tmp_path / "sgd", json_of(sample_root() / "test" / "schema.json"), train=dialogues, test=dialogues)
-    out = run("hits", task="rewrites", dialogues=[root / "train", root / "test"], output=tmp_path / "out")
-    counts = out.manifest["counts"]
-    assert counts["user_turns"] == counts["pages"] + counts["not_asked"]
-    duplicates = [each for each in out.json("plan.json")["not_asked"] if "duplicate" in each["reason"]]
-    assert len(duplicates) == counts["user_turns"] / 2
-    assert "--split" in duplicates[0]["reason"]
+    flags = {"task": "rewrites", "dialogues": [root / "train", root / "test"]}
+    assert "give one split at a time" in refused("hits", **flags, output=tmp_path / "out", status=(1, 2))

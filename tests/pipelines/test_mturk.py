@@ -137,12 +137,12 @@ def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
     everyone = [worker(n) for n in (1, 2, 3, 98, 99)]
     for made in told:
         assert not [each for each in everyone if each in made.out + made.err]
-    raw = {"assignments.jsonl", "replaced.jsonl"}
+    raw = {"assignments.jsonl"}
     files = {path.name: path.read_text() for path in batch.iterdir()}
     assert raw | {"journal.jsonl", "ledger.csv", "status.html"} <= set(files)
     for name, text in files.items():
         assert name in raw or not any(each in text for each in everyone), name
-    assert all(worker(n) in files["assignments.jsonl"] for n in (1, 2, 3, 98))
+    assert all(worker(n) in files["assignments.jsonl"] for n in (1, 3, 98))
 
 
 def test_what_is_told_is_json_where_that_is_asked_for(hits, tmp_path, monkeypatch):

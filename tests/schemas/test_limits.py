@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import lzma
 import os
 import shutil
@@ -16,7 +15,6 @@ from kit import cases, raised, refused, rows_of, run, write
 from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
-from parapet.transforms.crowd.ingest import read_lines, read_records
 from parapet.transforms.storage.compressed import check_input, open_input, read_input
 
 READERS = {
@@ -137,36 +135,14 @@ def test_slots_and_services(tmp_path, monkeypatch):
 def test_a_line_beyond_the_limit_costs_itself(number, monkeypatch, tmp_path):
     monkeypatch.setattr(limits, "MAX_LINE", 50)
     lines = [b"one,two\n", b"1,2\n", b"3,4\n"]
-    for extra, problem in ((42, ""), (5_000, "too_large: the line has more than 50 bytes")):
+    for extra, is_long in ((42, False), (5_000, True)):
         long = [
             line if i + 1 != number else line[: line.index(b",") + 1] + b"x" * extra + b"\n"
             for i, line in enumerate(lines)
         ]
-        with open_input(str(write(tmp_path / "a.csv", b"".join(long)))) as handle:
-            records = list(read_records(read_lines(handle)))
-        assert [record.number for record in records] == [1, 2, 3]
-        assert [record.problem for record in records if record.number != number] == ["", ""]
-        assert records[number - 1].problem == problem
-        assert len(records[number - 1].raw) <= 2_000
-        with (tmp_path / "a.csv").open("rb") as handle:
+        with write(tmp_path / "a.csv", b"".join(long)).open("rb") as handle:
             found = list(limits.lines_of(handle))
-        assert [n for n, line in found if line is None] == ([number] if problem else [])
-
-
-def test_a_row_of_several_lines_beyond_the_limit(monkeypatch):
-    monkeypatch.setattr(limits, "MAX_LINE", 50)
-    for extra, problems in ((30, ["", ""]), (31, ["", "too_large: the row has more than 50 bytes"])):
-        data = b'one,two\n1,"' + b"x" * 15 + b"\n" + b"x" * extra + b'\nx"\n'
-        found = [record.problem for record in read_records(read_lines(io.BufferedReader(io.BytesIO(data))))]
-        assert found[:2] == problems
-
-
-def test_utf_16_beyond_the_limit(tmp_path, monkeypatch):
-    (tmp_path / "a.csv").write_bytes("a,b\n1,2\n".encode("utf-16"))
-    for limit, texts in ((18, ["a,b\n", "1,2\n"]), (10, [None])):
-        monkeypatch.setattr(limits, "MAX_FILE", limit)
-        with open_input(str(tmp_path / "a.csv")) as handle:
-            assert [line.text for line in read_lines(handle)] == texts
+        assert [n for n, line in found if line is None] == ([number] if is_long else [])
 
 
 # --- compressed files ------------------------------------------------------------------------------------------------
@@ -210,10 +186,6 @@ def test_a_compressed_file_of_another_name(suffix, tmp_path):
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_a_bomb_is_read_in_pieces(suffix, tmp_path, monkeypatch):
     path = write(tmp_path / f"a.csv{suffix}", FORMATS[suffix](bytes(3 * 2**20)))
-    monkeypatch.setattr(limits, "MAX_LINE", 2**16)
-    with open_input(str(path)) as handle:
-        (line,) = read_lines(handle)
-    assert line.text is None
     monkeypatch.setattr("parapet.transforms.storage.compressed.MAX_CONTENT", 2**20)
     with pytest.raises(InputError, match="has more than 1 MiB of content"), open_input(str(path)) as handle:
         handle.read()

@@ -2,8 +2,7 @@
 
 All answers are kept in memory; a million answers take about 1.5 GB. Each kind of task is a :class:`CrowdTask`. Settling
 gives every answer a disposition: answers with the same words count as one, and reviewers' decisions override the
-automatic verdicts. Assignments that make settling raise an exception become dead letters, and the others are settled
-without them.
+automatic verdicts.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -24,25 +24,20 @@ from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.merge import (
     Decisions,
     Merged,
-    adjudicate_csv,
     answer_ids,
     answers_text,
-    lost,
     merge,
-    merge_reviewers,
     unusable_decision,
 )
-from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order, review_pages, review_sheet
+from parapet.transforms.crowd.review import ReviewItem, neighbours, review_order, review_pages, review_sheet
 from parapet.transforms.crowd.vet import PASS, Verdict
 from parapet.transforms.crowd.worker_ids import load_worker_key, redact, without_ids
 from parapet.transforms.reports.report import Report, Text, page
 from parapet.transforms.reports.text import counted
-from parapet.transforms.running.fence import Fault, bad_record
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-_TRIED_SINGLY = 200  # with more assignments, all become dead letters instead of only the faulty ones
 _SHOWN = 3  # examples in a warning
 _RANK = {"": 0, "review": 1, "reject": 2}
 
@@ -231,11 +226,11 @@ def review_items(
     items = []
     for clusters in groups:
         held = [same for same in clusters if same[0].disposition == "review"]
-        neighbours = Neighbours((same[0].canonical, same[0].disposition) for same in clusters if held)
+        answers = [(same[0].canonical, same[0].disposition) for same in clusters]
         most = min((same[0].doubt for same in held), default=0.0)
         for same in held:
             best = same[0]
-            beside, more = neighbours.of(best.canonical, best.disposition)
+            beside, more = neighbours(answers, (best.canonical, best.disposition))
             reasons = list(dict.fromkeys([best.reason, *flags(best)]))
             texts, doubt = (best.text, best.canonical, reasons), (most, best.doubt)
             items.append(ReviewItem(best.response_id, *best.shown(), *texts, len(same), beside, more, doubt))
@@ -253,74 +248,15 @@ def unknown(outcome: Outcome, reason: str, assignments: Iterable[Assignment], de
         outcome.dead_answers += answer_ids(assignment)
 
 
-def settle_fenced(
-    blank: OutcomeT,
-    assignments: Sequence[Assignment],
-    decisions: Decisions,
-    settle: Callable[[Sequence[Assignment], Decisions], OutcomeT],
-    source: str,
-) -> OutcomeT:
-    """Settle the answers about one service or dialogue, leaving out assignments that make settling fail.
-
-    Args:
-      blank: the outcome to use if settling fails without any assignments, too.
-      assignments: the assignments about it, without duplicates.
-      decisions: the decisions on their answers; may contain others.
-      settle: settles some assignments; must have no side effects.
-      source: the file that defines the service or dialogue, for its dead letter.
-
-    Raises:
-      InputError: ``settle`` raised it because a vetting rule fails, which would fail on other answers, too.
-    """
-
-    def settled(chosen: Sequence[Assignment]) -> OutcomeT:
-        ids = (assignment.assignment_id for assignment in chosen)
-        return settle(chosen, {key: decisions[key] for key in ids if key in decisions})
-
-    errors: dict[str, InputError] = {}
+@contextmanager
+def settling(name: str) -> Iterator[None]:
+    """Name the service or dialogue if settling its answers fails unexpectedly, which is a bug."""
     try:
-        try:
-            outcome = settled(assignments)
-        except Exception as error:
-            errors = _culprits(_fault(error), assignments, settled)
-            outcome = settled([entry for entry in assignments if entry.assignment_id not in errors])
-    except Exception as error:  # settling fails with any subset of the answers
-        bad = _fault(error)
-        errors = {assignment.assignment_id: bad for assignment in assignments}
-        outcome = blank
-        outcome.dead = [DeadLetter("compose", blank.name, bad.reason, "", source)]
-    for assignment in assignments:
-        if (bad_assignment := errors.get(assignment.assignment_id)) is not None:
-            on_it = decisions.get(assignment.assignment_id, {}).values()
-            outcome.dead += lost(assignment, bad_assignment, "compose")
-            outcome.dead += [unusable_decision(decision, bad_assignment.reason) for decision in on_it]
-            outcome.dead_answers += answer_ids(assignment)
-    return outcome
-
-
-def _fault(error: Exception) -> InputError:
-    """Convert an exception to the error of a dead letter; re-raise it if it is not a fault of the data."""
-    bad = bad_record(error, is_private=True)
-    if not isinstance(bad, Fault):
-        raise error
-    return bad
-
-
-def _culprits(
-    bad: InputError, assignments: Sequence[Assignment], settled: Callable[[Sequence[Assignment]], object]
-) -> dict[str, InputError]:
-    if len(assignments) > _TRIED_SINGLY:
-        return {assignment.assignment_id: bad for assignment in assignments}
-    kept: list[Assignment] = []
-    errors: dict[str, InputError] = {}
-    for assignment in assignments:
-        try:
-            settled([*kept, assignment])
-        except Exception as error:
-            errors[assignment.assignment_id] = bad_record(error, is_private=True)
-        else:
-            kept.append(assignment)
-    return errors
+        yield
+    except InputError:  # a vetting rule of a plug-in failed
+        raise
+    except Exception as error:
+        raise RuntimeError(f"the answers about {name} could not be settled: {type(error).__name__}") from error
 
 
 _ROW_GROUP_SIZE = 1 << 16
@@ -333,17 +269,11 @@ class Answers(msgspec.Struct):
       assignments: all assignments, including copies.
       decisions: the decisions of all reviewers.
       dead: the records that could not be read.
-      agreement: the agreement of two reviewers, if there were two; ``adjudicate`` is the sheet with the answers that a
-        third reviewer has to settle.
-      allow_practice: whether to use the answers of simulated annotators.
     """
 
     assignments: list[Assignment] = []
     decisions: list[Decision] = []
     dead: list[DeadLetter] = []
-    agreement: dict[str, Any] | None = None
-    adjudicate: bytes = b""
-    allow_practice: bool = False
 
 
 class Composed(msgspec.Struct, Generic[OutcomeT]):
@@ -360,8 +290,6 @@ class Composed(msgspec.Struct, Generic[OutcomeT]):
     dead: list[DeadLetter]
     assignments: int
     answers: int
-    agreement: dict[str, Any] | None
-    adjudicate: bytes
     warnings: list[str] = []
 
     def audit(self, schema: pa.Schema) -> pa.Table:
@@ -435,7 +363,7 @@ def read_answers(sources: Sources, key: bytes) -> Answers:
       InputError: a file is not a reviewer's sheet. A file that is not a response file becomes a dead letter instead.
       DamagedFile: a compressed file is truncated or damaged.
     """
-    answers = Answers(allow_practice=sources.allow_practice)
+    answers = Answers()
     for path in distinct(sources.responses):
         for record in read_responses(path, key, sources.encoding, sources.kind):
             if isinstance(record, Assignment):
@@ -446,13 +374,6 @@ def read_answers(sources: Sources, key: bytes) -> Answers:
         decisions, bad = read_sheet(path)
         answers.decisions += decisions
         answers.dead += bad
-    if sources.reviewers:
-        (first, bad), (second, worse) = map(read_sheet, sources.reviewers)
-        merged = merge_reviewers(first, second)
-        answers.decisions += merged.decisions
-        answers.dead += [*bad, *worse]
-        answers.agreement = msgspec.to_builtins(merged.agreement)
-        answers.adjudicate = adjudicate_csv(merged.adjudicate)
     return answers
 
 
@@ -463,9 +384,6 @@ def settle_all(task: CrowdTask[OutcomeT], answers: Answers) -> Composed[OutcomeT
       RuntimeError: an answer was lost or settled twice.
     """
     merged = merge(answers.assignments, answers.decisions)
-    for i, assignment in enumerate(merged.assignments):
-        if assignment.platform == "practice":
-            merged.assignments[i] = msgspec.structs.replace(assignment, rejected=not answers.allow_practice)
     outcomes: list[OutcomeT] = []
     ended: Counter[str] = Counter()
     settled: set[str] = set()
@@ -483,16 +401,15 @@ def settle_all(task: CrowdTask[OutcomeT], answers: Answers) -> Composed[OutcomeT
     n_answers = sum(len(answer_ids(assignment)) for assignment in merged.assignments)
     known = [outcome for outcome in outcomes if outcome.known]
     counts = len(merged.assignments), n_answers
-    return Composed(known, dead, *counts, answers.agreement, answers.adjudicate, _warnings(merged.assignments))
+    return Composed(known, dead, *counts, _warnings(merged.assignments))
 
 
 def _warnings(assignments: Iterable[Assignment]) -> list[str]:
     """Return sentences about times that could not be read, and about assignments without worker ids."""
-    unread, anonymous, practice = [], [], 0
+    unread, anonymous = [], []
     for assignment in assignments:
         unread += [f"{assignment.source}: {text}" for text in assignment.unread]
         anonymous += [] if assignment.worker_hash else [assignment.source]
-        practice += assignment.platform == "practice" and assignment.rejected
     sentences = []
     if unread:
         shown = "; ".join(redact(text) for text in unread[:_SHOWN])
@@ -502,11 +419,6 @@ def _warnings(assignments: Iterable[Assignment]) -> list[str]:
         sentences.append(
             f"{counted(len(anonymous), 'assignment')} without a WorkerId (first {min(anonymous)}): several answers of "
             "one person count as those of several, and it cannot be checked who has seen what was to be paraphrased"
-        )
-    if practice:
-        sentences.append(
-            f"{counted(practice, 'assignment')} of simulated annotators {'was' if practice == 1 else 'were'} not used: "
-            "to try out the pipeline with them, add --allow_practice"
         )
     return sentences
 
@@ -584,7 +496,6 @@ def stage(task: CrowdTask[OutcomeT], composed: Composed[OutcomeT]) -> dict[str, 
         "dead_letters.jsonl": (msgspec.json.encode(letter) + b"\n" for letter in composed.dead),
         **dict(review_pages(reviews, task.explanations, command=task.pipeline)),
         **results.files,
-        **({} if composed.agreement is None else {"adjudicate.csv": composed.adjudicate}),
     }
     written = [files.write_staged(task.output, path, data) for path, data in sorted(whole.items())]
     with files.staged(task.output, "responses.parquet") as handle:
@@ -617,7 +528,7 @@ def build(pipeline: beam.Pipeline, sources: Sources, task: CrowdTask[OutcomeT]) 
     from parapet.transforms.storage import files
 
     key = load_worker_key()
-    for sheet in (*sources.decisions, *sources.reviewers):
+    for sheet in sources.decisions:
         read_sheet(sheet)
     files.prepare(task.output, task.pipeline)
     manifest = pipeline | beam.Create([sources], reshuffle=False) | "Compose" >> beam.Map(_compose, task, key)

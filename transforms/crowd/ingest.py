@@ -12,11 +12,11 @@ import csv
 import hashlib
 import hmac
 import io
+import json
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Any, BinaryIO, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 import orjson
@@ -27,24 +27,20 @@ from parapet.schemas import limits
 from parapet.schemas.decisions import Decision, delimiter_of, parse_decisions
 from parapet.schemas.errors import DamagedFile, InputError
 from parapet.schemas.json_text import check_kept, compact_json, parse_json_line
-from parapet.schemas.layout import as_path, is_there, same_place
-from parapet.schemas.limits import in_bytes
+from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.rows import ANSWER_SOURCES, AnswerSource, Assignment, CrowdTask, DeadLetter
 from parapet.schemas.service import FIELD, TASKS
 from parapet.transforms.crowd.times import is_exact, read_time
 from parapet.transforms.crowd.worker_ids import plain_id, redact, withheld, without_own_id
-from parapet.transforms.running.fence import bad_record
 from parapet.transforms.storage.compressed import check_input, open_input
 
 # A record with more lines than this has a quote that was never closed.
 MAX_LINES_OF_A_RECORD = 500
 
-_SHOWN = 2_000  # bytes of a long line that a dead letter keeps
-_SEPARATOR = re.compile(r'"?sep=.?"?')  # a line before the header that tells spreadsheets what separates cells
 _BLANK = ' \t\r\n\v\f\xa0,;"'  # what a line of empty cells consists of
 
 _BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -52,25 +48,15 @@ _BOMS = (
 )
 
 
-class Line(msgspec.Struct):
-    """A physical line of a file.
+_NOT_DECODED = "\ufffd"
+_ENCODING = "encoding: the row is not UTF-8; save the file as UTF-8"
 
-    Attributes:
-      number: the number of the line, from 1.
-      text: None if its bytes cannot be decoded, or exceed the size limit of a line.
-      raw: its bytes if there is no text; only the first bytes of a long line.
-      problem: the reason why the text is missing.
-    """
+
+class Line(NamedTuple):
+    """A line of a file, numbered from 1. What cannot be decoded is U+FFFD."""
 
     number: int
-    text: str | None
-    raw: bytes = b""
-    problem: str = "encoding: the row is not UTF-8; save the file as UTF-8"
-
-    @property
-    def shown(self) -> str:
-        """The line as text for a dead letter, even if it cannot be decoded."""
-        return self.text if self.text is not None else self.raw.decode("latin-1")
+    text: str
 
 
 class Record(msgspec.Struct):
@@ -82,44 +68,13 @@ class Record(msgspec.Struct):
     raw: str = ""
 
 
-def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
-    """Read the lines of a file. A byte order mark overrides ``encoding``.
-
-    A line that cannot be decoded has ``text=None``, so the lines around it can still be used.
-    """
-    head = handle.read(4)
-    mark = 0
-    for bom, name in _BOMS:
-        if head.startswith(bom):
-            encoding, mark = name, len(bom) if name == "utf-8" else 0
-            break
-    encoding = codecs.lookup(encoding).name  # normalise the name: "UTF-16" and "utf_16" are "utf-16"
-    if encoding.startswith(("utf-16", "utf-32")):  # line ends have several bytes, so the file is decoded as a whole
-        data = head + handle.read(limits.MAX_FILE)
-        if len(data) > limits.MAX_FILE:
-            size, name = in_bytes(limits.MAX_FILE), encoding.upper()
-            reason = f"too_large: the file has more than {size} in {name}: save it as UTF-8"
-            yield Line(1, None, data[:_SHOWN], reason)
-            return
-        for number, line in enumerate(io.StringIO(data.decode(encoding, errors="replace"), newline=""), 1):
-            yield Line(number, line) if "\ufffd" not in line else Line(number, None, line.encode("utf-8"))
-        return
-    head += handle.readline(limits.MAX_LINE)
-    # Lines of old Macs end with a carriage return, so the whole file is read as the first line.
-    is_long = len(head) >= limits.MAX_LINE
-    first = [head] if is_long else head[mark:].splitlines(keepends=True)
-    others = iter(lambda: handle.readline(limits.MAX_LINE + 1), b"")
-    for number, raw in enumerate(chain(first, others), 1):
-        if len(raw) > limits.MAX_LINE or (is_long and number == 1):
-            rest = raw
-            while rest and not rest.endswith(b"\n"):
-                rest = handle.readline(limits.MAX_LINE)
-            yield Line(number, None, raw[:_SHOWN], f"too_large: the line has more than {in_bytes(limits.MAX_LINE)}")
-        else:
-            try:
-                yield Line(number, raw.decode(encoding))
-            except UnicodeDecodeError:
-                yield Line(number, None, raw)
+def read_lines(handle: io.BufferedReader, encoding: str = "utf-8") -> Iterator[Line]:
+    """Read the lines of a file. A byte order mark overrides ``encoding``."""
+    head = handle.peek(4)
+    encoding = next((name for bom, name in _BOMS if head.startswith(bom)), encoding)
+    text = io.TextIOWrapper(handle, encoding, errors="replace", newline="")
+    yield from (Line(number, line) for number, line in enumerate(text, 1))
+    text.detach()
 
 
 def read_records(lines: Iterator[Line], columns: Collection[str] = ()) -> Iterator[Record]:
@@ -131,45 +86,28 @@ def read_records(lines: Iterator[Line], columns: Collection[str] = ()) -> Iterat
     """
     waiting: deque[Line] = deque()  # lines that are parsed again after a broken record
     width, delimiter = None, ""
-    repeated, last = "", Record(0)  # the last record that is one line
     while (first := waiting.popleft() if waiting else next(lines, None)) is not None:
-        if first.text is None:
-            yield Record(first.number, problem=first.problem, raw=first.shown)
-            continue
-        if not first.text.strip() or (not delimiter and _SEPARATOR.fullmatch(first.text.strip())):
-            continue
-        if first.text == repeated:  # spreadsheets may have millions of equal blank rows
-            yield msgspec.structs.replace(last, number=first.number)
+        if not first.text.strip():
             continue
         delimiter = delimiter or delimiter_of(first.text, columns)
-        record = [first]
-        quotes, size = first.text.count('"'), len(first.text)
-        while quotes % 2 and len(record) < MAX_LINES_OF_A_RECORD and size <= limits.MAX_LINE:
-            line = waiting.popleft() if waiting else next(lines, None)
-            if line is None:
+        record = [first.text]
+        while sum(text.count('"') for text in record) % 2 and len(record) < MAX_LINES_OF_A_RECORD:
+            if (line := waiting.popleft() if waiting else next(lines, None)) is None:
                 break
-            record.append(line)
-            size += len(line.text or "")
-            quotes += (line.text or "").count('"')
-        cells, problem = _cells(record, quotes, width, delimiter)
+            record.append(line.text)
+        cells, problem = _cells("".join(record), width, delimiter)
         if problem:
-            waiting.extendleft(reversed(record[1:]))
+            waiting.extendleft(Line(first.number + i, record[i]) for i in range(len(record) - 1, 0, -1))
         else:
             width = width or len(cells)
-        result = Record(first.number, cells, problem, first.shown if problem else "")
-        if len(record) == 1:
-            repeated, last = first.text, result
-        yield result
+        yield Record(first.number, cells, problem, first.text if problem else "")
 
 
-def _cells(record: list[Line], quotes: int, width: int | None, delimiter: str) -> tuple[list[str], str]:
-    if quotes % 2 and sum(len(line.text or "") for line in record) > limits.MAX_LINE:
-        return [], f"too_large: the row has more than {in_bytes(limits.MAX_LINE)}"
-    if quotes % 2:
+def _cells(text: str, width: int | None, delimiter: str) -> tuple[list[str], str]:
+    if text.count('"') % 2:
         return [], "broken_row: a quote is not closed"
-    if wrong := next((line for line in record if line.text is None), None):
-        return [], wrong.problem
-    text = "".join(line.text or "" for line in record)
+    if _NOT_DECODED in text:
+        return [], _ENCODING
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
@@ -179,6 +117,26 @@ def _cells(record: list[Line], quotes: int, width: int | None, delimiter: str) -
     if width is not None and len(rows[0]) != width:
         return [], f"broken_row: the row has {len(rows[0])} cells, but the header has {width}"
     return rows[0], ""
+
+
+def read_rows(path: str, columns: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
+    """Read (row number, stripped cells) from a CSV that a person has written, which must have ``columns``.
+
+    Raises:
+      InputError: the file cannot be read, lacks a column, or a row has too many or too few cells.
+    """
+    try:
+        reader = csv.DictReader(io.StringIO(limits.read_text(as_path(path)), newline=None), strict=True)
+        missing = [name for name in columns if name not in (reader.fieldnames or ())]
+        if missing:
+            raise InputError(f"the header lacks {', '.join(missing)}", path, "row 1")
+        rows: list[tuple[int, dict[Any, Any]]] = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise InputError(f"cannot be read: {error}", path) from None
+    for number, row in rows:
+        if None in row or None in row.values():
+            raise InputError("the row has more or fewer cells than the header", path, f"row {number}")
+    return [(number, {name: cell.strip() for name, cell in row.items()}) for number, row in rows]
 
 
 # A longer answer cannot be an answer to a question about a few words.
@@ -416,8 +374,6 @@ def take(
         yield dead(name, "unknown_field: the form has no such field", text)
     accept, submit, seconds, unread = _times(row)
     platform = _source(row.get("Source", "")) if collected is None else collected.source
-    if assignment_id.lower().startswith(PRACTICE):
-        platform = "practice"
     is_rejected = row.get("AssignmentStatus", "").strip().lower() == "rejected" or bool(row.get("Reject", "").strip())
     yield Assignment(
         assignment_id,
@@ -428,7 +384,7 @@ def take(
         accept_time=accept,
         submit_time=submit,
         work_seconds=seconds,
-        rejected=is_rejected or platform == "practice",
+        rejected=is_rejected,
         source=source,
         platform=platform,
         unread=tuple(redact(text, own) for text in unread),
@@ -464,8 +420,6 @@ API_MEMBERS = (
     *("AssignmentId", "WorkerId", "RequesterAnnotation", "Answer", "AcceptTime", "SubmitTime", "AssignmentStatus"),
     "Source",
 )
-# Begins the ids of assignments that simulated annotators have filled in, so that the mark survives any conversion.
-PRACTICE = "practice-"
 _COUNTED_UP = re.compile(r"[0-9]{1,9}")
 _IDENTIFYING = re.compile(r"worker|user ?name|e-?mail|participant|prolific_pid", re.IGNORECASE)  # names of columns
 
@@ -479,32 +433,25 @@ class Sources(msgspec.Struct, frozen=True):
     Attributes:
       responses: batch CSVs and JSON lines.
       decisions: reviewers' sheets.
-      reviewers: two sheets to be merged, or an empty list.
       encoding: the encoding of response files without a byte order mark.
       kind: the kind of tasks whose answers are accepted.
-      allow_practice: whether to use the answers of simulated annotators.
     """
 
     responses: list[str]
     decisions: list[str] = []
-    reviewers: list[str] = []
     encoding: str = "utf-8"
     kind: TaskKind = SCHEMA_TASKS
-    allow_practice: bool = False
 
     def files(self) -> list[tuple[str, str]]:
         """Return (name of the flag, path) of each file."""
-        names = ("responses", "decisions", "reviewers")
-        return [(name, path) for name in names for path in getattr(self, name)]
+        return [(name, path) for name in ("responses", "decisions") for path in getattr(self, name)]
 
     def check(self, flag: str) -> None:
-        """Raise InputError if a file is missing, the encoding is unknown, or both reviewers' sheets are the same file.
+        """Raise InputError if a file is missing or the encoding is unknown.
 
         Args:
           flag: the prefix of flags in messages: ``--``, or an empty string for arguments.
         """
-        if self.reviewers and same_place(*self.reviewers):
-            raise InputError("must be two different files, but they are the same file", f"{flag}reviewers")
         for name, path in self.files():
             check_file(path, f"{flag}{name}")
         check_encoding(self.encoding, f"{flag}encoding")
@@ -587,7 +534,7 @@ def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
 
 
 def read_batch(
-    handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
+    handle: io.BufferedReader, path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
     """Parse each row of a batch results CSV to an assignment or a dead letter.
 
@@ -613,13 +560,13 @@ def read_batch(
         row = dict(zip(columns, record.cells, strict=True))
         try:
             yield from list(take(row, row.get("Input.fields", "").split(), source, key, kind))
-        except Exception as error:
+        except Unusable as error:
             shown = ", ".join(f"{name}={text}" for name, text in row.items() if text and not _IDENTIFYING.search(name))
             yield _unusable(error, row, shown, source)
 
 
 def read_assignments(
-    handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
+    handle: io.BufferedReader, path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
     """Parse the JSON of MTurk's API or of ``parapet collect``: lines, or documents of several lines, one after another.
 
@@ -630,7 +577,7 @@ def read_assignments(
     The arguments are those of :func:`read_batch`.
     """
     annotations: dict[str, str] = {}
-    for line, value in read_json(read_lines(handle, encoding)):
+    for line, value in read_json("".join(line.text for line in read_lines(handle, encoding))):
         for place, item in _items(value, annotations):
             source = f"{path}: row {line.number}{place}"
             try:
@@ -641,79 +588,39 @@ def read_assignments(
                 row = {name: _text(item, name) for name in API_MEMBERS}
                 row["RequesterAnnotation"] = row["RequesterAnnotation"] or annotations.get(_text(item, "HITId"), "")
                 yield from list(take(row, None, source, key, kind, _collected(item)))
-            except Exception as error:
+            except Unusable as error:
                 record = item if isinstance(item, dict) else {}
                 shown = compact_json({name: text for name, text in record.items() if not _IDENTIFYING.search(name)})
                 if not record:
-                    shown = withheld(key, line.shown if isinstance(item, Unusable) else compact_json(item))
+                    shown = withheld(key, line.text if isinstance(item, Unusable) else compact_json(item))
                 yield _unusable(error, record, shown, source)
 
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?')  # or one that is never closed
-_BETWEEN = re.compile(rf"{_STRING.pattern}|(?<=[}}\]])\s*+(?=[{{\[])")
-_MOST_WASTED = 1_000_000  # lines that are searched in vain for the end of a document, in a file
+_BETWEEN = re.compile(r"[\s,]*")
+_DECODER = json.JSONDecoder()
 
 
-def read_json(lines: Iterator[Line]) -> Iterator[tuple[Line, Any]]:
-    """Yield JSON values with their first lines. A line that begins no value is paired with an Unusable."""
-    lines = chain.from_iterable(map(_split, lines))
-    waiting: deque[Line] = deque()  # lines that are parsed again after a broken document
-    wasted = 0
-    while (first := waiting.popleft() if waiting else next(lines, None)) is not None:
-        if first.text is None:
-            yield first, Unusable(first.problem)
-            continue
-        if not (text := first.text.strip()):
-            continue
+def read_json(text: str) -> Iterator[tuple[Line, Any]]:
+    """Yield the JSON values of a text with their first lines: one on each line, or on several, or joined.
+
+    A line that begins no value is paired with an Unusable; reading goes on at the next line.
+    """
+    at, number, counted = 0, 1, 0
+    while (at := _BETWEEN.match(text, at).end()) < len(text):  # type: ignore[union-attr]  # it matches anywhere
+        number, counted = number + text.count("\n", counted, at), at
+        end_of_line = text.find("\n", at) + 1 or len(text)
+        line = Line(number, text[at:end_of_line])
         try:
-            value = _parsed(text.removesuffix(","), "broken_row")
+            end = _DECODER.raw_decode(text, at)[1]
+        except (ValueError, RecursionError):
+            end = end_of_line
+        try:
+            if _NOT_DECODED in text[at:end]:
+                raise Unusable(_ENCODING)
+            yield line, _parsed(text[at:end].strip(), "broken_row")
         except Unusable as error:
-            value = error
-        rest: list[Line] = []
-        if isinstance(value, Unusable) and text[0] in "{[" and wasted < _MOST_WASTED:
-            texts, is_whole = [text], False
-            opened, size = _opened(text), len(text)
-            while opened > 0 and size <= limits.MAX_FILE:
-                line = waiting.popleft() if waiting else next(lines, None)
-                if line is None:
-                    break
-                rest.append(line)
-                if line.text is None or (len(text) > 1 and line.text[0] == "{" and _is_object(line.text)):
-                    break  # the first line was cut off, and this is the next one
-                texts.append(line.text)
-                opened, size = opened + _opened(line.text), size + len(line.text)
-                is_whole = opened <= 0
-            if is_whole:
-                try:
-                    value, rest = _parsed("".join(texts).strip().removesuffix(","), "broken_row"), []
-                except Unusable as error:
-                    value = error
-            wasted += len(rest)
-            waiting.extendleft(reversed(rest))
-        yield first, value
-
-
-def _split(line: Line) -> Iterator[Line]:
-    """Split a line where a value ends and the next one begins, as in files that were joined without line breaks."""
-    start = 0
-    for match in _BETWEEN.finditer(line.text or ""):
-        if not match[0].strip():
-            yield Line(line.number, (line.text or "")[start : match.end()])
-            start = match.end()
-    yield Line(line.number, (line.text or "")[start:]) if start else line
-
-
-def _opened(text: str) -> int:
-    """Count the brackets that a line opens and does not close."""
-    text = _STRING.sub("", text)
-    return sum(map(text.count, "{[")) - sum(map(text.count, "}]"))
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(parse_json_line(text), dict)
-    except ValueError:
-        return False
+            yield line, error
+        at = end
 
 
 def _items(value: Any, annotations: dict[str, str]) -> Iterator[tuple[str, Any]]:
@@ -753,10 +660,8 @@ def _collected(item: Mapping[str, Any]) -> Collected | None:
         raise Unusable(f"broken_row: {advice}") from None
 
 
-def _unusable(error: Exception, record: Mapping[str, Any], shown: str, source: str) -> DeadLetter:
+def _unusable(error: Unusable, record: Mapping[str, Any], shown: str, source: str) -> DeadLetter:
     """Return the dead letter of a record that cannot be used."""
-    if not isinstance(error, Unusable):
-        return DeadLetter("ingest", source, bad_record(error, is_private=True).reason, "", source)
     own, assignment_id = str(record.get("WorkerId", "")), _text(record, "AssignmentId").strip() or source
     why = redact(str(error), own)
     return DeadLetter("ingest", redact(assignment_id, own), why, payload(shown, own) if record else shown, source)

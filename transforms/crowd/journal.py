@@ -1,4 +1,4 @@
-"""Journals of calls that cost money: JSON Lines, appended and fsynced, which tell later runs what has been done.
+"""The journal of a batch: JSON Lines, appended and fsynced, which tell later runs which calls were made and paid for.
 
 A call with side effects is logged before it is sent (``begun``) and after (``done``, ``failed``). A call that was begun
 but is not done when a run starts may have taken effect, even if MTurk refused it in the end: an earlier attempt may
@@ -46,13 +46,28 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     facts: dict[str, Any] = {}
 
 
+# Files beside a journal. If they exist without it, it is unknown what is published and paid.
+TRACES = ("assignments.jsonl", "ledger.csv", "status.html")
+
+
+def refuse_lost(folder: Path, what: str) -> None:
+    """Raise InputError if a folder shows that there was a journal; ``what`` is the problem with it."""
+    traces = [name for name in TRACES if (folder / name).exists()]
+    if traces:
+        raise InputError(
+            f"the journal {what}, although the folder has {traces[0]} of a batch: without it, it is not known what was "
+            "published and paid, and publishing again would cost twice; restore the journal from a backup. To begin "
+            "another batch, choose another folder; MTurk lists the HITs of this batch that are still published",
+            folder / FILE,
+        )
+
+
 class Journal:
     """The open journal of a folder, for one process at a time.
 
     Args:
       folder: the folder of the journal.
       writable: if False, the journal is only read: nothing is created, repaired or locked, and writing is an error.
-      recover: starts a new journal if the old one is lost; its remains are kept as ``journal.jsonl.lost``.
 
     Attributes:
       done: key to facts of completed calls: those of ``begun`` and ``done`` together, and the time (``at``). Also
@@ -63,35 +78,20 @@ class Journal:
       InputError: another process uses the folder, a line cannot be read, or the journal is lost.
     """
 
-    program = "parapet"  # the program that writes the journal, for messages
-    what = "folder"  # the word for the folder in messages
-
-    def __init__(self, folder: Path, writable: bool = True, recover: bool = False) -> None:
+    def __init__(self, folder: Path, writable: bool = True) -> None:
         self.path = folder / FILE
         self.done: dict[str, dict[str, Any]] = {}
         self.open: dict[str, dict[str, Any]] = {}
         self.batch: dict[str, Any] = {}
-        if not (self.path.exists() or recover):
-            self.refuse_lost("is missing")
+        if not self.path.exists():
+            refuse_lost(folder, "is missing")
         self._handle = self._locked() if writable else None
         try:
-            if recover:
-                self._begin_again()
-            elif self.path.exists():
+            if self.path.exists():
                 self._read()
         except BaseException:
             self.close()
             raise
-
-    def refuse_lost(self, what: str, always: bool = False) -> None:
-        """Raise InputError if calls may have been sent that the journal does not record.
-
-        Args:
-          what: the problem with the journal, for the message.
-          always: whether the journal itself shows that calls were sent.
-        """
-        if always:
-            raise InputError(f"the journal {what}: restore it from a backup", self.path)
 
     def _locked(self) -> int:
         try:
@@ -104,35 +104,20 @@ class Journal:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(handle)
-            reason = f"another '{self.program}' is using this {self.what}; wait until it ends"
+            reason = "another 'parapet mturk' is using this batch; wait until it ends"
             raise InputError(reason, self.path.parent) from None
         return handle
-
-    def _begin_again(self) -> None:
-        """Move the remains of the journal aside. A second lost journal is appended to the first."""
-        assert self._handle is not None
-        data = self.path.read_bytes()
-        if data:
-            with open(self.path.with_name(f"{FILE}.lost"), "ab", opener=_private) as lost:
-                lost.write(data)
-                lost.flush()
-                os.fsync(lost.fileno())
-            disk.sync(self.path.parent)
-        os.truncate(self.path, 0)
 
     def _read(self) -> None:
         data = self.path.read_bytes()
         whole, _, torn = data.rpartition(b"\n")
-        if data and not data.strip(b"\0 \t\r\n"):
-            nothing = f"contains {len(data):,} empty bytes, as after a power failure"
-            self.refuse_lost(nothing, always=True)
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 self._take(msgspec.json.decode(line, type=Entry))
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise InputError(f"not a line of the journal: {error}", self.path, f"row {number}") from None
         if not self.batch:
-            self.refuse_lost("lacks its first line" if data else "is empty")
+            refuse_lost(self.path.parent, "lacks its first line" if data else "is empty")
         if torn and self._handle is not None:
             # A killed run's last line: what it was about to say is not known, so its call counts as open (or unmade).
             logging.info(
@@ -146,7 +131,7 @@ class Journal:
             self.batch = entry.facts
             if self.batch.get("format") != FORMAT:
                 raise InputError(
-                    f"this {self.what} was made by Parapet {self.batch.get('parapet', '(unknown)')}, whose "
+                    f"this batch was made by Parapet {self.batch.get('parapet', '(unknown)')}, whose "
                     "journal has another format: continue with that version",
                     self.path,
                 )
@@ -197,7 +182,3 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -1,4 +1,4 @@
-"""Merge several exports of the same assignment and two reviewers' decisions, and join decisions with responses."""
+"""Merge several exports of the same assignment, and join decisions with responses."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from parapet.schemas.decisions import COLUMNS, Decision, csv_bytes
-from parapet.schemas.errors import InputError
+from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.schemas.service import response_id
 from parapet.transforms.crowd.ingest import payload
-from parapet.transforms.reports.text import clean
-from parapet.transforms.running.fence import bad_record
 
 Decisions = dict[str, dict[str, Decision]]  # assignment id to form field to decision
 
@@ -52,15 +49,6 @@ def answers_text(answers: Mapping[str, str]) -> str:
     return payload(", ".join(f"{field}={text}" for field, text in sorted(answers.items()) if text))
 
 
-def lost(assignment: Assignment, error: InputError, stage: str) -> list[DeadLetter]:
-    """Return the dead letters of an unusable assignment, one for each answer, so that all are counted."""
-    texts = {field: text.strip() for field, text in sorted(assignment.answers.items()) if text.strip()}
-    return [
-        DeadLetter(stage, response_id(assignment.assignment_id, field), error.reason, payload(text), assignment.source)
-        for field, text in texts.items()
-    ] or [DeadLetter(stage, assignment.assignment_id, error.reason, "", assignment.source)]
-
-
 def answer_ids(assignment: Assignment) -> list[str]:
     """Return the ids of the non-blank answers; blank cells may be fields that the form did not have."""
     return [response_id(assignment.assignment_id, field) for field, text in assignment.answers.items() if text.strip()]
@@ -80,14 +68,10 @@ def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignmen
     for _, versions in sorted(by_id.items()):
         if len(versions) > 1:
             versions.sort(key=_order)
-        try:
-            if difference := _difference(versions):
-                dead += [_conflict(version, difference, versions) for version in versions]
-            else:
-                merged.append(_merge(versions))
-        except Exception as error:
-            bad = bad_record(error, is_private=True)
-            dead += [letter for version in versions for letter in lost(version, bad, "settle")]
+        if difference := _difference(versions):
+            dead += [_conflict(version, difference, versions) for version in versions]
+        else:
+            merged.append(_merge(versions))
     return merged, dead
 
 
@@ -146,7 +130,7 @@ def _merge(versions: Sequence[Assignment]) -> Assignment:
         work_seconds=_first(version.work_seconds for version in versions),
         rejected=any(version.rejected for version in versions),
         source=min(version.source for version in versions),
-        platform=min((version.platform for version in versions), key=lambda name: (name != "practice", name)),
+        platform=min(version.platform for version in versions),
         unread=tuple(dict.fromkeys(text for version in versions for text in version.unread)),
         keystrokes={field: n for version in versions for field, n in version.keystrokes.items()},
         pastes={field: n for version in versions for field, n in version.pastes.items()},
@@ -210,129 +194,3 @@ def unusable_decision(decision: Decision, reason: str) -> DeadLetter:
     """Return the dead letter of a decision that has no effect."""
     shown = payload(f"decision={decision.decision}, text={decision.text}, reason={decision.reason}")
     return DeadLetter("decisions", decision.response_id, reason, shown, decision.source)
-
-
-ADJUDICATE_COLUMNS = (
-    *COLUMNS,
-    *(
-        f"{reviewer}_{column}"
-        for reviewer in ("first", "second")
-        for column in ("decision", "text", "reason", "reviewer")
-    ),
-)
-
-
-class Agreement(msgspec.Struct):
-    """The agreement of two reviewers.
-
-    Attributes:
-      items: the number of answers that both judged.
-      disagreements: how many of them need adjudication, including two fixes with different texts.
-      cohen_kappa: kappa of accept, reject and fix on the answers that both judged, -1 to 1; the text of a fix is
-        ignored. None if undefined.
-      krippendorff_alpha: nominal alpha of the same decisions, at most 1. None if undefined.
-      undefined: why the two are None, else an empty string.
-    """
-
-    items: int
-    disagreements: int
-    cohen_kappa: float | None = None
-    krippendorff_alpha: float | None = None
-    undefined: str = ""
-
-
-class Disagreement(msgspec.Struct):
-    """An answer on which the two reviewers differ."""
-
-    response_id: str
-    first: Decision
-    second: Decision
-
-
-class MergedSheets(msgspec.Struct):
-    """Two merged reviewers' sheets; every list is in the order of the response ids.
-
-    Attributes:
-      agreed: answers with the same decision from both and, for a fix, the same text.
-      single: answers that only one of them judged; taken unchanged.
-      adjudicate: answers that they judged differently; not decided yet.
-    """
-
-    agreed: list[Decision]
-    single: list[Decision]
-    adjudicate: list[Disagreement]
-    agreement: Agreement
-
-    @property
-    def decisions(self) -> list[Decision]:
-        """Return the decisions that can be applied: agreed and single."""
-        return sorted(self.agreed + self.single, key=lambda decision: decision.response_id)
-
-
-def merge_reviewers(first: Iterable[Decision], second: Iterable[Decision]) -> MergedSheets:
-    """Merge the decisions of two reviewers. If a reviewer decided an answer twice, the first decision counts."""
-    a, b = _by_id(first), _by_id(second)
-    both = sorted(a.keys() & b.keys())
-    agreed = [_joined(a[key], b[key]) for key in both if _same(a[key], b[key])]
-    adjudicate = [Disagreement(key, a[key], b[key]) for key in both if not _same(a[key], b[key])]
-    single = [(a | b)[key] for key in sorted(a.keys() ^ b.keys())]
-    agreement = _agreement([(key, a[key].decision, b[key].decision) for key in both])
-    agreement.disagreements = len(adjudicate)
-    return MergedSheets(agreed, single, adjudicate, agreement)
-
-
-def adjudicate_csv(disagreements: Iterable[Disagreement]) -> bytes:
-    """Return the sheet for a third reviewer: both decisions beside empty columns. Filled in, it is a decisions file."""
-    return csv_bytes(ADJUDICATE_COLUMNS, (_sheet_row(disagreement) for disagreement in disagreements))
-
-
-def _by_id(decisions: Iterable[Decision]) -> dict[str, Decision]:
-    by_id: dict[str, Decision] = {}
-    for decision in decisions:
-        by_id.setdefault(decision.response_id, decision)
-    return by_id
-
-
-def _same(one: Decision, two: Decision) -> bool:
-    if one.decision != two.decision:
-        return False
-    return one.decision != "fix" or clean(one.text) == clean(two.text)
-
-
-def _joined(one: Decision, two: Decision) -> Decision:
-    """Join two equal decisions, with the reasons of both."""
-
-    def both(field: str, between: str) -> str:
-        return between.join(dict.fromkeys(value for d in (one, two) if (value := getattr(d, field))))
-
-    text = one.text if one.decision == "fix" else ""
-    return Decision(
-        one.response_id, one.decision, text, both("reason", "; "), both("reviewer", ", "), both("source", ", ")
-    )
-
-
-def _agreement(items: list[tuple[str, str, str]]) -> Agreement:
-    if not items:
-        return Agreement(0, 0, undefined="no answer was judged by both reviewers")
-    labels = {label for _, *pair in items for label in pair}
-    if len(labels) == 1:
-        # Agreement cannot be distinguished from chance here; some tools print 1, others divide by zero.
-        return Agreement(
-            len(items),
-            0,
-            undefined=f"both reviewers always said {labels.pop()!r}, so agreement beyond chance is not defined",
-        )
-    # nltk takes a third of a second to import, and most runs have one reviewer.
-    from nltk.metrics.agreement import AnnotationTask
-
-    task = AnnotationTask(
-        [("first", key, decision) for key, decision, _ in items] + [("second", key, two) for key, _, two in items]
-    )
-    return Agreement(len(items), 0, float(task.kappa()), float(task.alpha()))
-
-
-def _sheet_row(disagreement: Disagreement) -> list[str]:
-    row = [disagreement.response_id, "", "", "", ""]
-    for decision in (disagreement.first, disagreement.second):
-        row += [decision.decision, decision.text, decision.reason, decision.reviewer]
-    return row

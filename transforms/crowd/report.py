@@ -218,17 +218,12 @@ def words(identifier: str) -> str:
 
 
 def reviewers_text(statistics: Mapping[str, Any]) -> list[Text]:
-    """Return the section on reviewers' decisions and agreement; an empty list without reviewers."""
-    decisions, agreement, paragraphs = statistics["decisions"], statistics["agreement"], []
-    if any(decisions.values()):
-        paragraphs.append(f"Decisions applied: {', '.join(f'{key} {n:,}' for key, n in decisions.items())}.")
-    if agreement:
-        paragraphs.append(
-            f"{counted(agreement['items'], 'answer')} judged by two reviewers, who disagree on "
-            f"{agreement['disagreements']:,}. Cohen's kappa {number(agreement['cohen_kappa'], 2)}, Krippendorff's "
-            f"alpha {number(agreement['krippendorff_alpha'], 2)} (1 is full agreement, 0 is chance)."
-        )
-    return [Text(title="Reviewers", paragraphs=paragraphs)] if paragraphs else []
+    """Return the section on reviewers' decisions; an empty list without any."""
+    decisions = statistics["decisions"]
+    if not any(decisions.values()):
+        return []
+    applied = ", ".join(f"{key} {n:,}" for key, n in decisions.items())
+    return [Text(title="Reviewers", paragraphs=[f"Decisions applied: {applied}."])]
 
 
 def method_table(method: Mapping[str, str]) -> Table:
@@ -244,14 +239,11 @@ def dead_letters_note(dead: int) -> list[str]:
 
 def review_notes(statistics: Mapping[str, Any]) -> Iterable[str]:
     """Yield notes on what reviewers have to do."""
-    review, agreement = statistics["answers"]["review"], statistics["agreement"]
-    if review:
+    if review := statistics["answers"]["review"]:
         yield (
             f"{counted(review, 'answer')} {'waits' if review == 1 else 'wait'} for a decision: decide in `review.html` "
             "or `review.csv`, then run again with `--decisions`."
         )
-    if agreement and agreement["disagreements"]:
-        yield f"The reviewers disagree on {counted(agreement['disagreements'], 'answer')}: see `adjudicate.csv`."
 
 
 def _notes(statistics: Mapping[str, Any]) -> Iterable[str]:

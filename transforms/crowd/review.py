@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import heapq
 import json
 import unicodedata
 from collections import Counter
@@ -95,29 +94,17 @@ def review_order(item: ReviewItem) -> tuple[float, str, str, float, str]:
     return most, item.element_id, item.task, own, item.response_id
 
 
-class Neighbours:
-    """The answers for an element, from which each of its items shows the others; sorted once for all items.
+def neighbours(answers: Iterable[tuple[str, str]], own: tuple[str, str]) -> tuple[list[tuple[str, str]], int]:
+    """Return the answers for an element that are shown beside one, those in use first, and how many more there are.
 
     Args:
       answers: (canonical, disposition) of each distinct answer. Rejected ones are left out to keep the list short.
+      own: the answer beside which they are shown.
     """
-
-    def __init__(self, answers: Iterable[tuple[str, str]]) -> None:
-        self._counts = Counter(answer for answer in answers if answer[1] != "rejected")
-        # One more than is shown, because an item leaves out its own answer.
-        self._first = heapq.nsmallest(MAX_NEIGHBOURS + 1, self._counts, key=_used_first)
-
-    def of(self, canonical: str, disposition: str) -> tuple[list[tuple[str, str]], int]:
-        """Return the neighbours that are shown beside an answer, and how many more there are."""
-        own = (canonical, disposition)
-        alone = self._counts[own] == 1
-        shown = [other for other in self._first if not alone or other != own][:MAX_NEIGHBOURS]
-        return shown, len(self._counts) - alone - len(shown)
-
-
-def _used_first(answer: tuple[str, str]) -> tuple[bool, str, str]:
-    text, disposition = answer
-    return disposition != "used", disposition, text
+    counts = Counter(answer for answer in answers if answer[1] != "rejected")
+    counts[own] -= 1
+    others = sorted(+counts, key=lambda answer: (answer[1] != "used", answer[1], answer[0]))
+    return others[:MAX_NEIGHBOURS], max(0, len(others) - MAX_NEIGHBOURS)
 
 
 def review_sheet(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -> Iterator[bytes]:

@@ -36,8 +36,8 @@ from parapet.transforms.crowd.composing import (
     note_answers,
     reasons,
     review_items,
-    settle_fenced,
     settle_same,
+    settling,
     unknown,
 )
 from parapet.transforms.crowd.ingest import payload
@@ -560,11 +560,9 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         for name, of_service in by_service.items():
             if name in raws:
                 advance(1, "services")
-                settle = partial(
-                    settle_service, raws[name], options=self.options, conventions=conventions, method=method
-                )
-                blank = ServiceOutcome(name=name, known=False)
-                yield settle_fenced(blank, of_service, decisions, settle, self._source(name))
+                with settling(name):
+                    outcome = settle_service(raws[name], of_service, decisions, self.options, conventions, method)
+                yield outcome
             else:
                 reason = f"unknown_service: no schema has a service {name!r}"
                 if name in self._bad_names():
@@ -572,10 +570,6 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
                 outcome = ServiceOutcome(name=name, known=False)
                 unknown(outcome, reason, of_service, decisions)
                 yield outcome
-
-    def _source(self, name: str) -> str:
-        return ", ".join(split.relative_path for split in self.splits
-                         if any(service.service_name == name for service in split.services))  # fmt: skip
 
     def _bad_names(self) -> set[str]:
         bad = (service.raw for split in self.splits for service in split.bad)
@@ -657,7 +651,6 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
             "variants": measures.get("variants", {}),
             "average": measures.get("average", {}),
             "self_bleu": measures.get("self_bleu"),
-            "agreement": composed.agreement,
             "decisions": composed.decisions(),
             "method": dict(self.method),
         }

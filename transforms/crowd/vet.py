@@ -38,7 +38,6 @@ EXPLANATIONS = {
     "same_answer": "The worker answered half of the form or more with the same words.",
     "too_fast": "The worker spent less time than reading the form takes.",
     "assignment_rejected": "The requester rejected the assignment.",
-    "practice": "Simulated annotators wrote it, of `parapet collect practice`.",
     "reviewer": "A reviewer rejected it.",
     "model_text": "Contains what language models put around an answer: an introduction, Markdown, a list or an excuse.",
     "type_word": "Only names the data type.",
@@ -164,7 +163,7 @@ def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
       fields: the fields of the task's elements.
     """
     if assignment.rejected:
-        return Verdict("reject", why_rejected(assignment))
+        return Verdict("reject", "assignment_rejected")
     texts = [words for field in fields if (words := cached_words(assignment.answers.get(field, "")))]
     if len(texts) >= 3:
         _, most = Counter(texts).most_common(1)[0]
@@ -174,11 +173,6 @@ def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
     if texts and is_too_fast(assignment, len(fields) if assignment.asked else len(texts)):
         return Verdict("reject", "too_fast")
     return PASS
-
-
-def why_rejected(assignment: Assignment) -> str:
-    """Return the reason for a rejected assignment."""
-    return "practice" if assignment.platform == "practice" else "assignment_rejected"
 
 
 def vet_typing(assignment: Assignment, field: str) -> Verdict:

@@ -1,25 +1,20 @@
 """Keep worker ids private: replace them by keyed hashes, and mask them in all output that quotes crowd input.
 
 Ids are recognised by their form. The worker's own id, which the record contains, is also recognised in any letter case
-and with other characters in between. Full-width letters, invisible characters, percent-encoding, and HTML and JSON
-escapes are decoded first. A record that cannot be split into columns is not shown at all, since an id may be anywhere
-in it; see :func:`withheld`.
+and with other characters in between. A record that cannot be split into columns is not shown at all, since an id may be
+anywhere in it; see :func:`withheld`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import html
 import os
 import re
 import secrets
-import unicodedata
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import msgspec
 
@@ -45,50 +40,26 @@ _IN_ANSWERS = re.compile(
 _ANYWHERE = re.compile(
     r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]{0,8}?A[A-Z0-9]{9,20}|[Aa](?=[A-Za-z]{0,20}[0-9])[A-Za-z0-9]{9,20})(?![A-Za-z0-9])"
 )
-_OF_MTURK = re.compile(r"A[A-Z0-9]{9,20}")
 _OF_MTURK_ALONE = re.compile(r"(?<![A-Za-z0-9])A(?=[A-Z]{0,20}[0-9])[A-Z0-9]{9,20}(?![A-Za-z0-9])")
-_SPACED = re.compile(r"(?<![A-Za-z0-9])A[A-Z0-9]{0,20}(?:[ ._-][A-Z0-9]{1,20}){1,20}(?![A-Za-z0-9])")
 _DOUBLED = re.compile(r"^(.+?)(?: ?[,;| ] ?\1)+$")
-_PLAIN = re.compile(r"[^\0%&\\\x80-\U0010ffff]*")  # no escapes and no invisible characters
 _NEVER = re.compile(r"(?!)")
-_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrtbf/])")
-_INVISIBLE = frozenset({"Cf", "Mn", "Me", "Co", "Cn", "Cs"})
 
 
 def redact(text: str, worker_id: str = "", is_answer: bool = False) -> str:
-    """Mask the worker ids in a text. If an id is hidden by escapes, the rest of the text is returned unescaped, too.
+    """Mask the worker ids in a text.
 
     Args:
       text: any text.
       worker_id: the id of the worker who wrote the text, as in the file.
       is_answer: whether the text is an answer in a form field.
     """
-    by_form, own = _IN_ANSWERS if is_answer else _ANYWHERE, _own(worker_id)
-
-    def mask(text: str) -> str:
-        return _mask_spaced(by_form.sub(MASK, own.sub(MASK, text)))
-
-    reading = text = mask(text)
-    if _PLAIN.fullmatch(text):
-        return text
-    for decode in (*_DECODERS, *_DECODERS):  # escapes may be nested
-        reading = decode(reading)
-        masked = mask(reading)
-        if masked != reading:
-            text = reading = masked
-    return text
+    by_form = _IN_ANSWERS if is_answer else _ANYWHERE
+    return by_form.sub(MASK, _own(worker_id).sub(MASK, text))
 
 
 def plain_id(worker_id: str) -> str:
-    """Normalise a worker id, however it was typed or exported, so that it has one hash.
-
-    Blanks around it and invisible characters are removed, blanks within it become single spaces, or are removed from
-    what is an id of MTurk without them, and an id that a tool has doubled (``W,W``) counts once.
-    """
-    text = " ".join(_visible(worker_id).split())
-    text = _DOUBLED.sub(r"\1", text)
-    together = text.replace(" ", "")
-    return together if _OF_MTURK.fullmatch(together) else text
+    """Normalise a worker id, so that it has one hash: single blanks, and once what a tool has doubled (``W,W``)."""
+    return _DOUBLED.sub(r"\1", " ".join(worker_id.split()))
 
 
 def without_own_id(assignment_id: str, worker_id: str, digest: str) -> str:
@@ -116,44 +87,6 @@ def _own(worker_id: str) -> re.Pattern[str]:
     if len(own) < _LEAST:
         spaced = rf"(?<![A-Za-z0-9]){spaced if is_mixed else own}(?![A-Za-z0-9])"
     return re.compile(spaced, re.IGNORECASE | re.ASCII)
-
-
-def _mask_spaced(text: str) -> str:
-    """Mask ids of MTurk in capitals with blanks, dashes or the like in between, such as ``A3ZO YR34 V3P4 T6``."""
-    start = 0
-    while match := _SPACED.search(text, start):
-        parts = re.split("([ ._-])", match[0])  # the groups of characters, and what is between them
-        end = next((end for end in range(len(parts), 2, -2) if _is_spaced_id(parts[:end:2])), 0)
-        hidden = sum(map(len, parts[:end]))
-        text = text[: match.start()] + (MASK if end else "") + text[match.start() + hidden :]
-        start = match.start() + (len(MASK) if end else 1)
-    return text
-
-
-def _is_spaced_id(groups: Sequence[str]) -> bool:
-    """Whether groups of capitals and digits are an id, and not words in capitals."""
-    together = "".join(groups)
-    return (
-        _OF_MTURK.fullmatch(together) is not None
-        and sum(map(str.isdigit, together)) > 2
-        and not any(group.isalpha() and len(group) > 1 for group in groups)
-        and (len(groups) > 7 or any(not group.isalpha() and not group.isdigit() for group in groups))
-    )
-
-
-def _unescaped(text: str) -> str:
-    """Decode JSON's escapes; escaped line ends and the like become spaces."""
-    return _ESCAPED.sub(lambda escape: chr(int(escape[1] or escape[2] or "20", 16)), text)
-
-
-def _visible(text: str) -> str:
-    """Replace full-width letters by plain ones and remove invisible characters."""
-    # character by character, so that a letter and its accent are not combined
-    single = "".join(unicodedata.normalize("NFKC", c) for c in text)
-    return "".join(c for c in single if c != "\0" and (c.isascii() or unicodedata.category(c) not in _INVISIBLE))
-
-
-_DECODERS = (_visible, _unescaped, html.unescape, unquote)
 
 
 def without_ids(letter: DeadLetter) -> DeadLetter:
@@ -200,19 +133,8 @@ def load_worker_key() -> bytes:
     path = key_file()
     try:
         disk.make_folder(path.parent)
-        # Two first runs at the same time must agree on one key: linking fails for the second, whose key is dropped.
-        fresh = path.with_name(f".{path.name}-{os.getpid()}")
         if not path.exists():
-            fresh.touch(mode=0o600)
-            fresh.write_text(secrets.token_hex(32), encoding="ascii")
-            disk.sync(fresh)
-            try:
-                os.link(fresh, path)
-                disk.sync(path.parent)
-            except FileExistsError:
-                pass
-            finally:
-                fresh.unlink()
+            disk.write(path, secrets.token_hex(32).encode(), private=True)
         return _checked(path.read_bytes().strip(), path)
     except OSError as error:
         raise InputError(f"cannot store the worker key: {error.strerror}; set {VARIABLE} instead", path) from None

@@ -55,7 +55,7 @@ MEANINGS = {
         "variant": "the variant that has it; null if none",
         "distance": "to the original; null where it was not ranked",
         "work_seconds": "that the worker took for the whole form",
-        "source": "where the answer comes from: mturk, prolific, in_house, llm or practice",
+        "source": "where the answer comes from: mturk, prolific, in_house or llm",
         "keystrokes": "how often a key changed the text; null where the form did not count",
         "pastes": "how often text was pasted; null where the form did not count",
         "seconds": "for which the field had the focus; null where the form did not count",

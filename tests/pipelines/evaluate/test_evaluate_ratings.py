@@ -11,9 +11,9 @@ import pytest
 from fake_mturk import FakeMTurk, Script, invented, play
 from generation_toy import write_toy
 from kit import as_nobody, cases, edit, files_of, holding, json_of, lacking, refused, rows_of, run, write
+from page_form import html_of
 
 from parapet.schemas.dialogue import read_dialogues
-from parapet.transforms.crowd.hits.markup import html_of
 from parapet.transforms.crowd.mturk import collect as collected
 from parapet.transforms.running.seeding import stable_hash
 

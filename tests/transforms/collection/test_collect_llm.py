@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from kit import cases, files_of, lacking, rows_of, run, write
 from local_http import Answer
 
-from parapet.schemas.layout import read_root, sample_root
+from parapet.schemas.layout import read_root, sample_root, services_by_name
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import elements_of
 from parapet.transforms.crowd.collection import llm
-from parapet.transforms.crowd.collection.sheet import read_sheet
+from parapet.transforms.crowd.collection.sheet import read_sheets
 from parapet.transforms.crowd.services import Options, settle_service
-from parapet.transforms.crowd.serving.forms import read_forms
 from parapet.transforms.reports.text import Conventions
 from parapet.transforms.variants.distance import Method
 
@@ -35,7 +34,7 @@ def hits(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sheets(hits):
-    return [read_sheet(form) for form in read_forms(str(hits))]
+    return read_sheets(str(hits), services_by_name(read_root(sample_root())))
 
 
 def said(body):
@@ -58,7 +57,7 @@ def test_the_prompt_is_what_people_see(hits, sheets):
     assert len(sheets) == 2 * len(services)
     for sheet in sheets:
         prompt = "\n".join(message["content"] for message in llm.messages(sheet, "Style."))
-        form, service = sheet.form, services[sheet.form.service]
+        form, service = sheet.record, services[sheet.record.service_name]
         assert "mturk" not in prompt.lower()
         for element in elements_of(service, form.task):
             if element.kind != "service":
@@ -96,7 +95,7 @@ def test_answers_are_found_in_what_a_model_says(text, expected):
     ("casting off", "repeated"),
 )
 def test_the_form_refuses_what_it_refuses_people(answer, reason, sheets):
-    sheet = next(sheet for sheet in sheets if sheet.form.task_id == "Ferries_1:names")
+    sheet = next(sheet for sheet in sheets if sheet.record.task_id == "Ferries_1:names")
     assert sheet.fault("slot_0", answer, ["Casting off"])[0] == reason
 
 
@@ -105,7 +104,7 @@ def test_no_annotator_sees_both_tasks_of_a_service(sheets, batches):
     tasks = defaultdict(set)
     for first, annotators in batches:
         for item in llm.plan(sheets, annotators, [0.3, 0.7, 1], first=first):
-            tasks[item.annotator.number, item.sheet.form.service].add(item.sheet.form.task)
+            tasks[item.annotator.number, item.sheet.record.service_name].add(item.sheet.record.task)
     assert all(len(seen) == 1 for seen in tasks.values())
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from kit import cases, intent, rows_of, run, service, slot
+from page_form import made_up
 
 from benchmarks.meaning import doubts_of, services_of
 from parapet.schemas.rows import Assignment
@@ -13,7 +14,6 @@ from parapet.schemas.service import elements_of, parse_service
 from parapet.transforms.crowd import contrast, vet
 from parapet.transforms.crowd.meaning import FALSE_ALARMS, OTHERS, THRESHOLDS, Meaning
 from parapet.transforms.crowd.services import Options, settle_service
-from parapet.transforms.crowd.serving.practice import made_up
 from parapet.transforms.reports import meaning
 from parapet.transforms.reports.text import Conventions, clean, name_words, words
 from parapet.transforms.variants.distance import Method

@@ -10,7 +10,7 @@ from kit import raised
 
 from parapet.schemas.decisions import restore
 from parapet.transforms.crowd import review
-from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order, review_pages, review_sheet, visible
+from parapet.transforms.crowd.review import ReviewItem, neighbours, review_order, review_pages, review_sheet, visible
 
 EXPLANATIONS = {"oov": "Has a word that is in no dictionary.", "near_original": "Very near the <original>."}
 HOSTILE = [
@@ -113,7 +113,7 @@ def test_neighbours_are_those_of_a_list_of_all_others(answers, data):
     others = {answer for i, answer in enumerate(answers) if i != own[2] % len(answers) and answer[1] != "rejected"}
     ranked = sorted(others, key=lambda answer: (answer[1] != "used", answer[1], answer[0]))
     if own[1] != "rejected":
-        shown, more = Neighbours(answers).of(*own[:2])
+        shown, more = neighbours(answers, own[:2])
         assert (shown, more) == (ranked[: review.MAX_NEIGHBOURS], len(ranked) - len(shown))
 
 

@@ -13,7 +13,7 @@ from kit import cases, intent, service, slot
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.layout import SINGLE, parse_services
-from parapet.schemas.rows import RESPONSES, Assignment
+from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd import services
 from parapet.transforms.crowd.composing import Answers, settle_all
 from parapet.transforms.crowd.services import Options, SchemaTask, canonical_form
@@ -210,18 +210,6 @@ def test_how_many_held_answers_would_complete_a_service(have, in_review, to_acce
     again = settle_service(SERVICE, answers, accepted, Options())
     assert bool(again.variants) == bool(to_accept)
     assert again.to_accept == (0 if to_accept else outcome.to_accept)
-
-
-def test_answers_of_simulated_annotators_need_leave():
-    answers = assignments(platform="practice")
-    task = SchemaTask([parse_services([SERVICE], "", SINGLE)], Options())
-    refused = settle_all(task, Answers(answers))
-    assert refused.outcomes[0].variants == []
-    assert {(row["disposition"], row["reason"], row["source"]) for row in refused.audit(RESPONSES).to_pylist()} == {
-        ("rejected", "practice", "practice")
-    }
-    assert refused.warnings[0].startswith("10 assignments of simulated annotators were not used")
-    assert settle_all(task, Answers(answers, allow_practice=True)).outcomes[0].variants
 
 
 def test_what_is_missing_in_assignments_is_told():

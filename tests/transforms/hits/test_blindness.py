@@ -3,16 +3,15 @@
 import msgspec
 from hits_blindness import hidden_texts, leaks
 from hits_corpora import big_service, corpus, hostile_service
-from kit import cases, raised, write
+from kit import cases
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.service import TASKS, Intent, Service, Slot, elements_of
+from parapet.schemas.service import TASKS, Intent, Service, Slot
+from parapet.transforms.crowd.hits import schema_pages
 from parapet.transforms.crowd.hits.page import Settings, page_html, requester_html
 from parapet.transforms.crowd.hits.schema_pages import (
     ambiguous_elements,
     cue_of,
     questions_of,
-    read_ambiguous,
     render_service,
 )
 
@@ -22,7 +21,7 @@ SERVICES = [hostile_service(), big_service(), *corpus()]
 @cases("task", *TASKS)
 @cases("service", *SERVICES, ids=lambda service: service.service_name)
 def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
-    questions = [each.question for each in questions_of(service, task, ambiguous_elements(service, "auto"))[0]]
+    questions = [each.question for each in questions_of(service, task, ambiguous_elements(service))[0]]
     # The service's description is shown as those of its elements are; that it adds nothing to them is tested below.
     shown = [*(text for question in questions for text in question.texts()), cue_of(service, task, "auto", {})]
     hidden = hidden_texts(service, task, [question.meaning for question in questions])
@@ -34,9 +33,10 @@ def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
 
 
 @cases("service", *SERVICES, ids=lambda service: service.service_name)
-def test_another_hidden_text_gives_the_same_bytes(service):
+def test_another_hidden_text_gives_the_same_bytes(service, monkeypatch):
     """The strongest form: the page cannot depend on what it hides."""
-    settings = Settings(ambiguous="none")
+    monkeypatch.setattr(schema_pages, "ambiguous_elements", lambda service: frozenset())
+    settings = Settings()
     hidden_names = _with(service, name=True)
     hidden_descriptions = _with(service, name=False)
     original = {page.record.page: page.html for page in render_service(0, service, settings).pages}
@@ -83,31 +83,13 @@ def _with(service, name):
 
 SLOTS = ["type", "where_to", "alarm_time", "new_alarm_time", "restaurant_name", "number_of_rooms", "pct", "city"]
 SERVICE = Service("Services_3", "Finds doctors", [Slot(name, name) for name in SLOTS], [Intent("FindDoctor", "Finds")])
-IDS = [element.id for element in elements_of(SERVICE, "descriptions")]
 
 
 def test_generic_short_and_contained_names_are_found():
-    found = ambiguous_elements(SERVICE, "auto")
+    found = ambiguous_elements(SERVICE)
     assert found == {f"Services_3/slot/{name}" for name in ("type", "where_to", "alarm_time", "pct")} | {
         "Services_3/service"
     }
-
-
-def test_a_hash_in_a_name_is_not_a_comment(tmp_path):
-    path = tmp_path / "list.txt"
-    path.write_text("A_1/slot/#rooms\n")
-    assert read_ambiguous(path, ["A_1/slot/#rooms"]) == {"A_1/slot/#rooms"}
-
-
-def test_list_with_comments_and_byte_order_mark(tmp_path):
-    path = tmp_path / "list.txt"
-    path.write_bytes(b"\xef\xbb\xbf# mine\n\nServices_3/slot/city  # which city?\r\nServices_3/service\n")
-    assert read_ambiguous(path, IDS) == {"Services_3/slot/city", "Services_3/service"}
-
-
-def test_unknown_id_names_file_and_line(tmp_path):
-    path = write(tmp_path / "list.txt", "Services_3/slot/city\nServices_3/slot/town\n")
-    raised(InputError, read_ambiguous, path, IDS, match=r"list.txt: line 2: there is no element 'Services_3/slot/town'")
 
 
 @cases("cues", "auto", "none")

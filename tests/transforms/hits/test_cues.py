@@ -3,10 +3,10 @@
 import re
 
 from kit import cases, raised, write
+from page_form import html_of
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.crowd.hits.markup import html_of
 from parapet.transforms.crowd.hits.page import Settings
 from parapet.transforms.crowd.hits.schema_pages import cue_of, read_cues, render_service, revealed_by
 
@@ -53,7 +53,7 @@ def test_a_long_description_is_cut_between_words():
     (["Payment_1,payments like Venmo"], "the cue of Payment_1 contains 'payment'"),
     (["Payment_2,x"], "row 2: there is no service 'Payment_2' in the schemas"),
     (["Payment_1,x", "Payment_1,y"], "row 3: there is a second cue for Payment_1"),
-    (["Payment_1,like PayPal, or such"], "row 2: has more columns than the header: put quotes around"),
+    (["Payment_1,like PayPal, or such"], "row 2: the row has more or fewer cells than the header"),
     (['Payment_1,"like PayPal', "x,y"], "cannot be read: unexpected end of data"),
     ([f"Payment_1,{'word ' * 60}"], "the cue has 299 letters, over the limit of 200"),
 )
@@ -63,7 +63,7 @@ def test_cues_that_cannot_be_used(tmp_path, rows, message):
 
 def test_files_that_are_no_cues(tmp_path):
     path = file_of(tmp_path, head="service_name,like")
-    raised(InputError, read_cues, path, SERVICES, match="row 1: lacks the column cue: expected service_name,cue")
+    raised(InputError, read_cues, path, SERVICES, match="row 1: the header lacks cue")
     (tmp_path / "cues.csv").write_bytes(b"service_name,cue\nPayment_1,\xff")
     raised(InputError, read_cues, tmp_path / "cues.csv", SERVICES, match="not UTF-8 at byte")
     missing = tmp_path / "nowhere.csv"

@@ -1,10 +1,8 @@
 """Collecting: all that was handed in, each HIT read no oftener than needed, and who is kept out afterwards."""
 
-import json
-
 import pytest
 from kit import cases, lacking, write
-from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, files_with, mode, worker
+from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, files_with, worker
 
 LIST = "ListAssignmentsForHIT"
 GRANT = "AssociateQualificationWithWorker"
@@ -23,7 +21,7 @@ def listed(bench):
 
 def test_a_full_last_page_is_no_end(bench, hits, tmp_path):
     bench.hits = cut(hits, tmp_path / "many", [NAMES], assignments=100)
-    bench.ok("publish", "--allow_extra_fee")
+    bench.ok("publish")
     bench.work(NAMES, range(100))
     bench.ok("collect")
     assert listed(bench) == 2  # the server gives a token with the full page, and an empty one after it
@@ -47,24 +45,6 @@ def test_a_deleted_hit_is_told_once_and_the_rest_goes_on(out):
     assert listed(out) == before + 2
     assert "no longer has" not in out.err
     assert out.status()["total"]["gone"] == 1
-
-
-def test_another_submission_under_a_known_id_keeps_the_old_one_apart(out):
-    made = out.work(NAMES, [1, 2])
-    out.ok("collect")
-    (old,) = [line for line in out.lines() if line["AssignmentId"] == made[0]]
-    out.server.recycle(made[0], worker(9))
-    out.ok("collect")
-    assert f"the answers of assignment {made[0]} have changed; the old ones are in replaced.jsonl" in out.err
-    assert worker(1) not in out.err
-    (new,) = [line for line in out.lines() if line["AssignmentId"] == made[0]]
-    assert new["WorkerId"] == worker(9)
-    path = out.batch / "replaced.jsonl"
-    assert (mode(path), [json.loads(line) for line in path.read_bytes().splitlines()]) == (0o600, [old])
-    out.server.recycle(made[0], worker(8))
-    out.ok("collect")
-    assert [json.loads(line)["WorkerId"] for line in path.read_bytes().splitlines()] == [worker(1), worker(9)]
-    assert len(out.lines()) == 2
 
 
 def test_a_file_that_is_not_ours_is_an_error_with_its_row(out):

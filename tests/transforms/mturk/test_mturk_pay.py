@@ -9,8 +9,9 @@ from kit import cases, raised, write
 from mturk_bench import NAMES, OTHER, worker
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.ingest import read_rows
 from parapet.transforms.crowd.mturk.batch import Batch
-from parapet.transforms.crowd.mturk.pay import CARELESS, Judged, decide, feedback_of, read_rejections, read_rows
+from parapet.transforms.crowd.mturk.pay import CARELESS, Judged, decide, feedback_of, read_rejections
 from parapet.transforms.crowd.mturk.status import ledger_rows
 
 APPROVE, REJECT = "ApproveAssignment", "RejectAssignment"

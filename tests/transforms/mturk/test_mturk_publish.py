@@ -209,12 +209,9 @@ def test_a_page_changed_by_hand_is_not_published(bench, copy):
     assert "Ferries_1.names.xml: cannot be read" in bench.err_of(1, bench.publish(hits=copy))
 
 
-def test_ten_workers_are_meant_only_where_that_is_said(bench, hits, tmp_path):
+def test_from_ten_workers_on_the_fee_is_higher(bench, hits, tmp_path):
     ten = cut(hits, tmp_path / "ten", [NAMES], assignments=10)
-    assert "10 workers per HIT: from ten workers on, MTurk charges an additional 20 %" in bench.err_of(
-        2, bench.publish(hits=ten)
-    )
-    assert bench.publish("--allow_extra_fee", hits=ten) == 0
+    assert bench.publish(hits=ten) == 0
     assert "$16.38 with fees" in bench.out  # 10 * 1.17 * 1.4
     assert bench.snapshot()["balance"]["held"] == bench.open().hits()[bench.hit_id(NAMES)].reward * 14
     assert bench.status()["total"]["committed"] == "16.38"

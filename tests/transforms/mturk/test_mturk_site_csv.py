@@ -55,7 +55,8 @@ def test_what_cannot_be_used_is_usage(site, results, bench, tmp_path):
 
 
 def filled(text, payments=()):
-    return fill_in(io.BytesIO(text.encode()), "r.csv", {each.assignment_id: each for each in payments})
+    handle = io.BufferedReader(io.BytesIO(text.encode()))
+    return fill_in(handle, "r.csv", {each.assignment_id: each for each in payments})
 
 
 def test_settled_and_unknown_rows_stay_as_they_are():

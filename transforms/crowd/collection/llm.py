@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.rows import DeadLetter
-from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.collection.sheet import Sheet
 from parapet.transforms.crowd.ingest import payload
 from parapet.transforms.reports.text import clean
@@ -103,9 +102,9 @@ def plan(
     styles = _prompts()["styles"]
     work = []
     for sheet in sheets:
-        n = sheet.form.wanted if annotators is None else annotators
+        n = sheet.record.assignments if annotators is None else annotators
         for k in range(first - 1, first - 1 + n):
-            number = 2 * k + 1 + TASKS.index(sheet.form.task)
+            number = 2 * k + 1 + (sheet.record.task == "descriptions")
             style, temperature = styles[k % len(styles)], temperatures[k % len(temperatures)]
             work.append(Work(sheet, Annotator(number, style, temperature, seed * 1_000_000 + number * TRIES)))
     return work
@@ -114,7 +113,7 @@ def plan(
 def messages(sheet: Sheet, style: str) -> list[Message]:
     """Return the conversation that asks for a form: the instructions, and the form as people see it."""
     prompts = _prompts()
-    fields = prompts["fields"].format(fields=", ".join(sheet.form.fields))
+    fields = prompts["fields"].format(fields=", ".join(sheet.record.fields))
     return [
         {"role": "system", "content": f"{prompts['system'].strip()} {style}"},
         {"role": "user", "content": f"{sheet.text}\n\n{fields}"},
@@ -129,7 +128,7 @@ def fill_in(chat: Chat, work: Work) -> Filled:
     """
     sheet, result = work.sheet, Filled()
     begin = messages(sheet, work.annotator.style)
-    conversation, wanted = begin, list(sheet.form.fields)
+    conversation, wanted = begin, list(sheet.record.fields)
     for i in range(TRIES):
         try:
             reply = chat.ask(conversation, **_parameters(work, wanted, i))
@@ -173,7 +172,7 @@ def _parameters(work: Work, fields: Sequence[str], i: int = 0) -> dict[str, Any]
     return {
         "temperature": work.annotator.temperature,
         "seed": work.annotator.seed + i,
-        "max_tokens": _MOST_TOKENS[work.sheet.form.task] * (len(fields) + 1),
+        "max_tokens": _MOST_TOKENS[work.sheet.record.task] * (len(fields) + 1),
         "response_format": response_format(fields),
     }
 
@@ -255,7 +254,7 @@ def fill_in_all(
 def assignment_id(work: Work, model: str) -> str:
     """Return an id that depends only on the form, the annotator and the seed."""
     annotator = work.annotator
-    name = f"{work.sheet.form.key} {annotator.worker_id(model)} {annotator.seed}"
+    name = f"{work.sheet.key} {annotator.worker_id(model)} {annotator.seed}"
     return f"llm-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
@@ -263,12 +262,12 @@ def lines(done: Sequence[tuple[Work, Filled]], model: str) -> Iterator[bytes]:
     """Yield the answers in the format of ``--responses``, without working times, which a model does not have."""
     for work, filled in done:
         if filled.answers:
-            fields = work.sheet.form.fields
+            fields = work.sheet.record.fields
             line = {
                 "AssignmentId": assignment_id(work, model),
                 "WorkerId": work.annotator.worker_id(model),
                 "AssignmentStatus": "Submitted",
-                "RequesterAnnotation": work.sheet.form.task_id,
+                "RequesterAnnotation": work.sheet.record.requester_annotation,
                 "AcceptTime": "",
                 "SubmitTime": "",
                 "Source": "llm",
@@ -285,7 +284,7 @@ def dead_letters(done: Sequence[tuple[Work, Filled]], model: str) -> list[DeadLe
     letters = []
     for work, filled in done:
         key = assignment_id(work, model)
-        where = f"{work.annotator.worker_id(model)}, {work.sheet.form.task_id}"
+        where = f"{work.annotator.worker_id(model)}, {work.sheet.record.requester_annotation}"
         if filled.failed:
             letters.append(DeadLetter(STAGE, key, filled.failed, payload(filled.raw), where))
         for field, (reason, message, text) in filled.refused.items():
@@ -297,19 +296,19 @@ def estimate(chat: Chat, work: Sequence[Work]) -> Counter[str]:
     """Estimate, without sending requests, ``calls``, ``kept``, and the tokens ``sent`` and ``answered``."""
     used: Counter[str] = Counter()
     for item in work:
-        fields, conversation = item.sheet.form.fields, messages(item.sheet, item.annotator.style)
+        fields, conversation = item.sheet.record.fields, messages(item.sheet, item.annotator.style)
         if _is_kept(chat, item):
             used["kept"] += 1
             continue
         used["calls"] += 1
         used["sent"] += sum(len(message["content"]) for message in conversation) // CHARACTERS_OF_TOKEN
-        used["answered"] += _TOKENS_OF_FIELD[item.sheet.form.task] * len(fields)
+        used["answered"] += _TOKENS_OF_FIELD[item.sheet.record.task] * len(fields)
     return used
 
 
 def _is_kept(chat: Chat, work: Work) -> bool:
     """Whether the cache has the first attempt."""
-    fields, conversation = work.sheet.form.fields, messages(work.sheet, work.annotator.style)
+    fields, conversation = work.sheet.record.fields, messages(work.sheet, work.annotator.style)
     return chat.knows(conversation, **_parameters(work, fields))
 
 

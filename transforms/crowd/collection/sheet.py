@@ -1,40 +1,45 @@
-"""Convert blind forms to plain text, and check answers as the form does."""
+"""The questions of blind forms as plain text, and the check of answers that the form makes, too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from html.parser import HTMLParser
+from itertools import groupby
 
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import TASKS
-from parapet.transforms.crowd.serving.forms import Form
+from parapet.schemas.service import TASKS, Service
+from parapet.transforms.crowd.hits.page import MAX_LETTERS, MAX_WORDS, PageRecord, read_manifest
+from parapet.transforms.crowd.hits.schema_pages import Question, questions_of
 from parapet.transforms.reports.text import clean, name_words
-
-_UNSEEN = frozenset({"head", "style", "script", "noscript", "button"})
-_VOID = frozenset({"input", "meta", "link", "br", "img", "hr"})
-_INLINE = frozenset({"b", "em", "i", "code", "span", "strong", "a", "input", "textarea"})
-_MARKS = {"good": "\N{CHECK MARK} ", "bad": "\N{BALLOT X} "}  # drawn by the style sheet
+from parapet.transforms.storage.toml import read_table
 
 
 class Sheet(msgspec.Struct, frozen=True):
-    """A form as plain text.
+    """The questions of a page about names or descriptions."""
 
-    Attributes:
-      form: the form.
-      text: the text that a person sees, line by line. The name of a field comes before its question.
-      given: form field to the texts shown in its question, which must not be copied as answers.
-      noun: the form's word for an answer: ``name`` or ``description``.
-      words: the maximum number of words in an answer, as ``letters`` is of letters.
-    """
+    record: PageRecord
+    questions: tuple[Question, ...]
 
-    form: Form
-    text: str
-    given: Mapping[str, tuple[str, ...]]
-    noun: str
-    words: int
-    letters: int
+    @property
+    def key(self) -> str:
+        """Return what identifies the page."""
+        return self.record.sha256[:32]
+
+    @property
+    def text(self) -> str:
+        """Return the page as text. The name of a field comes before its question."""
+        words = read_table(__package__, "llm.toml")[self.record.task]
+        lines = [words["instructions"].strip()]
+        if self.record.cue:
+            lines.append(f"What the app is: {self.record.cue}")
+        for kind, questions in groupby(self.questions, lambda question: question.kind):
+            lines.append(words[kind].strip())
+            for question in questions:
+                lines.append(f"{question.field}: {question.prompt}")
+                lines += [f"Possible values: {question.values}"] if question.values else []
+                lines += [f"It stands for: {question.meaning}"] if question.meaning else []
+        return "\n".join(lines)
 
     def fault(self, field: str, answer: str, others: Iterable[str] = ()) -> tuple[str, str]:
         """Return (reason id, the page's message) if the page would refuse an answer; else empty strings.
@@ -44,113 +49,43 @@ class Sheet(msgspec.Struct, frozen=True):
           answer: the cleaned text.
           others: accepted answers to other fields.
         """
-        key = name_words(answer)
+        key, task = name_words(answer), self.record.task
+        (question,) = (question for question in self.questions if question.field == field)
+        noun = task.removesuffix("s")
         if not answer:
-            return "blank", f"Please write a {self.noun}."
+            return "blank", f"Please write a {noun}."
         if not any(c.isalpha() for word in key for c in word):
             return "no_words", "Please use words."
-        if len(key) > self.words:
-            return "too_long", f"Too long: {len(key):,} words. Please use at most {self.words}."
-        if len(answer) > self.letters:
-            return "too_long", f"Too long: {len(answer):,} letters. Please use at most {self.letters}."
-        if any(name_words(text) == key for text in self.given[field]) or _is_message(key):
+        if len(key) > MAX_WORDS[task]:
+            return "too_long", f"Too long: {len(key):,} words. Please use at most {MAX_WORDS[task]}."
+        if len(answer) > MAX_LETTERS[task]:
+            return "too_long", f"Too long: {len(answer):,} letters. Please use at most {MAX_LETTERS[task]}."
+        if any(name_words(clean(text)) == key for text in (question.prompt, question.meaning) if text):
             return "copied", "This only repeats the text above. Please use your own words."
         if any(name_words(other) == key for other in others):
-            return "repeated", f"The same as another answer. Every {self.noun} must be different."
+            return "repeated", f"The same as another answer. Every {noun} must be different."
         return "", ""
 
 
-_MESSAGES = ("This only repeats the text above", "The same as another answer", "Please use your own words")
+def read_sheets(folder: str, services: Mapping[str, Service]) -> list[Sheet]:
+    """Read the pages of a folder of ``parapet hits``, with the questions from the schemas.
+
+    Raises:
+      InputError: a page does not ask for names or descriptions, or is not about these schemas.
+    """
+    return [_sheet(record, services, folder) for _, record in read_manifest(folder)]
 
 
-def _is_message(key: tuple[str, ...]) -> bool:
-    """Whether an answer repeats one of the form's messages, as weak models do."""
-    return any(key[: len(words)] == words for words in map(name_words, _MESSAGES))
-
-
-def read_sheet(form: Form) -> Sheet:
-    """Convert a served form to text. Raises InputError if it does not ask for names or descriptions."""
-    if form.task not in TASKS:
-        reason = f"asks for {form.task}; a language model fills in forms for names and descriptions only"
-        raise InputError(reason, form.task_id, "--hits")
-    reader = _Reader()
-    reader.feed("".join(form.parts))
-    reader.close()
-    missing = [field for field in form.fields if field not in reader.given]
-    if missing or not reader.limits:
-        raise InputError(
-            "is not a page of this version of 'parapet hits': make the pages again", form.task_id, "--hits"
-        )
-    lines = (" ".join(line.split()) for line in reader.lines)
-    noun, words, letters = reader.limits
-    return Sheet(
-        form,
-        "\n".join(line for line in lines if line),
-        {field: tuple(map(clean, reader.given[field])) for field in form.fields},
-        noun,
-        int(words),
-        int(letters),
+def _sheet(record: PageRecord, services: Mapping[str, Service], folder: str) -> Sheet:
+    for task in TASKS:
+        if record.task == task and record.service_name in services:
+            questions, _ = questions_of(services[record.service_name], task, frozenset(record.ambiguous))
+            chosen = [each for each in questions if each.question.field in record.fields]
+            if [each.element_id for each in chosen] == record.element_ids:
+                return Sheet(record, tuple(each.question for each in chosen))
+    if record.task not in TASKS:
+        reason = f"asks for {record.task}; a language model fills in forms for names and descriptions only"
+        raise InputError(reason, record.task_id, "--hits")
+    raise InputError(
+        f"has other elements of {record.service_name}: give its own schemas as --schemas", folder, "--hits"
     )
-
-
-class _Reader(HTMLParser):
-    """Collects the lines that a browser shows, and the texts in each question."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = [""]
-        self.given: dict[str, list[str]] = {}
-        self.limits: tuple[str, str, str] | None = None
-        self._hidden = 0  # depth inside of hidden elements
-        self._open: list[tuple[str, bool]] = []  # tag, and whether its text is part of a question
-        self._shown: list[str] = []  # texts of the current question
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = dict(attrs)
-        classes = (attributes.get("class") or "").split()
-        if self._hidden or tag in _UNSEEN or "hidden" in attributes:
-            self._hidden += tag not in _VOID
-            return
-        if attributes.get("id") == "hit":
-            self.limits = (
-                attributes.get("data-noun") or "answer",
-                attributes.get("data-words") or "0",
-                attributes.get("data-letters") or "0",
-            )
-        if "q" in classes:
-            self._shown = []
-        if tag in ("input", "textarea") and (name := attributes.get("name")) and attributes.get("type") != "hidden":
-            self.given[name] = self._shown
-        if tag not in _INLINE:
-            self._new_line()
-        if tag == "label":
-            self.lines[-1] += f"{attributes.get('for')}: "
-        elif tag == "li" and "q" not in classes:
-            self.lines[-1] += "- "
-        for name in classes:
-            self.lines[-1] += _MARKS.get(name, "") if tag == "dd" else ""
-        if tag not in _VOID:
-            is_shown = "p" in classes
-            self._open.append((tag, is_shown))
-            if is_shown:
-                self._shown.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if self._hidden:
-            self._hidden -= tag not in _VOID
-        elif any(name == tag for name, _ in self._open):
-            while self._open.pop()[0] != tag:
-                pass
-            if tag not in _INLINE:
-                self._new_line()
-
-    def handle_data(self, data: str) -> None:
-        if self._hidden:
-            return
-        self.lines[-1] += data.replace("\n", " ")
-        if any(is_shown for _, is_shown in self._open):
-            self._shown[-1] += data
-
-    def _new_line(self) -> None:
-        if self.lines[-1]:
-            self.lines.append("")

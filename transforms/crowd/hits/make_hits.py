@@ -28,9 +28,17 @@ from parapet.transforms.crowd.hits.page import (
     make_plan,
     requester_html,
 )
-from parapet.transforms.crowd.hits.rewrite_pages import Choice, DialoguePath, Scan, choose, render_dialogues, scan
+from parapet.transforms.crowd.hits.rewrite_pages import DialoguePath, Scan, choose, render_dialogues, scan
 from parapet.transforms.crowd.hits.schema_pages import render_service
-from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, HitTask, kind_of
+from parapet.transforms.crowd.hits.terms import (
+    RATINGS,
+    REWRITES,
+    SCHEMAS,
+    SECONDS,
+    HitTask,
+    fee_rate,
+    kind_of,
+)
 from parapet.transforms.reports.report import render
 from parapet.transforms.running.counts import Balance, CountKey, Counts, Equals, Invariant
 from parapet.transforms.running.progress import advance, expect
@@ -112,12 +120,12 @@ def scan_file(path: DialoguePath, settings: Settings) -> Scan:
     return scan(path.position, path.name, _read(path), settings.turns, settings.seed)
 
 
-def render_unit(position: int, unit: Unit, settings: Settings, choice: Choice | None = None) -> Hits:
-    """Render the pages of a service, a dialogue file or a group; ``choice`` has the turns drawn from dialogue files."""
+def render_unit(position: int, unit: Unit, settings: Settings, last: str | None = None) -> Hits:
+    """Render the pages of a service, a dialogue file or a group; ``last`` is the result of :func:`choose`."""
     if isinstance(unit, Service):
         return render_service(position, unit, settings)
     if isinstance(unit, DialoguePath):
-        return render_dialogues(position, unit.name, _read(unit), choice or Choice({}, None), settings)
+        return render_dialogues(position, unit.name, _read(unit), last, settings)
     return render_judged(position, unit, settings)
 
 
@@ -125,8 +133,8 @@ def _read(path: DialoguePath) -> list[Dialogue]:
     return parse_dialogues(read_input(path.path, MAX_DIALOGUE_FILE), path.path)
 
 
-def _write(element: tuple[int, Unit], choice: Choice | None = None, *, settings: Settings, output: str) -> FileResult:
-    hits = render_unit(*element, settings, choice)
+def _write(element: tuple[int, Unit], last: str | None = None, *, settings: Settings, output: str) -> FileResult:
+    hits = render_unit(*element, settings, last)
     result = _written(hits, settings, output)
     task = kind_of(settings.tasks)
     advance(1, _UNITS.get(task, "pages"))
@@ -238,9 +246,9 @@ def index_html(records: Sequence[PageRecord], plan: Plan, settings: Settings) ->
         records=records,
         kind=kind_of(settings.tasks),
         cells=plan.cells(),
-        terms=settings.terms,
-        people=plan.people.lines(),
-        fee_percent=f"{(plan.terms.fee_rate() * 100).normalize():f}",
+        assignments=settings.terms.assignments,
+        seconds=SECONDS,
+        fee_percent=f"{(fee_rate(plan.terms.assignments) * 100).normalize():f}",
         sandbox=settings.sandbox,
         not_asked=plan.not_asked,
         by_reason=plan.not_asked_by_reason(),

@@ -6,10 +6,8 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
-from xml.etree.ElementTree import Element
 
 import msgspec
-from defusedxml.ElementTree import fromstring
 from msgspec import UNSET
 
 from parapet.schemas.dialogue import Frame, Turn
@@ -54,12 +52,6 @@ def question_xml(html: str) -> bytes:
     """Wrap a page that :func:`carriable` has encoded in an HTMLQuestion."""
     # "]]>" would end the CDATA section, so it is split across two sections.
     return (_BEFORE + html.replace("]]>", "]]]]><![CDATA[>") + _AFTER).encode("utf-8")
-
-
-def html_of(question: bytes) -> str:
-    """Return the page inside an HTMLQuestion. Raises ParseError if the XML is not well-formed."""
-    root: Element = fromstring(question)
-    return root.findtext(f"{{{NAMESPACE}}}HTMLContent") or ""
 
 
 def page_name(dialogue_id: str) -> str:

@@ -5,27 +5,35 @@ All amounts of money are Decimal.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import ROUND_DOWN, ROUND_UP, Decimal
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import ROUND_DOWN, Decimal
 from functools import cache
-from math import ceil
 from typing import Any, Literal
 
 import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_text, read_whole
-from parapet.schemas.service import TASKS, Service, elements_of, task_id
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
+from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
-from parapet.transforms.crowd.hits.people import YIELD, People, people_of
-from parapet.transforms.crowd.hits.terms import CENT, HOUR, WORDING, HitTask, Terms, plain
+from parapet.transforms.crowd.hits.terms import (
+    CENT,
+    EXTRA_FEE_FROM,
+    HOUR,
+    WORDING,
+    HitTask,
+    Terms,
+    estimated_seconds,
+    fee_rate,
+    plain,
+    seconds_allowed,
+)
+from parapet.transforms.crowd.ingest import read_rows
 from parapet.transforms.reports.report import render
 
-AUTO, NONE = "auto", "none"  # values of --ambiguous and --cues
+AUTO, NONE = "auto", "none"  # values of --cues
 
 TURNS_OF_ITEM = 3  # the turn before, the acts (about as long as a turn), and the utterance
 
@@ -34,8 +42,6 @@ class Settings(msgspec.Struct, frozen=True):
     """The settings that affect the pages.
 
     Attributes:
-      ambiguous: ``auto``, ``none`` or the file that ``listed`` was read from.
-      listed: element ids from that file.
       cues: ``auto``, ``none`` or the file that ``written`` was read from.
       written: cues to the domain from that file, by service.
       sandbox: whether the forms go to MTurk's sandbox.
@@ -46,8 +52,6 @@ class Settings(msgspec.Struct, frozen=True):
     """
 
     terms: Terms = Terms()
-    ambiguous: str = AUTO
-    listed: frozenset[str] = frozenset()
     sandbox: bool = False
     only: frozenset[tuple[str, str]] | None = None
     tasks: tuple[HitTask, ...] = TASKS
@@ -322,75 +326,41 @@ def make_page(
         reward=f"{terms.reward_for(*size):f}",
         assignments=terms.assignments,
         requester_annotation=task_id,
-        assignment_duration_seconds=terms.duration(*size),
+        assignment_duration_seconds=seconds_allowed(*size),
         auto_approval_delay_seconds=terms.auto_approval_hours * HOUR,
         lifetime_seconds=terms.lifetime_days * 24 * HOUR,
-        estimated_seconds=int(terms.seconds(*size).to_integral_value(ROUND_UP)),
+        estimated_seconds=estimated_seconds(*size),
         **about,
     )
     return Page(record, html.encode(), question, body)
 
 
 def fit(items: Sequence[str], room: int) -> tuple[list[list[int]], list[int]]:
-    """Distribute items over pages; return their positions by page, and the positions of items too large for any page.
+    """Distribute items over pages, in order.
 
     Args:
       items: the items as HTML.
       room: bytes available for the items of a page.
-    """
-    sizes = [len(item.encode()) for item in items]
-    fits = [i for i, size in enumerate(sizes) if size <= room]
-    runs = split([sizes[i] for i in fits], room)
-    return [[fits[i] for i in run] for run in runs], [i for i, size in enumerate(sizes) if size > room]
-
-
-def split(sizes: Sequence[int], capacity: int) -> list[range]:
-    """Split a sequence into the fewest runs of similar size, each at most ``capacity``.
-
-    Args:
-      sizes: bytes of each item; at most ``capacity`` each.
-      capacity: maximum size of a run in bytes.
 
     Returns:
-      The positions of each run, in order; an empty list without items.
-
-    Raises:
-      ValueError: an item is larger than ``capacity``.
+      The positions of the items of each page, and the positions of items that are too large for any page.
     """
-    if any(size > capacity for size in sizes):
-        raise ValueError("an item is larger than a part may be")
-    runs = _fill(sizes, capacity)
-    if len(runs) < 2:
-        return runs
-    # Binary search for the smallest capacity with this number of runs: it minimises the largest run.
-    low, high = max(max(sizes), -(-sum(sizes) // len(runs))), capacity
-    while low < high:
-        middle = (low + high) // 2
-        if len(_fill(sizes, middle)) <= len(runs):
-            high = middle
+    pages: list[list[int]] = []
+    large: list[int] = []
+    used = room
+    for i, size in enumerate(len(item.encode()) for item in items):
+        if size > room:
+            large.append(i)
+        elif used + size > room:
+            pages.append([i])
+            used = size
         else:
-            low = middle + 1
-    return _fill(sizes, low)
+            pages[-1].append(i)
+            used += size
+    return pages, large
 
 
-def _fill(sizes: Sequence[int], capacity: int) -> list[range]:
-    runs: list[range] = []
-    start = used = 0
-    for i, size in enumerate(sizes):
-        if used + size > capacity:
-            runs.append(range(start, i))
-            start, used = i, 0
-        used += size
-    if start < len(sizes):
-        runs.append(range(start, len(sizes)))
-    return runs
-
-
-# From ten assignments on, MTurk's fee doubles.
-MOST = 9
-
-# The fields of a top-up as (task id, form field).
-Fields = frozenset[tuple[str, str]]
+MOST = EXTRA_FEE_FROM - 1  # assignments of a HIT at the lower fee
 
 
 class PlanRow(msgspec.Struct, frozen=True):
@@ -401,7 +371,6 @@ class PlanRow(msgspec.Struct, frozen=True):
       reward: dollars paid to workers. ``fees`` are paid to MTurk; ``cost`` is the sum.
       estimated_minutes: the estimate for all assignments together.
       hourly_pay: dollars per hour at the estimated pace, rounded down.
-      lowest_reward: dollars for an assignment of the smallest HIT; ``highest_reward`` for the largest.
     """
 
     hits: int
@@ -412,17 +381,14 @@ class PlanRow(msgspec.Struct, frozen=True):
     cost: Decimal
     estimated_minutes: Decimal
     hourly_pay: Decimal
-    lowest_reward: Decimal
-    highest_reward: Decimal
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The cost table, by task and in total, and the number of people needed."""
+    """The cost table, by task and in total."""
 
     terms: Terms
     rows: dict[str, PlanRow]
     not_asked: list[NotAsked]
-    people: People
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of ``plan.json``."""
@@ -434,9 +400,8 @@ class Plan(msgspec.Struct, frozen=True):
             "currency": "USD",
             "tasks": rows,
             "total": total,
-            "fee_rate": plain(self.terms.fee_rate()),
-            "terms": self.terms.options(rows),
-            "people": self.people.to_json(),
+            "fee_rate": plain(fee_rate(self.terms.assignments)),
+            "terms": self.terms.to_json(),
             "not_asked": msgspec.to_builtins(self.not_asked),
         }
 
@@ -450,15 +415,7 @@ class Plan(msgspec.Struct, frozen=True):
     def table(self) -> str:
         """Format the cost table as aligned text."""
         head = ["", "HITs", "fields", "assignments", "reward", "fees", "cost", "hours", "pay an hour"]
-        lines = [head, *([name, *cells] for name, cells in self.cells().items())]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-        return "\n".join(
-            "  ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            )
-            for line in lines
-        )
+        return aligned([head, *([name, *cells] for name, cells in self.cells().items())])
 
     def cells(self) -> dict[str, list[str]]:
         """Return the formatted numbers of each row, with hours instead of minutes."""
@@ -484,14 +441,13 @@ def make_plan(
         task: _row([record for record in records if record.task == task], terms) for task in tasks
     }
     ordered = sorted(not_asked, key=lambda each: (each.task_id, each.element_id, each.reason))
-    total = _row(records, terms)
-    return Plan(terms, {**rows, "total": total}, ordered, people_of(records, total))
+    return Plan(terms, {**rows, "total": _row(records, terms)}, ordered)
 
 
 def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
     rewards = [Decimal(record.reward) for record in records]
-    each = (terms.seconds(record.task, len(record.fields), record.turns) for record in records)
-    seconds = sum(each, Decimal(0)) * terms.assignments
+    each = (estimated_seconds(record.task, len(record.fields), record.turns) for record in records)
+    seconds = Decimal(sum(each) * terms.assignments)
     reward = sum(rewards, Decimal(0)) * terms.assignments
     fees = sum(map(terms.fees_for, rewards), Decimal(0))
     return PlanRow(
@@ -503,58 +459,34 @@ def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
         cost=(reward + fees).quantize(CENT),
         estimated_minutes=(seconds / 60).quantize(Decimal("0.1")),
         hourly_pay=(reward * HOUR / seconds if seconds else Decimal(0)).quantize(CENT, rounding=ROUND_DOWN),
-        lowest_reward=min(rewards, default=Decimal(0)).quantize(CENT),
-        highest_reward=max(rewards, default=Decimal(0)).quantize(CENT),
     )
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Format rows of cells as lines with aligned columns: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+    return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
 def top_up_assignments(most_missing: int) -> int:
-    """Return the workers per HIT who are expected to give ``most_missing`` good answers, below the higher fee tier."""
-    return max(1, min(MOST, ceil(most_missing / YIELD)))
+    """Return the workers per HIT for ``most_missing`` good answers, below the higher fee: about half are good."""
+    return max(1, min(MOST, 2 * most_missing))
 
 
-def read_shortfall(path: str, services: Mapping[str, Service]) -> tuple[Fields, int]:
-    """Read the fields that a ``shortfall.csv`` lists, and the largest number of answers that an element needs.
+def read_shortfall(path: str) -> dict[tuple[str, str], int]:
+    """Read what a ``shortfall.csv`` of ``compose`` lists: (task id, form field) to the number of missing good answers.
 
     Raises:
-      InputError: the file is not a shortfall file, or a row names something that is not in the schemas.
+      InputError: the file is not a shortfall file, or lists nothing; with the row.
     """
-    try:
-        with io.StringIO(read_text(as_path(path)), newline="") as handle:
-            reader = csv.DictReader(handle)
-            missing = {"service_name", "task", "field", "have", "need"} - set(reader.fieldnames or ())
-            if missing:
-                raise InputError(
-                    f"not a shortfall.csv of 'parapet compose': lacks {', '.join(sorted(missing))}", path, "row 1"
-                )
-            rows = [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise InputError(f"cannot be read: {error}", path) from None
-    fields, most = set(), 0
-    for number, row in rows:
-        place = _place(row, services)
-        if place is None:
-            row_name = f"{row['service_name']}, {row['task']}, {row['field']}"
-            raise InputError(f"the schemas have no such element: {row_name}", path, f"row {number}")
-        fields.add(place)
-        most = max(most, _lacks(row, path, number))
-    if not fields:
+    lacks: dict[tuple[str, str], int] = {}
+    for number, row in read_rows(path, ("service_name", "task", "field", "have", "need")):
+        try:
+            missing = max(1, int(row["need"]) - int(row["have"]))
+        except ValueError:
+            raise InputError("'have' and 'need' must be numbers", path, f"row {number}") from None
+        lacks[f"{row['service_name']}:{row['task']}", row["field"]] = missing
+    if not lacks:
         raise InputError("no answers are missing, so there is nothing to ask for", path)
-    return frozenset(fields), most
-
-
-def _place(row: Mapping[str, str], services: Mapping[str, Service]) -> tuple[str, str] | None:
-    service = services.get(row["service_name"] or "")
-    for task in TASKS:
-        if service is None or task != row["task"]:
-            continue
-        if any(element.field == row["field"] for element in elements_of(service, task)):
-            return task_id(service.service_name, task), row["field"]
-    return None
-
-
-def _lacks(row: Mapping[str, str], path: str, number: int) -> int:
-    try:
-        return max(1, int(row["need"]) - int(row["have"]))
-    except (TypeError, ValueError):
-        raise InputError("'have' and 'need' must be numbers", path, f"row {number}") from None
+    return lacks

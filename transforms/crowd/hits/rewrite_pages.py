@@ -1,7 +1,4 @@
-"""Pages on which workers rewrite user turns: drawing turns, checking whether they can be asked, and rendering.
-
-If dialogues share an id, only the first has pages.
-"""
+"""Pages on which workers rewrite user turns: drawing turns, checking whether they can be asked, and rendering."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ from parapet.transforms.crowd.hits.page import TOO_LARGE, Hits, NotAsked, Page, 
 from parapet.transforms.crowd.hits.terms import MAX_ANNOTATION, REWRITES
 from parapet.transforms.perturbation.corpora import services_in_turns
 from parapet.transforms.reports.report import render
-from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.seeding import stable_digest
 
 FIELDS = ("paraphrase", "typos", "verbose", "simplified")
@@ -30,11 +26,6 @@ ONLY_VALUES = "only_values: the utterance consists only of slot values, which mu
 BAD_ID = "bad_id: the dialogue id is blank, or contains characters that MTurk does not accept"
 LONG_ID = f"long_id: the task id exceeds the {MAX_ANNOTATION} characters of a RequesterAnnotation"
 BAD_SPAN = "bad_span"
-
-DUPLICATE_ID = (
-    "duplicate_id: a dialogue of {there}, for which pages were made, has the same id as {here} (ignoring "
-    "case); where splits share ids, give one --split at a time"
-)
 
 _WORD = re.compile(r"[^\W_]")
 
@@ -106,39 +97,15 @@ class Scan(msgspec.Struct, frozen=True):
     Attributes:
       position: the file's position among the inputs. ``name`` is its name in reasons.
       names: the lower-case :func:`page_name` of each dialogue, since some file systems ignore case.
-      keys: for each dialogue, the sort keys of the turns that can be drawn; empty if all turns are taken.
+      keys: the sort keys of the turns that can be drawn; empty if all turns are taken.
       user_turns: the number of user turns.
     """
 
     position: int
     name: str
     names: list[str]
-    keys: list[list[str]]
+    keys: list[str]
     user_turns: int
-
-
-class Choice(msgspec.Struct, frozen=True):
-    """The turns that have pages.
-
-    Attributes:
-      elsewhere: (file, dialogue) positions of dialogues whose id occurs earlier, to the file where it does.
-      last: the last sort key that is drawn; None for all turns, ``""`` for none.
-    """
-
-    elsewhere: dict[tuple[int, int], str]
-    last: str | None
-
-    def draws(self, seed: int, task_id: str) -> bool:
-        """Whether a turn is drawn."""
-        return self.last is None or stable_digest(str(seed), task_id) <= self.last
-
-
-def fenced_rewriting(dialogue: Dialogue, turn: int) -> Rewriting | str:
-    """Return the result of :func:`rewriting_of`; if it raises an exception, return that as the reason."""
-    try:
-        return rewriting_of(dialogue, turn)
-    except Exception as error:
-        return bad_record(error).reason
 
 
 def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | None, seed: int) -> Scan:
@@ -149,31 +116,32 @@ def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | N
         positions = user_turns(dialogue)
         count += len(positions)
         scanned.names.append(page_name(dialogue.dialogue_id).lower())
-        scanned.keys.append(
-            [
-                stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, turn))
-                for turn in (positions if turns is not None else ())
-                if isinstance(fenced_rewriting(dialogue, turn), Rewriting)
-            ]
+        scanned.keys.extend(
+            stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, turn))
+            for turn in (positions if turns is not None else ())
+            if isinstance(rewriting_of(dialogue, turn), Rewriting)
         )
     return msgspec.structs.replace(scanned, user_turns=count)
 
 
-def choose(scans: Iterable[Scan], turns: int | None) -> Choice:
-    """Draw turns from all files, whose scans may be in any order."""
+def choose(scans: Iterable[Scan], turns: int | None) -> str | None:
+    """Draw turns from all files, whose scans may be in any order.
+
+    Returns:
+      The last sort key that is drawn; None for all turns, ``""`` for none.
+
+    Raises:
+      InputError: two files have dialogues with the same id, ignoring case.
+    """
     first: dict[str, str] = {}
-    elsewhere: dict[tuple[int, int], str] = {}
     keys: list[str] = []
     for file in sorted(scans, key=lambda each: each.position):
-        for i, (name, of_dialogue) in enumerate(zip(file.names, file.keys, strict=True)):
-            if name in first:
-                elsewhere[file.position, i] = first[name]
-            else:
-                first[name] = file.name
-                keys += of_dialogue
-    if turns is None:
-        return Choice(elsewhere, None)
-    return Choice(elsewhere, max(heapq.nsmallest(turns, keys), default=""))
+        for name in file.names:
+            if (other := first.setdefault(name, file.name)) != file.name:
+                reason = f"a dialogue has the same id, {name!r}, as one of {other}: give one split at a time"
+                raise InputError(reason, file.name, "--dialogues")
+        keys += file.keys
+    return None if turns is None else max(heapq.nsmallest(turns, keys), default="")
 
 
 class DialoguePath(msgspec.Struct, frozen=True):
@@ -223,7 +191,7 @@ def _files_of(place: Path, split: str | None) -> list[Path]:
 
 
 def render_dialogues(
-    position: int, name: str, dialogues: Iterable[Dialogue], choice: Choice, settings: Settings
+    position: int, name: str, dialogues: Iterable[Dialogue], last: str | None, settings: Settings
 ) -> Hits:
     """Render a file; each user turn has a page, is in ``not_asked`` with the reason, or is not drawn.
 
@@ -231,32 +199,24 @@ def render_dialogues(
       position: the file's position among the inputs.
       name: the file's name in the manifest and in reasons.
       dialogues: its dialogues.
-      choice: the turns that have pages.
+      last: the result of :func:`choose`.
       settings: the settings of the pages.
     """
     pages: list[Page] = []
     not_asked: list[NotAsked] = []
     not_drawn = 0
-    for i, dialogue in enumerate(dialogues):
-        elsewhere = choice.elsewhere.get((position, i))
+    for dialogue in dialogues:
         history: list[str] = []
         for turn in user_turns(dialogue):
             task_id = turn_task_id(dialogue.dialogue_id, turn)
-            rewriting = (
-                DUPLICATE_ID.format(here=name, there=elsewhere) if elsewhere else fenced_rewriting(dialogue, turn)
-            )
+            rewriting = rewriting_of(dialogue, turn)
             if isinstance(rewriting, str):
                 not_asked.append(NotAsked(task_id, "", rewriting))
-            elif not choice.draws(settings.seed, task_id):
+            elif last is not None and stable_digest(str(settings.seed), task_id) > last:
                 not_drawn += 1
             else:
-                try:
-                    history += [turn_html(*_shown(dialogue, t)) for t in range(len(history), turn)]
-                    page = _page(dialogue, turn, rewriting, history, name, settings)
-                except Exception as error:
-                    not_asked.append(NotAsked(task_id, "", bad_record(error).reason))
-                    continue
-                if page:
+                history += [turn_html(*_shown(dialogue, t)) for t in range(len(history), turn)]
+                if page := _page(dialogue, turn, rewriting, history, name, settings):
                     pages.append(page)
                 else:
                     not_asked.append(NotAsked(task_id, "", TOO_LARGE))

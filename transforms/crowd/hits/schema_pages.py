@@ -14,8 +14,6 @@ written by a person are checked against the hidden text before any page is made.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,8 +23,6 @@ from pathlib import Path
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path
-from parapet.schemas.limits import read_text
 from parapet.schemas.service import TASKS, Element, Kind, Service, Task, elements_of, task_id
 from parapet.transforms.crowd.hits.markup import shown
 from parapet.transforms.crowd.hits.page import (
@@ -41,6 +37,7 @@ from parapet.transforms.crowd.hits.page import (
     make_page,
     one_line,
 )
+from parapet.transforms.crowd.ingest import read_rows
 from parapet.transforms.reports.report import render
 from parapet.transforms.reports.text import name_words
 
@@ -50,88 +47,15 @@ MAX_VALUES = 60
 _NUMBERED = re.compile(r"_\d+$")
 
 # Words for a kind of thing that do not say what it belongs to.
-GENERIC = frozenset(
-    (
-        "a",
-        "active",
-        "amount",
-        "app",
-        "area",
-        "at",
-        "balance",
-        "by",
-        "category",
-        "class",
-        "code",
-        "count",
-        "data",
-        "date",
-        "day",
-        "description",
-        "detail",
-        "details",
-        "duration",
-        "end",
-        "field",
-        "for",
-        "from",
-        "get",
-        "id",
-        "in",
-        "info",
-        "information",
-        "intent",
-        "item",
-        "items",
-        "kind",
-        "label",
-        "length",
-        "level",
-        "list",
-        "location",
-        "message",
-        "mode",
-        "name",
-        "no",
-        "number",
-        "of",
-        "on",
-        "option",
-        "options",
-        "place",
-        "position",
-        "problem",
-        "quantity",
-        "rate",
-        "rating",
-        "reason",
-        "result",
-        "results",
-        "search",
-        "service",
-        "services",
-        "size",
-        "start",
-        "state",
-        "status",
-        "subcategory",
-        "subject",
-        "text",
-        "time",
-        "title",
-        "to",
-        "total",
-        "type",
-        "unit",
-        "user",
-        "value",
-        "when",
-        "where",
-        "which",
-        "with",
-    )
-)
-# fmt: on
+GENERIC = frozenset((
+    "a", "active", "amount", "app", "area", "at", "balance", "by", "category", "class", "code", "count",
+    "data", "date", "day", "description", "detail", "details", "duration", "end", "field", "for", "from",
+    "get", "id", "in", "info", "information", "intent", "item", "items", "kind", "label", "length", "level",
+    "list", "location", "message", "mode", "name", "no", "number", "of", "on", "option", "options", "place",
+    "position", "problem", "quantity", "rate", "rating", "reason", "result", "results", "search", "service",
+    "services", "size", "start", "state", "status", "subcategory", "subject", "text", "time", "title", "to",
+    "total", "type", "unit", "user", "value", "when", "where", "which", "with",
+))  # fmt: skip
 
 # Shorter words, such as "to", "no" and "pct", are mostly abbreviations or prepositions.
 _MIN_LETTERS = 4
@@ -204,20 +128,9 @@ def _listed(values: tuple[str, ...]) -> str:
     return f"{listed} and {len(values) - MAX_VALUES:,} more" if len(values) > MAX_VALUES else listed
 
 
-def ambiguous_elements(service: Service, setting: str, listed: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Return the ids of a service's ambiguous elements.
-
-    Args:
-      service: the service.
-      setting: ``auto`` selects vague elements and slots whose words are a proper subset of another slot's; ``none``
-        selects none; anything else uses ``listed``.
-      listed: ids from the user's file, of any services.
-    """
+def ambiguous_elements(service: Service) -> frozenset[str]:
+    """Return the ids of vague elements, and of slots whose words are a proper subset of another slot's."""
     elements = elements_of(service, "descriptions")
-    if setting == NONE:
-        return frozenset()
-    if setting != AUTO:
-        return listed & {element.id for element in elements}
     contained = _contained_slots(elements)
     return frozenset(element.id for element in elements if is_vague(element) or element.id in contained)
 
@@ -244,39 +157,10 @@ def _contained_slots(elements: Iterable[Element]) -> frozenset[str]:
     return frozenset(contained)
 
 
-def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
-    """Read a list of element ids, one per line; ``#`` begins a comment.
-
-    Raises:
-      InputError: the file cannot be read, or a line is not an element of the schemas; names file and line.
-    """
-    text = read_text(as_path(path))
-    ids, listed = frozenset(known), set()
-    for number, line in enumerate(text.splitlines(), 1):
-        element_id = _uncommented(line, ids)
-        if not element_id:
-            continue
-        if element_id not in ids:
-            raise InputError(
-                f"there is no element {element_id[:200]!r} in the schemas (ids look like SERVICE/slot/NAME, "
-                "SERVICE/intent/NAME or SERVICE/service, with the original names)",
-                path,
-                f"line {number}",
-            )
-        listed.add(element_id)
-    return frozenset(listed)
-
-
-def _uncommented(line: str, ids: frozenset[str]) -> str:
-    # Names may contain "#", so a line that is itself an id is taken as a whole.
-    return line.strip() if line.strip() in ids else line.partition("#")[0].strip()
-
-
 def _words(element: Element) -> tuple[str, ...]:
     return name_words(service_title(element.name) if element.kind == "service" else element.name)
 
 
-COLUMNS = ("service_name", "cue")
 MAX_LETTERS = 200
 
 # Looks like the name of a schema element: get_alarms, GetAlarms, Alarm_1. Rarely also matches names like "iPhone".
@@ -317,23 +201,11 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
 
     Raises:
       InputError: the file cannot be read, or a row has an unknown or repeated service, a cue that is too long or
-        contains the name of an element or of the service, or more columns than the header; names file and row.
+        contains the name of an element or of the service; names file and row.
     """
-    try:
-        with io.StringIO(read_text(as_path(path)), newline="") as handle:
-            reader = csv.DictReader(handle, strict=True)
-            if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
-                raise InputError(f"lacks the column {' and '.join(missing)}: expected service_name,cue", path, "row 1")
-            rows = []
-            for row in reader:
-                if None in row:  # where DictReader puts what is too much
-                    reason = "has more columns than the header: put quotes around a cue that contains a comma"
-                    raise InputError(reason, path, f"row {reader.line_num}")
-                rows.append((reader.line_num, row["service_name"] or "", row["cue"] or ""))
-    except csv.Error as error:
-        raise InputError(f"cannot be read: {error}", path) from None
     cues: dict[str, str] = {}
-    for number, name, text in rows:
+    for number, row in read_rows(str(path), ("service_name", "cue")):
+        name, text = row["service_name"], row["cue"]
         place = f"row {number}"
         if name not in services:
             raise InputError(f"there is no service {name[:200]!r} in the schemas", path, place)
@@ -396,7 +268,7 @@ NOTHING_TO_SHOW = "nothing_to_show: the text to be shown on the page is blank"
 
 def render_service(position: int, service: Service, settings: Settings) -> Hits:
     """Render both tasks of a service; every element is on exactly one page of a task, or in ``not_asked``."""
-    ambiguous = ambiguous_elements(service, settings.ambiguous, settings.listed)
+    ambiguous = ambiguous_elements(service)
     hits = Hits(position, [], [])
     for task in TASKS:
         this = task_id(service.service_name, task)

@@ -19,8 +19,7 @@ from uuid import uuid4
 import msgspec
 
 from parapet.schemas.errors import InputError, parapet_version
-from parapet.transforms.crowd import journal
-from parapet.transforms.crowd.journal import FILE, FORMAT, Event
+from parapet.transforms.crowd.journal import FILE, FORMAT, Event, Journal, refuse_lost
 from parapet.transforms.crowd.mturk.client import (
     HOPELESS,
     UnusableAnswer,
@@ -32,13 +31,6 @@ from parapet.transforms.crowd.mturk.client import (
 )
 from parapet.transforms.storage import disk
 
-# The settings with which a batch was begun, equal to the first line of its journal, so that a lost journal can be
-# restarted.
-BATCH = "batch.json"
-
-# Files beside the journal of a batch. If they exist without a journal, it is unknown what is published and paid.
-TRACES = (BATCH, "assignments.jsonl", "replaced.jsonl", "ledger.csv", "status.html")
-
 # Includes MTurk's own qualifications: locale, share of assignments approved, number approved.
 MAX_QUALIFICATIONS = 10
 
@@ -49,38 +41,6 @@ _COUNTRY = re.compile(r"[A-Z]{2}(-[A-Z0-9]{1,3})?")
 _AT_A_TIME = 8
 
 Told = Callable[[int, int], None]  # called with the number done and the total
-
-
-class Journal(journal.Journal):
-    """The journal of a batch at MTurk."""
-
-    program, what = "parapet mturk", "batch"
-
-    def refuse_lost(self, what: str, always: bool = False) -> None:
-        """Raise InputError as :func:`refuse_lost` does."""
-        refuse_lost(self.path.parent, what, always)
-
-
-def refuse_lost(folder: Path, what: str, always: bool = False) -> None:
-    """Raise InputError if a folder shows that there was a journal.
-
-    Args:
-      folder: the folder of the batch.
-      what: the problem with the journal, for the message.
-      always: whether the journal itself shows that calls were sent.
-    """
-    traces = [name for name in TRACES if (folder / name).exists()]
-    if not (traces or always):
-        return
-    beside = f", although the folder has {traces[0]} of a batch" if traces else ""
-    recover = "run 'parapet mturk publish --recover', which asks MTurk for the published HITs, or "
-    raise InputError(
-        f"the journal {what}{beside}: without it, it is not known what was published and paid, and "
-        f"publishing again would cost twice; {recover if BATCH in traces else ''}restore the journal from a "
-        "backup. To begin another batch, choose another folder; MTurk lists the HITs of this batch that are "
-        "still published",
-        folder / FILE,
-    )
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -224,17 +184,13 @@ class Batch:
         self.journal.close()
 
 
-def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any], recover: bool = False) -> bool:
+def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any]) -> bool:
     """Begin a batch, or check that an existing one has the same address and settings.
-
-    The settings are also written to ``batch.json`` before anything is sent. If a folder has that file but no journal,
-    the batch's journal is lost; ``recover`` restarts it from the file.
 
     Args:
       folder: the folder of the batch.
       endpoint: the address where it is to be published.
       given: the explicitly set fields of :class:`Settings`; others have their defaults, or the batch's values.
-      recover: whether to restart a lost journal. Published HITs must then be looked up at MTurk.
 
     Returns:
       Whether the batch is new, so that nothing of it can be at MTurk yet.
@@ -242,8 +198,6 @@ def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any], recover: 
     Raises:
       InputError: the batch has another address or other settings, its journal is lost, or it cannot be written.
     """
-    if recover:
-        _recover(Path(folder))
     with Journal(Path(folder)) as journal:
         fresh = not journal.batch
         if not (journal.done or journal.open):
@@ -262,34 +216,7 @@ def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any], recover: 
             reason = f"this batch was started with {', '.join(differ)}: give the same values, or start another batch"
             raise InputError(reason, folder)
         check_endpoint(journal.batch["endpoint"], endpoint, folder)
-        kept_beside = msgspec.json.encode(journal.batch) + b"\n"
-        if not (Path(folder) / BATCH).exists() or (Path(folder) / BATCH).read_bytes() != kept_beside:
-            write_whole(Path(folder) / BATCH, kept_beside, private=True)
     return fresh
-
-
-def _recover(folder: Path) -> None:
-    """Restart a lost journal from ``batch.json``; its remains are kept beside it."""
-    try:
-        if not (folder / FILE).exists():
-            refuse_lost(folder, "is missing")
-            return
-        if Journal(folder, writable=False).batch:
-            return
-    except InputError:  # lost, or a line cannot be read
-        pass
-    try:
-        facts = msgspec.json.decode((folder / BATCH).read_bytes(), type=dict[str, Any])
-        msgspec.convert(facts["settings"], Settings, strict=False)
-        if not (isinstance(facts["id"], str) and isinstance(facts["endpoint"], str)):
-            raise ValueError("Parapet did not write this file")
-    except OSError as error:
-        raise InputError(f"the batch cannot be recovered without this file: {error.strerror}", folder / BATCH) from None
-    except (ValueError, TypeError, KeyError, RecursionError, msgspec.MsgspecError) as error:
-        raise InputError(f"the batch cannot be recovered: {error}", folder / BATCH) from None
-    with Journal(folder, recover=True) as journal:
-        # The note keeps the recovered settings: a journal without any entry could still get others.
-        journal.write([("batch", "batch", "", facts), ("noted", "recovered", "", {})])
 
 
 def check_endpoint(kept: str, wanted: str, folder: str | Path) -> None:

@@ -1,8 +1,6 @@
-"""The boto3 client: its address, its retries, and the validation of MTurk's responses and errors.
+"""The boto3 client: its address, its retries, and its errors in words.
 
-A response with a missing field, a wrong type or a body that is not JSON (such as a proxy's page) raises an error that
-names the operation; it never ends in a KeyError and never counts as success. In a dry run, the same client prints every
-request and answers it locally.
+In a dry run, the same client prints every request and answers it locally.
 """
 
 from __future__ import annotations
@@ -15,13 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from io import BytesIO
 from itertools import count
-from typing import Annotated, Any, Literal, TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
-import msgspec
-
-from parapet.schemas.errors import InputError, MissingExtra, reason_and_place
+from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.crowd.worker_ids import MASK, redact
 
@@ -60,80 +56,11 @@ _ADDRESS = re.compile(r"https?://[^\s/]+(/\S*)?")
 # A worker id such as "A2XYZ…" in MTurk's messages, also shorter or longer ones.
 _WORKER_ID = re.compile(r"(?<![A-Za-z0-9])A(?:[A-Z0-9]{9,63}|(?=[A-Z]{0,62}[0-9])[A-Z0-9]{3,63})(?![A-Za-z0-9])")
 
-MAX_BYTES = 64 << 20  # a page of 100 HITs has 6.5 MB
-MAX_ITEMS = 1_000_000  # of a listing
-_SHOWN = 160  # characters of the reason in messages
 _LONG = 300  # characters of an argument that a dry run prints
-_EMPTY_PAGES = 5  # empty pages in a row after which a listing counts as ended, even with a token
-
-
-_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-_Time = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]  # seconds since 1970, before the year 10000
-_Dollars = Annotated[str, msgspec.Meta(pattern=r"\A-?[0-9]{1,12}(\.[0-9]{1,6})?\Z", max_length=20)]
-_Number = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
-_AssignmentStatus = Literal["Submitted", "Approved", "Rejected"]
 
 
 class UnusableAnswer(InputError):
-    """A response of MTurk does not fit the call."""
-
-
-class _Hit(msgspec.Struct):
-    HITId: _Id
-    HITTypeId: _Id
-    Expiration: _Time
-    MaxAssignments: _Number
-    RequesterAnnotation: str | None = None
-    Question: str | None = None
-
-
-class _Assignment(msgspec.Struct):
-    AssignmentId: _Id
-    WorkerId: _Id
-    HITId: _Id
-    AssignmentStatus: _AssignmentStatus
-    SubmitTime: _Time
-    AcceptTime: _Time
-    AutoApprovalTime: _Time | None = None
-    ApprovalTime: _Time | None = None
-    RejectionTime: _Time | None = None
-    Deadline: _Time | None = None
-    RequesterFeedback: str | None = None
-    Answer: str | None = None
-
-
-class _Bonus(msgspec.Struct):
-    WorkerId: _Id
-    BonusAmount: _Dollars
-
-
-class _QualificationType(msgspec.Struct):
-    QualificationTypeId: _Id
-    Name: str
-
-
-def _answer(**members: Any) -> type[msgspec.Struct]:
-    return msgspec.defstruct("Answer", [*members.items(), ("NextToken", str | None, None)])
-
-
-# The fields of each response that the commands read.
-_ANSWERS = {
-    "CreateHITType": _answer(HITTypeId=_Id),
-    "CreateHITWithHITType": _answer(HIT=_answer(HITId=_Id, Expiration=_Time)),
-    "CreateQualificationType": _answer(QualificationType=_answer(QualificationTypeId=_Id)),
-    "GetAccountBalance": _answer(AvailableBalance=_Dollars),
-    "GetAssignment": _answer(Assignment=_answer(AssignmentStatus=_AssignmentStatus)),
-    "GetHIT": _answer(HIT=_Hit),
-    "ListAssignmentsForHIT": _answer(Assignments=list[_Assignment]),
-    "ListBonusPayments": _answer(BonusPayments=list[_Bonus]),
-    "ListHITs": _answer(HITs=list[_Hit]),
-    "ListHITsForQualificationType": _answer(HITs=list[_Hit]),
-    "ListQualificationTypes": _answer(QualificationTypes=list[_QualificationType]),
-}
-_NOTHING = _answer()
-
-# msgspec prepares a Struct on first use; two threads that do so at the same time crash the process (0.22).
-_LAID_OUT = [msgspec.json.Decoder(kind) for kind in (*_ANSWERS.values(), _NOTHING)]
+    """A response of MTurk cannot be used."""
 
 
 def endpoint_of(production: bool, endpoint_url: str | None) -> str:
@@ -239,86 +166,39 @@ def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def check_before_parsing(operation_model: Any, response_dict: dict[str, Any], **_: Any) -> None:
-    """Handle botocore's event ``before-parse``. Raises UnusableAnswer if the response does not fit the call."""
-    if response_dict["status_code"] >= 300:
-        response_dict["body"] = _refusal(response_dict["body"])
-    else:
-        check(operation_model.name, response_dict["body"])
+    """Handle botocore's event ``before-parse``.
+
+    Raises UnusableAnswer for a body that is not JSON, such as a proxy's page, which botocore takes for an empty one.
+    """
+    body = response_dict["body"]
+    if response_dict["status_code"] < 300 and body.strip():
+        try:
+            json.loads(body)
+        except ValueError:
+            shown = " ".join(body[:60].decode("ascii", "replace").split())
+            reason = f"MTurk's answer is not JSON; it begins with {shown!r}"
+            raise UnusableAnswer(reason, operation_model.name) from None
 
 
-def check(operation: str, body: bytes) -> None:
-    """Raise UnusableAnswer unless a response has all fields that are read, with the right types."""
-    expected = _ANSWERS.get(operation, _NOTHING)
-    if expected is _NOTHING and not body.strip():
-        return
-    if len(body) > MAX_BYTES:
-        raise UnusableAnswer(f"MTurk's answer is too large: {len(body):,} bytes, over {MAX_BYTES:,}", operation)
-    try:
-        msgspec.convert(json.loads(body, parse_constant=_no_number), expected)
-    except msgspec.ValidationError as error:
-        reason, place = reason_and_place(error)
-        raise UnusableAnswer(f"MTurk's answer cannot be used: {reason[:_SHOWN]}", operation, place) from None
-    except (ValueError, RecursionError):
-        shown = " ".join(body[:60].decode("ascii", "replace").split())
-        raise UnusableAnswer(f"MTurk's answer is not JSON; it begins with {shown!r}", operation) from None
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(name)
-
-
-def _refusal(body: bytes) -> bytes:
-    """Return the body of an error in a form that botocore can read: a JSON object with string values."""
-    try:
-        error = json.loads(body)
-    except (ValueError, RecursionError):
-        return b"{}"
-    if not isinstance(error, dict):
-        return b"{}"
-    plain = {name: value for name, value in error.items() if isinstance(value, str)}
-    return body if len(plain) == len(error) else json.dumps(plain).encode()
-
-
-def pages(
-    operation: Callable[..., Any], key: str, most: int | None = None, **arguments: Any
-) -> Iterator[dict[str, Any]]:
+def pages(operation: Callable[..., Any], key: str, **arguments: Any) -> Iterator[dict[str, Any]]:
     """Yield every item of a paged listing.
 
     Args:
       operation: the boto3 method.
       key: the field with the items.
-      most: maximum number of items; ``MAX_ITEMS`` by default.
       **arguments: the operation's arguments.
-
-    Raises:
-      UnusableAnswer: the listing does not end: a token repeats after items, or there are too many items.
     """
-    name = operation.__name__
-    most = MAX_ITEMS if most is None else most
     token: dict[str, str] = {}
-    seen: set[str] = set()
-    items = empty = 0
     while True:
         answer = operation(MaxResults=100, **arguments, **token)
         yield from answer[key]
-        items += len(answer[key])
-        # The last page may have a token and no items; other pages may be empty, too.
-        empty = 0 if answer[key] else empty + 1
-        following = answer.get("NextToken")
-        if not following or empty == _EMPTY_PAGES or (empty and following in seen):
+        if not answer[key] or not answer.get("NextToken"):  # the last page may have a token and no items
             return
-        if following in seen:
-            raise UnusableAnswer("MTurk's listing does not end: it returned the same page twice", name)
-        if items > most:
-            raise UnusableAnswer(f"MTurk's listing does not end: it has more than {most:,} items", name)
-        seen.add(following)
-        token = {"NextToken": following}
+        token = {"NextToken": answer["NextToken"]}
 
 
 def rehearsing_client(endpoint: str, lines: Iterable[dict[str, Any]], key: bytes, show: Callable[[str], None]) -> Any:
-    """Create a boto3 client that sends nothing.
-
-    It builds botocore's signed HTTP requests. Listings of assignments are answered from collected data.
+    """Create a boto3 client that sends nothing. Listings of assignments are answered from collected data.
 
     Args:
       endpoint: the address for the calls.
@@ -332,14 +212,13 @@ def rehearsing_client(endpoint: str, lines: Iterable[dict[str, Any]], key: bytes
         by_hit.setdefault(line["HITId"], []).append(line)
     numbers = count(1)
 
-    def answer(request: Any, **_: Any) -> Any:
-        operation = request.headers["X-Amz-Target"].decode().rpartition(".")[2]
-        body = json.loads(request.body)
+    def answer(model: Any, params: dict[str, Any], **_: Any) -> tuple[Any, dict[str, Any]]:
+        body = json.loads(params["body"])
         shown = {name: _shown(name, value, key) for name, value in body.items()}
-        show(json.dumps({"call": operation, **shown}, ensure_ascii=False))
-        return _response(request.url, _canned(operation, body, by_hit, numbers))
+        show(json.dumps({"call": model.name, **shown}, ensure_ascii=False))
+        return SimpleNamespace(status_code=200), _canned(model.name, body, by_hit, numbers)
 
-    client.meta.events.register("before-send.mturk", answer)
+    client.meta.events.register("before-call.mturk", answer)
     return client
 
 
@@ -361,9 +240,9 @@ def _canned(
         return {"HITTypeId": f"HITTYPE{next(numbers)}"}
     if operation == "CreateHITWithHITType":
         ends = datetime.now(UTC) + timedelta(seconds=body["LifetimeInSeconds"])
-        return {"HIT": {"HITId": f"HIT{next(numbers)}", "Expiration": ends.timestamp()}}
+        return {"HIT": {"HITId": f"HIT{next(numbers)}", "Expiration": ends}}
     if operation == "GetHIT":
-        return {"HIT": {"HITId": body["HITId"], "HITTypeId": "HITTYPE", "MaxAssignments": 0, "Expiration": 0}}
+        return {"HIT": {"HITId": body["HITId"], "MaxAssignments": 0, "Expiration": datetime.now(UTC)}}
     if operation == "ListAssignmentsForHIT":
         return {"Assignments": [_assignment(line) for line in by_hit.get(body["HITId"], [])]}
     return {operation.removeprefix("List"): []} if operation.startswith("List") else {}
@@ -371,19 +250,7 @@ def _canned(
 
 def _assignment(line: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: datetime.fromisoformat(value).timestamp() if name.endswith("Time") else value
+        name: datetime.fromisoformat(value) if name.endswith("Time") else value
         for name, value in line.items()
         if name != "RequesterAnnotation"
     }
-
-
-def _response(url: str, content: dict[str, Any]) -> Any:
-    from botocore.awsrequest import AWSResponse
-
-    data = json.dumps(content).encode()
-
-    class Raw(BytesIO):
-        def stream(self) -> Iterable[bytes]:
-            yield data
-
-    return AWSResponse(url, 200, {"Content-Type": "application/x-amz-json-1.1"}, Raw(data))

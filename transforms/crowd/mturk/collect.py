@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import orjson
@@ -18,14 +18,11 @@ import orjson
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import parse_json_line
 from parapet.transforms.crowd.mturk.batch import Batch, Told, write_whole
-from parapet.transforms.crowd.mturk.client import UnusableAnswer, chunks, code_of, in_parallel, pages
+from parapet.transforms.crowd.mturk.client import chunks, code_of, in_parallel, pages
 
 FILE = "assignments.jsonl"
-REPLACED = "replaced.jsonl"
 
 GONE = "HITDoesNotExist"
-LISTING = "ListAssignmentsForHIT"
-MAX_ASSIGNMENTS = 20_000  # per HIT
 
 _SAVE_EVERY = 30.0  # seconds; what a killed run has not saved is read again by the next one
 
@@ -49,9 +46,9 @@ def _plain(value: Any) -> Any:
     return storable(value) if isinstance(value, str) else value
 
 
-def load(folder: Path, name: str = FILE) -> list[Line]:
+def load(folder: Path) -> list[Line]:
     """Read the lines in their order. Raises InputError if the file was not written by ``collect``."""
-    path = folder / name
+    path = folder / FILE
     if not path.exists():
         return []
     lines = []
@@ -67,11 +64,11 @@ def load(folder: Path, name: str = FILE) -> list[Line]:
     return lines
 
 
-def save(folder: Path, lines: Iterable[Line], name: str = FILE) -> None:
+def save(folder: Path, lines: Iterable[Line]) -> None:
     """Write all lines, sorted by task, HIT and assignment, with an atomic rename."""
     ordered = sorted(lines, key=lambda line: (line["RequesterAnnotation"], line["HITId"], line["AssignmentId"]))
     data = b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in ordered)
-    write_whole(folder / name, data, private=True)
+    write_whole(folder / FILE, data, private=True)
 
 
 def same_work(a: Line, b: Line) -> bool:
@@ -90,39 +87,21 @@ class Collected(msgspec.Struct):
     Attributes:
       lines: all assignments, by id.
       new: the number of new assignments. ``changed``: the number with a changed status.
-      replaced: earlier lines under ids that MTurk has reused for other work.
       gone: ids of HITs that no longer exist at MTurk.
-      unreadable: (id, reason) of HITs with invalid listings; none of their assignments was taken.
     """
 
     lines: dict[str, Line]
     new: int = 0
     changed: int = 0
-    replaced: list[Line] = []
     gone: list[str] = []
-    unreadable: list[tuple[str, str]] = []
 
 
-class Listing(NamedTuple):
-    """The current assignments of a HIT by id, or the reason why they are missing.
-
-    Attributes:
-      gone: whether the HIT no longer exists at MTurk.
-      unreadable: the problem with MTurk's response.
-    """
-
-    lines: dict[str, Line]
-    gone: bool = False
-    unreadable: str = ""
-
-
-def collect(batch: Batch, told: Told | None = None, whole: bool = False) -> Collected:
+def collect(batch: Batch, told: Told | None = None) -> Collected:
     """Read every HIT that is not complete and settled, and write ``assignments.jsonl``.
 
     Args:
       batch: the open batch.
       told: called with the number of HITs read.
-      whole: whether to fail if a HIT cannot be read, for callers that must know everyone who worked on it.
 
     Raises:
       InputError: MTurk does not answer, or refuses; what was read until then is saved.
@@ -134,26 +113,21 @@ def collect(batch: Batch, told: Told | None = None, whole: bool = False) -> Coll
         for chunk in chunks(waiting, batch.parallel * 4):
             listings = in_parallel(lambda item: list_assignments(batch, *item), chunk, batch.parallel)
             for (hit_id, _), listing in zip(chunk, listings, strict=True):
-                if listing.gone:
+                if listing is None:
                     result.gone.append(hit_id)
-                if listing.unreadable:
-                    result.unreadable.append((hit_id, listing.unreadable))
-                for line in listing.lines.values():
+                for line in (listing or {}).values():
                     _merge(result, line)
             read += len(chunk)
             if told is not None:
                 told(read, len(waiting))
             if time.monotonic() - saved > _SAVE_EVERY:
-                _save(batch, result)
+                save(batch.folder, result.lines.values())
                 saved = time.monotonic()
     finally:
-        _save(batch, result)
+        save(batch.folder, result.lines.values())
     facts = {"assignments": len(result.lines), "hits": len(batch.hits())}
     batch.journal.write([("noted", f"gone:{hit_id}", "", {"gone": True}) for hit_id in result.gone])
     batch.journal.write([("noted", "collected", "", facts)])
-    if whole and result.unreadable:
-        hit_id, why = result.unreadable[0]
-        raise InputError(why, hit_id)
     return result
 
 
@@ -170,8 +144,8 @@ def _unfinished(batch: Batch, lines: Iterable[Line]) -> list[tuple[str, str]]:
     ]
 
 
-def list_assignments(batch: Batch, hit_id: str, annotation: str = "") -> Listing:
-    """List what workers have submitted for a HIT.
+def list_assignments(batch: Batch, hit_id: str, annotation: str = "") -> dict[str, Line] | None:
+    """List what workers have submitted for a HIT, by assignment id; None if the HIT no longer exists at MTurk.
 
     Args:
       batch: the batch with the client.
@@ -185,41 +159,19 @@ def list_assignments(batch: Batch, hit_id: str, annotation: str = "") -> Listing
     from botocore.exceptions import ClientError
 
     operation, statuses = batch.client.list_assignments_for_hit, ["Submitted", "Approved", "Rejected"]
-    listed = pages(operation, "Assignments", MAX_ASSIGNMENTS, HITId=hit_id, AssignmentStatuses=statuses)
-    lines: dict[str, Line] = {}
     try:
-        for item in listed:
-            if item["HITId"] != hit_id:
-                raise UnusableAnswer(
-                    f"MTurk's answer contains {item['AssignmentId']}, which belongs to another HIT", LISTING
-                )
-            line = line_of(item, annotation)
-            if not same_work(lines.setdefault(item["AssignmentId"], line), line):
-                reason = f"MTurk's answer contains {item['AssignmentId']} twice, with different answers"
-                raise UnusableAnswer(reason, LISTING)
+        listed = list(pages(operation, "Assignments", HITId=hit_id, AssignmentStatuses=statuses))
     except ClientError as error:
         if code_of(error) == GONE:
-            return Listing({}, gone=True)
+            return None
         raise
-    except UnusableAnswer as error:
-        return Listing({}, unreadable=str(error))
-    return Listing(lines)
+    return {item["AssignmentId"]: line_of(item, annotation) for item in listed}
 
 
 def _merge(result: Collected, line: Line) -> None:
     known = result.lines.get(line["AssignmentId"])
     if known is None:
         result.new += 1
-    elif not same_work(known, line):
-        result.replaced.append(known)
     elif known.get("AssignmentStatus") != line.get("AssignmentStatus"):
         result.changed += 1
     result.lines[line["AssignmentId"]] = line
-
-
-def _save(batch: Batch, result: Collected) -> None:
-    if result.replaced:
-        # Lines replaced by another submission with the same id are kept, although they can no longer be paid.
-        kept = [line for line in load(batch.folder, REPLACED) if line not in result.replaced]
-        save(batch.folder, [*kept, *result.replaced], REPLACED)
-    save(batch.folder, result.lines.values())

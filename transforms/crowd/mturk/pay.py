@@ -8,21 +8,21 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from parapet.schemas.decisions import neutralise
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits.terms import CENT, REWARD
-from parapet.transforms.crowd.ingest import read_lines, read_records, worker_hash
+from parapet.transforms.crowd.ingest import read_lines, read_records, read_rows, worker_hash
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, Told, perform
 from parapet.transforms.crowd.mturk.client import chunks, in_parallel, pages
-from parapet.transforms.crowd.mturk.collect import Line, Listing, is_final, list_assignments, same_work
+from parapet.transforms.crowd.mturk.collect import Line, is_final, list_assignments, same_work
 from parapet.transforms.crowd.times import parse_time
 
 # Reasons that certainly show careless work. All other work is paid, including duplicates, answers that were not drawn,
@@ -172,27 +172,6 @@ def read_rejections(path: str, audit: Collection[str]) -> dict[str, str]:
     return rejections
 
 
-def read_rows(path: str, columns: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
-    """Read (row number, stripped cells) from a CSV that must have ``columns``.
-
-    Raises:
-      InputError: the file cannot be read, lacks a column, or a row has too many or too few cells.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        missing = [name for name in columns if name not in (reader.fieldnames or ())]
-        if missing:
-            raise InputError(f"the header lacks {', '.join(missing)}", path, "row 1")
-        rows: list[tuple[int, dict[Any, Any]]] = [(reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"cannot be read: {error}", path) from None
-    for number, row in rows:
-        if None in row or None in row.values():
-            raise InputError("the row has more or fewer cells than the header", path, f"row {number}")
-    return [(number, {name: cell.strip() for name, cell in row.items()}) for number, row in rows]
-
-
 class Bonus(msgspec.Struct, frozen=True):
     """A bonus to send.
 
@@ -330,13 +309,11 @@ def settle(
     return result
 
 
-def difference(judged: Line, now: Listing) -> str:
+def difference(judged: Line, now: Mapping[str, Line] | None) -> str:
     """Return why a judged assignment can no longer be paid by its id; empty if it can."""
-    if now.gone:
+    if now is None:
         return "its HIT was deleted at MTurk"
-    if now.unreadable:
-        return now.unreadable
-    line = now.lines.get(judged["AssignmentId"])
+    line = now.get(judged["AssignmentId"])
     if line is None:
         return "MTurk no longer lists the assignment: it was returned or removed"
     if line["WorkerId"] != judged["WorkerId"]:
@@ -347,7 +324,7 @@ def difference(judged: Line, now: Listing) -> str:
 
 
 def _next_step(
-    batch: Batch, item: Payment | Bonus, lines: Mapping[str, Line], now: Listing
+    batch: Batch, item: Payment | Bonus, lines: Mapping[str, Line], now: Mapping[str, Line] | None
 ) -> Call | dict[str, Any] | str:
     """Return the call to make, the facts if it is already settled, or the reason why neither is possible."""
     line = lines[item.assignment_id]
@@ -357,7 +334,7 @@ def _next_step(
     # Settled by a call of ours whose response was lost, or by MTurk's auto-approval, or by somebody on the site.
     by = "us" if item.key in batch.journal.open else "elsewhere"
     if isinstance(item, Payment):
-        status = now.lines[item.assignment_id]["AssignmentStatus"]
+        status = (now or {})[item.assignment_id]["AssignmentStatus"]
         if status != "Submitted":
             return {**facts, "verdict": _VERDICTS[status], "by": by}
         feedback = {"RequesterFeedback": item.feedback} if item.verdict == "reject" else {}
@@ -415,7 +392,7 @@ class Reviewed(msgspec.Struct):
     broken: list[tuple[int, str]] = []
 
 
-def fill_in(handle: BinaryIO, path: str, payments: Mapping[str, Payment]) -> Reviewed:
+def fill_in(handle: io.BufferedReader, path: str, payments: Mapping[str, Payment]) -> Reviewed:
     """Fill in the decision in every open row.
 
     Args:

@@ -20,19 +20,17 @@ import msgspec
 
 from parapet.schemas.errors import InputError, parapet_version
 from parapet.transforms.crowd.hits.page import MOST, PageRecord, top_up_assignments
-from parapet.transforms.crowd.hits.terms import Terms, up_to_cent
+from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, OutHit, Told, perform
 from parapet.transforms.crowd.mturk.client import (
     PRODUCTION,
     SANDBOX,
-    UnusableAnswer,
     code_of,
     explaining,
     in_parallel,
     pages,
 )
 from parapet.transforms.crowd.mturk.collect import GONE
-from parapet.transforms.crowd.mturk.pay import read_rows
 from parapet.transforms.crowd.mturk.qualifications import KEPT_OUT, done_name, find_types, requirements, sibling_of
 
 _EXISTS = "HitAlreadyExists"
@@ -84,13 +82,12 @@ class Hit(msgspec.Struct, frozen=True):
         return data.decode("utf-8")
 
 
-def read_hits(folder: str, endpoint: str, allow_extra_fee: bool = False, top_up: bool = False) -> list[Hit]:
+def read_hits(folder: str, endpoint: str, top_up: bool = False) -> list[Hit]:
     """Read the HITs of a folder, in its order.
 
     Args:
       folder: the output folder of ``parapet hits``.
       endpoint: the address for publishing; the pages must post their forms to the same place.
-      allow_extra_fee: whether HITs with ten workers or more are intended.
       top_up: whether the folder must be a top-up.
 
     Raises:
@@ -108,25 +105,12 @@ def read_hits(folder: str, endpoint: str, allow_extra_fee: bool = False, top_up:
     path = Path(folder) / "manifest.jsonl"
     try:
         records = [msgspec.json.decode(line, type=PageRecord) for line in path.read_bytes().splitlines()]
-        terms = msgspec.convert(json.loads((Path(folder) / "plan.json").read_bytes())["terms"], Terms, strict=False)
-        hits = [Hit(record, folder, _fee(record, terms)) for record in records]
-    except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError, msgspec.MsgspecError) as error:
+        hits = [Hit(record, folder, fee_for(Decimal(record.reward), record.assignments)) for record in records]
+    except (OSError, ArithmeticError, msgspec.MsgspecError) as error:
         raise InputError(f"cannot be read: {error}; run 'parapet hits' again", path) from None
     if not records:
         raise InputError("contains no HIT", path)
-    many = max(record.assignments for record in records)
-    if many > MOST and not allow_extra_fee:
-        raise InputError(
-            f"{many} workers per HIT: from ten workers on, MTurk charges an additional 20 %; run 'parapet "
-            f"hits --assignments {MOST}', or add --allow_extra_fee",
-            path,
-        )
     return hits
-
-
-def _fee(record: PageRecord, terms: Terms) -> Decimal:
-    rate = terms.fee + (terms.extra_fee if record.assignments >= terms.extra_fee_from else 0)
-    return max(Decimal(record.reward) * rate, terms.minimum_fee)
 
 
 def _options(path: Path) -> dict[str, Any]:
@@ -208,7 +192,6 @@ def publish(
     client = batch.client
     hit_types = _hit_types(batch, hits, types, round_)
     by_key = {hit.key(round_): hit for hit in hits}
-    tasks = {hit_id: hit.task_id for hit_id, hit in batch.hits().items()}
 
     def create(call: Call) -> dict[str, Any]:
         # Questions are read one at a time, to keep thousands of pages out of memory.
@@ -220,8 +203,6 @@ def publish(
             if code_of(error) != _EXISTS or (existing := _existing(client, error, call)) is None:
                 raise
             hit = existing
-        if tasks.setdefault(hit["HITId"], call.key) != call.key:
-            raise UnusableAnswer(f"MTurk gave {hit['HITId']} for another HIT as well", "CreateHITWithHITType")
         return _facts(hit)
 
     calls = [_call(batch, hit, hit_type, round_) for hit, hit_type in zip(hits, hit_types, strict=True)]
@@ -363,25 +344,12 @@ class Addition(msgspec.Struct, frozen=True):
         return self.hit.reward * self.workers + up_to_cent(self.hit.fee * self.workers)
 
 
-def read_lacks(path: str) -> tuple[str, dict[tuple[str, str], int]]:
-    """Read the digest of a shortfall file, and what it lists: (task id, form field) to missing good answers.
-
-    Raises:
-      InputError: it is not a ``shortfall.csv`` of ``compose``; with the row.
-    """
-    lacks: dict[tuple[str, str], int] = {}
-    for number, row in read_rows(path, ("service_name", "task", "field", "have", "need")):
-        try:
-            missing = max(1, int(row["need"]) - int(row["have"]))
-        except ValueError:
-            raise InputError("'have' and 'need' must be numbers", path, f"row {number}") from None
-        lacks[f"{row['service_name']}:{row['task']}", row["field"]] = missing
-    if not lacks:
-        raise InputError("no answers are missing, so there is nothing to ask for", path)
+def shortfall_digest(path: str) -> str:
+    """Return the digest of a shortfall file, which is used for one top-up only."""
     # With the manifest beside it: the same elements may be short again after other answers have come in.
     beside = Path(path).with_name("run.json")
     data = Path(path).read_bytes() + (beside.read_bytes() if beside.exists() else b"")
-    return hashlib.sha256(data).hexdigest()[:16], lacks
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def plan_top_up(
@@ -391,7 +359,7 @@ def plan_top_up(
 
     Args:
       batch: the open batch.
-      digest: from :func:`read_lacks`, as ``lacks`` is; each file is used for only one top-up.
+      digest: of the shortfall file. ``lacks`` has its content.
       submitted: HIT id to assignments collected.
       now: with a time zone.
 

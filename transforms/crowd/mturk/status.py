@@ -14,7 +14,8 @@ from decimal import Decimal
 
 import msgspec
 
-from parapet.transforms.crowd.hits.terms import CENT, Terms, up_to_cent
+from parapet.transforms.crowd.hits.page import aligned
+from parapet.transforms.crowd.hits.terms import CENT, FEE, MINIMUM_FEE, up_to_cent
 from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.crowd.mturk.batch import Batch, OutHit, write_whole
 from parapet.transforms.crowd.mturk.collect import Line
@@ -87,7 +88,7 @@ _KINDS = {"approve": "reward", "Approved": "reward", "reject": "rejected", "Reje
 
 def bonus_fee(amount: Decimal) -> Decimal:
     """Return MTurk's fee for a bonus in dollars, not rounded; it has the same rate as for rewards."""
-    return max(amount * Terms().fee, Terms().minimum_fee)
+    return max(amount * FEE, MINIMUM_FEE)
 
 
 def in_cents(amounts: Iterable[Decimal]) -> list[Decimal]:
@@ -251,15 +252,7 @@ def table(status: Status, most: int = 40) -> str:
     """Format the tasks as aligned text with the total last; only the total if there are more than ``most`` tasks."""
     head = ["", *HEAD]
     shown = [*(status.tasks if len(status.tasks) <= most else []), status.total]
-    rows = [head, *([_name(task), *cells(task)] for task in shown)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    return aligned([head, *([_name(task), *cells(task)] for task in shown)])
 
 
 def _name(task: TaskStatus) -> str:

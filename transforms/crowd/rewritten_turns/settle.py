@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -12,7 +10,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.decisions import csv_bytes
-from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
+from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import KINDS, REWRITINGS, Assignment, DeadLetter, Kind, RewrittenTurn
 from parapet.schemas.service import response_id
@@ -28,8 +26,8 @@ from parapet.transforms.crowd.composing import (
     note_answers,
     reasons,
     review_items,
-    settle_fenced,
     settle_same,
+    settling,
     unknown,
 )
 from parapet.transforms.crowd.hits.page import PageRecord
@@ -72,7 +70,6 @@ from parapet.transforms.perturbation.corpora import dialogues_of
 from parapet.transforms.reports.report import Report, Section, Table, Tile
 from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.running.counts import id_of
-from parapet.transforms.running.fence import Fault, bad_record
 from parapet.transforms.running.progress import expect_dialogues, tracked
 from parapet.transforms.running.seeding import stable_hash
 from parapet.transforms.variants.distance import levenshtein
@@ -212,7 +209,6 @@ def statistics(composed: Composed[DialogueOutcome], method: Mapping[str, str]) -
         },
         "dead_letters": len(composed.dead),
         "sources": composed.sources(),
-        "agreement": composed.agreement,
         "decisions": composed.decisions(),
         "method": dict(method),
     }
@@ -254,8 +250,6 @@ def shortfall(outcomes: Iterable[DialogueOutcome]) -> bytes:
 
 
 Turns = dict[int, SourceTurn | str]  # position to the turn, or the reason why it cannot have been a task
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Rewriting(Entry, kw_only=True):
@@ -480,44 +474,28 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
         for name in sorted(by_dialogue):
             turns = sources[name]
             good = {position: turn for position, turn in turns.items() if isinstance(turn, SourceTurn)}
-            usable = [submitted for position in good for submitted in by_dialogue[name].get(position, ())]
-            settle = partial(self._settle, name, list(good.values()), repeats)
-            outcome = settle_fenced(DialogueOutcome(name=name, known=False), usable, decisions, settle, "")
+            with settling(name):
+                outcome = settle_turns(good.values(), by_dialogue[name], decisions, self.seed, repeats, name)
             for position, of_turn in by_dialogue[name].items():
                 if isinstance(why := turns[position], str):
                     unknown(outcome, why, of_turn, decisions)
             yield outcome
 
-    def _settle(
-        self,
-        name: str,
-        turns: Sequence[SourceTurn],
-        repeats: Repeats,
-        assignments: Sequence[Assignment],
-        decisions: Decisions,
-    ) -> DialogueOutcome:
-        by_turn: dict[int, list[Assignment]] = defaultdict(list)
-        for assignment in assignments:
-            by_turn[place_of(assignment.service_name)[1]].append(assignment)
-        return settle_turns(turns, by_turn, decisions, self.seed, repeats, name)
-
     def _read(self, positions: Mapping[str, Iterable[int]]) -> dict[str, Turns]:
-        """Read some turns of some dialogues; if dialogues share an id, the first is read, as in 'hits'."""
+        """Read some turns of some dialogues."""
         expect_dialogues(self.files)
-        first: dict[str, tuple[str, int]] = {}
         turns: dict[str, Turns] = {}
         for file in self.files:
             try:
-                for position, raw, plain, dialogue in tracked(dialogues_of(file), "dialogues"):
-                    name, place = id_of(raw, position), (file.relative, position)
-                    if name in positions and name.isprintable() and place < first.get(name, ("\U0010ffff", 0)):
-                        first[name] = place
-                        source = _source(raw, plain, dialogue, f"{name} of {file.relative}")
-                        turns[name] = {at: _turn(source, at) for at in positions[name]}
-            except Exception as error:
-                bad = bad_record(error)
-                reason = bad.reason if isinstance(bad, Fault) else f"broken_file: {bad}"
-                self._dead.append(DeadLetter("dialogues", file.relative, reason, "", file.relative))
+                for position, raw, _, dialogue in tracked(dialogues_of(file), "dialogues"):
+                    name = id_of(raw, position)
+                    if name in positions and name not in turns:
+                        source = _source(dialogue, f"{name} of {file.relative}")
+                        turns[name] = {
+                            at: source if isinstance(source, str) else source_turn(source, at) for at in positions[name]
+                        }
+            except InputError as error:
+                self._dead.append(DeadLetter("dialogues", file.relative, f"broken_file: {error}", "", file.relative))
         for name in positions.keys() - turns.keys():
             why = f"unknown_dialogue: the corpus has no dialogue {name!r} in this split"
             turns[name] = dict.fromkeys(positions[name], why)
@@ -539,21 +517,8 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
         return Results(numbers, report, files, {"rewritten": len(rewritten)})
 
 
-def _source(raw: Any, plain: bool, dialogue: Dialogue | InputError, place: str) -> Dialogue | str:
-    """Return a dialogue, or why it cannot be used; lone surrogates become spaces, as on the page."""
+def _source(dialogue: Dialogue | InputError, place: str) -> Dialogue | str:
+    """Return a dialogue, or why it cannot be used."""
     if isinstance(dialogue, InputError):
         return f"bad_dialogue: {place}: {dialogue.where}: {dialogue.reason}"
-    try:
-        return dialogue if plain else typed(json.loads(_SURROGATE.sub(" ", json.dumps(raw, ensure_ascii=False))))
-    except Exception as error:
-        return f"bad_dialogue: {place}: {bad_record(error).reason}"
-
-
-def _turn(source: Dialogue | str, position: int) -> SourceTurn | str:
-    """Return a turn that was to be rewritten, or why it cannot have been."""
-    if isinstance(source, str):
-        return source
-    try:
-        return source_turn(source, position)
-    except Exception as error:
-        return bad_record(error).reason
+    return dialogue

@@ -24,7 +24,6 @@ from parapet.transforms.crowd.vet import (
     Verdict,
     first_verdict,
     is_too_fast,
-    why_rejected,
 )
 from parapet.transforms.crowd.vet import EXPLANATIONS as SCHEMA_REASONS
 from parapet.transforms.crowd.worker_ids import has_mask
@@ -186,7 +185,7 @@ def vet_worker(assignment: Assignment, text: str, fields: list[str]) -> Verdict:
       fields: the form fields to consider.
     """
     if assignment.rejected:
-        return Verdict("reject", why_rejected(assignment))
+        return Verdict("reject", "assignment_rejected")
     answers = [words for field in fields if (words := words_of(assignment.answers.get(field, "")))]
     if answers.count(words_of(text)) > 1:
         return Verdict("review", "same_answer")

@@ -18,7 +18,6 @@ from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_CONTENT, read_text, read_whole
 from parapet.transforms.crowd.serving.guard import connections
-from parapet.transforms.crowd.serving.practice import PracticeStore
 from parapet.transforms.crowd.serving.site import Run, Site
 from parapet.transforms.crowd.serving.store import Store
 from parapet.transforms.reports.text import counted
@@ -115,7 +114,7 @@ def opened(run: Run, port: int) -> Iterator[Site]:
       run: the forms to serve, and their settings.
       port: the port that the server listens on.
     """
-    store = PracticeStore(run.db) if run.platform == "practice" else Store(run.db, run.platform)
+    store = Store(run.db, run.platform)
     try:
         if store.platform != run.platform:
             raise InputError(f"is of a collection with people from {store.platform}: give another file", run.db, "--db")

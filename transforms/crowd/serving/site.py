@@ -50,7 +50,7 @@ class Run(msgspec.Struct, frozen=True):
 
     Attributes:
       people: names of people to invite, or their number; not used with platform ``prolific``.
-      platform: ``in_house``, ``prolific``, or ``practice`` for simulated people, see :mod:`practice`.
+      platform: ``in_house`` or ``prolific``.
       public_url: the address for people; empty for ``host`` and ``port``.
       completion_url: the address that people are sent to at the end; may be empty.
       tasks_per_person: maximum number of forms that a person may submit; None for no limit.

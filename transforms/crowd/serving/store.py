@@ -88,19 +88,14 @@ class Assignment(msgspec.Struct, frozen=True):
 class Store:
     """The store. All methods are thread-safe, and raise Unavailable if the file cannot be used for the moment.
 
-    Attributes:
-      mark: begins the ids of assignments.
-
     Args:
       path: the file; created if it does not exist.
-      platform: the origin of people: ``in_house``, ``prolific`` or ``practice``.
+      platform: the origin of people: ``in_house`` or ``prolific``.
       now: the clock, in seconds since 1970.
 
     Raises:
       InputError: the file belongs to another program, another server uses it, or it cannot be written.
     """
-
-    mark = ""
 
     def __init__(self, path: Path, platform: str = "in_house", now: Callable[[], float] = time.time) -> None:
         self.path, self.now, self._lock, self._resources = path, now, threading.Lock(), ExitStack()
@@ -205,7 +200,7 @@ class Store:
             assignment, form = self._current(db, person, forms, limit)
             if form is not None:
                 now = self.now()
-                assignment = Assignment(self.mark + secrets.token_hex(20), form.key, now + form.seconds, "open")
+                assignment = Assignment(secrets.token_hex(20), form.key, now + form.seconds, "open")
                 sql = "INSERT INTO assignments (id, person, form, state, accepted, expires) VALUES (?, ?, ?, ?, ?, ?)"
                 db.execute(sql, (assignment.id, person, form.key, "open", now, assignment.expires))
             return assignment

@@ -21,10 +21,10 @@ def test_batch_times_come_back(when, zone):
     "text",
     *("Tue Oct 31 17:05:22 EDT 2017", "Tue Oct 31 16:05:22 EST 2017", "Tue Oct 31 15:05:22 CST 2017"),
     *("Tue Oct 31 21:05:22 GMT 2017", "Tue Oct 31 22:05:22 +0100 2017", "Tue Oct 31 22:05:22 CET 2017"),
-    *("1509483922", "1509483922123", "1509483922.123", "1.509483922123E9", "1509483922,5"),
+    *("1509483922", "1509483922123", "1509483922.123", "1509483922,5"),
     *("2017-10-31T21:05:22Z", "2017-10-31T14:05:22.000-0700", "2017-10-31 14:05:22-07:00", "2017-10-31 21:05:22 UTC"),
     *("10/31/2017 21:05:22", "10/31/2017, 9:05:22 PM", "31.10.2017 21:05:22", "31/10/2017 21:05:22"),
-    *("2017/10/31 21:05:22", "31-Oct-2017 21:05:22", "Oct 31, 2017, 9:05:22\u202fPM", "43039.87873", "43039,87873"),
+    *("2017/10/31 21:05:22", "31-Oct-2017 21:05:22", "Oct 31, 2017, 9:05:22\u202fPM"),
     "Tue Oct 31 2017 14:05:22 GMT-0700 (Pacific Daylight Time)",
 )
 def test_times_of_exports_and_spreadsheets(text):
@@ -32,7 +32,9 @@ def test_times_of_exports_and_spreadsheets(text):
     assert times.is_exact(text)
 
 
-@cases("text seconds", ("10/31/2017 14:05", 1509458700), ("31.10.17 14:05", 1509458700), ("43039.6", 1509459840))
+@cases(
+    "text seconds", ("10/31/2017 14:05", 1509458700), ("31.10.17 14:05", 1509458700), ("10/11/2017 14:05", 1507730700)
+)
 def test_times_without_seconds_do_not_measure_work(text, seconds):
     assert times.read_time(text) == seconds
     row = {"AcceptTime": text, "SubmitTime": text}
@@ -42,11 +44,9 @@ def test_times_without_seconds_do_not_measure_work(text, seconds):
 
 @cases(
     "text why",
-    ("10/11/2017 14:05", "is ambiguous: the day or the month may come first"),
     ("Tue Oct 31 14:05:22 IST 2017", "has a time zone that is unknown or ambiguous"),
     ("02/30/2017 14:05", "is not a time"),
     ("14:05", "is not a time"),
-    ("1.50948E+09", "is not a time"),  # rounded to hours by a spreadsheet
     ("13:05 PM 10/31/2017", "is not a time"),
     ("1969-12-31T00:00:00Z", "is before 1970 or after 2262"),
 )

@@ -37,7 +37,7 @@ def written(table, quoting=csv.QUOTE_ALL, end="\r\n"):
 def records(data, encoding="utf-8"):
     if isinstance(data, str):
         data = data.encode()
-    return list(read_records(read_lines(io.BytesIO(data), encoding)))
+    return list(read_records(read_lines(io.BufferedReader(io.BytesIO(data)), encoding)))
 
 
 def good(found):
