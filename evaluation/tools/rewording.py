@@ -14,13 +14,10 @@ import msgspec
 
 from parapet.evaluation.tools.checking import Call, Fault, fault_of, plain
 from parapet.evaluation.tools.tasks import UNREADABLE, Expected
-from parapet.evaluation.tools.trajectories import action_fault
 
 
 def task_fault(expected: Expected, calls: list[Call] | None) -> Fault | None:
     """Returns what is wrong with the calls for a task; None if they are right."""
-    if expected.action is not None:
-        return action_fault(expected.action, calls or [])
     if calls is None:
         return Fault("unreadable") if expected.calls else None  # as in BFCL, an unreadable answer calls nothing
     if calls == [UNREADABLE]:

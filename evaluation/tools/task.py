@@ -41,7 +41,6 @@ from parapet.evaluation.tools.tasks import (
     read_answers,
     read_tasks,
 )
-from parapet.evaluation.tools.trajectories import are_tau2, read_trajectories
 from parapet.evaluation.user_code import UserCode
 from parapet.evaluation.user_code import check as check_code
 from parapet.transforms.reports import text
@@ -119,9 +118,6 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         sets: dict[str, list[tuple[Expected, list[Call] | None]]] = {}
         refused: Counter[str] = Counter()
         for name, path, answers in self._files():
-            if answers and are_tau2(path):
-                sets.setdefault(name, []).extend(read_trajectories(path, answers))
-                continue
             tasks = read_tasks(path)
             calls_by_task = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
             sets.setdefault(name, []).extend((tasks[task_id], calls) for task_id, calls in calls_by_task.items())
@@ -182,7 +178,7 @@ def with_defined_sensitivity(metrics: Metrics, variants: Sequence[str]) -> dict[
 
 
 def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
-    categories = sorted({row.expected.category for row in rows})
+    categories = sorted({row.expected.task.category for row in rows})
     kinds = Counter(row.fault.kind for row in rows if row.fault is not None)
     right = {category: [row.fault is None for row in _of_category(rows, category)] for category in categories}
     return {
@@ -223,7 +219,7 @@ def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
 
     sets = dict.fromkeys(row.set for row in rows)
     by_set = {name: [row for row in rows if row.set == name] for name in sets}
-    categories = dict.fromkeys(row.expected.category for row in rows)
+    categories = dict.fromkeys(row.expected.task.category for row in rows)
     return {
         "sets": {ALL: of(rows), **{name: of(some) for name, some in by_set.items()}},
         "categories": {
@@ -236,7 +232,7 @@ def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
 
 
 def _of_category(rows: Sequence[Scored], category: str) -> list[Scored]:
-    return [row for row in rows if row.expected.category == category]
+    return [row for row in rows if row.expected.task.category == category]
 
 
 def _rows(rows: Sequence[Scored]) -> bytes:
@@ -244,7 +240,7 @@ def _rows(rows: Sequence[Scored]) -> bytes:
         [(row.set, row.expected.task.id, 0) for row in rows],
         {ACCURACY: [float(row.fault is None) for row in rows]},
         {
-            "category": [row.expected.category for row in rows],
+            "category": [row.expected.task.category for row in rows],
             "request": [row.expected.task.request for row in rows],
             "error": [row.fault.kind if row.fault else None for row in rows],
             "reworded": ["yes" if row.reworded else None for row in rows],
