@@ -34,7 +34,7 @@ from parapet.evaluation.dst.frames import (
     score_dialogues,
     slots_of,
 )
-from parapet.evaluation.dst.totals import Policy, Unit
+from parapet.evaluation.dst.totals import Policy
 from parapet.evaluation.sets import (
     ORIGINAL,
     Kind,
@@ -134,7 +134,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
       sources: the paths from the flags; ``plan`` has what they contain.
       scoring: the settings of scoring.
       across_turn: whether joint accuracies are products over turns.
-      unit: the unit of the sensitivity in tables; ``zero`` is its policy.
+      zero: the policy of the sensitivity in tables.
       seed: the seed of the bootstrap; ``replicates`` their number, 0 for none.
       model: the model to run if there are no predictions, on ``batch_size`` examples at a time.
       system: the name of the system on the page.
@@ -145,7 +145,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
     scoring: ScoreConfig = ScoreConfig()
     across_turn: bool = False
-    unit: Unit = "frame"
     zero: Policy = "zero"
     seed: str = "0"
     replicates: int = REPLICATES
@@ -162,7 +161,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             "fuzzy": self.scoring.fuzzy,
             "across_turn": self.across_turn,
             "official": self.scoring.official,
-            "unit": self.unit,
             "zero": self.zero,
             "replicates": self.replicates,
             "seed": self.seed,

@@ -14,7 +14,7 @@ from parapet.evaluation import bootstrap
 from parapet.evaluation.dst.failures import ERRORS, HurtFrame, Ranked, failure_files, page_place
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.model import Config, Plan
-from parapet.evaluation.dst.totals import AGGREGATES, POLICIES, UNITS, Totals, means, slot_accuracy
+from parapet.evaluation.dst.totals import AGGREGATES, POLICIES, Totals, means, slot_accuracy
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import (
     FLOOR,
@@ -41,14 +41,13 @@ WRONG_SLOTS, LOST_SLOTS, COMPARED = "wrong_slots", "lost_slots", "compared_dialo
 WRONG_FRAMES, RIGHT_ON_ORIGINAL = "wrong_frames", "right_on_original"
 REFUSED = "refused_frames"  # frames that are not scored, as the request for one of their turn was refused
 
-SENSITIVITY = "sensitivity/"  # prefix of the key of its sums: sensitivity/frame/zero
+SENSITIVITY = "sensitivity/"  # prefix of the key of its sums: sensitivity/zero
 SLOTS = "slots/"  # prefix of a set's name: the sums of its slots
-SENSITIVITIES = [f"{unit}/{policy}" for unit in UNITS for policy in POLICIES]
 
 
 def statistics_of(plan: Plan) -> list[tuple[str, str]]:
     """Lists the statistics with replicates: joint goal accuracy of each set, and sensitivities, by aggregate."""
-    sensitivities = [SENSITIVITY + name for name in SENSITIVITIES] if len(plan.variants) > 1 else []
+    sensitivities = [SENSITIVITY + policy for policy in POLICIES] if len(plan.variants) > 1 else []
     return [(name, key) for name in (*plan.sets, *sensitivities) for key in AGGREGATES]
 
 
@@ -56,7 +55,7 @@ class FileScores(msgspec.Struct):
     """The sums over the dialogue files of a run.
 
     Attributes:
-      totals: the sums of each aggregate, by set, and by unit and policy of the sensitivity; and those of each set's
+      totals: the sums of each aggregate, by set, and by policy of the sensitivity; and those of each set's
         slots.
       replicates: at most one array, for joint goal accuracy and sensitivity.
       hurt: the frames that variants hurt most.
@@ -155,20 +154,19 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
     sensitivity = {
         name.removeprefix(SENSITIVITY): value for name, value in sorted(metrics.items()) if name.startswith(SENSITIVITY)
     }
-    headline = f"{config.unit}/{config.zero}"
     table: dict[str, dict[str, Any]] = {}
     for key, value_here in average.items():
         table[key] = {
             "original": original.get(key, {}).get(JGA),
             "variants": value_here.get(JGA),
             "difference": difference[key].get(JGA),
-            "schema_sensitivity": sensitivity.get(headline, {}).get(key, {}).get(JGA),
+            "schema_sensitivity": sensitivity.get(config.zero, {}).get(key, {}).get(JGA),
         }
         if key in AGGREGATES:
             table[key] |= {
                 "variants_interval": intervals.of(plan.variants, key),
                 "difference_interval": intervals.of(plan.variants, key, relative=True),
-                "schema_sensitivity_interval": intervals.of([SENSITIVITY + headline], key),
+                "schema_sensitivity_interval": intervals.of([SENSITIVITY + config.zero], key),
             }
     return {
         "names": plan.variants,
@@ -176,9 +174,9 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
         "difference": difference,
         "schema_sensitivity": sensitivity,
         "schema_sensitivity_intervals": {
-            name: {key: intervals.of([SENSITIVITY + name], key) for key in AGGREGATES} for name in SENSITIVITIES
+            policy: {key: intervals.of([SENSITIVITY + policy], key) for key in AGGREGATES} for policy in POLICIES
         },
-        "headline": {"unit": config.unit, "zero": config.zero},
+        "headline": config.zero,
         "table": table,
     }
 
@@ -262,7 +260,6 @@ TERMS = {
     f"schema does not matter, or that everything is wrong. {UNDEFINED_SENSITIVITY}",
     "Zero, drop": "Whether a frame that is wrong under all variants counts with a sensitivity of 0, since the equation "
     "is over all turns, or is dropped.",
-    "Frame, turn": "A frame is one service of a user turn. The JGA of a turn is the product of its frames'.",
     "Intervals": "95%, percentiles of a Poisson bootstrap over dialogues. Where all dialogues have the same accuracy, "
     "as at 0 and 100%, Wilson's interval with each dialogue as one observation.",
 }
@@ -428,7 +425,7 @@ def _if_defined(row: Mapping[str, Any], sensitivity: str) -> str:
 
 
 def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Iterator[Table]:
-    """Makes SGD-X's table, and a table of the sensitivity by every unit and policy."""
+    """Makes SGD-X's table, and a table of the sensitivity by policy."""
     table, intervals = variants["table"], variants["schema_sensitivity_intervals"]
     rows = [
         [
@@ -443,15 +440,14 @@ def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> It
     ]
     columns = ["services", *_SGDX.values()]
     yield Table(title="Joint goal accuracy under variants, as in SGD-X", columns=columns, rows=rows)
-    headline = "{unit}/{zero}".format(**variants["headline"])
-    ordered = sorted(variants["schema_sensitivity"].items(), key=lambda pair: pair[0] != headline)
+    ordered = sorted(variants["schema_sensitivity"].items(), key=lambda pair: pair[0] != variants["headline"])
     yield Table(
-        title="Schema sensitivity of JGA by unit and policy",
+        title="Schema sensitivity of JGA by policy",
         note="The other tables have the first.",
-        columns=["unit, policy", *GROUPS.values()],
+        columns=["policy", *GROUPS.values()],
         rows=[
             [
-                name.replace("/", ", "),
+                name,
                 *(
                     _if_defined(table.get(key, {}), _share(value.get(key, {}).get(JGA), intervals[name].get(key)))
                     for key in GROUPS

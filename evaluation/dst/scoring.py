@@ -148,13 +148,11 @@ class ScoreFile:
         variants = plan.variants if all(name in scored for name in (ORIGINAL, *plan.variants)) else []
         original = plan.sets[ORIGINAL]
         together = totals.aligned([scored[name] for name in variants], _FLAG) if len(variants) > 1 else []
-        coefficients: dict[totals.Unit, totals.Coefficients] = {}
+        coefficients: totals.Coefficients | None = None
         if together:
             coefficients = totals.measured(together, lambda name: totals.keys_of(plan.originals[name], original.seen))
-            sums.totals |= {
-                SENSITIVITY + name: coefficient
-                for name, coefficient in totals.add_up_coefficients(coefficients).items()
-            }
+            by_policy = totals.add_up_coefficients(coefficients)
+            sums.totals |= {SENSITIVITY + policy: of_policy for policy, of_policy in by_policy.items()}
         result.counts.add(COMPARED, len(together))
         if config.replicates:
             sums.replicates.append(self._replicates(scored, coefficients))
@@ -170,7 +168,7 @@ class ScoreFile:
     def _replicates(
         self,
         scored: Mapping[str, Sequence[Sequence[Scored]]],
-        coefficients: Mapping[totals.Unit, totals.Coefficients],
+        coefficients: totals.Coefficients | None,
     ) -> bootstrap.Counts:
         """Computes the replicates: shape (replicates, statistics, 2), with the statistics of :func:`statistics_of`."""
         config = self.config
@@ -178,10 +176,9 @@ class ScoreFile:
         for name, dialogues in scored.items():
             of_set = totals.statistics(dialogues, config.plan.sets[name].seen, config.across_turn, JGA)
             statistics |= {(name, key): statistic for key, statistic in of_set.items()}
-        for unit, coefficient in coefficients.items():
-            for policy in totals.POLICIES:
-                name = f"{SENSITIVITY}{unit}/{policy}"
-                statistics |= {(name, key): coefficient.statistic(policy, JOINT, key) for key in totals.AGGREGATES}
+        for policy in totals.POLICIES if coefficients is not None else ():
+            name = SENSITIVITY + policy
+            statistics |= {(name, key): coefficients.statistic(policy, JOINT, key) for key in totals.AGGREGATES}
         nothing: bootstrap.Statistic = ([], [])
         wanted = [statistics.get(name, nothing) for name in statistics_of(config.plan)]
         return bootstrap.replicated(config.seed, wanted, config.replicates)
