@@ -58,10 +58,6 @@ class Source(NamedTuple):
     mask: Tensor
     numbers: Tensor
 
-    def of(self, steps: Tensor) -> Source:
-        """Selects some steps."""
-        return Source(*(part[steps] for part in self))
-
 
 class Encoder(nn.Module):
     """A bidirectional GRU that adds both directions."""
@@ -347,13 +343,12 @@ class Decoded(NamedTuple):
     """The run of a decoder on the right words.
 
     Attributes:
-      decoder: the decoder; ``first`` its initial state, ``sources`` the sources that it attended to.
+      decoder: the decoder; ``sources`` the sources that it attended to.
       states: its states.
       right: the right words.
     """
 
     decoder: Decoder
-    first: Tensor
     sources: list[Source]
     states: Source
     right: Padded
@@ -388,59 +383,6 @@ class Learned:
         return sources
 
 
-class OtherActs:
-    """Multi-action data augmentation (section 3): further action spans that are valid in the state of a step.
-
-    They come from other training turns in the same state with other kinds of acts. A state is the turn's service with
-    its slots, the number of entities that satisfy it, and the kinds of the user's acts. One span of each kind is drawn,
-    and of kinds with more spans up to ``most`` more.
-
-    Args:
-      steps: the training steps; ``texts`` are the same as words.
-      vocabulary: the vocabulary.
-      most: 0 for no augmentation, 1 for one span of each kind.
-    """
-
-    def __init__(
-        self, steps: Sequence[data.Step], texts: Sequence[encoding.Texts], vocabulary: encoding.Vocabulary, most: int
-    ) -> None:
-        self.most = most
-        states = [_state_of(step, text.matches) for step, text in zip(steps, texts, strict=True)]
-        kinds = [_kinds_of(step.acts) for step in steps]
-        known: dict[object, dict[frozenset[data.Part], dict[tuple[str, ...], None]]] = {}
-        for step, state, kind in zip(steps, states, kinds, strict=True):
-            if step.acts:
-                known.setdefault(state, {}).setdefault(kind, {})[tuple(encoding.span_of(step.acts))] = None
-        self.spans = [
-            [
-                [vocabulary.span(span) for span in spans]
-                for other, spans in known.get(state, {}).items()
-                if other != kind and step.acts
-            ]
-            for step, state, kind in zip(steps, states, kinds, strict=True)
-        ]
-
-    def drawn(self, ids: Sequence[int]) -> tuple[list[int], list[list[int]]]:
-        """Draws (places in the batch, a span for each of them), with torch's generator."""
-        places, spans = [], []
-        for place, i in enumerate(ids):
-            for kind in self.spans[i]:
-                count = min(len(kind), 1 if self.most == 1 else 1 + self.most)
-                for j in torch.randperm(len(kind))[:count].tolist():
-                    places.append(place)
-                    spans.append(kind[j])
-        return places, spans
-
-
-def _state_of(step: data.Step, matches: int | None) -> object:
-    names = tuple(part for part in step.belief if part[0] not in (data.VALUE, data.ASKED))
-    return names, matches, step.user_acts
-
-
-def _kinds_of(acts: Sequence[data.Part]) -> frozenset[data.Part]:
-    return frozenset(part for part in acts if part[0] in (data.SERVICE, data.ACT))
-
-
 class DamdLearner(Learner):
     """The model with its data.
 
@@ -470,7 +412,6 @@ class DamdLearner(Learner):
         parameters = self.net.parameters()
         self.optimiser = torch.optim.Adam(parameters, config.learning_rate, weight_decay=DECAY, fused=True)
         self.train = Learned(texts, self.vocabulary, self.device)
-        self.others = OtherActs(train, texts, self.vocabulary, most) if (most := config.multi_action) else None
         self.longest = Longest(*(int(SPARE * int(self.train.rows[name].lengths.max())) + 1 for name in TRAINED[-3:]))
         self._dev = Learned([encoding.texts_of(step) for step in dev], self.vocabulary, self.device)
 
@@ -481,15 +422,7 @@ class DamdLearner(Learner):
     def loss(self, batch: Tensor) -> Tensor:
         """Sums the decoders' mean losses over words."""
         decoded = self._decoded(self.train, batch)
-        total = sum((_mean_loss(decoding) for decoding in decoded.values()), torch.zeros((), device=self.device))
-        places, spans = self.others.drawn(batch.tolist()) if self.others else ([], [])
-        if places:
-            ids, acts = torch.tensor(places, device=self.device), decoded["acts"]
-            numbers, mask = Rows(spans, self.device).padded(torch.arange(len(spans)), encoding.PAD)
-            sources, pointer = [source.of(ids) for source in acts.sources], self._pointers(self.train, batch)[ids]
-            right = Padded(numbers, mask.bool())
-            total = total + _mean_loss(self._taught(acts.decoder, right, acts.first[ids], sources, pointer))
-        return total
+        return sum((_mean_loss(decoding) for decoding in decoded.values()), torch.zeros((), device=self.device))
 
     def _decoded(self, learned: Learned, batch: Tensor) -> dict[str, Decoded]:
         """Runs the decoders on the right belief spans, action spans and responses."""
@@ -511,7 +444,7 @@ class DamdLearner(Learner):
         self, decoder: Decoder, right: Padded, first: Tensor, sources: list[Source], pointer: Tensor | None = None
     ) -> Decoded:
         states = self.net.taught(decoder, *right, first, sources, pointer)
-        return Decoded(decoder, first, sources, states, right)
+        return Decoded(decoder, sources, states, right)
 
     def dev(self) -> float:
         """Averages three shares on dev: correct belief spans, correct action spans, and correct response words."""
