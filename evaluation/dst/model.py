@@ -49,14 +49,7 @@ from parapet.evaluation.sets import (
 from parapet.evaluation.user_code import UserCode, make, running
 from parapet.schemas.dialogue import Action, check_ids, check_no_id_twice
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import (
-    TEST,
-    SplitSchemas,
-    as_path,
-    is_there,
-    parse_services,
-    read_root,
-)
+from parapet.schemas.layout import TEST, SplitSchemas, as_path, is_there, parse_services, read_root
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import Corpus, inline, read_corpus, read_file

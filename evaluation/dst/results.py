@@ -10,22 +10,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from parapet.evaluation import bootstrap
+from parapet.evaluation import bootstrap, task
 from parapet.evaluation.dst.failures import ERRORS, HurtFrame, Ranked, failure_files, page_place
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.model import Config, Plan
 from parapet.evaluation.dst.totals import AGGREGATES, POLICIES, Totals, means, slot_accuracy
 from parapet.evaluation.sets import ORIGINAL
-from parapet.evaluation.task import (
-    FLOOR,
-    NOT_DEFINED,
-    UNDEFINED_SENSITIVITY,
-    change_text,
-    group_table,
-    json_bytes,
-    refused_notes,
-    sensitivity_is_defined,
-)
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.report import Dot, Dots, Point, Report, Scatter, Section, Table, Tile, page
 from parapet.transforms.reports.text import counted, percent
@@ -92,7 +82,7 @@ def metadata_files(config: Config, counts: Counts, _examples: object, scores: Se
         "metrics.json": _json(numbers["sets"][ORIGINAL]["metrics"]),
         "robustness.json": _json(numbers),
         "report.html": page(dst_report(numbers, of_all.hurt)).encode(),
-        **({"examples.json": json_bytes(of_all.hurt)} if config.plan.variants else {}),
+        **({"examples.json": task.json_bytes(of_all.hurt)} if config.plan.variants else {}),
     }
     for name, numbers_of_set in numbers["sets"].items():
         files |= failure_files(config.system, name, numbers_of_set["failures"], of_all.failures.get(name, []))
@@ -254,10 +244,10 @@ TERMS = {
     "Seen, unseen": "Whether the schema of the training split has the service.",
     "Change": "From the original to the mean over the variants, in percentage points. The relative change, (variants − "
     "original) / original, and its interval are beside it where the interval of the original is above 0 and the "
-    f"original is at least {FLOOR:.0%}.",
+    f"original is at least {task.FLOOR:.0%}.",
     "Schema sensitivity": "How much the JGA of a frame varies over the variants: the sample standard deviation divided "
     "by the mean; then the mean over frames, in percent (Lee et al. 2022, equation 1). 0 means that the wording of the "
-    f"schema does not matter, or that everything is wrong. {UNDEFINED_SENSITIVITY}",
+    f"schema does not matter, or that everything is wrong. {task.UNDEFINED_SENSITIVITY}",
     "Zero, drop": "Whether a frame that is wrong under all variants counts with a sensitivity of 0, since the equation "
     "is over all turns, or is dropped.",
     "Intervals": "95%, percentiles of a Poisson bootstrap over dialogues. Where all dialogues have the same accuracy, "
@@ -306,9 +296,9 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
                 "that all variants have."
             )
     refused = {name: n for name, numbers_of_set in sets.items() if (n := numbers_of_set.get(REFUSED))}
-    notes += refused_notes(refused, "frame")
+    notes += task.refused_notes(refused, "frame")
     sections += [
-        group_table(
+        task.group_table(
             "Wrong frames by set",
             "set",
             {
@@ -325,7 +315,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
             hrefs={(i, 0): page_place(name) for i, name in enumerate(sets)},
             numbers_in="robustness.json",
         ),
-        group_table(
+        task.group_table(
             "Joint goal accuracy of seen and unseen services",
             "set",
             {
@@ -337,7 +327,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
             },
             GROUPS,
         ),
-        group_table(
+        task.group_table(
             "All metrics, all services",
             "set",
             {name: numbers_of_set["metrics"][of_all] for name, numbers_of_set in sets.items()},
@@ -404,7 +394,7 @@ def change_of(row: Mapping[str, Any], interval: Sequence[float] | None = None) -
     """Formats the change from the original to the mean over the variants; ``interval`` is the original's."""
     if row["original"] is None or row["variants"] is None:
         return percent(None)
-    return change_text(row["variants"], row["original"], interval[0] if interval else None)
+    return task.change_text(row["variants"], row["original"], interval[0] if interval else None)
 
 
 def _change_with_interval(row: Mapping[str, Any], original: Sequence[float] | None) -> str:
@@ -421,7 +411,7 @@ def sensitivity_of(row: Mapping[str, Any]) -> str:
 
 
 def _if_defined(row: Mapping[str, Any], sensitivity: str) -> str:
-    return sensitivity if sensitivity_is_defined(row.get("original"), row.get("variants")) else NOT_DEFINED
+    return sensitivity if task.sensitivity_is_defined(row.get("original"), row.get("variants")) else task.NOT_DEFINED
 
 
 def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Iterator[Table]:
@@ -471,7 +461,7 @@ def _services(
         mean, sensitivity = row.get("variants"), row.get("schema_sensitivity")
         if row:
             rows[service] |= {"difference": change_of(row), "schema_sensitivity": sensitivity_of(row)}
-        if mean is not None and sensitivity is not None and sensitivity_of(row) != NOT_DEFINED:
+        if mean is not None and sensitivity is not None and sensitivity_of(row) != task.NOT_DEFINED:
             points.append(Point(service, mean, sensitivity, f"{group} services"))
     if variants and points:
         yield Scatter(
@@ -482,7 +472,7 @@ def _services(
         )
     headings = {"group": "in training", **(_SGDX if variants else {"original": "original"})}
     title, numbers_in = "Joint goal accuracy by service", "robustness.json"
-    yield group_table(title, "service", rows, headings, text_columns=2, numbers_in=numbers_in)
+    yield task.group_table(title, "service", rows, headings, text_columns=2, numbers_in=numbers_in)
 
 
 def slots_table(sets: Mapping[str, Any]) -> Table:

@@ -8,7 +8,6 @@ differ; acts that neither mentions (acts without a value other than REQUEST, GOO
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -552,7 +551,7 @@ class Prediction(msgspec.Struct, frozen=True):
     Attributes:
       turn: its position in the dialogue, from 0, counting user turns.
       utterance: the system's choice.
-      candidates: an ensemble to rank by faithfulness; optional.
+      candidates: of ``parapet predict --candidates``, for another system's ``--also``.
       set: the name of its set, if a file has predictions for several sets.
       refused: whether there is no utterance, because the request for it was refused.
     """
@@ -628,12 +627,4 @@ def _read(path: str) -> Iterator[tuple[str, Prediction]]:
 
 def _lines(path: str) -> Iterator[tuple[str, Prediction]]:
     for number, prediction in read_lines(path, Prediction):
-        where = f"line {number}"
-        if prediction.candidates is not None:
-            if not prediction.candidates:
-                raise InputError(
-                    "the list of candidates is empty: leave out the field, or give candidates", path, where
-                )
-            if not all(math.isfinite(candidate.score) for candidate in prediction.candidates):
-                raise InputError("a candidate's score is not a finite number", path, where)
-        yield where, prediction
+        yield f"line {number}", prediction

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import islice
@@ -465,49 +464,39 @@ def score(
     ]
 
 
-def rank(
-    corpus: Corpus,
-    acts: Sequence[TurnAct],
-    predictions: Mapping[Place, Prediction],
+def choose(
+    turns: Iterable[SystemTurn],
+    candidates: Mapping[Place, Sequence[Candidate]],
+    words: Mapping[str, ServiceWords],
     scorer: Scorer,
-    rules: Rules = "paper",
 ) -> dict[Place, str]:
     """Chooses for each turn the candidate that is faithful to the most acts (the paper's ensemble, section 3).
 
     An act counts if the candidate alone entails any of its sentences; neither the ground truth nor its choice of a
     sentence is used. Ties are broken by the highest score, then by position.
+
+    Args:
+      turns: the turns, with their acts.
+      candidates: at least one for each turn.
+      words: the words of each service, as the system knows them.
+      scorer: the judge of entailment.
     """
-    words = corpus.words[ORIGINAL]
-    candidates = {
-        place: prediction.candidates or (Candidate(prediction.utterance, 0.0),)
-        for place, prediction in predictions.items()
-    }
-    questions_here = [
-        (act, i, candidate)
-        for act in acts
-        for i, candidate in enumerate(candidates[act.turn.place])
-        if len(candidates[act.turn.place]) > 1
-    ]
+    turns = list(turns)
+    several = [(turn, i, candidate) for turn in turns for i, candidate in enumerate(candidates[turn.place])]
+    several = [option for option in several if len(candidates[option[0].place]) > 1]
     questions = (
-        (line_of(candidate.utterance), references(act.act, words[act.act.service], rules))
-        for act, _, candidate in questions_here
+        (line_of(candidate.utterance), references(act, words[act.service], "paper"))
+        for turn, _, candidate in several
+        for act in turn.acts
     )
-    points: Counter[tuple[Place, int]] = Counter()
-    for (act_here, i, _), judged in zip(questions_here, ask(questions, scorer), strict=True):
-        points[act_here.turn.place, i] += any_entailed(judged)
+    judged = iter(ask(questions, scorer))
+    points = {(turn.place, i): sum(any_entailed(next(judged)) for _ in turn.acts) for turn, i, _ in several}
 
     def best(place: Place) -> Candidate:
         ranked = enumerate(candidates[place])
-        return max(ranked, key=lambda pair: (points[place, pair[0]], pair[1].score, -pair[0]))[1]
+        return max(ranked, key=lambda pair: (points.get((place, pair[0]), 0), pair[1].score, -pair[0]))[1]
 
-    return {turn.place: best(turn.place).utterance for turn in corpus.turns}
-
-
-class Ranked(msgspec.Struct, frozen=True):
-    """The utterances chosen from the candidates, and their faithfulness."""
-
-    utterances: dict[Place, str]
-    acts: list[ScoredAct]
+    return {turn.place: best(turn.place).utterance for turn in turns}
 
 
 class Scores(msgspec.Struct, frozen=True):
@@ -515,13 +504,11 @@ class Scores(msgspec.Struct, frozen=True):
 
     Attributes:
       utterances: the system's utterances, by place; ``acts`` has their faithfulness.
-      ranked: None without candidates.
       checks: for the original and each variant, the verdicts on the sentences with its words.
     """
 
     utterances: dict[Place, str]
     acts: list[ScoredAct]
-    ranked: Ranked | None
     checks: dict[str, list[tuple[TurnAct, Validated]]]
 
 
@@ -554,11 +541,6 @@ def evaluate(
     stage("utterances")
     utterances = {place: prediction.utterance for place, prediction in predictions.items()}
     scored = score(acts, validated, words_of_original, utterances, scorer, validation)
-    ranked = None
-    if any(prediction.candidates for prediction in predictions.values()):
-        stage("candidates")
-        chosen = rank(corpus, acts, predictions, scorer, rules)
-        ranked = Ranked(chosen, score(acts, validated, words_of_original, chosen, scorer, validation))
     checks = {}
     for name, words in corpus.words.items():
         if name == ORIGINAL and (validation or len(corpus.words) == 1):
@@ -567,4 +549,4 @@ def evaluate(
             stage(name)
             outcome = check_references(with_tampered, words, rules, scorer)
         checks[name] = list(zip(with_tampered, outcome, strict=True))
-    return Scores(utterances, scored, ranked, checks)
+    return Scores(utterances, scored, checks)

@@ -21,11 +21,7 @@ from parapet.evaluation.models.configs import ClassifierConfig
 from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_memory
 from parapet.evaluation.models.training import Learner
-from parapet.evaluation.models.turns import (
-    Answer,
-    Turn,
-    read_labelled,
-)
+from parapet.evaluation.models.turns import Answer, Turn, read_labelled
 from parapet.evaluation.ood import OOD, best_threshold, is_of_ood, points_of, precision_recall_f1
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path

@@ -10,37 +10,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from parapet.evaluation import task as scores
 from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.dst.totals import coefficient
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
-from parapet.evaluation.task import (
-    NOT_DEFINED,
-    UNDEFINED_SENSITIVITY,
-    Metrics,
-    Result,
-    Stage,
-    Task,
-    check_scored,
-    files_of,
-    group_table,
-    line,
-    main_group,
-    rows_bytes,
-    sensitivity_is_defined,
-    set_report,
-    shown,
-    with_group,
-)
 from parapet.evaluation.tools.checking import KINDS, Call, Fault
 from parapet.evaluation.tools.rewording import is_reworded, task_fault
-from parapet.evaluation.tools.tasks import (
-    Expected,
-    calls_by,
-    list_files,
-    predictions_of,
-    read_answers,
-    read_tasks,
-)
+from parapet.evaluation.tools.tasks import Expected, calls_by, list_files, predictions_of, read_answers, read_tasks
 from parapet.evaluation.user_code import UserCode
 from parapet.evaluation.user_code import check as check_code
 from parapet.transforms.reports import text
@@ -55,7 +31,7 @@ TERMS = {
     "blanks and punctuation.",
     "Schema sensitivity": "How much the accuracy of a task varies over the variants: the sample standard deviation "
     "divided by the mean (SGD-X, Lee et al. 2022, equation 1), 0 if it is always wrong; then the mean over tasks. "
-    + UNDEFINED_SENSITIVITY,
+    + scores.UNDEFINED_SENSITIVITY,
     "Reworded values": "Tasks that are wrong only because a value is as the changed request has it, and the right one "
     "as the original had it: the checker's error rather than the system's (Rabinovich and Anaby-Tavor 2025).",
 }
@@ -78,7 +54,7 @@ class Inputs(msgspec.Struct, frozen=True):
     refused: dict[str, int] = {}
 
 
-class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
+class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
     """The task of ``parapet evaluate --task tool_calls``.
 
     Attributes:
@@ -122,10 +98,10 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
             calls_by_task = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
             sets.setdefault(name, []).extend((tasks[task_id], calls) for task_id, calls in calls_by_task.items())
             refused[name] += len(tasks) - len(calls_by_task)
-        check_scored([task for tasks_of_set in sets.values() for task in tasks_of_set], self.predictions)
+        scores.check_scored([task for tasks_of_set in sets.values() for task in tasks_of_set], self.predictions)
         return Inputs(sets, dict(+refused))
 
-    def score(self, inputs: Inputs, stage: Stage) -> Result:
+    def score(self, inputs: Inputs, stage: scores.Stage) -> scores.Result:
         """Computes accuracy by set, category and kind of error; with variants also their sensitivity."""
         originals = {task.task.id: task.task.request for task, _ in inputs.sets[ORIGINAL]}
         rows = [
@@ -136,10 +112,12 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         metrics, details = metrics_of(rows, self.variants), details_of(rows)
         headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
         printed = with_defined_sensitivity(metrics, self.variants)
-        return Result(
-            files=files_of(metrics, details, _rows(rows), report(rows, printed, details, headings, inputs.refused)),
+        return scores.Result(
+            files=scores.files_of(
+                metrics, details, _rows(rows), report(rows, printed, details, headings, inputs.refused)
+            ),
             summary=[
-                f"{line(name, values, headings, 1)}; {text.counted(details['sets'][name]['tasks'], 'task')}"
+                f"{scores.line(name, values, headings, 1)}; {text.counted(details['sets'][name]['tasks'], 'task')}"
                 for name, values in printed.items()
                 if name in details["sets"]
             ],
@@ -154,7 +132,7 @@ def _scored(name: str, task: Expected, calls: list[Call] | None, original: str |
     return Scored(name, task, calls, fault, fault is not None and is_reworded(task, calls, original))
 
 
-def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
+def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> scores.Metrics:
     """Makes ``metrics.json``: each set's accuracy, in all and by category, and the share of each kind of error.
 
     The group of all sets also has the sensitivity over variants.
@@ -168,12 +146,12 @@ def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
     return with_mean(metrics)
 
 
-def with_defined_sensitivity(metrics: Metrics, variants: Sequence[str]) -> dict[str, dict[str, Any]]:
+def with_defined_sensitivity(metrics: scores.Metrics, variants: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Replaces a schema sensitivity that says nothing at the accuracies of the original and the variants by words."""
     accuracies = [values[ACCURACY] or 0.0 for name, values in metrics.items() if name in variants]
     of_all: dict[str, Any] = metrics[ALL]
-    if accuracies and not sensitivity_is_defined(metrics[ORIGINAL][ACCURACY], sum(accuracies) / len(accuracies)):
-        of_all = {**of_all, SENSITIVITY: NOT_DEFINED}
+    if accuracies and not scores.sensitivity_is_defined(metrics[ORIGINAL][ACCURACY], sum(accuracies) / len(accuracies)):
+        of_all = {**of_all, SENSITIVITY: scores.NOT_DEFINED}
     return {**metrics, ALL: of_all}
 
 
@@ -236,7 +214,7 @@ def _of_category(rows: Sequence[Scored], category: str) -> list[Scored]:
 
 
 def _rows(rows: Sequence[Scored]) -> bytes:
-    return rows_bytes(
+    return scores.rows_bytes(
         [(row.set, row.expected.task.id, 0) for row in rows],
         {ACCURACY: [float(row.fault is None) for row in rows]},
         {
@@ -257,7 +235,7 @@ def _json(value: object) -> str:
 
 def report(
     rows: Sequence[Scored],
-    metrics: Metrics,
+    metrics: scores.Metrics,
     details: Mapping[str, Any],
     headings: Mapping[str, str],
     refused: Mapping[str, int] = {},
@@ -285,20 +263,25 @@ def report(
         }
         for category in dict.fromkeys(category for numbers in details["categories"].values() for category in numbers)
     }
-    group = main_group(metrics)
+    group = scores.main_group(metrics)
     low, high = details["sets"][group]["interval"] or (0.0, 0.0)
-    facts = {with_group("95% interval", metrics, group, ACCURACY): f"{text.percent(low)} – {text.percent(high)}"}
+    facts = {scores.with_group("95% interval", metrics, group, ACCURACY): f"{text.percent(low)} – {text.percent(high)}"}
     if SENSITIVITY in headings:
-        facts = {headings[SENSITIVITY]: shown(SENSITIVITY, metrics[ALL][SENSITIVITY]), **facts}
+        facts = {headings[SENSITIVITY]: scores.shown(SENSITIVITY, metrics[ALL][SENSITIVITY]), **facts}
     sections: list[Section] = [
-        group_table(
-            "Accuracy by category", "category", categories,
-            {"tasks": "tasks", **{name: name for name in details["categories"]}}, numbers_in="details.json",
+        scores.group_table(
+            "Accuracy by category",
+            "category",
+            categories,
+            {"tasks": "tasks", **{name: name for name in details["categories"]}},
+            numbers_in="details.json",
         ),
-        group_table("Kinds of error", "set", errors, {"tasks": "tasks", **labels_present}, numbers_in="details.json"),
+        scores.group_table(
+            "Kinds of error", "set", errors, {"tasks": "tasks", **labels_present}, numbers_in="details.json"
+        ),
         *_wrong(rows),
-    ]  # fmt: skip
-    return set_report(
+    ]
+    return scores.set_report(
         metrics,
         {**headings, "tasks": "tasks"},
         sizes={name: {"tasks": numbers["tasks"]} for name, numbers in sets.items()},
@@ -309,7 +292,7 @@ def report(
         terms=TERMS,
         refused=refused,
         title="Tool calls",
-        headline=f"{with_group('Accuracy', metrics, group, ACCURACY)}: {text.percent(metrics[group][ACCURACY])}",
+        headline=f"{scores.with_group('Accuracy', metrics, group, ACCURACY)}: {text.percent(metrics[group][ACCURACY])}",
         lead=f"{text.counted(len(rows), 'task')} in {text.counted(len(details['categories']), 'set')}.",
     )
 

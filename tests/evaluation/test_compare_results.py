@@ -8,7 +8,7 @@ from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, se
 from kit import cases, raised
 
 from parapet.evaluation.compare import results
-from parapet.evaluation.compare.leaderboard import SignificanceConfig, headings, leaderboard, read_systems
+from parapet.evaluation.compare.leaderboard import read_systems
 from parapet.evaluation.compare.significance import read_rows
 from parapet.schemas.errors import InputError
 
@@ -183,18 +183,6 @@ def test_groups_of_services_that_are_not_there_are_left_out(tmp_path):
     ]  # fmt: skip
     for wrong in ("unseen/f2", "unseen/bleu", "v1/sgsacc"):
         raised(InputError, results.columns_of, [outcome], ["sgsacc", wrong], match=f"there is no metric '{wrong}'")
-
-
-def test_candidates_of_one_system_are_no_other_set(tmp_path):
-    """An ensemble has the row #RANKED, the models that it is made of have none."""
-    rows = {"#ALL": {"sgsacc": 0.5}, "#SEEN_DOMAINS": {"sgsacc": 0.4}}
-    one = groups(tmp_path / "one", "generation", rows)
-    other = groups(tmp_path / "other", "generation", {**rows, "#RANKED": {"sgsacc": 0.6}})
-    systems = read_systems({"one": [one], "other": [other]}, ["sgsacc", "seen/sgsacc"])
-    assert [column.name for column in systems.columns] == ["generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"]
-    assert [systems.value("other", column) for column in systems.columns] == [0.5, 0.4]
-    assert list(headings(leaderboard(systems, SignificanceConfig())).values()) == ["mean", "all", "seen"]
-    assert systems.left_out == []
 
 
 def test_the_sensitivity_as_it_was_computed(tmp_path):

@@ -10,15 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from parapet.evaluation.dst.frames import (
-    JOINT,
-    Dialogue,
-    Slots,
-    State,
-    parse_dialogues,
-    score_frame,
-    slots_of,
-)
+from parapet.evaluation.dst.frames import JOINT, Dialogue, Slots, State, parse_dialogues, score_frame, slots_of
 from parapet.evaluation.dst.model import Example, Model, examples, predicted
 from parapet.evaluation.dst.written import frames_in, json_of
 from parapet.evaluation.models import inference
