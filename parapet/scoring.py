@@ -135,7 +135,7 @@ def score_states(
 
         - a file or a folder as the command accepts it: dialogues in SGD's form, or JSON lines
           ``{"dialogue_id", "turn", "service", "state"}``;
-        - such dialogues or lines as dicts; or a dict from dialogue id to its dialogue or list of lines;
+        - such dialogues or lines as dicts;
         - a corpus whose dialogues have the predicted states;
         - a tracker: an object with ``predict(batch)``, or a function, that returns a state for each example of a batch
           (``parapet.evaluation.dst.model.Example``).

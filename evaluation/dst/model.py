@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -180,13 +181,6 @@ def make_plan(sources: Sources) -> Plan:
     return Plan(sets, jobs, loose, _originals(sets), remarks)
 
 
-class _WithId(msgspec.Struct):
-    dialogue_id: str
-
-
-_ids = msgspec.json.Decoder(list[_WithId]).decode
-
-
 def comparable(plan: Plan) -> Plan:
     """Returns a plan that scores the dialogues that all its sets have.
 
@@ -197,12 +191,8 @@ def comparable(plan: Plan) -> Plan:
         return plan
     dialogues: dict[str, set[str]] = {name: set() for name in plan.sets}
     for member in (member for job in plan.jobs for member in job.members):
-        data = read_input(member.reference, MAX_DIALOGUE_FILE)
-        try:
-            ids: Sequence[Any] = _ids(data.removeprefix(b"\xef\xbb\xbf"))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            ids = parse_dialogues(data, member.reference)  # explains what is wrong
-        dialogues[member.set].update(dialogue.dialogue_id for dialogue in ids)
+        references = parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference)
+        dialogues[member.set].update(dialogue.dialogue_id for dialogue in references)
     common, whole = common_dialogues(dialogues), len(dialogues[ORIGINAL])
     return msgspec.structs.replace(plan, common=common, dialogues=whole)
 
@@ -335,15 +325,16 @@ class Model(Protocol):
 
 
 class UserModel:
-    """A model of the user's or of a plug-in. Its exceptions are reported as errors of that code.
+    """A model of the user's or of a plug-in, which must return one state for each example.
 
     Args:
       code: the place of its code.
       called: the function that predicts a batch.
+      in_python: whether its exceptions are passed on, rather than reported as errors of that code.
     """
 
-    def __init__(self, code: UserCode, called: Callable[[Sequence[Example]], Any]) -> None:
-        self.code, self.called = code, called
+    def __init__(self, code: UserCode, called: Callable[[Sequence[Example]], Any], in_python: bool = False) -> None:
+        self.code, self.called, self.in_python = code, called, in_python
 
     def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
         """Predicts the states, in order.
@@ -353,7 +344,7 @@ class UserModel:
           InputError: it did not return a list with a state for each example.
         """
         where = _where(batch)
-        with running(self.code, f"failed in predict on {where}"):
+        with nullcontext() if self.in_python else running(self.code, f"failed in predict on {where}"):
             states = self.called(batch)
             if isinstance(states, Iterable) and not isinstance(states, str | bytes | Mapping):
                 states = list(states)
@@ -365,12 +356,10 @@ class UserModel:
 
 
 def _where(batch: Sequence[Example]) -> str:
-    first, last = batch[0], batch[-1]
+    first, last = (f"dialogue {example.dialogue_id!r}, turn {example.turn}" for example in (batch[0], batch[-1]))
     if len(batch) == 1:
-        return f"dialogue {first.dialogue_id!r}, turn {first.turn}, service {first.service.service_name!r}"
-    until = f"turn {last.turn}" if first.dialogue_id == last.dialogue_id else f"{last.dialogue_id!r} turn {last.turn}"
-    until += " ('--batch_size 1' finds the example)"
-    return f"the batch of {len(batch)} examples from dialogue {first.dialogue_id!r} turn {first.turn} to {until}"
+        return f"{first}, service {batch[0].service.service_name!r}"
+    return f"the batch of {len(batch)} examples from {first} to {last} ('--batch_size 1' finds the example)"
 
 
 def load(code: UserCode) -> Model:
@@ -572,9 +561,12 @@ def score(references: References, predictions: Any, config: ScoreConfig) -> tupl
 def _predictions(references: References, predictions: Any) -> tuple[dict[str, Dialogue], str]:
     """Returns the predictions by dialogue id, and their place for messages."""
     if callable(predictions) or callable(getattr(predictions, "predict", None)):
-        tracker = _Tracker(predictions)
-        services = references.of.services
-        return predicted(tracker, references.dialogues, services, BATCH, tracker.name), tracker.name
+        name = getattr(predictions, "__name__", type(predictions).__name__)
+        if isinstance(predictions, type):
+            raise InputError(f"{name} is a class: give an object of it, such as {name}()", "predictions")
+        called = getattr(predictions, "predict", predictions)
+        tracker = UserModel(UserCode(name, flag="predictions"), called, in_python=True)
+        return predicted(tracker, references.dialogues, references.of.services, BATCH, name), name
     if isinstance(predictions, Corpus):
         predictions = predictions.dialogues(references.split or None)
     place = "predictions"
@@ -586,23 +578,3 @@ def _predictions(references: References, predictions: Any) -> tuple[dict[str, Di
     else:
         rows = predictions_in_memory(predictions, place)
     return as_dialogues(references.dialogues, rows, place), place
-
-
-class _Tracker:
-    """A tracker or function that must return one state for each example. Its own exceptions are passed on."""
-
-    def __init__(self, tracker: Any) -> None:
-        self.name = getattr(tracker, "__name__", type(tracker).__name__)
-        if isinstance(tracker, type):
-            raise InputError(f"{self.name} is a class: give an object of it, such as {self.name}()", "predictions")
-        self.called = getattr(tracker, "predict", tracker)
-
-    def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
-        """Predicts the states, in order. Raises InputError unless it returns a list with a state for each example."""
-        states = self.called(batch)
-        if not isinstance(states, Iterable) or isinstance(states, str | bytes | Mapping):
-            raise InputError(f"{self.name} returned {type(states).__name__}: expected a list of states", "predictions")
-        states = list(states)
-        if len(states) != len(batch):
-            raise InputError(f"{self.name} returned {len(states)} states for {len(batch)} examples", "predictions")
-        return states

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -29,9 +27,10 @@ from parapet.evaluation.generation.corpus import (
     references,
     tampered,
 )
+from parapet.evaluation.models import saving
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import Stage
-from parapet.schemas.errors import InputError, MissingExtra
+from parapet.schemas.errors import InputError
 from parapet.transforms.running.progress import advance, expect
 from parapet.transforms.storage import checkpoints
 
@@ -136,12 +135,12 @@ def _read(path: str) -> dict[str, Judgement]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read and written: {error}", path, "--cache") from None
     judgements = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(filter(None, lines), 1):
         try:
             key, *judgement = _decode(line)
             judgements[key] = (judgement[0], judgement[1], judgement[2])
-        except (msgspec.DecodeError, RecursionError):
-            if line.strip("\0") and not line.startswith("["):  # what a kill or a power failure cuts off begins so
+        except msgspec.DecodeError:
+            if not line.startswith("["):  # as a line that was cut off does
                 reason = "is not a line of a cache of judgements: choose another file"
                 raise InputError(reason, path, f"line {number}") from None
     return judgements
@@ -198,9 +197,7 @@ class Nli:
         if batch < 1:
             raise InputError("must be 1 or more", "--batch", str(batch))
         self.order = inspect(folder)
-        for package in ("torch", "transformers"):  # imported only for a pair that is not cached
-            if find_spec(package) is None:
-                raise MissingExtra(package, "local", "--scorer nli")
+        saving.check_installed("torch", "transformers")
         self.folder, self.batch = folder, batch
         self.model = f"{Path(folder).resolve().name}@{checkpoints.digest(folder)}"
         self._loaded: tuple[Any, Any] | None = None
@@ -241,25 +238,9 @@ class Nli:
         return [{key: encoded[key][i] for key in encoded} for i in range(len(pairs))]
 
     def _load(self) -> tuple[Any, Any]:
-        # Must be set before huggingface_hub is imported. The calls below do not use the network either.
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        import torch
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-        from transformers.utils import logging as transformers_logging
-
-        transformers_logging.disable_progress_bar()
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True, truncation_side="left")
-            model, info = AutoModelForSequenceClassification.from_pretrained(
-                self.folder, local_files_only=True, output_loading_info=True
-            )
-        except Exception as error:  # the library raises a dozen kinds of errors
-            message = " ".join(str(error).split())[:300]
-            raise InputError(f"the model cannot be loaded ({type(error).__name__}): {message}", self.folder) from None
-        if info["missing_keys"]:  # which would be filled with noise
-            raise InputError(f"its file lacks weights, such as {sorted(info['missing_keys'])[0]}", self.folder)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        return tokenizer, model.float().eval().to(device)
+        tokenizer, model = saving.load(checkpoints.opened(self.folder, _FLAG), f"AutoModel{_HEAD}")
+        tokenizer.truncation_side = "left"
+        return tokenizer, model.to(saving.device_of("auto"))
 
 
 def inspect(folder: str) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 import torch
@@ -26,7 +26,6 @@ from parapet.evaluation.ood import OOD, best_threshold, is_of_ood, points_of, pr
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.transforms.perturbation import corpora
-from parapet.transforms.storage import files
 from parapet.transforms.storage.checkpoints import Checkpoint
 
 HELD_OUT = 0.1  # share of the dialogues, without --dev
@@ -319,21 +318,18 @@ class Card(saving.Card, frozen=True, kw_only=True):
     model: str = NAME
     format: int = FORMAT
     task: str
-    labels: list[str]
+    labels: Annotated[list[str], msgspec.Meta(min_length=2)]
     checkpoint: bool
-    size: int
-    buckets: int
-    length: int
+    size: saving.Positive
+    buckets: saving.Positive
+    length: saving.Positive
     score: str
     threshold: float | None
 
 
 def read_card(folder: str) -> Card:
     """Reads the card of a folder. Raises InputError if it has no model or another one, or the file is damaged."""
-    card = saving.read_card(folder, NAME, Card, FORMAT)
-    if len(card.labels) < 2 or card.size < 1 or card.buckets < 1 or card.length < 1:
-        raise InputError("is damaged: its classes or its size are missing", files.join(folder, MODEL))
-    return card
+    return saving.read_card(folder, NAME, Card, FORMAT)
 
 
 def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 MODEL, WEIGHTS = "model.json", "weights.safetensors"
+Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):

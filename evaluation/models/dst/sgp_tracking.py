@@ -566,7 +566,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
     model: str = NAME
     format: int = FORMAT
-    length: int
+    length: saving.Positive
 
 
 FOLDERS = tuple(f"{saving.FOLDER}/{kind}" for kind in rules.KINDS)
@@ -585,8 +585,6 @@ def check(folder: str) -> tuple[Card, list[Checkpoint]]:
     """Checks a folder, except for the weights. Raises InputError if it does not have a model of this kind."""
     check_installed("transformers")
     card = saving.read_card(folder, NAME, Card, FORMAT)
-    if card.length < 1:
-        raise InputError("is damaged: its length must be 1 or more", files.join(folder, MODEL))
     return card, [inspect(files.join(folder, place), ARCHITECTURES) for place in FOLDERS]
 
 

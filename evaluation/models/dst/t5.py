@@ -23,10 +23,8 @@ from parapet.evaluation.models import batches, saving
 from parapet.evaluation.models.configs import T5DstConfig
 from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
 from parapet.evaluation.models.training import Learner
-from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, Slot
 from parapet.transforms.running.seeding import stable_hash
-from parapet.transforms.storage import files
 from parapet.transforms.storage.checkpoints import Checkpoint
 
 NONE = "NONE"
@@ -330,8 +328,8 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
     model: str = NAME
     format: int = FORMAT
-    length: int
-    answer: int
+    length: saving.Positive
+    answer: saving.Positive
     prompts: Prompts = "all"
     answers: Answers = "nearest"
 
@@ -340,8 +338,6 @@ def check(folder: str) -> tuple[Card, Checkpoint]:
     """Checks a folder, except for the weights. Raises InputError if it does not have a model of this kind."""
     saving.check_installed("transformers", "sentencepiece")
     card = saving.read_card(folder, NAME, Card, FORMAT)
-    if card.length < 1 or card.answer < 1:
-        raise InputError("is damaged: its lengths must be 1 or more", files.join(folder, saving.MODEL))
     return card, saving.inside(folder, KINDS)
 
 

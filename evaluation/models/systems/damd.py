@@ -23,8 +23,6 @@ from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
 from parapet.evaluation.models.systems import damd_encoding as encoding
 from parapet.evaluation.models.systems import data
 from parapet.evaluation.models.training import Learner
-from parapet.schemas.errors import InputError
-from parapet.transforms.storage import files
 
 DIGITS = 9  # precision of probabilities; further digits depend on padding
 
@@ -279,9 +277,9 @@ FORMAT = 1
 class Longest(msgspec.Struct, frozen=True):
     """The maximum number of words in a belief span, an action span and a response, with the end."""
 
-    belief: int
-    acts: int
-    response: int
+    belief: saving.Positive
+    acts: saving.Positive
+    response: saving.Positive
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
@@ -298,8 +296,8 @@ class Card(saving.Card, frozen=True, kw_only=True):
     format: int = FORMAT
     words: list[str]
     surfaces: dict[str, dict[str, str]]
-    embedding: int
-    hidden: int
+    embedding: saving.Positive
+    hidden: saving.Positive
     longest: Longest
 
     @property
@@ -315,12 +313,7 @@ def files_of(card: Card, net: Net) -> dict[str, bytes]:
 
 def check(folder: str) -> Card:
     """Checks a folder, except for the weights. Raises InputError if it has no such model, or a damaged one."""
-    card = saving.read_card(folder, NAME, Card, FORMAT)
-    if min(card.embedding, card.hidden, *msgspec.structs.astuple(card.longest)) < 1:
-        raise InputError("is damaged: its sizes must be 1 or more", files.join(folder, MODEL))
-    if tuple(card.words[: len(encoding.SPECIAL)]) != encoding.SPECIAL or len(set(card.words)) < len(card.words):
-        raise InputError("is damaged: its list of words is not a vocabulary", files.join(folder, MODEL))
-    return card
+    return saving.read_card(folder, NAME, Card, FORMAT)
 
 
 DECAY = 5e-5  # weight decay

@@ -18,7 +18,6 @@ from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
 from parapet.evaluation.models.systems import data
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
-from parapet.transforms.storage import files
 from parapet.transforms.storage.checkpoints import Checkpoint
 
 
@@ -129,9 +128,9 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
     model: str = NAME
     format: int = FORMAT
-    length: int
-    belief: int
-    response: int
+    length: saving.Positive
+    belief: saving.Positive
+    response: saving.Positive
 
 
 def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
@@ -142,8 +141,6 @@ def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
 def check(folder: str) -> tuple[Card, Checkpoint]:
     """Checks a folder, except for the weights. Raises InputError if it has no such model, or a damaged one."""
     card = saving.read_card(folder, NAME, Card, FORMAT)
-    if min(card.length, card.belief, card.response) < 1:
-        raise InputError("is damaged: its lengths must be 1 or more", files.join(folder, MODEL))
     return card, saving.inside(folder, KINDS)
 
 
@@ -443,12 +440,6 @@ def load(folder: str, database: data.Database, device: str, batch: int) -> Soloi
     """
     card, checkpoint = check(folder)
     tokenizer, model = saving.load(checkpoint, MODEL_CLASS)
-    lacking = [mark for mark in data.MARKS if mark not in tokenizer.get_vocab()]
-    if lacking or len(tokenizer) > model.config.vocab_size:
-        problem = f"lacks {lacking[0]}" if lacking else "has too many tokens"
-        raise checkpoint.refused(f"its tokenizer belongs to another model: it {problem}")
-    if card.length + card.belief + card.response > model.config.max_position_embeddings:
-        raise checkpoint.refused(f"has fewer positions than {MODEL} beside it says")
     return Soloist(card, model, Tokens(tokenizer), database, device_of(device), batch)
 
 

@@ -1,7 +1,5 @@
 """The sequence model: parts, placeholders, token ids, decoding that depends on nothing else, what is learned."""
 
-from pathlib import Path
-
 import kit
 import msgspec
 import multiwoz_corpus
@@ -149,7 +147,7 @@ def test_padding_changes_nothing_and_the_cache_neither(model):
             assert written == row[len(prompt) :]
 
 
-def test_folders_and_checkpoints_that_do_not_fit(gpt2, model, tmp_path):
+def test_folders_and_checkpoints_that_do_not_fit(model, tmp_path):
     for relative, data in soloist.files_of(model.card, model.model.float(), model.tokens.tokenizer).items():
         write(tmp_path / relative, data)
     model.model.double()
@@ -157,17 +155,11 @@ def test_folders_and_checkpoints_that_do_not_fit(gpt2, model, tmp_path):
     good = (tmp_path / MODEL).read_bytes()
     for old, new, said in (
         (b'"soloist"', b'"t5dst"', "is a model of another kind"),
-        (b"20", b"0", "its lengths must be 1 or more"),
+        (b"20", b"0", "is damaged, or was not written by Parapet"),
     ):
         (tmp_path / MODEL).write_bytes(good.replace(old, new))
         raised(InputError, soloist.check, str(tmp_path), match=said)
     (tmp_path / MODEL).write_bytes(good)
-    for path in (tmp_path / "checkpoint").glob("*token*"):
-        path.unlink()
-    for path in Path(gpt2).glob("*token*"):
-        (tmp_path / "checkpoint" / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(InputError, match="its tokenizer belongs to another model: it lacks"):
-        soloist.load(str(tmp_path), KNOWN, "cpu", 8)
     with pytest.raises(InputError, match="contains a model of type 'roberta': expected gpt2 or"):
         inspect(str(save_roberta(tmp_path / "nli")), soloist.KINDS)
 
