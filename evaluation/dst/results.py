@@ -166,7 +166,6 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
         "schema_sensitivity_intervals": {
             policy: {key: intervals.of([SENSITIVITY + policy], key) for key in AGGREGATES} for policy in POLICIES
         },
-        "headline": config.zero,
         "table": table,
     }
 
@@ -248,8 +247,6 @@ TERMS = {
     "Schema sensitivity": "How much the JGA of a frame varies over the variants: the sample standard deviation divided "
     "by the mean; then the mean over frames, in percent (Lee et al. 2022, equation 1). 0 means that the wording of the "
     f"schema does not matter, or that everything is wrong. {task.UNDEFINED_SENSITIVITY}",
-    "Zero, drop": "Whether a frame that is wrong under all variants counts with a sensitivity of 0, since the equation "
-    "is over all turns, or is dropped.",
     "Intervals": "95%, percentiles of a Poisson bootstrap over dialogues. Where all dialogues have the same accuracy, "
     "as at 0 and 100%, Wilson's interval with each dialogue as one observation.",
 }
@@ -289,7 +286,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
             Tile("change from the original", change_of(row, sets[ORIGINAL]["intervals"].get(of_all))),
             Tile("schema sensitivity", sensitivity_of(row)),
         ]
-        sections += _sensitivity(variants, sets[ORIGINAL]["intervals"])
+        sections.append(_sensitivity(variants, sets[ORIGINAL]["intervals"]))
         if dialogues["compared"] != dialogues["original"]:
             notes.append(
                 f"Schema sensitivity is over the {dialogues['compared']:,} of {dialogues['original']:,} dialogues "
@@ -414,9 +411,9 @@ def _if_defined(row: Mapping[str, Any], sensitivity: str) -> str:
     return sensitivity if task.sensitivity_is_defined(row.get("original"), row.get("variants")) else task.NOT_DEFINED
 
 
-def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Iterator[Table]:
-    """Makes SGD-X's table, and a table of the sensitivity by policy."""
-    table, intervals = variants["table"], variants["schema_sensitivity_intervals"]
+def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Table:
+    """Makes SGD-X's table."""
+    table = variants["table"]
     rows = [
         [
             group,
@@ -429,23 +426,7 @@ def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> It
         if (row := table.get(key))
     ]
     columns = ["services", *_SGDX.values()]
-    yield Table(title="Joint goal accuracy under variants, as in SGD-X", columns=columns, rows=rows)
-    ordered = sorted(variants["schema_sensitivity"].items(), key=lambda pair: pair[0] != variants["headline"])
-    yield Table(
-        title="Schema sensitivity of JGA by policy",
-        note="The other tables have the first.",
-        columns=["policy", *GROUPS.values()],
-        rows=[
-            [
-                name,
-                *(
-                    _if_defined(table.get(key, {}), _share(value.get(key, {}).get(JGA), intervals[name].get(key)))
-                    for key in GROUPS
-                ),
-            ]
-            for name, value in ordered
-        ],
-    )
+    return Table(title="Joint goal accuracy under variants, as in SGD-X", columns=columns, rows=rows)
 
 
 def _services(

@@ -164,10 +164,11 @@ class ScoreFile:
         for name, dialogues in scored.items():
             of_set = totals.statistics(dialogues, config.plan.sets[name].seen, config.across_turn, results.JGA)
             statistics |= {(name, key): statistic for key, statistic in of_set.items()}
-        for policy in totals.POLICIES if coefficients is not None else ():
-            name = results.SENSITIVITY + policy
+        if coefficients is not None:
             statistics |= {
-                (name, key): coefficients.statistic(policy, state_frames.JOINT, key) for key in totals.AGGREGATES
+                (results.SENSITIVITY + policy, key): coefficients.statistic(policy, state_frames.JOINT, key)
+                for policy in totals.POLICIES
+                for key in totals.AGGREGATES
             }
         nothing: bootstrap.Statistic = ([], [])
         wanted = [statistics.get(name, nothing) for name in results.statistics_of(config.plan)]

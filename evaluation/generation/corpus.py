@@ -241,13 +241,10 @@ def _request(act: Act, words: ServiceWords) -> Iterator[str]:
 def _intent(act: Act, words: ServiceWords) -> Iterator[str]:
     lead = "Offer to" if act.act == "OFFER_INTENT" else "Request to"
     sentence = "Do you want to {}?" if act.act == "OFFER_INTENT" else "I want to {}."
-    for label in zip(*(_both(words.intent(value)) for value in act.values), strict=True):
+    intents = [words.intent(value) for value in act.values]
+    for label in ([in_sentence(intent.description) for intent in intents], [intent.name for intent in intents]):
         yield f"{lead} {listed(label)}"
         yield sentence.format(listed(label))
-
-
-def _both(words: Words) -> tuple[str, str]:
-    return in_sentence(words.description), words.name
 
 
 def _count(act: Act, words: ServiceWords) -> Iterator[str]:

@@ -256,10 +256,6 @@ def inspect(folder: str) -> tuple[int, int, int]:
         raise checkpoint.refused(f"contains a {kind}: expected a classifier of text pairs (...{_HEAD})")
     checkpoints.check_weights(checkpoint)
     checkpoints.check_tokenizer(checkpoint)
-    return _positions(checkpoint)
-
-
-def _positions(checkpoint: checkpoints.Checkpoint) -> tuple[int, int, int]:
     labels = checkpoint.config.get("id2label")
     label_map = labels if isinstance(labels, dict) else {}
     by_label = {str(label).lower(): str(key) for key, label in label_map.items()}

@@ -439,10 +439,12 @@ class ClassifierLearner(Learner):
     def files(self) -> dict[str, bytes]:
         """Makes the files of the model's folder, and tunes the threshold on scores in the precision of prediction."""
         if self.tuned:
-            scores = foreign_scores(copy.deepcopy(self.module), self, [turn.utterance for turn in self.tuned])
-            self.threshold, self.f1 = best_of(
-                [(score, turn.label == OOD) for score, turn in zip(scores, self.tuned, strict=True)]
-            )
+            # A copy, as prediction changes the precision.
+            module, score = copy.deepcopy(self.module), self.config.score
+            classifier = Classifier(module, self.encoder, self.labels, score, self.device, SCORED)
+            answers, _ = classifier.answers([turn.utterance for turn in self.tuned])
+            truth = [turn.label == OOD for turn in self.tuned]
+            self.threshold, self.f1 = best_of([*zip((answer.score for answer in answers), truth, strict=True)])
         card = Card(
             task=self.config.task,
             labels=self.labels,
@@ -460,13 +462,6 @@ class ClassifierLearner(Learner):
     def result(self) -> dict[str, float | None]:
         """Returns the threshold and its F1, if it was tuned."""
         return {} if self.f1 is None else {"threshold": self.threshold, "threshold_f1": self.f1}
-
-
-def foreign_scores(module: nn.Module, learner: ClassifierLearner, texts: Sequence[str]) -> list[float]:
-    """Scores texts as prediction will; ``module`` is a copy of the learner's, as prediction changes its precision."""
-    score, device = learner.config.score, learner.device
-    classifier = Classifier(module, learner.encoder, learner.labels, score, device, SCORED)
-    return [answer.score for answer in classifier.answers(texts)[0]]
 
 
 def body(

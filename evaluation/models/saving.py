@@ -187,6 +187,7 @@ def longest(tokenizer: Any, model: Any, wanted: int, flag: str) -> int:
 
 
 DEVICES = ("auto", "cpu", "cuda")
+_OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
 _OF_LOCAL = ("transformers", "tokenizers", "sentencepiece")  # packages of the extra "local"; others are in "models"
 
 
@@ -232,10 +233,6 @@ def enough_memory(lower: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
-        if not isinstance(error, MemoryError) and not _is_of_memory(str(error)):
+        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in _OF_MEMORY):
             raise
         raise InputError(f"out of memory: {lower}") from None
-
-
-def _is_of_memory(message: str) -> bool:
-    return any(sign in message for sign in ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED"))

@@ -18,7 +18,7 @@ from parapet.evaluation.models.examples import Examples
 from parapet.evaluation.models.inference import Answers, Dialogues, Part
 from parapet.evaluation.models.saving import enough_memory
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SplitSchemas, read_root
+from parapet.schemas.layout import read_root
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import read_corpus
@@ -65,7 +65,8 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
     corpus = read_corpus(root, [split])
     for problem in corpus.problems:
         logging.warning("%s", problem)
-    here = _schema_of(root, split)
+    schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
+    here = schemas.get(split) or next(iter(schemas.values()))
     services = {service.service_name: service for service in here.services}
     if not any(service.slots for service in services.values()):
         raise InputError("no service of the schema has a slot, so there is nothing to learn", here.path)
@@ -79,11 +80,6 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
     if not frames:
         raise InputError(f"no user turn of {split!r} has a frame with a state, so there is nothing to learn", root)
     return Examples(frames, [here.path, *paths])
-
-
-def _schema_of(root: str, split: str) -> SplitSchemas:
-    schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
-    return schemas.get(split) or next(iter(schemas.values()))
 
 
 def labelled(dialogue: Dialogue, services: dict[str, Service], path: str) -> list[Labelled]:

@@ -419,7 +419,7 @@ class DamdLearner(Learner):
 
     def _decoded(self, learned: Learned, batch: Tensor) -> dict[str, Decoded]:
         """Runs the decoders on the right belief spans, action spans and responses."""
-        net, rows, pointer = self.net, learned.batch(batch), self._pointers(learned, batch)
+        net, rows, pointer = self.net, learned.batch(batch), learned.pointers[batch.to(self.device)]
         user, first = net.encoded(net.user, *rows["user"])
         previous, _ = net.encoded(net.utterance, *rows["previous"])
         before, _ = net.encoded(net.span, *rows["before"])
@@ -429,9 +429,6 @@ class DamdLearner(Learner):
         sources = [encoded_utterance, belief.states, acts.states]
         response = self._taught(net.response, rows["response"], last, sources, pointer)
         return {"belief": belief, "acts": acts, "response": response}
-
-    def _pointers(self, learned: Learned, batch: Tensor) -> Tensor:
-        return learned.pointers[batch.to(self.device)]
 
     def _taught(
         self, decoder: Decoder, right: Padded, first: Tensor, sources: list[Source], pointer: Tensor | None = None
