@@ -290,13 +290,7 @@ def foreign(logits: Tensor, labels: Sequence[str], score: str) -> Tensor:
     return -torch.expm1(logits.log_softmax(1).amax(1))  # expm1 keeps the precision of probabilities near 1
 
 
-NAME = "classifier"
-
-
-FORMAT = 1
-
-
-KINDS = saving.BY_MODEL[NAME]
+KINDS = saving.BY_MODEL["classifier"]
 
 
 # Prefixes of the names of weights that a task adds.
@@ -315,8 +309,8 @@ class Card(saving.Card, frozen=True, kw_only=True):
       threshold: turns with at least this score are out of domain; None if it was not tuned.
     """
 
-    model: str = NAME
-    format: int = FORMAT
+    model: str = "classifier"
+    format: int = 1
     task: str
     labels: Annotated[list[str], msgspec.Meta(min_length=2)]
     checkpoint: bool
@@ -325,11 +319,6 @@ class Card(saving.Card, frozen=True, kw_only=True):
     length: saving.Positive
     score: str
     threshold: float | None
-
-
-def read_card(folder: str) -> Card:
-    """Reads the card of a folder. Raises InputError if it has no model or another one, or the file is damaged."""
-    return saving.read_card(folder, NAME, Card, FORMAT)
 
 
 def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
@@ -343,7 +332,7 @@ def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
     Raises:
       InputError: the model is missing, of another kind, or damaged.
     """
-    card = read_card(folder)
+    card = saving.read_card(folder, Card)
     encoder: Encoder
     module: nn.Module
     if card.checkpoint:

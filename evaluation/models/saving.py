@@ -56,18 +56,19 @@ def weights_bytes(weights: Mapping[str, Tensor]) -> bytes:
     return save({name: value.cpu().contiguous() for name, value in weights.items()})
 
 
-def read_card(folder: str, model: str, kind: type[CardType], format: int) -> CardType:
+def read_card(folder: str, kind: type[CardType], model: str = "") -> CardType:
     """Reads the card of a model's folder.
 
     Args:
       folder: the folder.
-      model: the expected name of the model.
-      kind: the struct of its card.
-      format: the supported format.
+      kind: the struct of its card, whose defaults are the expected name of the model and the supported format.
+      model: the expected name, if it is no default.
 
     Raises:
       InputError: the folder has no model, or another one than ``model``, or the file is damaged.
     """
+    defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
+    model = model or defaults["model"]
     place = files.join(folder, MODEL)
     try:
         data = files.read_bytes(place)
@@ -78,10 +79,9 @@ def read_card(folder: str, model: str, kind: type[CardType], format: int) -> Car
         if base.model != model:
             reason = f"is a model of another kind, {base.model!r}: use 'parapet predict {base.model}'"
             raise InputError(reason, place)
-        if base.format != format:
-            raise InputError(
-                f"has format {base.format}, but this version of Parapet reads {format}: train the model again", place
-            )
+        if base.format != defaults["format"]:
+            reason = f"has format {base.format}, but this version of Parapet reads {defaults['format']}"
+            raise InputError(f"{reason}: train the model again", place)
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"is damaged, or was not written by Parapet: {error}", place) from None

@@ -307,13 +307,7 @@ class T5Tracker:
         return list(zip(torch.cat(answers, 1).tolist(), margins.tolist(), strict=True))
 
 
-NAME = "t5dst"
-
-
-FORMAT = 1
-
-
-KINDS = saving.BY_MODEL[NAME]
+KINDS = saving.BY_MODEL["t5dst"]
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
@@ -326,8 +320,8 @@ class Card(saving.Card, frozen=True, kw_only=True):
       answers: the treatment of answers that are not possible values.
     """
 
-    model: str = NAME
-    format: int = FORMAT
+    model: str = "t5dst"
+    format: int = 1
     length: saving.Positive
     answer: saving.Positive
     prompts: Prompts = "all"
@@ -337,7 +331,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
 def check(folder: str) -> tuple[Card, Checkpoint]:
     """Checks a folder, except for the weights. Raises InputError if it does not have a model of this kind."""
     saving.check_installed("transformers", "sentencepiece")
-    card = saving.read_card(folder, NAME, Card, FORMAT)
+    card = saving.read_card(folder, Card)
     return card, saving.inside(folder, KINDS)
 
 

@@ -32,8 +32,6 @@ from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.reports.text import name_words
 
-NAME = "tiny_dst"
-FORMAT = 2  # 1 was a larger net
 BUCKETS = 8192  # rows of the table of embeddings; 0 is padding
 LONGEST = 4  # words in a mention
 BESIDE = 3  # context words on each side of a mention
@@ -389,8 +387,8 @@ def grouped(frames: Sequence[Labelled]) -> Iterator[list[Labelled]]:
 class Card(saving.Card, frozen=True, kw_only=True):
     """The content of ``model.json``: the number and the size of embeddings."""
 
-    model: str = NAME
-    format: int = FORMAT
+    model: str = "tiny_dst"
+    format: int = 2  # 1 was a larger net
     buckets: int
     size: Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
 
@@ -447,7 +445,7 @@ def load(folder: str, device: str, batch: int) -> Tracker:
     Raises:
       InputError: the model is missing, of another kind, or damaged.
     """
-    card = saving.read_card(folder, NAME, Card, FORMAT)
+    card = saving.read_card(folder, Card)
     net = TinyNet(card.size)
     saving.load_weights(net, folder)
     return Tracker(net.double().to(device_of(device)).eval(), batch)

@@ -268,12 +268,6 @@ def _orthogonal(weights: Tensor) -> None:
         nn.init.orthogonal_(gate)
 
 
-NAME = "damd"
-
-
-FORMAT = 1
-
-
 class Longest(msgspec.Struct, frozen=True):
     """The maximum number of words in a belief span, an action span and a response, with the end."""
 
@@ -292,8 +286,8 @@ class Card(saving.Card, frozen=True, kw_only=True):
       longest: the maximum lengths of outputs.
     """
 
-    model: str = NAME
-    format: int = FORMAT
+    model: str = "damd"
+    format: int = 1
     words: list[str]
     surfaces: dict[str, dict[str, str]]
     embedding: saving.Positive
@@ -313,7 +307,7 @@ def files_of(card: Card, net: Net) -> dict[str, bytes]:
 
 def check(folder: str) -> Card:
     """Checks a folder, except for the weights. Raises InputError if it has no such model, or a damaged one."""
-    return saving.read_card(folder, NAME, Card, FORMAT)
+    return saving.read_card(folder, Card)
 
 
 DECAY = 5e-5  # weight decay

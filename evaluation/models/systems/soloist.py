@@ -107,13 +107,7 @@ def _clean(text: str) -> str:
     return f" {text}".encode("utf-8", "replace").decode().replace("<|", "< |")
 
 
-NAME = "soloist"
-
-
-FORMAT = 1
-
-
-KINDS = saving.BY_MODEL[NAME]
+KINDS = saving.BY_MODEL["soloist"]
 
 
 MODEL_CLASS = "AutoModelForCausalLM"
@@ -126,8 +120,8 @@ class Card(saving.Card, frozen=True, kw_only=True):
       length: the maximum number of tokens in a history; ``belief`` in a belief state, ``response`` in a response.
     """
 
-    model: str = NAME
-    format: int = FORMAT
+    model: str = "soloist"
+    format: int = 1
     length: saving.Positive
     belief: saving.Positive
     response: saving.Positive
@@ -140,7 +134,7 @@ def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
 
 def check(folder: str) -> tuple[Card, Checkpoint]:
     """Checks a folder, except for the weights. Raises InputError if it has no such model, or a damaged one."""
-    card = saving.read_card(folder, NAME, Card, FORMAT)
+    card = saving.read_card(folder, Card)
     return card, saving.inside(folder, KINDS)
 
 
