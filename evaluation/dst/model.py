@@ -16,25 +16,7 @@ import msgspec
 
 from parapet.evaluation import user_code
 from parapet.evaluation.bootstrap import REPLICATES
-from parapet.evaluation.dst.frames import (
-    Dialogue,
-    Frame,
-    PassedOver,
-    Predicted,
-    ScoreConfig,
-    Scored,
-    Slots,
-    State,
-    Turn,
-    as_dialogues,
-    check_known,
-    dialogues_in_memory,
-    parse_dialogues,
-    predictions_in_memory,
-    read_predictions,
-    score_dialogues,
-    slots_of,
-)
+from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.totals import Policy
 from parapet.evaluation.sets import (
     ORIGINAL,
@@ -73,9 +55,9 @@ class Set(msgspec.Struct, frozen=True):
     services: dict[str, Service]
     seen: frozenset[str]
 
-    def slots(self) -> dict[str, Slots]:
+    def slots(self) -> dict[str, state_frames.Slots]:
         """Returns the slots of its services, by type."""
-        return {name: slots_of(service) for name, service in self.services.items()}
+        return {name: state_frames.slots_of(service) for name, service in self.services.items()}
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -137,7 +119,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     sources: Sources
     plan: Plan
-    scoring: ScoreConfig = ScoreConfig()
+    scoring: state_frames.ScoreConfig = state_frames.ScoreConfig()
     across_turn: bool = False
     zero: Policy = "zero"
     seed: str = "0"
@@ -191,7 +173,7 @@ def comparable(plan: Plan) -> Plan:
         return plan
     dialogues: dict[str, set[str]] = {name: set() for name in plan.sets}
     for member in (member for job in plan.jobs for member in job.members):
-        references = parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference)
+        references = state_frames.parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference)
         dialogues[member.set].update(dialogue.dialogue_id for dialogue in references)
     common, whole = common_dialogues(dialogues), len(dialogues[ORIGINAL])
     return msgspec.structs.replace(plan, common=common, dialogues=whole)
@@ -399,7 +381,7 @@ def plugin_of(named: str) -> plugins.Chosen | None:
     return plugins.find(plugins.MODELS, named, "--model")
 
 
-def examples(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Example]:
+def examples(dialogue: state_frames.Dialogue, services: Mapping[str, Service]) -> Iterator[Example]:
     """Yields an example for every frame of every user turn, in order.
 
     Raises:
@@ -426,8 +408,12 @@ def examples(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Ex
 
 
 def predicted(
-    model: Model, references: Sequence[Dialogue], services: Mapping[str, Service], batch_size: int, named: str
-) -> dict[str, Dialogue]:
+    model: Model,
+    references: Sequence[state_frames.Dialogue],
+    services: Mapping[str, Service],
+    batch_size: int,
+    named: str,
+) -> dict[str, state_frames.Dialogue]:
     """Predicts the dialogues of a file with a model.
 
     Raises:
@@ -438,25 +424,27 @@ def predicted(
     last = {
         example.dialogue_id: i for i, example in enumerate(wanted)
     }  # dialogue id to the position of its last example
-    states: list[State] = []
+    states: list[state_frames.State] = []
     for at in range(0, len(wanted), batch_size):
         batch = wanted[at : at + batch_size]
         states += [_state(*pair, named) for pair in zip(model.predict(batch), batch, strict=True)]
         advance(sum(last[example.dialogue_id] == i for i, example in enumerate(batch, at)), "dialogues")
     states_here = {
-        dialogue.dialogue_id: Dialogue(dialogue.dialogue_id, [Turn(turn.speaker, []) for turn in dialogue.turns])
+        dialogue.dialogue_id: state_frames.Dialogue(
+            dialogue.dialogue_id, [state_frames.Turn(turn.speaker, []) for turn in dialogue.turns]
+        )
         for dialogue in references
     }
     for example_here, state in zip(wanted, states, strict=True):
         states_here[example_here.dialogue_id].turns[example_here.turn].frames.append(
-            Frame(example_here.service.service_name, state)
+            state_frames.Frame(example_here.service.service_name, state)
         )
     return states_here
 
 
-def _state(given: Any, of: Example, named: str) -> State:
+def _state(given: Any, of: Example, named: str) -> state_frames.State:
     try:
-        return msgspec.convert(given, State, from_attributes=True)
+        return msgspec.convert(given, state_frames.State, from_attributes=True)
     except msgspec.ValidationError as error:
         expected = '{"active_intent": TEXT, "requested_slots": [SLOT, ...], "slot_values": {SLOT: [VALUE, ...], ...}}'
         reason = f"{named}: predict returned something that is not a state: {error}. Expected {expected}"
@@ -479,7 +467,7 @@ class References(msgspec.Struct):
 
     of: Set
     split: str
-    dialogues: list[Dialogue]
+    dialogues: list[state_frames.Dialogue]
     originals: dict[str, str] = {}
 
 
@@ -501,10 +489,10 @@ def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
             raise InputError(
                 f"is required: must be one of the splits that have dialogues: {', '.join(splits) or 'none'}", "split"
             )
-    dialogues: list[Dialogue] = []
+    dialogues: list[state_frames.Dialogue] = []
     check_no_id_twice(corpus.files_of(split))
     for file in (inline(corpus, file) for file in corpus.files_of(split)):
-        dialogues += parse_dialogues(read_file(file), file.path or file.relative)
+        dialogues += state_frames.parse_dialogues(read_file(file), file.path or file.relative)
     seen = frozenset(_names(corpus, "train")) if "train" in corpus.splits else frozenset()
     services = {service.service_name: service for schemas in _schemas(corpus, split) for service in schemas.services}
     original = getattr(corpus, "original", None)
@@ -532,10 +520,12 @@ def of_dialogues(dialogues: Iterable[Any], schemas: Iterable[Any], name: str) ->
     if parsed.bad:
         raise parsed.bad[0].error
     dialogue_set = Set(name, "other", {service.service_name: service for service in parsed.services}, frozenset())
-    return References(dialogue_set, "", dialogues_in_memory(dialogues, "references"))
+    return References(dialogue_set, "", state_frames.dialogues_in_memory(dialogues, "references"))
 
 
-def score(references: References, predictions: Any, config: ScoreConfig) -> tuple[list[list[Scored]], PassedOver]:
+def score(
+    references: References, predictions: Any, config: state_frames.ScoreConfig
+) -> tuple[list[list[state_frames.Scored]], state_frames.PassedOver]:
     """Scores the frames of each dialogue.
 
     Args:
@@ -549,16 +539,18 @@ def score(references: References, predictions: Any, config: ScoreConfig) -> tupl
     Raises:
       InputError: see :func:`score_dialogues`; or the references lack a predicted dialogue.
     """
-    passed_over = PassedOver()
+    passed_over = state_frames.PassedOver()
     check_ids((dialogue.dialogue_id for dialogue in references.dialogues), "references")
     by_id, path = _predictions(references, predictions)
     if not config.official:
-        check_known(references.dialogues, by_id, path)
+        state_frames.check_known(references.dialogues, by_id, path)
     slots = references.of.slots()
-    return list(score_dialogues(references.dialogues, by_id, slots, config, path, passed_over)), passed_over
+    return list(
+        state_frames.score_dialogues(references.dialogues, by_id, slots, config, path, passed_over)
+    ), passed_over
 
 
-def _predictions(references: References, predictions: Any) -> tuple[dict[str, Dialogue], str]:
+def _predictions(references: References, predictions: Any) -> tuple[dict[str, state_frames.Dialogue], str]:
     """Returns the predictions by dialogue id, and their place for messages."""
     if callable(predictions) or callable(getattr(predictions, "predict", None)):
         name = getattr(predictions, "__name__", type(predictions).__name__)
@@ -574,7 +566,9 @@ def _predictions(references: References, predictions: Any) -> tuple[dict[str, Di
         place, name = str(predictions), references.of.name
         files = prediction_files(place, references.split, name if is_there(as_path(place) / name) else ORIGINAL)
         place = place if len(files) > 1 else next(iter(files.values()))
-        rows: list[Predicted] = [row for path in files.values() for row in read_predictions(path)]
+        rows: list[state_frames.Predicted] = [
+            row for path in files.values() for row in state_frames.read_predictions(path)
+        ]
     else:
-        rows = predictions_in_memory(predictions, place)
-    return as_dialogues(references.dialogues, rows, place), place
+        rows = state_frames.predictions_in_memory(predictions, place)
+    return state_frames.as_dialogues(references.dialogues, rows, place), place
