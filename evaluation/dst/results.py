@@ -24,9 +24,8 @@ from parapet.transforms.running.counts import Counts
 Metrics = Mapping[str, Mapping[str, float]]
 
 JGA = "joint_goal_accuracy"
-# Names of counts: slots that lower joint goal accuracy; those that are right under the original; and the dialogues over
-# which schema sensitivity is computed.
-WRONG_SLOTS, LOST_SLOTS, COMPARED = "wrong_slots", "lost_slots", "compared_dialogues"
+# Names of counts: slots that lower joint goal accuracy, and the dialogues over which schema sensitivity is computed.
+WRONG_SLOTS, COMPARED = "wrong_slots", "compared_dialogues"
 # Names of counts: frames with a wrong slot, and those that are right on the original.
 WRONG_FRAMES, RIGHT_ON_ORIGINAL = "wrong_frames", "right_on_original"
 REFUSED = "refused_frames"  # frames that are not scored, as the request for one of their turn was refused
@@ -95,11 +94,6 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
     intervals = _Intervals(plan, scores.replicates)
     metrics = {name: means(sums) for name, sums in scores.totals.items() if not name.startswith(SLOTS)}
 
-    def kinds(count: str, name: str) -> dict[str, int]:
-        """Counts the wrong slots of a set by kind of error."""
-        by_kind = counts.by("value", count, set=name)
-        return {kind: by_kind.get(kind, 0) for kind in ERRORS}
-
     failures = {"frames": "frames", "wrong": WRONG_FRAMES, "right_on_original": RIGHT_ON_ORIGINAL}
     numbers: dict[str, Any] = {
         "system": config.system,
@@ -110,7 +104,7 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
                 "metrics": metrics.get(name, {}),
                 "slot_accuracy": slot_accuracy(scores.totals.get(SLOTS + name, {})),
                 "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
-                "wrong_slots": kinds(WRONG_SLOTS, name),
+                "wrong_slots": {kind: counts.sum(WRONG_SLOTS, set=name, value=kind) for kind in ERRORS},
                 "failures": {key: counts.sum(count, set=name) for key, count in failures.items()},
                 **({REFUSED: refused} if (refused := counts.sum(REFUSED, set=name)) else {}),
             }
@@ -121,7 +115,6 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
     if len(plan.variants) > 1:
         numbers["variants"] = {
             **_variants(config, metrics, intervals),
-            "lost_slots": {name: kinds(LOST_SLOTS, name) for name in plan.variants},
             "dialogues": {"compared": counts.sum(COMPARED), "original": plan.dialogues},
         }
     return numbers
@@ -333,7 +326,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
         ),
         *_services(sets[ORIGINAL]["metrics"], numbers["seen_services"], variants),
         slots_table(sets),
-        _errors(sets, variants),
+        _errors(sets),
     ]
     if examples:
         sections.append(examples_table(examples, EXAMPLES_TITLE))
@@ -485,17 +478,14 @@ def slots_table(sets: Mapping[str, Any]) -> Table:
     )
 
 
-def _errors(sets: Mapping[str, Any], variants: Mapping[str, Any] | None) -> Table:
-    """Makes a table of wrong slots by set and kind of error, and of those that only a variant gets wrong."""
-    lost = variants["lost_slots"] if variants else {}
-    rows = [_kinds(name, entry["wrong_slots"]) for name, entry in sets.items()]
+def _errors(sets: Mapping[str, Any]) -> Table:
+    """Makes a table of wrong slots by set and kind of error."""
     return Table(
         title="Wrong slots by kind of error",
         note="In all frames of user turns; in percent of the wrong slots of the set. A free slot is wrong unless its "
         "value matches in full.",
         columns=["set", "wrong slots", "active, not predicted", "wrong value", "predicted, not active"],
-        rows=[*rows, *(_kinds(name, kinds) for name, kinds in lost.items())],
-        groups={0: "All", len(rows): "Right under the original's wording"} if lost else {},
+        rows=[_kinds(name, entry["wrong_slots"]) for name, entry in sets.items()],
         numbers_in="robustness.json",
     )
 

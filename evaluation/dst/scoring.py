@@ -147,11 +147,7 @@ class ScoreFile:
         if variants:
             pairs = {name: failures.slot_pairs(plan, name) for name in variants}
             together = totals.aligned([scored[name] for name in (ORIGINAL, *variants)], _FLAG)
-            losses = list(failures.losses(together, pairs))
-            for loss in losses:
-                for wrong in loss.slots:
-                    result.counts.add(results.LOST_SLOTS, set=loss.variant, value=failures.error_of(wrong))
-            sums.hurt += failures.worst_of(losses, pairs, original.seen, config.seed)
+            sums.hurt += failures.worst_of(together, pairs, original.seen, config.seed)
 
     def _replicates(
         self,
