@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from parapet.schemas.errors import InputError
 from parapet.schemas.hub_tables import PREFIX, download
 from parapet.schemas.layout import as_path, check_published, is_there, sample_root
-from parapet.transforms.perturbation.corpora import Corpus, has_messages, messages_corpus, read_corpus
+from parapet.transforms.perturbation.corpora import Corpus, read_corpus
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbation.base import Perturbation
@@ -22,8 +22,7 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
 
     Args:
       root: a folder in the SGD layout (``ROOT/{train,dev,test}/schema.json`` and ``dialogues_NNN.json``), the folder of
-        a single split, a schema file, or a release made by ``parapet release``; or a ``.jsonl`` file of chat messages
-        (``{"messages": [{"role": "user", "content": ...}]}``), which has no annotation. Or the dialogues of the Hugging
+        a single split, a schema file, or a release made by ``parapet release``. Or the dialogues of the Hugging
         Face hub's ``schema_guided_dstc8``: a folder of ``save_to_disk``, Parquet or JSON lines, with ``schema.json`` or
         the configuration ``schema`` beside them, or ``hf:NAME``, which is downloaded. Local, or in a bucket
         (``gs://``). By default, the sample that comes with Parapet.
@@ -54,9 +53,6 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
         if name not in names:
             raise InputError(f"the release has no corpus {name!r}: must be one of {', '.join(names)}", root)
         return read_corpus(corpora / name, None)
-    path = as_path(root)
-    if path.suffix in (".jsonl", ".ndjson") and path.is_file() and has_messages(path):
-        return messages_corpus([path])
     return read_corpus(root, None)
 
 

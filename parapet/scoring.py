@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from parapet.evaluation import bootstrap
     from parapet.evaluation.dst.frames import Scored
     from parapet.evaluation.dst.model import References
-    from parapet.evaluation.dst.totals import Coefficients, Policy, Unit
+    from parapet.evaluation.dst.totals import Coefficients, Policy
 
 Metrics = dict[str, dict[str, float]]
 
@@ -135,7 +135,7 @@ def score_states(
 
         - a file or a folder as the command accepts it: dialogues in SGD's form, or JSON lines
           ``{"dialogue_id", "turn", "service", "state"}``;
-        - such dialogues or lines as dicts; or a dict from dialogue id to its dialogue or list of lines;
+        - such dialogues or lines as dicts;
         - a corpus whose dialogues have the predicted states;
         - a tracker: an object with ``predict(batch)``, or a function, that returns a state for each example of a batch
           (``parapet.evaluation.dst.model.Example``).
@@ -213,7 +213,6 @@ def schema_sensitivity(
     scores: Mapping[str, Scores] | Iterable[Scores],
     *,
     metric: str = JGA,
-    unit: Unit = "frame",
     zero: Policy = "zero",
     allow_missing: bool = False,
 ) -> float:
@@ -225,8 +224,6 @@ def schema_sensitivity(
     Args:
       scores: a dict from variant to scores (``original`` is left out, as in the paper), or the variants' scores.
       metric: one of the official metrics.
-      unit: the unit of a coefficient: ``frame``, over which the official joint goal accuracy is averaged; or
-        ``turn``, whose joint accuracy is the product over its frames.
       zero: if the metric is 0 under all variants, the coefficient is 0 / 0: ``zero`` counts it as 0, since equation 1
         is over all turns; ``drop`` leaves the frame out.
       allow_missing: compare only the dialogues that all variants have, if they differ.
@@ -254,10 +251,10 @@ def schema_sensitivity(
     """
     from parapet.evaluation.dst import totals
 
-    coefficients = _coefficients(scores, metric, unit, zero, allow_missing)
+    coefficients = _coefficients(scores, metric, zero, allow_missing)
     if coefficients is None:
         return math.nan
-    sums = totals.add_up_coefficients({unit: coefficients})[f"{unit}/{zero}"]
+    sums = totals.add_up_coefficients(coefficients)[zero]
     return totals.means(sums).get(ALL, {}).get(metric, math.nan)
 
 
@@ -265,7 +262,6 @@ def schema_sensitivity_interval(
     scores: Mapping[str, Scores] | Iterable[Scores],
     *,
     metric: str = JGA,
-    unit: Unit = "frame",
     zero: Policy = "zero",
     allow_missing: bool = False,
     level: float = 0.95,
@@ -275,10 +271,9 @@ def schema_sensitivity_interval(
     """Computes the percentile interval of schema sensitivity by resampling dialogues (bootstrap).
 
     Args:
-      scores: as for :func:`schema_sensitivity`, and ``metric``, ``unit``, ``zero`` and ``allow_missing`` too.
+      scores: as for :func:`schema_sensitivity`, and ``metric``, ``zero`` and ``allow_missing`` too.
       metric: the metric.
-      unit: the unit of a coefficient.
-      zero: how to count units whose metric is 0 under all variants.
+      zero: how to count frames whose metric is 0 under all variants.
       allow_missing: compare only the dialogues that all variants have.
       level: the share of the replicates inside the interval.
       replicates: how many times the dialogues are resampled.
@@ -299,21 +294,20 @@ def schema_sensitivity_interval(
     """
     from parapet.evaluation.dst.frames import METRICS
 
-    coefficients = _coefficients(scores, metric, unit, zero, allow_missing)
+    coefficients = _coefficients(scores, metric, zero, allow_missing)
     if coefficients is None:
         return math.nan, math.nan
     return _interval(coefficients.statistic(zero, METRICS.index(metric), ALL), level, replicates, seed)
 
 
 def _coefficients(
-    scores: Mapping[str, Scores] | Iterable[Scores], metric: str, unit: Unit, zero: Policy, allow_missing: bool
+    scores: Mapping[str, Scores] | Iterable[Scores], metric: str, zero: Policy, allow_missing: bool
 ) -> Coefficients | None:
-    """Computes the coefficients of all frames or turns; None if the variants have no dialogue in common."""
+    """Computes the coefficients of all frames; None if the variants have no dialogue in common."""
     from parapet.evaluation.dst import totals
     from parapet.evaluation.dst.frames import METRICS
 
     _check_known(metric, METRICS, "metric")
-    _check_known(unit, totals.UNITS, "unit")
     _check_known(zero, totals.POLICIES, "zero")
     variants = _variants(scores)
     if len(variants) < 2:
@@ -323,7 +317,7 @@ def _coefficients(
     if not allow_missing:
         _check_same_dialogues(variants)
     together = totals.aligned([state_scores._dialogues for state_scores in variants.values()])
-    return totals.measured(together, lambda _: (ALL,))[unit] if together else None
+    return totals.measured(together, lambda _: (ALL,)) if together else None
 
 
 def _interval(

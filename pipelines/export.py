@@ -1,4 +1,4 @@
-"""``parapet export``: writes agents' tasks in the formats of bfcl-eval, inspect-ai, promptfoo and OpenAI's evals."""
+"""``parapet export``: writes agents' tasks in the formats of bfcl-eval, inspect-ai and promptfoo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parapet.pipelines.flags import OUTPUT, StrictParser, add_output
 from parapet.pipelines.sets import add_tasks, task_sets
 from parapet.schemas.errors import InputError
 
-FORMATS = ("bfcl", "inspect", "promptfoo", "openai_evals")
+FORMATS = ("bfcl", "inspect", "promptfoo")
 Plan = tuple[str, str, dict[str, list[str]]]
 
 
@@ -21,8 +21,8 @@ def parser() -> StrictParser:
         "Writes tasks of agents, their variants and perturbed sets as other tools read them: OUT/original, OUT/v1, ...",
         "  parapet export --reference tasks.jsonl --variants rewritten --to promptfoo --output exported",
         """\
-bfcl: files for bfcl-eval's data folder; inspect: a dataset of inspect-ai; promptfoo: a configuration with test cases;
-openai_evals: samples and registry of OpenAI's evals. docs/tools.md shows how each is used.""",
+bfcl: files for bfcl-eval's data folder; inspect: a dataset of inspect-ai; promptfoo: a configuration with test cases.
+docs/tools.md shows how each is used.""",
     )
     add_tasks(flags)
     flags.group(OUTPUT)("--to", required=True, choices=FORMATS, help="format")

@@ -281,7 +281,7 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
         )
     if messages:
         check_needs_none(perturbation, "chat messages", "--messages")
-        corpus = messages_corpus(messages, "--messages")
+        corpus = messages_corpus(messages)
     else:
         splits = list(dict.fromkeys(listed(args.split))) if command.has_split else None
         corpus = read_corpus(root, splits)

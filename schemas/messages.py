@@ -25,11 +25,6 @@ _TEXTS = ("text", "input_text")  # the types of parts that a user writes
 _ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
-def looks_like_messages(head: bytes) -> bool:
-    """Whether a file with this beginning has lines of chat messages, or a list of them, which is refused later."""
-    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") and b'"messages"' in head
-
-
 def read_messages(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
     """Yield the conversations of a file as dialogues, in the form of ``parapet.schemas.dialogue.read_each``.
 

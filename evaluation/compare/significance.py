@@ -190,8 +190,7 @@ def _coefficients(table: pa.Table, outcome: Outcome) -> dict[Column, Sums]:
             for dialogue, turn, frame, service, value in zip(*columns, strict=True)
         ]
 
-    measures = measured([[frames(table_here) for table_here in of_sets]], groups)
-    coefficients = measures["turn" if outcome.options.get("unit") == "turn" else "frame"]
+    coefficients = measured([[frames(table_here) for table_here in of_sets]], groups)
     sums: dict[Column, Sums] = {}
     values, wrong = coefficients.values[:, JOINT].tolist(), coefficients.wrong[:, JOINT].tolist()
     for dialogue, names, value, is_wrong in zip(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -124,15 +123,6 @@ class HurtFrame(msgspec.Struct, frozen=True):
         return -self.drop, self.order, self.dialogue_id
 
 
-class Loss(NamedTuple):
-    """A frame under the original and under a variant, and the slots that are right only under the original."""
-
-    before: Scored
-    variant: str
-    after: Scored
-    slots: list[Wrong]
-
-
 # A variant's (service, slot) to the original's slot and the variant's.
 SlotPairs = Mapping[tuple[str, str], tuple[Slot, Slot]]
 
@@ -148,56 +138,40 @@ def slot_pairs(plan: Plan, variant: str) -> dict[tuple[str, str], tuple[Slot, Sl
     }
 
 
-def losses(dialogues: Iterable[Sequence[Sequence[Scored]]], pairs: Mapping[str, SlotPairs]) -> Iterator[Loss]:
-    """Yields the frames with slots that are right under the original and wrong under a variant.
+def worst_of(
+    dialogues: Iterable[Sequence[Sequence[Scored]]], pairs: Mapping[str, SlotPairs], seen: frozenset[str], seed: str
+) -> list[HurtFrame]:
+    """Selects the frames in which joint goal accuracy drops most, each with its worst variant; one for each dialogue.
 
     Args:
       dialogues: for each, its frames under the original and then under each variant.
       pairs: variant to its slot pairs.
-    """
-    for original, *variants in dialogues:
-        for name, frames in zip(pairs, variants, strict=True):
-            for before, after in zip(original, frames, strict=True):
-                if after.wrong and not before.refused:
-                    already = {wrong.slot for wrong in before.wrong}
-                    wrong_slots = [(wrong, pairs[name].get((after.service, wrong.slot))) for wrong in after.wrong]
-                    slots = [wrong for wrong, pair in wrong_slots if pair is not None and pair[0].name not in already]
-                    if slots:
-                        yield Loss(before, name, after, slots)
-
-
-def worst_of(found: Iterable[Loss], pairs: Mapping[str, SlotPairs], seen: frozenset[str], seed: str) -> list[HurtFrame]:
-    """Selects the frames in which joint goal accuracy drops most, each with its worst variant; one for each dialogue.
-
-    Args:
-      found: the frames that lose slots.
-      pairs: variant to its slot pairs.
       seen: the original's services in the training schema.
       seed: the seed for breaking ties.
     """
-    by_dialogue: dict[str, tuple[tuple[float, int, str], Loss]] = {}
-    for loss in found:
-        before, drop = loss.before, loss.before.values[JOINT] - loss.after.values[JOINT]
-        at = by_dialogue.get(before.dialogue_id)
-        if drop > 0 and (at is None or -drop <= at[0][0]):
-            order = stable_hash(seed, "example", before.dialogue_id, str(before.turn), str(before.frame))
-            key = -drop, order, loss.variant
-            if at is None or key < at[0]:
-                by_dialogue[before.dialogue_id] = key, loss
-    hurt = sorted(by_dialogue.values(), key=lambda one: (*one[0][:2], one[1].before.dialogue_id))
-    return [
-        _hurt(loss, order, pairs[loss.variant], loss.before.service in seen) for (_, order, _), loss in hurt[:MOST_HURT]
-    ]
+    hurt: dict[str, tuple[tuple[float, int, str], HurtFrame]] = {}
+    for original, *variants in dialogues:
+        for variant, frames in zip(pairs, variants, strict=True):
+            for before, after in zip(original, frames, strict=True):
+                drop, at = before.values[JOINT] - after.values[JOINT], hurt.get(before.dialogue_id)
+                slots = _lost_slots(before, after, pairs[variant]) if drop > 0 else ()
+                if slots and (at is None or -drop <= at[0][0]):
+                    order = stable_hash(seed, "example", before.dialogue_id, str(before.turn), str(before.frame))
+                    key = -drop, order, variant
+                    if at is None or key < at[0]:
+                        joint = before.values[JOINT], after.values[JOINT]
+                        hurt[before.dialogue_id] = key, HurtFrame(
+                            drop, order, before.dialogue_id, before.turn, before.utterance, before.service, variant,
+                            after.service, *joint, slots, before.service in seen,
+                        )  # fmt: skip
+    return worst(frame for _, frame in hurt.values())
 
 
-def _hurt(loss: Loss, order: int, pairs: SlotPairs, seen: bool) -> HurtFrame:
-    before, variant, after, slots = loss
-    joint = before.values[JOINT], after.values[JOINT]
-    texts = tuple(_difference(wrong, *pairs[after.service, wrong.slot]) for wrong in slots)
-    return HurtFrame(
-        joint[0] - joint[1], order, before.dialogue_id, before.turn, before.utterance, before.service, variant,
-        after.service, *joint, texts, seen,
-    )  # fmt: skip
+def _lost_slots(before: Scored, after: Scored, pairs: SlotPairs) -> tuple[SlotDifference, ...]:
+    """Lists the slots that are right under the original and wrong under the variant."""
+    already = {wrong.slot for wrong in before.wrong}
+    wrong_slots = [(wrong, pairs.get((after.service, wrong.slot))) for wrong in after.wrong]
+    return tuple(_difference(wrong, *pair) for wrong, pair in wrong_slots if pair and pair[0].name not in already)
 
 
 def _difference(wrong: Wrong, original: Slot, variant: Slot) -> SlotDifference:

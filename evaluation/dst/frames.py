@@ -527,36 +527,14 @@ def predictions_in(parts: Iterable[FilePart]) -> Iterator[Predicted]:
                         break
 
 
-def predictions_in_memory(given: Iterable[Any] | Mapping[str, Any], place: str) -> list[Predicted]:
-    """Reads predictions in memory: dialogues in SGD's form as dicts, or lines as dicts.
+def predictions_in_memory(given: Iterable[Any], place: str) -> list[Predicted]:
+    """Reads predictions in memory: any mix of dialogues in SGD's form and lines, as dicts.
 
-    Args:
-      given: any mix of both; or dialogue id to its dialogue, or to a list of its lines, which may then lack the id.
-      place: for messages.
-
-    Raises:
-      InputError: anything else.
+    Raises InputError, with ``place``, for anything else.
     """
-    if isinstance(given, Mapping):
-        return [
-            prediction
-            for name, dialogues in given.items()
-            for prediction in _of_dialogue(name, dialogues, f"{place}[{name!r}]")
-        ]
-    if isinstance(given, bytes) or not isinstance(given, Iterable):
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise InputError(f"expected dialogues, found {type(given).__name__}", place)
     return [_one(item, f"{place}[{i}]") for i, item in enumerate(given)]
-
-
-def _of_dialogue(name: str, of: Any, place: str) -> Iterator[Predicted]:
-    of_lines = isinstance(of, list | tuple)
-    for i, item in enumerate(of if of_lines else [of]):
-        matching = _one(
-            {"dialogue_id": name, **item} if isinstance(item, Mapping) else item, f"{place}[{i}]" if of_lines else place
-        )
-        if matching.dialogue_id != name:
-            raise InputError(f"belongs to dialogue {matching.dialogue_id!r}", place)
-        yield matching
 
 
 def _one(item: Any, place: str) -> Predicted:

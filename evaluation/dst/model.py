@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,26 +16,8 @@ import msgspec
 
 from parapet.evaluation import user_code
 from parapet.evaluation.bootstrap import REPLICATES
-from parapet.evaluation.dst.frames import (
-    Dialogue,
-    Frame,
-    PassedOver,
-    Predicted,
-    ScoreConfig,
-    Scored,
-    Slots,
-    State,
-    Turn,
-    as_dialogues,
-    check_known,
-    dialogues_in_memory,
-    parse_dialogues,
-    predictions_in_memory,
-    read_predictions,
-    score_dialogues,
-    slots_of,
-)
-from parapet.evaluation.dst.totals import Policy, Unit
+from parapet.evaluation.dst import frames as state_frames
+from parapet.evaluation.dst.totals import Policy
 from parapet.evaluation.sets import (
     ORIGINAL,
     Kind,
@@ -49,14 +32,7 @@ from parapet.evaluation.sets import (
 from parapet.evaluation.user_code import UserCode, make, running
 from parapet.schemas.dialogue import Action, check_ids, check_no_id_twice
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import (
-    TEST,
-    SplitSchemas,
-    as_path,
-    is_there,
-    parse_services,
-    read_root,
-)
+from parapet.schemas.layout import TEST, SplitSchemas, as_path, is_there, parse_services, read_root
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import Corpus, inline, read_corpus, read_file
@@ -79,9 +55,9 @@ class Set(msgspec.Struct, frozen=True):
     services: dict[str, Service]
     seen: frozenset[str]
 
-    def slots(self) -> dict[str, Slots]:
+    def slots(self) -> dict[str, state_frames.Slots]:
         """Returns the slots of its services, by type."""
-        return {name: slots_of(service) for name, service in self.services.items()}
+        return {name: state_frames.slots_of(service) for name, service in self.services.items()}
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -134,7 +110,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
       sources: the paths from the flags; ``plan`` has what they contain.
       scoring: the settings of scoring.
       across_turn: whether joint accuracies are products over turns.
-      unit: the unit of the sensitivity in tables; ``zero`` is its policy.
+      zero: the policy of the sensitivity in tables.
       seed: the seed of the bootstrap; ``replicates`` their number, 0 for none.
       model: the model to run if there are no predictions, on ``batch_size`` examples at a time.
       system: the name of the system on the page.
@@ -143,9 +119,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     sources: Sources
     plan: Plan
-    scoring: ScoreConfig = ScoreConfig()
+    scoring: state_frames.ScoreConfig = state_frames.ScoreConfig()
     across_turn: bool = False
-    unit: Unit = "frame"
     zero: Policy = "zero"
     seed: str = "0"
     replicates: int = REPLICATES
@@ -162,7 +137,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             "fuzzy": self.scoring.fuzzy,
             "across_turn": self.across_turn,
             "official": self.scoring.official,
-            "unit": self.unit,
             "zero": self.zero,
             "replicates": self.replicates,
             "seed": self.seed,
@@ -189,13 +163,6 @@ def make_plan(sources: Sources) -> Plan:
     return Plan(sets, jobs, loose, _originals(sets), remarks)
 
 
-class _WithId(msgspec.Struct):
-    dialogue_id: str
-
-
-_ids = msgspec.json.Decoder(list[_WithId]).decode
-
-
 def comparable(plan: Plan) -> Plan:
     """Returns a plan that scores the dialogues that all its sets have.
 
@@ -206,12 +173,8 @@ def comparable(plan: Plan) -> Plan:
         return plan
     dialogues: dict[str, set[str]] = {name: set() for name in plan.sets}
     for member in (member for job in plan.jobs for member in job.members):
-        data = read_input(member.reference, MAX_DIALOGUE_FILE)
-        try:
-            ids: Sequence[Any] = _ids(data.removeprefix(b"\xef\xbb\xbf"))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            ids = parse_dialogues(data, member.reference)  # explains what is wrong
-        dialogues[member.set].update(dialogue.dialogue_id for dialogue in ids)
+        references = state_frames.parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference)
+        dialogues[member.set].update(dialogue.dialogue_id for dialogue in references)
     common, whole = common_dialogues(dialogues), len(dialogues[ORIGINAL])
     return msgspec.structs.replace(plan, common=common, dialogues=whole)
 
@@ -344,15 +307,16 @@ class Model(Protocol):
 
 
 class UserModel:
-    """A model of the user's or of a plug-in. Its exceptions are reported as errors of that code.
+    """A model of the user's or of a plug-in, which must return one state for each example.
 
     Args:
       code: the place of its code.
       called: the function that predicts a batch.
+      in_python: whether its exceptions are passed on, rather than reported as errors of that code.
     """
 
-    def __init__(self, code: UserCode, called: Callable[[Sequence[Example]], Any]) -> None:
-        self.code, self.called = code, called
+    def __init__(self, code: UserCode, called: Callable[[Sequence[Example]], Any], in_python: bool = False) -> None:
+        self.code, self.called, self.in_python = code, called, in_python
 
     def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
         """Predicts the states, in order.
@@ -362,7 +326,7 @@ class UserModel:
           InputError: it did not return a list with a state for each example.
         """
         where = _where(batch)
-        with running(self.code, f"failed in predict on {where}"):
+        with nullcontext() if self.in_python else running(self.code, f"failed in predict on {where}"):
             states = self.called(batch)
             if isinstance(states, Iterable) and not isinstance(states, str | bytes | Mapping):
                 states = list(states)
@@ -374,12 +338,10 @@ class UserModel:
 
 
 def _where(batch: Sequence[Example]) -> str:
-    first, last = batch[0], batch[-1]
+    first, last = (f"dialogue {example.dialogue_id!r}, turn {example.turn}" for example in (batch[0], batch[-1]))
     if len(batch) == 1:
-        return f"dialogue {first.dialogue_id!r}, turn {first.turn}, service {first.service.service_name!r}"
-    until = f"turn {last.turn}" if first.dialogue_id == last.dialogue_id else f"{last.dialogue_id!r} turn {last.turn}"
-    until += " ('--batch_size 1' finds the example)"
-    return f"the batch of {len(batch)} examples from dialogue {first.dialogue_id!r} turn {first.turn} to {until}"
+        return f"{first}, service {batch[0].service.service_name!r}"
+    return f"the batch of {len(batch)} examples from {first} to {last} ('--batch_size 1' finds the example)"
 
 
 def load(code: UserCode) -> Model:
@@ -419,7 +381,7 @@ def plugin_of(named: str) -> plugins.Chosen | None:
     return plugins.find(plugins.MODELS, named, "--model")
 
 
-def examples(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Example]:
+def examples(dialogue: state_frames.Dialogue, services: Mapping[str, Service]) -> Iterator[Example]:
     """Yields an example for every frame of every user turn, in order.
 
     Raises:
@@ -446,8 +408,12 @@ def examples(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Ex
 
 
 def predicted(
-    model: Model, references: Sequence[Dialogue], services: Mapping[str, Service], batch_size: int, named: str
-) -> dict[str, Dialogue]:
+    model: Model,
+    references: Sequence[state_frames.Dialogue],
+    services: Mapping[str, Service],
+    batch_size: int,
+    named: str,
+) -> dict[str, state_frames.Dialogue]:
     """Predicts the dialogues of a file with a model.
 
     Raises:
@@ -458,25 +424,27 @@ def predicted(
     last = {
         example.dialogue_id: i for i, example in enumerate(wanted)
     }  # dialogue id to the position of its last example
-    states: list[State] = []
+    states: list[state_frames.State] = []
     for at in range(0, len(wanted), batch_size):
         batch = wanted[at : at + batch_size]
         states += [_state(*pair, named) for pair in zip(model.predict(batch), batch, strict=True)]
         advance(sum(last[example.dialogue_id] == i for i, example in enumerate(batch, at)), "dialogues")
     states_here = {
-        dialogue.dialogue_id: Dialogue(dialogue.dialogue_id, [Turn(turn.speaker, []) for turn in dialogue.turns])
+        dialogue.dialogue_id: state_frames.Dialogue(
+            dialogue.dialogue_id, [state_frames.Turn(turn.speaker, []) for turn in dialogue.turns]
+        )
         for dialogue in references
     }
     for example_here, state in zip(wanted, states, strict=True):
         states_here[example_here.dialogue_id].turns[example_here.turn].frames.append(
-            Frame(example_here.service.service_name, state)
+            state_frames.Frame(example_here.service.service_name, state)
         )
     return states_here
 
 
-def _state(given: Any, of: Example, named: str) -> State:
+def _state(given: Any, of: Example, named: str) -> state_frames.State:
     try:
-        return msgspec.convert(given, State, from_attributes=True)
+        return msgspec.convert(given, state_frames.State, from_attributes=True)
     except msgspec.ValidationError as error:
         expected = '{"active_intent": TEXT, "requested_slots": [SLOT, ...], "slot_values": {SLOT: [VALUE, ...], ...}}'
         reason = f"{named}: predict returned something that is not a state: {error}. Expected {expected}"
@@ -499,7 +467,7 @@ class References(msgspec.Struct):
 
     of: Set
     split: str
-    dialogues: list[Dialogue]
+    dialogues: list[state_frames.Dialogue]
     originals: dict[str, str] = {}
 
 
@@ -521,10 +489,10 @@ def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
             raise InputError(
                 f"is required: must be one of the splits that have dialogues: {', '.join(splits) or 'none'}", "split"
             )
-    dialogues: list[Dialogue] = []
+    dialogues: list[state_frames.Dialogue] = []
     check_no_id_twice(corpus.files_of(split))
     for file in (inline(corpus, file) for file in corpus.files_of(split)):
-        dialogues += parse_dialogues(read_file(file), file.path or file.relative)
+        dialogues += state_frames.parse_dialogues(read_file(file), file.path or file.relative)
     seen = frozenset(_names(corpus, "train")) if "train" in corpus.splits else frozenset()
     services = {service.service_name: service for schemas in _schemas(corpus, split) for service in schemas.services}
     original = getattr(corpus, "original", None)
@@ -552,10 +520,12 @@ def of_dialogues(dialogues: Iterable[Any], schemas: Iterable[Any], name: str) ->
     if parsed.bad:
         raise parsed.bad[0].error
     dialogue_set = Set(name, "other", {service.service_name: service for service in parsed.services}, frozenset())
-    return References(dialogue_set, "", dialogues_in_memory(dialogues, "references"))
+    return References(dialogue_set, "", state_frames.dialogues_in_memory(dialogues, "references"))
 
 
-def score(references: References, predictions: Any, config: ScoreConfig) -> tuple[list[list[Scored]], PassedOver]:
+def score(
+    references: References, predictions: Any, config: state_frames.ScoreConfig
+) -> tuple[list[list[state_frames.Scored]], state_frames.PassedOver]:
     """Scores the frames of each dialogue.
 
     Args:
@@ -569,21 +539,26 @@ def score(references: References, predictions: Any, config: ScoreConfig) -> tupl
     Raises:
       InputError: see :func:`score_dialogues`; or the references lack a predicted dialogue.
     """
-    passed_over = PassedOver()
+    passed_over = state_frames.PassedOver()
     check_ids((dialogue.dialogue_id for dialogue in references.dialogues), "references")
     by_id, path = _predictions(references, predictions)
     if not config.official:
-        check_known(references.dialogues, by_id, path)
+        state_frames.check_known(references.dialogues, by_id, path)
     slots = references.of.slots()
-    return list(score_dialogues(references.dialogues, by_id, slots, config, path, passed_over)), passed_over
+    return list(
+        state_frames.score_dialogues(references.dialogues, by_id, slots, config, path, passed_over)
+    ), passed_over
 
 
-def _predictions(references: References, predictions: Any) -> tuple[dict[str, Dialogue], str]:
+def _predictions(references: References, predictions: Any) -> tuple[dict[str, state_frames.Dialogue], str]:
     """Returns the predictions by dialogue id, and their place for messages."""
     if callable(predictions) or callable(getattr(predictions, "predict", None)):
-        tracker = _Tracker(predictions)
-        services = references.of.services
-        return predicted(tracker, references.dialogues, services, BATCH, tracker.name), tracker.name
+        name = getattr(predictions, "__name__", type(predictions).__name__)
+        if isinstance(predictions, type):
+            raise InputError(f"{name} is a class: give an object of it, such as {name}()", "predictions")
+        called = getattr(predictions, "predict", predictions)
+        tracker = UserModel(UserCode(name, flag="predictions"), called, in_python=True)
+        return predicted(tracker, references.dialogues, references.of.services, BATCH, name), name
     if isinstance(predictions, Corpus):
         predictions = predictions.dialogues(references.split or None)
     place = "predictions"
@@ -591,27 +566,9 @@ def _predictions(references: References, predictions: Any) -> tuple[dict[str, Di
         place, name = str(predictions), references.of.name
         files = prediction_files(place, references.split, name if is_there(as_path(place) / name) else ORIGINAL)
         place = place if len(files) > 1 else next(iter(files.values()))
-        rows: list[Predicted] = [row for path in files.values() for row in read_predictions(path)]
+        rows: list[state_frames.Predicted] = [
+            row for path in files.values() for row in state_frames.read_predictions(path)
+        ]
     else:
-        rows = predictions_in_memory(predictions, place)
-    return as_dialogues(references.dialogues, rows, place), place
-
-
-class _Tracker:
-    """A tracker or function that must return one state for each example. Its own exceptions are passed on."""
-
-    def __init__(self, tracker: Any) -> None:
-        self.name = getattr(tracker, "__name__", type(tracker).__name__)
-        if isinstance(tracker, type):
-            raise InputError(f"{self.name} is a class: give an object of it, such as {self.name}()", "predictions")
-        self.called = getattr(tracker, "predict", tracker)
-
-    def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
-        """Predicts the states, in order. Raises InputError unless it returns a list with a state for each example."""
-        states = self.called(batch)
-        if not isinstance(states, Iterable) or isinstance(states, str | bytes | Mapping):
-            raise InputError(f"{self.name} returned {type(states).__name__}: expected a list of states", "predictions")
-        states = list(states)
-        if len(states) != len(batch):
-            raise InputError(f"{self.name} returned {len(states)} states for {len(batch)} examples", "predictions")
-        return states
+        rows = state_frames.predictions_in_memory(predictions, place)
+    return state_frames.as_dialogues(references.dialogues, rows, place), place

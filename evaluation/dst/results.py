@@ -10,22 +10,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from parapet.evaluation import bootstrap
+from parapet.evaluation import bootstrap, task
 from parapet.evaluation.dst.failures import ERRORS, HurtFrame, Ranked, failure_files, page_place
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.model import Config, Plan
-from parapet.evaluation.dst.totals import AGGREGATES, POLICIES, UNITS, Totals, means, slot_accuracy
+from parapet.evaluation.dst.totals import AGGREGATES, POLICIES, Totals, means, slot_accuracy
 from parapet.evaluation.sets import ORIGINAL
-from parapet.evaluation.task import (
-    FLOOR,
-    NOT_DEFINED,
-    UNDEFINED_SENSITIVITY,
-    change_text,
-    group_table,
-    json_bytes,
-    refused_notes,
-    sensitivity_is_defined,
-)
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.report import Dot, Dots, Point, Report, Scatter, Section, Table, Tile, page
 from parapet.transforms.reports.text import counted, percent
@@ -34,21 +24,19 @@ from parapet.transforms.running.counts import Counts
 Metrics = Mapping[str, Mapping[str, float]]
 
 JGA = "joint_goal_accuracy"
-# Names of counts: slots that lower joint goal accuracy; those that are right under the original; and the dialogues over
-# which schema sensitivity is computed.
-WRONG_SLOTS, LOST_SLOTS, COMPARED = "wrong_slots", "lost_slots", "compared_dialogues"
+# Names of counts: slots that lower joint goal accuracy, and the dialogues over which schema sensitivity is computed.
+WRONG_SLOTS, COMPARED = "wrong_slots", "compared_dialogues"
 # Names of counts: frames with a wrong slot, and those that are right on the original.
 WRONG_FRAMES, RIGHT_ON_ORIGINAL = "wrong_frames", "right_on_original"
 REFUSED = "refused_frames"  # frames that are not scored, as the request for one of their turn was refused
 
-SENSITIVITY = "sensitivity/"  # prefix of the key of its sums: sensitivity/frame/zero
+SENSITIVITY = "sensitivity/"  # prefix of the key of its sums: sensitivity/zero
 SLOTS = "slots/"  # prefix of a set's name: the sums of its slots
-SENSITIVITIES = [f"{unit}/{policy}" for unit in UNITS for policy in POLICIES]
 
 
 def statistics_of(plan: Plan) -> list[tuple[str, str]]:
     """Lists the statistics with replicates: joint goal accuracy of each set, and sensitivities, by aggregate."""
-    sensitivities = [SENSITIVITY + name for name in SENSITIVITIES] if len(plan.variants) > 1 else []
+    sensitivities = [SENSITIVITY + policy for policy in POLICIES] if len(plan.variants) > 1 else []
     return [(name, key) for name in (*plan.sets, *sensitivities) for key in AGGREGATES]
 
 
@@ -56,7 +44,7 @@ class FileScores(msgspec.Struct):
     """The sums over the dialogue files of a run.
 
     Attributes:
-      totals: the sums of each aggregate, by set, and by unit and policy of the sensitivity; and those of each set's
+      totals: the sums of each aggregate, by set, and by policy of the sensitivity; and those of each set's
         slots.
       replicates: at most one array, for joint goal accuracy and sensitivity.
       hurt: the frames that variants hurt most.
@@ -93,7 +81,7 @@ def metadata_files(config: Config, counts: Counts, _examples: object, scores: Se
         "metrics.json": _json(numbers["sets"][ORIGINAL]["metrics"]),
         "robustness.json": _json(numbers),
         "report.html": page(dst_report(numbers, of_all.hurt)).encode(),
-        **({"examples.json": json_bytes(of_all.hurt)} if config.plan.variants else {}),
+        **({"examples.json": task.json_bytes(of_all.hurt)} if config.plan.variants else {}),
     }
     for name, numbers_of_set in numbers["sets"].items():
         files |= failure_files(config.system, name, numbers_of_set["failures"], of_all.failures.get(name, []))
@@ -106,11 +94,6 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
     intervals = _Intervals(plan, scores.replicates)
     metrics = {name: means(sums) for name, sums in scores.totals.items() if not name.startswith(SLOTS)}
 
-    def kinds(count: str, name: str) -> dict[str, int]:
-        """Counts the wrong slots of a set by kind of error."""
-        by_kind = counts.by("value", count, set=name)
-        return {kind: by_kind.get(kind, 0) for kind in ERRORS}
-
     failures = {"frames": "frames", "wrong": WRONG_FRAMES, "right_on_original": RIGHT_ON_ORIGINAL}
     numbers: dict[str, Any] = {
         "system": config.system,
@@ -121,7 +104,7 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
                 "metrics": metrics.get(name, {}),
                 "slot_accuracy": slot_accuracy(scores.totals.get(SLOTS + name, {})),
                 "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
-                "wrong_slots": kinds(WRONG_SLOTS, name),
+                "wrong_slots": {kind: counts.sum(WRONG_SLOTS, set=name, value=kind) for kind in ERRORS},
                 "failures": {key: counts.sum(count, set=name) for key, count in failures.items()},
                 **({REFUSED: refused} if (refused := counts.sum(REFUSED, set=name)) else {}),
             }
@@ -132,7 +115,6 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
     if len(plan.variants) > 1:
         numbers["variants"] = {
             **_variants(config, metrics, intervals),
-            "lost_slots": {name: kinds(LOST_SLOTS, name) for name in plan.variants},
             "dialogues": {"compared": counts.sum(COMPARED), "original": plan.dialogues},
         }
     return numbers
@@ -155,20 +137,19 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
     sensitivity = {
         name.removeprefix(SENSITIVITY): value for name, value in sorted(metrics.items()) if name.startswith(SENSITIVITY)
     }
-    headline = f"{config.unit}/{config.zero}"
     table: dict[str, dict[str, Any]] = {}
     for key, value_here in average.items():
         table[key] = {
             "original": original.get(key, {}).get(JGA),
             "variants": value_here.get(JGA),
             "difference": difference[key].get(JGA),
-            "schema_sensitivity": sensitivity.get(headline, {}).get(key, {}).get(JGA),
+            "schema_sensitivity": sensitivity.get(config.zero, {}).get(key, {}).get(JGA),
         }
         if key in AGGREGATES:
             table[key] |= {
                 "variants_interval": intervals.of(plan.variants, key),
                 "difference_interval": intervals.of(plan.variants, key, relative=True),
-                "schema_sensitivity_interval": intervals.of([SENSITIVITY + headline], key),
+                "schema_sensitivity_interval": intervals.of([SENSITIVITY + config.zero], key),
             }
     return {
         "names": plan.variants,
@@ -176,9 +157,8 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
         "difference": difference,
         "schema_sensitivity": sensitivity,
         "schema_sensitivity_intervals": {
-            name: {key: intervals.of([SENSITIVITY + name], key) for key in AGGREGATES} for name in SENSITIVITIES
+            policy: {key: intervals.of([SENSITIVITY + policy], key) for key in AGGREGATES} for policy in POLICIES
         },
-        "headline": {"unit": config.unit, "zero": config.zero},
         "table": table,
     }
 
@@ -256,13 +236,10 @@ TERMS = {
     "Seen, unseen": "Whether the schema of the training split has the service.",
     "Change": "From the original to the mean over the variants, in percentage points. The relative change, (variants − "
     "original) / original, and its interval are beside it where the interval of the original is above 0 and the "
-    f"original is at least {FLOOR:.0%}.",
+    f"original is at least {task.FLOOR:.0%}.",
     "Schema sensitivity": "How much the JGA of a frame varies over the variants: the sample standard deviation divided "
     "by the mean; then the mean over frames, in percent (Lee et al. 2022, equation 1). 0 means that the wording of the "
-    f"schema does not matter, or that everything is wrong. {UNDEFINED_SENSITIVITY}",
-    "Zero, drop": "Whether a frame that is wrong under all variants counts with a sensitivity of 0, since the equation "
-    "is over all turns, or is dropped.",
-    "Frame, turn": "A frame is one service of a user turn. The JGA of a turn is the product of its frames'.",
+    f"schema does not matter, or that everything is wrong. {task.UNDEFINED_SENSITIVITY}",
     "Intervals": "95%, percentiles of a Poisson bootstrap over dialogues. Where all dialogues have the same accuracy, "
     "as at 0 and 100%, Wilson's interval with each dialogue as one observation.",
 }
@@ -302,16 +279,16 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
             Tile("change from the original", change_of(row, sets[ORIGINAL]["intervals"].get(of_all))),
             Tile("schema sensitivity", sensitivity_of(row)),
         ]
-        sections += _sensitivity(variants, sets[ORIGINAL]["intervals"])
+        sections.append(_sensitivity(variants, sets[ORIGINAL]["intervals"]))
         if dialogues["compared"] != dialogues["original"]:
             notes.append(
                 f"Schema sensitivity is over the {dialogues['compared']:,} of {dialogues['original']:,} dialogues "
                 "that all variants have."
             )
     refused = {name: n for name, numbers_of_set in sets.items() if (n := numbers_of_set.get(REFUSED))}
-    notes += refused_notes(refused, "frame")
+    notes += task.refused_notes(refused, "frame")
     sections += [
-        group_table(
+        task.group_table(
             "Wrong frames by set",
             "set",
             {
@@ -328,7 +305,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
             hrefs={(i, 0): page_place(name) for i, name in enumerate(sets)},
             numbers_in="robustness.json",
         ),
-        group_table(
+        task.group_table(
             "Joint goal accuracy of seen and unseen services",
             "set",
             {
@@ -340,7 +317,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
             },
             GROUPS,
         ),
-        group_table(
+        task.group_table(
             "All metrics, all services",
             "set",
             {name: numbers_of_set["metrics"][of_all] for name, numbers_of_set in sets.items()},
@@ -349,7 +326,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
         ),
         *_services(sets[ORIGINAL]["metrics"], numbers["seen_services"], variants),
         slots_table(sets),
-        _errors(sets, variants),
+        _errors(sets),
     ]
     if examples:
         sections.append(examples_table(examples, EXAMPLES_TITLE))
@@ -407,7 +384,7 @@ def change_of(row: Mapping[str, Any], interval: Sequence[float] | None = None) -
     """Formats the change from the original to the mean over the variants; ``interval`` is the original's."""
     if row["original"] is None or row["variants"] is None:
         return percent(None)
-    return change_text(row["variants"], row["original"], interval[0] if interval else None)
+    return task.change_text(row["variants"], row["original"], interval[0] if interval else None)
 
 
 def _change_with_interval(row: Mapping[str, Any], original: Sequence[float] | None) -> str:
@@ -424,12 +401,12 @@ def sensitivity_of(row: Mapping[str, Any]) -> str:
 
 
 def _if_defined(row: Mapping[str, Any], sensitivity: str) -> str:
-    return sensitivity if sensitivity_is_defined(row.get("original"), row.get("variants")) else NOT_DEFINED
+    return sensitivity if task.sensitivity_is_defined(row.get("original"), row.get("variants")) else task.NOT_DEFINED
 
 
-def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Iterator[Table]:
-    """Makes SGD-X's table, and a table of the sensitivity by every unit and policy."""
-    table, intervals = variants["table"], variants["schema_sensitivity_intervals"]
+def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Table:
+    """Makes SGD-X's table."""
+    table = variants["table"]
     rows = [
         [
             group,
@@ -442,24 +419,7 @@ def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> It
         if (row := table.get(key))
     ]
     columns = ["services", *_SGDX.values()]
-    yield Table(title="Joint goal accuracy under variants, as in SGD-X", columns=columns, rows=rows)
-    headline = "{unit}/{zero}".format(**variants["headline"])
-    ordered = sorted(variants["schema_sensitivity"].items(), key=lambda pair: pair[0] != headline)
-    yield Table(
-        title="Schema sensitivity of JGA by unit and policy",
-        note="The other tables have the first.",
-        columns=["unit, policy", *GROUPS.values()],
-        rows=[
-            [
-                name.replace("/", ", "),
-                *(
-                    _if_defined(table.get(key, {}), _share(value.get(key, {}).get(JGA), intervals[name].get(key)))
-                    for key in GROUPS
-                ),
-            ]
-            for name, value in ordered
-        ],
-    )
+    return Table(title="Joint goal accuracy under variants, as in SGD-X", columns=columns, rows=rows)
 
 
 def _services(
@@ -475,7 +435,7 @@ def _services(
         mean, sensitivity = row.get("variants"), row.get("schema_sensitivity")
         if row:
             rows[service] |= {"difference": change_of(row), "schema_sensitivity": sensitivity_of(row)}
-        if mean is not None and sensitivity is not None and sensitivity_of(row) != NOT_DEFINED:
+        if mean is not None and sensitivity is not None and sensitivity_of(row) != task.NOT_DEFINED:
             points.append(Point(service, mean, sensitivity, f"{group} services"))
     if variants and points:
         yield Scatter(
@@ -486,7 +446,7 @@ def _services(
         )
     headings = {"group": "in training", **(_SGDX if variants else {"original": "original"})}
     title, numbers_in = "Joint goal accuracy by service", "robustness.json"
-    yield group_table(title, "service", rows, headings, text_columns=2, numbers_in=numbers_in)
+    yield task.group_table(title, "service", rows, headings, text_columns=2, numbers_in=numbers_in)
 
 
 def slots_table(sets: Mapping[str, Any]) -> Table:
@@ -518,17 +478,14 @@ def slots_table(sets: Mapping[str, Any]) -> Table:
     )
 
 
-def _errors(sets: Mapping[str, Any], variants: Mapping[str, Any] | None) -> Table:
-    """Makes a table of wrong slots by set and kind of error, and of those that only a variant gets wrong."""
-    lost = variants["lost_slots"] if variants else {}
-    rows = [_kinds(name, entry["wrong_slots"]) for name, entry in sets.items()]
+def _errors(sets: Mapping[str, Any]) -> Table:
+    """Makes a table of wrong slots by set and kind of error."""
     return Table(
         title="Wrong slots by kind of error",
         note="In all frames of user turns; in percent of the wrong slots of the set. A free slot is wrong unless its "
         "value matches in full.",
         columns=["set", "wrong slots", "active, not predicted", "wrong value", "predicted, not active"],
-        rows=[*rows, *(_kinds(name, kinds) for name, kinds in lost.items())],
-        groups={0: "All", len(rows): "Right under the original's wording"} if lost else {},
+        rows=[_kinds(name, entry["wrong_slots"]) for name, entry in sets.items()],
         numbers_in="robustness.json",
     )
 

@@ -11,34 +11,8 @@ import msgspec
 
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst import failures, results, totals
-from parapet.evaluation.dst.frames import (
-    JOINT,
-    Dialogue,
-    FilePart,
-    PassedOver,
-    Scored,
-    as_dialogues,
-    check_known,
-    parse_dialogues,
-    predictions_in,
-    read_parts,
-    read_predictions,
-    score_dialogues,
-)
+from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.model import Config, Job, Model, Plan, load, plugin_of, predicted
-from parapet.evaluation.dst.results import (
-    COMPARED,
-    JGA,
-    LOST_SLOTS,
-    REFUSED,
-    RIGHT_ON_ORIGINAL,
-    SENSITIVITY,
-    SLOTS,
-    WRONG_FRAMES,
-    WRONG_SLOTS,
-    FileScores,
-    statistics_of,
-)
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
@@ -54,7 +28,7 @@ PIPELINE = "evaluate_dst"
 SCORES = "scores"  # tag of the output with the scores of files
 _FLAG = "--variants"
 
-Parts = dict[str, list[FilePart]]  # set to the parts of prediction files that belong to a reference file
+Parts = dict[str, list[state_frames.FilePart]]  # set to the parts of prediction files that belong to a reference file
 
 
 class ScoreFile:
@@ -83,13 +57,13 @@ class ScoreFile:
         """
         job, loose = element
         config, result = self.config, FileResult(job.name)
-        plan, sums = config.plan, FileScores()
+        plan, sums = config.plan, results.FileScores()
         result.others[SCORES] = [sums]
-        scored: dict[str, list[list[Scored]]] = {}
+        scored: dict[str, list[list[state_frames.Scored]]] = {}
         original: failures.ScoredFile | None = None
         for member in job.members:
-            name, dialogue_set, passed_over = member.set, plan.sets[member.set], PassedOver()
-            references = parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference)
+            name, dialogue_set, passed_over = member.set, plan.sets[member.set], state_frames.PassedOver()
+            references = state_frames.parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference)
             known, common = references, plan.common
             if common is not None:
                 references = [reference for reference in references if reference.dialogue_id in common]
@@ -97,8 +71,10 @@ class ScoreFile:
                 model, name, known if model is None else references, member.predictions, loose.get(name, ())
             )
             if not config.scoring.official:
-                check_known(known, predictions, path)
-            frames = score_dialogues(references, predictions, dialogue_set.slots(), config.scoring, path, passed_over)
+                state_frames.check_known(known, predictions, path)
+            frames = state_frames.score_dialogues(
+                references, predictions, dialogue_set.slots(), config.scoring, path, passed_over
+            )
             # With a model, the progress counts predictions rather than scores, as they take most of the time.
             scored[name] = list(frames if model is not None else tracked(frames, "dialogues"))
             table = failures.table(name, scored[name], plan.originals, dialogue_set.seen)
@@ -112,88 +88,96 @@ class ScoreFile:
             sums.failures[name] = shown
             original = file if name == ORIGINAL else original
             sums.totals[name] = totals.add_up(scored[name], dialogue_set.seen, config.across_turn)
-            sums.totals[SLOTS + name] = totals.add_up_slots(scored[name])
+            sums.totals[results.SLOTS + name] = totals.add_up_slots(scored[name])
             counts = {
                 "frames": sum(not frame.refused for frames in scored[name] for frame in frames),
                 "dialogues": len(references),
                 "scored_dialogues": len(scored[name]),
-                WRONG_FRAMES: wrong,
-                RIGHT_ON_ORIGINAL: right_on_original,
+                results.WRONG_FRAMES: wrong,
+                results.RIGHT_ON_ORIGINAL: right_on_original,
                 **msgspec.structs.asdict(passed_over),
             }
             if refused := sum(frame.refused for frames in scored[name] for frame in frames):
-                counts[REFUSED] = refused
+                counts[results.REFUSED] = refused
             for count, n in counts.items():
                 result.counts.add(count, n, set=name)
             every = (wrong for frames in scored[name] for frame in frames for wrong in frame.wrong)
             for kind, n in Counter(map(failures.error_of, every)).items():
-                result.counts.add(WRONG_SLOTS, n, set=name, value=kind)
+                result.counts.add(results.WRONG_SLOTS, n, set=name, value=kind)
         self._compare(scored, sums, result)
         return result
 
     def _predictions(
-        self, model: Model | None, name: str, references: Sequence[Dialogue], path: str, loose: Sequence[FilePart]
-    ) -> tuple[dict[str, Dialogue], str]:
+        self,
+        model: Model | None,
+        name: str,
+        references: Sequence[state_frames.Dialogue],
+        path: str,
+        loose: Sequence[state_frames.FilePart],
+    ) -> tuple[dict[str, state_frames.Dialogue], str]:
         """Returns the predictions for the dialogues of a file, and their place for messages."""
         config = self.config
         if model is not None and config.model is not None:
             services, target = config.plan.sets[name].services, config.model.target
             return predicted(model, references, services, config.batch_size, target), f"{target} on {name}"
         place = path or f"--predictions: {name}"
-        return as_dialogues(references, list(read_predictions(path) if path else predictions_in(loose)), place), place
+        return state_frames.as_dialogues(
+            references, list(state_frames.read_predictions(path) if path else state_frames.predictions_in(loose)), place
+        ), place
 
-    def _compare(self, scored: Mapping[str, Sequence[Sequence[Scored]]], sums: FileScores, result: FileResult) -> None:
+    def _compare(
+        self,
+        scored: Mapping[str, Sequence[Sequence[state_frames.Scored]]],
+        sums: results.FileScores,
+        result: FileResult,
+    ) -> None:
         """Adds numbers over several sets: sensitivity, replicates, and the frames that variants hurt most."""
         plan, config = self.config.plan, self.config
         variants = plan.variants if all(name in scored for name in (ORIGINAL, *plan.variants)) else []
         original = plan.sets[ORIGINAL]
         together = totals.aligned([scored[name] for name in variants], _FLAG) if len(variants) > 1 else []
-        coefficients: dict[totals.Unit, totals.Coefficients] = {}
+        coefficients: totals.Coefficients | None = None
         if together:
             coefficients = totals.measured(together, lambda name: totals.keys_of(plan.originals[name], original.seen))
-            sums.totals |= {
-                SENSITIVITY + name: coefficient
-                for name, coefficient in totals.add_up_coefficients(coefficients).items()
-            }
-        result.counts.add(COMPARED, len(together))
+            by_policy = totals.add_up_coefficients(coefficients)
+            sums.totals |= {results.SENSITIVITY + policy: of_policy for policy, of_policy in by_policy.items()}
+        result.counts.add(results.COMPARED, len(together))
         if config.replicates:
             sums.replicates.append(self._replicates(scored, coefficients))
         if variants:
             pairs = {name: failures.slot_pairs(plan, name) for name in variants}
             together = totals.aligned([scored[name] for name in (ORIGINAL, *variants)], _FLAG)
-            losses = list(failures.losses(together, pairs))
-            for loss in losses:
-                for wrong in loss.slots:
-                    result.counts.add(LOST_SLOTS, set=loss.variant, value=failures.error_of(wrong))
-            sums.hurt += failures.worst_of(losses, pairs, original.seen, config.seed)
+            sums.hurt += failures.worst_of(together, pairs, original.seen, config.seed)
 
     def _replicates(
         self,
-        scored: Mapping[str, Sequence[Sequence[Scored]]],
-        coefficients: Mapping[totals.Unit, totals.Coefficients],
+        scored: Mapping[str, Sequence[Sequence[state_frames.Scored]]],
+        coefficients: totals.Coefficients | None,
     ) -> bootstrap.Counts:
         """Computes the replicates: shape (replicates, statistics, 2), with the statistics of :func:`statistics_of`."""
         config = self.config
         statistics: dict[tuple[str, str], bootstrap.Statistic] = {}
         for name, dialogues in scored.items():
-            of_set = totals.statistics(dialogues, config.plan.sets[name].seen, config.across_turn, JGA)
+            of_set = totals.statistics(dialogues, config.plan.sets[name].seen, config.across_turn, results.JGA)
             statistics |= {(name, key): statistic for key, statistic in of_set.items()}
-        for unit, coefficient in coefficients.items():
-            for policy in totals.POLICIES:
-                name = f"{SENSITIVITY}{unit}/{policy}"
-                statistics |= {(name, key): coefficient.statistic(policy, JOINT, key) for key in totals.AGGREGATES}
+        if coefficients is not None:
+            statistics |= {
+                (results.SENSITIVITY + policy, key): coefficients.statistic(policy, state_frames.JOINT, key)
+                for policy in totals.POLICIES
+                for key in totals.AGGREGATES
+            }
         nothing: bootstrap.Statistic = ([], [])
-        wanted = [statistics.get(name, nothing) for name in statistics_of(config.plan)]
+        wanted = [statistics.get(name, nothing) for name in results.statistics_of(config.plan)]
         return bootstrap.replicated(config.seed, wanted, config.replicates)
 
 
-def added(several: Iterable[FileScores]) -> FileScores:
+def added(several: Iterable[results.FileScores]) -> results.FileScores:
     """Adds up the scores of several files."""
     parts = list(several)
     names = dict.fromkeys(name for part in parts for name in part.totals)
     sets = dict.fromkeys(name for part in parts for name in part.failures)
     replicates = [array for part in parts for array in part.replicates]
-    return FileScores(
+    return results.FileScores(
         {name: totals.merged(part.totals[name] for part in parts if name in part.totals) for name in names},
         [sum(replicates[1:], start=replicates[0])] if replicates else [],
         failures.worst(frame for part in parts for frame in part.hurt),
@@ -212,18 +196,20 @@ def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:
         places: dict[str, str] = {}
         members = [(job, member) for job in plan.jobs for member in job.members if member.set == name]
         for job, member in members:
-            for dialogue in parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference):
+            for dialogue in state_frames.parse_dialogues(
+                read_input(member.reference, MAX_DIALOGUE_FILE), member.reference
+            ):
                 places[dialogue.dialogue_id] = job.name
         for path in (path for set_name, path in plan.loose if set_name == name):
             before = None
-            for prediction, part in read_parts(path, name):
+            for prediction, part in state_frames.read_parts(path, name):
                 place = places.get(prediction.dialogue_id)
                 if place is None:
                     if not official:
                         raise InputError(f"dialogue {prediction.dialogue_id!r} is not in the reference of {name}", path)
                 elif place == before:
                     part_here = parts[place][name]
-                    part_here[-1] = FilePart(path, part_here[-1].start, part.end)
+                    part_here[-1] = state_frames.FilePart(path, part_here[-1].start, part.end)
                 else:
                     parts[place].setdefault(name, []).append(part)
                 before = place
@@ -263,6 +249,6 @@ class EvaluateStates(beam.PTransform):
             partial(results.metadata_files, config),
             beam.pvalue.AsList(scores),
             invariants=[balance],
-            recorded=("frames", "dialogues", REFUSED, *PassedOver.__struct_fields__),
+            recorded=("frames", "dialogues", results.REFUSED, *state_frames.PassedOver.__struct_fields__),
         )
         return published

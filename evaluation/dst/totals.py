@@ -1,17 +1,13 @@
 """Metrics over many frames: the aggregates of the official scoring, as sums that workers can add up in any order.
 
 Schema sensitivity (SGD-X, Lee et al. 2022, equations 1 to 3) measures how much a metric varies over schema variants.
-For a turn, it is the coefficient of variation of the metric over the K variants: their sample standard deviation
-divided by their mean; for a set, the mean over its turns. Numbers are shares: 0.404 is printed as 40.4 in the paper.
+For a frame, it is the coefficient of variation of the metric over the K variants: their sample standard deviation
+divided by their mean; for a set, the mean over its frames, as the official scoring averages joint goal accuracy.
+Numbers are shares: 0.404 is printed as 40.4 in the paper.
 
-The paper leaves two things open, so every result names both:
-
-- **Policy**: if all K values are zero, 0 / 0 is undefined. Equation 1 is over all turns, and the section on services
-  calls the sensitivity of a service low that is always predicted wrong (Flights_4). So ``zero``, the default, counts
-  such a turn as 0. ``drop`` leaves it out.
-- **Unit**: the official scoring averages joint goal accuracy over frames, one for each service of a user turn.
-  ``frame``, the default, does the same, so that both numbers of a table have the same basis. ``turn`` first combines
-  the frames of a turn.
+The paper leaves open what 0 / 0 is, if all K values are zero. Equation 1 is over all turns, and the section on services
+calls the sensitivity of a service low that is always predicted wrong (Flights_4). So ``zero``, the default, counts such
+a frame as 0. ``drop`` leaves it out.
 
 A worked example: one frame with a joint goal accuracy of 1, 1, 1, 0, 0 under v1 to v5. The mean is 0.6, the sample
 variance (3 * 0.16 + 2 * 0.36) / 4 = 0.3, the deviation 0.5477, the coefficient 0.5477 / 0.6 = 0.9129. With a second
@@ -154,9 +150,7 @@ def slot_accuracy(totals: Mapping[str, Sequence[Sum]]) -> dict[str, dict[str, fl
     return accuracies
 
 
-Unit = Literal["frame", "turn"]
 Policy = Literal["zero", "drop"]
-UNITS: tuple[Unit, ...] = ("frame", "turn")
 POLICIES: tuple[Policy, ...] = ("zero", "drop")
 
 Real = NDArray[np.float64]
@@ -175,13 +169,13 @@ def coefficient(values: Any) -> Real:
 
 
 class Coefficients(msgspec.Struct, frozen=True):
-    """The coefficients of variation of frames or turns.
+    """The coefficients of variation of frames.
 
     Attributes:
-      dialogue_ids: the dialogue of each unit.
-      keys: the aggregates of each unit.
-      values: the coefficient of each metric: shape (units, metrics). NaN if a variant has no value.
-      wrong: whether the metric is 0 under all variants: shape (units, metrics).
+      dialogue_ids: the dialogue of each frame.
+      keys: the aggregates of each frame.
+      values: the coefficient of each metric: shape (frames, metrics). NaN if a variant has no value.
+      wrong: whether the metric is 0 under all variants: shape (frames, metrics).
     """
 
     dialogue_ids: list[str]
@@ -198,67 +192,18 @@ class Coefficients(msgspec.Struct, frozen=True):
         return [self.dialogue_ids[i] for i in here], values
 
 
-def measured(
-    dialogues: Sequence[Sequence[Sequence[Scored]]], keys_of: Callable[[str], Sequence[str]]
-) -> dict[Unit, Coefficients]:
-    """Computes the coefficients of the frames and of the turns of dialogues.
-
-    A turn counts once for each aggregate of its frames. Its joint accuracies are the products over those frames, as
-    with ``--across_turn``; its other metrics are means.
+def measured(dialogues: Sequence[Sequence[Sequence[Scored]]], keys_of: Callable[[str], Sequence[str]]) -> Coefficients:
+    """Computes the coefficients of the frames of dialogues.
 
     Args:
       dialogues: at least one; for each, the frames under each variant, in the same order.
       keys_of: returns the aggregates of a service of the first variant.
     """
     frames = [frame for variants in dialogues for frame in variants[0]]
-    columns = zip(*dialogues, strict=True)
-    values = np.array(
-        [[frame.values for frames_here in column for frame in frames_here] for column in columns], dtype=float
-    )
-    coefficients: dict[Unit, Coefficients] = {}
-    for unit in UNITS:
-        ids, keys, members = [], [], []
-        for frame, frames_here, positions in _units(frames, unit, keys_of):
-            ids.append(frame.dialogue_id)
-            keys.append(frames_here)
-            members.append(positions)
-        joined = _joined(values, members)
-        coefficients[unit] = Coefficients(ids, keys, coefficient(joined), np.all(joined == 0, axis=0))
-    return coefficients
-
-
-def _units(
-    frames: Sequence[Scored], unit: Unit, keys_of: Callable[[str], Sequence[str]]
-) -> list[tuple[Scored, tuple[str, ...], tuple[int, ...]]]:
-    """Returns, for each unit, one of its frames, its aggregates, and the positions of its frames."""
-    if unit == "frame":
-        return [(frame, tuple(keys_of(frame.service)), (i,)) for i, frame in enumerate(frames)]
-    turns: dict[tuple[str, int], dict[str, tuple[int, ...]]] = {}
-    for i, frame in enumerate(frames):
-        turn = turns.setdefault((frame.dialogue_id, frame.turn), {})
-        for key in keys_of(frame.service):
-            turn[key] = (*turn.get(key, ()), i)
-    units = []
-    for turn in turns.values():
-        alike: dict[tuple[int, ...], list[str]] = {}
-        for key, positions in turn.items():
-            alike.setdefault(positions, []).append(key)
-        units += [(frames[positions[0]], tuple(keys), positions) for positions, keys in alike.items()]
-    return units
-
-
-def _joined(values: Real, members: Sequence[tuple[int, ...]]) -> Real:
-    """Combines (variant, frame, metric) to each unit's metrics: products of joint accuracies, means of the others."""
-    nothing = np.full_like(values[:, :1], np.nan)
-    width = max(map(len, members))
-    at = np.array([(*positions, *[-1] * (width - len(positions))) for positions in members])
-    of_frames = np.concatenate([values, nothing], axis=1)[:, at]
-    known = ~np.isnan(of_frames)
-    products = np.where(known, of_frames, 1.0).prod(axis=2)
-    with bootstrap.quiet():
-        means = np.where(known, of_frames, 0.0).sum(axis=2) / known.sum(axis=2)
-    products[..., :JOINT] = means[..., :JOINT]
-    return np.where(known.any(axis=2), products, np.nan)
+    by_variant = zip(*dialogues, strict=True)
+    values = np.array([[frame.values for frames in several for frame in frames] for several in by_variant], dtype=float)
+    keys = [tuple(keys_of(frame.service)) for frame in frames]
+    return Coefficients([frame.dialogue_id for frame in frames], keys, coefficient(values), np.all(values == 0, axis=0))
 
 
 def aligned(sets: Sequence[Sequence[Sequence[Scored]]], flag: str = "") -> list[list[Sequence[Scored]]]:
@@ -283,22 +228,19 @@ def aligned(sets: Sequence[Sequence[Sequence[Scored]]], flag: str = "") -> list[
     return rows
 
 
-def add_up_coefficients(coefficients: Mapping[Unit, Coefficients]) -> dict[str, Totals]:
-    """Sums coefficients for each unit and policy (``frame/zero``)."""
-    totals: dict[str, Totals] = {}
-    for unit, coefficient in coefficients.items():
-        places: dict[tuple[str, ...], list[int]] = {}
-        for i, keys in enumerate(coefficient.keys):
-            places.setdefault(keys, []).append(i)
-        sums = {
-            keys: _sums_of_coefficients(coefficient.values[here], coefficient.wrong[here])
-            for keys, here in places.items()
-        }
-        for policy in POLICIES:
-            totals[f"{unit}/{policy}"] = merged(
-                {key: by_policy[policy]} for keys, by_policy in sums.items() for key in keys
-            )
-    return totals
+def add_up_coefficients(coefficients: Coefficients) -> dict[Policy, Totals]:
+    """Sums coefficients for each policy."""
+    places: dict[tuple[str, ...], list[int]] = {}
+    for i, keys in enumerate(coefficients.keys):
+        places.setdefault(keys, []).append(i)
+    sums = {
+        keys: _sums_of_coefficients(coefficients.values[here], coefficients.wrong[here])
+        for keys, here in places.items()
+    }
+    return {
+        policy: merged({key: by_policy[policy]} for keys, by_policy in sums.items() for key in keys)
+        for policy in POLICIES
+    }
 
 
 def _sums_of_coefficients(values: Real, wrong: NDArray[np.bool_]) -> dict[Policy, list[Sum]]:

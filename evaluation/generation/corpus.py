@@ -8,7 +8,6 @@ differ; acts that neither mentions (acts without a value other than REQUEST, GOO
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -242,13 +241,10 @@ def _request(act: Act, words: ServiceWords) -> Iterator[str]:
 def _intent(act: Act, words: ServiceWords) -> Iterator[str]:
     lead = "Offer to" if act.act == "OFFER_INTENT" else "Request to"
     sentence = "Do you want to {}?" if act.act == "OFFER_INTENT" else "I want to {}."
-    for label in zip(*(_both(words.intent(value)) for value in act.values), strict=True):
+    intents = [words.intent(value) for value in act.values]
+    for label in ([in_sentence(intent.description) for intent in intents], [intent.name for intent in intents]):
         yield f"{lead} {listed(label)}"
         yield sentence.format(listed(label))
-
-
-def _both(words: Words) -> tuple[str, str]:
-    return in_sentence(words.description), words.name
 
 
 def _count(act: Act, words: ServiceWords) -> Iterator[str]:
@@ -552,7 +548,7 @@ class Prediction(msgspec.Struct, frozen=True):
     Attributes:
       turn: its position in the dialogue, from 0, counting user turns.
       utterance: the system's choice.
-      candidates: an ensemble to rank by faithfulness; optional.
+      candidates: of ``parapet predict --candidates``, for another system's ``--also``.
       set: the name of its set, if a file has predictions for several sets.
       refused: whether there is no utterance, because the request for it was refused.
     """
@@ -628,12 +624,4 @@ def _read(path: str) -> Iterator[tuple[str, Prediction]]:
 
 def _lines(path: str) -> Iterator[tuple[str, Prediction]]:
     for number, prediction in read_lines(path, Prediction):
-        where = f"line {number}"
-        if prediction.candidates is not None:
-            if not prediction.candidates:
-                raise InputError(
-                    "the list of candidates is empty: leave out the field, or give candidates", path, where
-                )
-            if not all(math.isfinite(candidate.score) for candidate in prediction.candidates):
-                raise InputError("a candidate's score is not a finite number", path, where)
-        yield where, prediction
+        yield f"line {number}", prediction

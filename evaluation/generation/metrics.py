@@ -16,7 +16,6 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import domain_of
 from parapet.transforms.running import plugins
 
-RANKED = "#RANKED"
 SEEN_DOMAINS, UNSEEN_DOMAINS = "#SEEN_DOMAINS", "#UNSEEN_DOMAINS"
 SEEN_SERVICES, UNSEEN_SERVICES = "#SEEN_SERVICES", "#UNSEEN_SERVICES"
 TURN_METRICS = ("sgsacc", "sgsacc_all", "sgsacc_utterance_alone", "slot_error_rate")
@@ -122,39 +121,28 @@ class ScoredSet(msgspec.Struct, frozen=True):
 
     Attributes:
       turns: the predicted utterances.
-      ranked: the utterances chosen among candidates; empty without candidates.
       checks: see :class:`Scores`.
-      plugins: the values of plug-ins' metrics, for ``turns`` and for ``ranked``.
+      plugins: the values of plug-ins' metrics.
     """
 
     corpus: Corpus
     turns: list[ScoredTurn]
-    ranked: list[ScoredTurn]
     checks: dict[str, list[tuple[TurnAct, Validated]]]
-    plugins: tuple[TurnValues, TurnValues] = ({}, {})
+    plugins: TurnValues = {}
 
 
 def scored_set(corpus: Corpus, scores: Scores, metrics: Mapping[str, ChosenMetric] = {}) -> ScoredSet:
     """Scores a set turn by turn. Raises InputError if a plug-in returns values that are not shares, or too few."""
-    ranked = scores.ranked
-    return ScoredSet(
-        corpus,
-        scored_turns(corpus, scores.acts, scores.utterances),
-        scored_turns(corpus, ranked.acts, ranked.utterances) if ranked else [],
-        scores.checks,
-        (
-            {name: _values(*metric, corpus, scores.utterances) for name, metric in metrics.items()},
-            {name: _values(*metric, corpus, ranked.utterances) for name, metric in metrics.items()} if ranked else {},
-        ),
-    )
+    plugins = {name: _values(*metric, corpus, scores.utterances) for name, metric in metrics.items()}
+    return ScoredSet(corpus, scored_turns(corpus, scores.acts, scores.utterances), scores.checks, plugins)
 
 
-def overall(sets: Sequence[ScoredSet], ranked: bool = False) -> Numbers:
-    """Computes a system's metrics over several sets; with ``ranked``, for the utterances chosen among candidates."""
-    turns = [turn for scored in sets for turn in (scored.ranked if ranked else scored.turns)]
+def overall(sets: Sequence[ScoredSet]) -> Numbers:
+    """Computes a system's metrics over several sets."""
+    turns = [turn for scored in sets for turn in scored.turns]
     plugins: dict[str, list[float | None]] = {}
     for scored in sets:
-        for name, by_turn in scored.plugins[ranked].items():
+        for name, by_turn in scored.plugins.items():
             plugins.setdefault(name, []).extend(by_turn.values())
     return {
         **accuracies(turns),
@@ -167,7 +155,7 @@ def metrics_of(sets: Mapping[str, ScoredSet]) -> dict[str, Numbers]:
     """Computes the metrics of a system's utterances.
 
     They are over all sets and over each named set. SGSAcc and slot error rate are also by whether the turn's domains,
-    and its services, were all seen in training; and with candidates, for the utterances chosen among them.
+    and its services, were all seen in training.
     """
     metrics = with_mean({ALL: overall(list(sets.values())), **{name: overall([sets[name]]) for name in sets if name}})
     for name_of, keys in ((domain_of, (UNSEEN_DOMAINS, SEEN_DOMAINS)), (str, (UNSEEN_SERVICES, SEEN_SERVICES))):
@@ -177,8 +165,6 @@ def metrics_of(sets: Mapping[str, ScoredSet]) -> dict[str, Numbers]:
             for turn in scored.turns:
                 groups.setdefault(is_seen(turn), []).append(turn)
         metrics |= {keys[seen]: accuracies(groups[seen]) for seen in (True, False) if seen in groups}
-    if any(scored.ranked for scored in sets.values()):
-        metrics[RANKED] = overall(list(sets.values()), ranked=True)
     return metrics
 
 

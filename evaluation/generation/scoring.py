@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -30,9 +27,10 @@ from parapet.evaluation.generation.corpus import (
     references,
     tampered,
 )
+from parapet.evaluation.models import saving
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import Stage
-from parapet.schemas.errors import InputError, MissingExtra
+from parapet.schemas.errors import InputError
 from parapet.transforms.running.progress import advance, expect
 from parapet.transforms.storage import checkpoints
 
@@ -137,12 +135,12 @@ def _read(path: str) -> dict[str, Judgement]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read and written: {error}", path, "--cache") from None
     judgements = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(filter(None, lines), 1):
         try:
             key, *judgement = _decode(line)
             judgements[key] = (judgement[0], judgement[1], judgement[2])
-        except (msgspec.DecodeError, RecursionError):
-            if line.strip("\0") and not line.startswith("["):  # what a kill or a power failure cuts off begins so
+        except msgspec.DecodeError:
+            if not line.startswith("["):  # as a line that was cut off does
                 reason = "is not a line of a cache of judgements: choose another file"
                 raise InputError(reason, path, f"line {number}") from None
     return judgements
@@ -199,9 +197,7 @@ class Nli:
         if batch < 1:
             raise InputError("must be 1 or more", "--batch", str(batch))
         self.order = inspect(folder)
-        for package in ("torch", "transformers"):  # imported only for a pair that is not cached
-            if find_spec(package) is None:
-                raise MissingExtra(package, "local", "--scorer nli")
+        saving.check_installed("torch", "transformers")
         self.folder, self.batch = folder, batch
         self.model = f"{Path(folder).resolve().name}@{checkpoints.digest(folder)}"
         self._loaded: tuple[Any, Any] | None = None
@@ -242,25 +238,9 @@ class Nli:
         return [{key: encoded[key][i] for key in encoded} for i in range(len(pairs))]
 
     def _load(self) -> tuple[Any, Any]:
-        # Must be set before huggingface_hub is imported. The calls below do not use the network either.
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        import torch
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-        from transformers.utils import logging as transformers_logging
-
-        transformers_logging.disable_progress_bar()
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True, truncation_side="left")
-            model, info = AutoModelForSequenceClassification.from_pretrained(
-                self.folder, local_files_only=True, output_loading_info=True
-            )
-        except Exception as error:  # the library raises a dozen kinds of errors
-            message = " ".join(str(error).split())[:300]
-            raise InputError(f"the model cannot be loaded ({type(error).__name__}): {message}", self.folder) from None
-        if info["missing_keys"]:  # which would be filled with noise
-            raise InputError(f"its file lacks weights, such as {sorted(info['missing_keys'])[0]}", self.folder)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        return tokenizer, model.float().eval().to(device)
+        tokenizer, model = saving.load(checkpoints.opened(self.folder, _FLAG), f"AutoModel{_HEAD}")
+        tokenizer.truncation_side = "left"
+        return tokenizer, model.to(saving.device_of("auto"))
 
 
 def inspect(folder: str) -> tuple[int, int, int]:
@@ -276,10 +256,6 @@ def inspect(folder: str) -> tuple[int, int, int]:
         raise checkpoint.refused(f"contains a {kind}: expected a classifier of text pairs (...{_HEAD})")
     checkpoints.check_weights(checkpoint)
     checkpoints.check_tokenizer(checkpoint)
-    return _positions(checkpoint)
-
-
-def _positions(checkpoint: checkpoints.Checkpoint) -> tuple[int, int, int]:
     labels = checkpoint.config.get("id2label")
     label_map = labels if isinstance(labels, dict) else {}
     by_label = {str(label).lower(): str(key) for key, label in label_map.items()}
@@ -465,49 +441,39 @@ def score(
     ]
 
 
-def rank(
-    corpus: Corpus,
-    acts: Sequence[TurnAct],
-    predictions: Mapping[Place, Prediction],
+def choose(
+    turns: Iterable[SystemTurn],
+    candidates: Mapping[Place, Sequence[Candidate]],
+    words: Mapping[str, ServiceWords],
     scorer: Scorer,
-    rules: Rules = "paper",
 ) -> dict[Place, str]:
     """Chooses for each turn the candidate that is faithful to the most acts (the paper's ensemble, section 3).
 
     An act counts if the candidate alone entails any of its sentences; neither the ground truth nor its choice of a
     sentence is used. Ties are broken by the highest score, then by position.
+
+    Args:
+      turns: the turns, with their acts.
+      candidates: at least one for each turn.
+      words: the words of each service, as the system knows them.
+      scorer: the judge of entailment.
     """
-    words = corpus.words[ORIGINAL]
-    candidates = {
-        place: prediction.candidates or (Candidate(prediction.utterance, 0.0),)
-        for place, prediction in predictions.items()
-    }
-    questions_here = [
-        (act, i, candidate)
-        for act in acts
-        for i, candidate in enumerate(candidates[act.turn.place])
-        if len(candidates[act.turn.place]) > 1
-    ]
+    turns = list(turns)
+    several = [(turn, i, candidate) for turn in turns for i, candidate in enumerate(candidates[turn.place])]
+    several = [option for option in several if len(candidates[option[0].place]) > 1]
     questions = (
-        (line_of(candidate.utterance), references(act.act, words[act.act.service], rules))
-        for act, _, candidate in questions_here
+        (line_of(candidate.utterance), references(act, words[act.service], "paper"))
+        for turn, _, candidate in several
+        for act in turn.acts
     )
-    points: Counter[tuple[Place, int]] = Counter()
-    for (act_here, i, _), judged in zip(questions_here, ask(questions, scorer), strict=True):
-        points[act_here.turn.place, i] += any_entailed(judged)
+    judged = iter(ask(questions, scorer))
+    points = {(turn.place, i): sum(any_entailed(next(judged)) for _ in turn.acts) for turn, i, _ in several}
 
     def best(place: Place) -> Candidate:
         ranked = enumerate(candidates[place])
-        return max(ranked, key=lambda pair: (points[place, pair[0]], pair[1].score, -pair[0]))[1]
+        return max(ranked, key=lambda pair: (points.get((place, pair[0]), 0), pair[1].score, -pair[0]))[1]
 
-    return {turn.place: best(turn.place).utterance for turn in corpus.turns}
-
-
-class Ranked(msgspec.Struct, frozen=True):
-    """The utterances chosen from the candidates, and their faithfulness."""
-
-    utterances: dict[Place, str]
-    acts: list[ScoredAct]
+    return {turn.place: best(turn.place).utterance for turn in turns}
 
 
 class Scores(msgspec.Struct, frozen=True):
@@ -515,13 +481,11 @@ class Scores(msgspec.Struct, frozen=True):
 
     Attributes:
       utterances: the system's utterances, by place; ``acts`` has their faithfulness.
-      ranked: None without candidates.
       checks: for the original and each variant, the verdicts on the sentences with its words.
     """
 
     utterances: dict[Place, str]
     acts: list[ScoredAct]
-    ranked: Ranked | None
     checks: dict[str, list[tuple[TurnAct, Validated]]]
 
 
@@ -554,11 +518,6 @@ def evaluate(
     stage("utterances")
     utterances = {place: prediction.utterance for place, prediction in predictions.items()}
     scored = score(acts, validated, words_of_original, utterances, scorer, validation)
-    ranked = None
-    if any(prediction.candidates for prediction in predictions.values()):
-        stage("candidates")
-        chosen = rank(corpus, acts, predictions, scorer, rules)
-        ranked = Ranked(chosen, score(acts, validated, words_of_original, chosen, scorer, validation))
     checks = {}
     for name, words in corpus.words.items():
         if name == ORIGINAL and (validation or len(corpus.words) == 1):
@@ -567,4 +526,4 @@ def evaluate(
             stage(name)
             outcome = check_references(with_tampered, words, rules, scorer)
         checks[name] = list(zip(with_tampered, outcome, strict=True))
-    return Scores(utterances, scored, ranked, checks)
+    return Scores(utterances, scored, checks)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from parapet.evaluation import task
 from parapet.evaluation.generation import metrics as measures
 from parapet.evaluation.generation.corpus import (
     REFERENCE,
@@ -22,21 +23,6 @@ from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.metrics import ChosenMetric, Numbers, ScoredSet, ScoredTurn, missing_values
 from parapet.evaluation.generation.scoring import Cached, Nli, ScoredAct, Scorer, evaluate
 from parapet.evaluation.sets import ALL, ORIGINAL, Key, Sources, common_dialogues, find_sets
-from parapet.evaluation.task import (
-    Metrics,
-    Result,
-    Stage,
-    Task,
-    check_scored,
-    files_of,
-    group_dots,
-    group_table,
-    line,
-    main_group,
-    rows_bytes,
-    set_report,
-    with_group,
-)
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import domain_of
 from parapet.transforms.reports import text
@@ -76,7 +62,6 @@ TERMS = {
     "can judge.",
     "F1 on tampered references": "How well the ground truth distinguishes true references (one has to be entailed) "
     "from those with other values (none may be).",
-    "Ranked": "The utterances chosen among the candidates of an ensemble: the one faithful to the most acts.",
     "Seen domains": "Turns whose domains are all in the training schema; a domain is a service's name without its "
     "number.",
 }
@@ -133,7 +118,7 @@ class Inputs(msgspec.Struct, frozen=True):
     metrics: dict[str, ChosenMetric]
 
 
-class Generation(Task[Inputs], frozen=True, kw_only=True):
+class Generation(task.Task[Inputs], frozen=True, kw_only=True):
     """The task of ``parapet evaluate --task generation``.
 
     Attributes:
@@ -200,7 +185,7 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
         named = len(corpora) > 1
         sets = {name if named else "": _answered(corpora[name], predictions[name]) for name in corpora}
         for set_input in sets.values():
-            check_scored(set_input.predictions, self.predictions)
+            task.check_scored(set_input.predictions, self.predictions)
         return Inputs(sets, scorer, metrics)
 
     def _scorer(self) -> Scorer:
@@ -221,7 +206,7 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
             raise InputError("requires --scorer nli or llm", "--nli_model")
         return Lexical()
 
-    def score(self, inputs: Inputs, stage: Stage) -> Result:
+    def score(self, inputs: Inputs, stage: task.Stage) -> task.Result:
         """Computes SGSAcc, slot error rate and BLEU."""
         scorer, sets = inputs.scorer, {}
         for name, set_input in inputs.sets.items():
@@ -236,8 +221,8 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
         details = measures.details_of(sets, scorer=names, rules=self.rules, validation=self.validation)
         original = next(iter(sets.values())).corpus
         refused = {name: set_input.refused for name, set_input in inputs.sets.items() if set_input.refused}
-        return Result(
-            files=files_of(
+        return task.Result(
+            files=task.files_of(
                 metrics, details, rows_of(sets, list(inputs.metrics)), report(sets, metrics, details, refused)
             ),
             refused=refused,
@@ -285,13 +270,13 @@ def rows_of(sets: Mapping[str, ScoredSet], plugins: Sequence[str]) -> bytes:
         is_seen = measures.seen_by(set_input.corpus.seen, domain_of)
         for turn in set_input.turns:
             key = (name or set_input.corpus.name, *turn.turn.place)
-            of_plugins = {plugin: by_place[turn.turn.place] for plugin, by_place in set_input.plugins[0].items()}
+            of_plugins = {plugin: by_place[turn.turn.place] for plugin, by_place in set_input.plugins.items()}
             seen = is_seen(turn)
             group = None if seen is None else "seen" if seen else "unseen"
             add(key, {**_turn_texts(turn), "seen": group}, {**turn.values(), **of_plugins})
             for act in turn.acts:
                 add(key, {**_act_texts(act), "seen": group}, measures.act_values(act))
-    return rows_bytes(keys, values, texts)
+    return task.rows_bytes(keys, values, texts)
 
 
 def _turn_texts(one: ScoredTurn) -> dict[str, str | None]:
@@ -319,7 +304,7 @@ def _act_texts(one: ScoredAct) -> dict[str, str | None]:
     }
 
 
-def _summary(metrics: Metrics, details: Mapping[str, Any], plugins: Sequence[str]) -> list[str]:
+def _summary(metrics: task.Metrics, details: Mapping[str, Any], plugins: Sequence[str]) -> list[str]:
     scorer, covered = details["scorer"], details["coverage"]
     turns, acts = covered["turns"], covered["acts"]
     shares = (turns[f"share_{name}"] for name in ("valid", "free_slot", "slot_error_rate"))
@@ -333,7 +318,7 @@ def _summary(metrics: Metrics, details: Mapping[str, Any], plugins: Sequence[str
             f"{with_values} with values of free slots"
         ),
         f"{text.counted(acts['acts'], 'act')}: {text.percent(acts['share_valid'], 2)} valid",
-        *(line(name, values, whole if "bleu" in values else SHORT) for name, values in metrics.items()),
+        *(task.line(name, values, whole if "bleu" in values else SHORT) for name, values in metrics.items()),
         f"agreement of SGSAcc with the slot error rate: {text.percent(details['agreement']['share'], 2)}",
         *(
             f"{name}: F1 on tampered references {text.percent(check['f1'], 2)}"
@@ -354,15 +339,15 @@ def _judge(scorer: Mapping[str, Any]) -> list[str]:
 
 
 def report(
-    sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str, Any], refused: Mapping[str, int] = {}
+    sets: Mapping[str, ScoredSet], metrics: task.Metrics, details: Mapping[str, Any], refused: Mapping[str, int] = {}
 ) -> Report:
     """Makes the report from ``metrics.json``, ``details.json`` and the turns."""
     of_all, scorer, covered = metrics[ALL], details["scorer"], details["coverage"]
-    group = main_group(metrics)
+    group = task.main_group(metrics)
     checks = details["tampered_references"]
     plugins = {name: name for name in of_all if name not in measures.METRICS}
     sections: list[Section] = [
-        group_table(title, first, groups, headings, numbers_in="details.json")
+        task.group_table(title, first, groups, headings, numbers_in="details.json")
         for title, first, groups, headings in (
             ("Domains", "domain", details["by_domain"], OF_TURNS),
             ("Services", "service", details["by_service"], OF_TURNS),
@@ -373,13 +358,13 @@ def report(
         if groups
     ]
     if len(checks) > 1:
-        sections.append(group_dots("F1 on tampered references by schema", checks, {"f1": "F1"}))
+        sections.append(task.group_dots("F1 on tampered references by schema", checks, {"f1": "F1"}))
     notes = [SCORERS[scorer["name"]].format(model=scorer["model"]), *_judge(scorer), RULES[details["rules"]]]
     if not details["validation"]:
         notes.append("Turns were not validated (`--no_validation`): all count.")
     n_valid, share_valid = covered["turns"]["valid"], text.percent(covered["turns"]["share_valid"])
     names = ", ".join(name for name in sets if name) or next(iter(sets.values())).corpus.name or "the corpus"
-    return set_report(
+    return task.set_report(
         metrics,
         {**HEADINGS, **plugins},
         sizes={name: {} for name in metrics},
@@ -394,7 +379,7 @@ def report(
         terms=TERMS | {"BLEU": f"By sacrebleu, from 0 to 100: `{details['bleu_signature']}`."},
         refused=refused,
         title="Generated utterances",
-        headline=f"{with_group('Turns that say all their acts faithfully', metrics, group, 'sgsacc')}: "
+        headline=f"{task.with_group('Turns that say all their acts faithfully', metrics, group, 'sgsacc')}: "
         f"{text.percent(metrics[group]['sgsacc'])}",
         lead=f"{text.counted(details['turns'], 'system turn')} with {text.counted(covered['acts']['acts'], 'act')} of "
         f"{names}; {n_valid:,} turns are valid, {share_valid}.",
@@ -416,7 +401,7 @@ def _worst(sets: Mapping[str, ScoredSet]) -> list[Section]:
     for _, _, name, scored in worst:
         turn, utterance = scored.turn, scored.utterance
         lines = {"before": turn.previous, "ground truth": turn.utterance, "utterance": utterance}
-        shown = [Line(label, [Part(line)]) for label, line in lines.items()]
+        shown = [Line(label, [Part(content)]) for label, content in lines.items()]
         references = [act.validated.reference for act in scored.acts if act.outcome == "unfaithful"]
         shown += [Line("not entailed", [Part(reference)]) for reference in references if reference]
         shown += [

@@ -8,7 +8,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 import torch
@@ -21,16 +21,11 @@ from parapet.evaluation.models.configs import ClassifierConfig
 from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_memory
 from parapet.evaluation.models.training import Learner
-from parapet.evaluation.models.turns import (
-    Answer,
-    Turn,
-    read_labelled,
-)
+from parapet.evaluation.models.turns import Answer, Turn, read_labelled
 from parapet.evaluation.ood import OOD, best_threshold, curve_of, is_of_ood, precision_recall_f1
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.transforms.perturbation import corpora
-from parapet.transforms.storage import files
 from parapet.transforms.storage.checkpoints import Checkpoint
 
 HELD_OUT = 0.1  # share of the dialogues, without --dev
@@ -295,13 +290,7 @@ def foreign(logits: Tensor, labels: Sequence[str], score: str) -> Tensor:
     return -torch.expm1(logits.log_softmax(1).amax(1))  # expm1 keeps the precision of probabilities near 1
 
 
-NAME = "classifier"
-
-
-FORMAT = 1
-
-
-KINDS = saving.BY_MODEL[NAME]
+KINDS = saving.BY_MODEL["classifier"]
 
 
 # Prefixes of the names of weights that a task adds.
@@ -320,24 +309,16 @@ class Card(saving.Card, frozen=True, kw_only=True):
       threshold: turns with at least this score are out of domain; None if it was not tuned.
     """
 
-    model: str = NAME
-    format: int = FORMAT
+    model: str = "classifier"
+    format: int = 1
     task: str
-    labels: list[str]
+    labels: Annotated[list[str], msgspec.Meta(min_length=2)]
     checkpoint: bool
-    size: int
-    buckets: int
-    length: int
+    size: saving.Positive
+    buckets: saving.Positive
+    length: saving.Positive
     score: str
     threshold: float | None
-
-
-def read_card(folder: str) -> Card:
-    """Reads the card of a folder. Raises InputError if it has no model or another one, or the file is damaged."""
-    card = saving.read_card(folder, NAME, Card, FORMAT)
-    if len(card.labels) < 2 or card.size < 1 or card.buckets < 1 or card.length < 1:
-        raise InputError("is damaged: its classes or its size are missing", files.join(folder, MODEL))
-    return card
 
 
 def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
@@ -351,7 +332,7 @@ def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
     Raises:
       InputError: the model is missing, of another kind, or damaged.
     """
-    card = read_card(folder)
+    card = saving.read_card(folder, Card)
     encoder: Encoder
     module: nn.Module
     if card.checkpoint:
@@ -447,10 +428,12 @@ class ClassifierLearner(Learner):
     def files(self) -> dict[str, bytes]:
         """Makes the files of the model's folder, and tunes the threshold on scores in the precision of prediction."""
         if self.tuned:
-            scores = foreign_scores(copy.deepcopy(self.module), self, [turn.utterance for turn in self.tuned])
-            self.threshold, self.f1 = best_of(
-                [(score, turn.label == OOD) for score, turn in zip(scores, self.tuned, strict=True)]
-            )
+            # A copy, as prediction changes the precision.
+            module, score = copy.deepcopy(self.module), self.config.score
+            classifier = Classifier(module, self.encoder, self.labels, score, self.device, SCORED)
+            answers, _ = classifier.answers([turn.utterance for turn in self.tuned])
+            truth = [turn.label == OOD for turn in self.tuned]
+            self.threshold, self.f1 = best_of([*zip((answer.score for answer in answers), truth, strict=True)])
         card = Card(
             task=self.config.task,
             labels=self.labels,
@@ -468,13 +451,6 @@ class ClassifierLearner(Learner):
     def result(self) -> dict[str, float | None]:
         """Returns the threshold and its F1, if it was tuned."""
         return {} if self.f1 is None else {"threshold": self.threshold, "threshold_f1": self.f1}
-
-
-def foreign_scores(module: nn.Module, learner: ClassifierLearner, texts: Sequence[str]) -> list[float]:
-    """Scores texts as prediction will; ``module`` is a copy of the learner's, as prediction changes its precision."""
-    score, device = learner.config.score, learner.device
-    classifier = Classifier(module, learner.encoder, learner.labels, score, device, SCORED)
-    return [answer.score for answer in classifier.answers(texts)[0]]
 
 
 def body(

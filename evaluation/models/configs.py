@@ -367,7 +367,6 @@ class DamdConfig(SystemTraining, frozen=True, kw_only=True):
     """GRUs that generate belief states, acts and responses.
 
     Attributes:
-      multi_action: other turns' acts in the same state to learn as well, up to N more of each kind; 0 for none.
       vocabulary: maximum number of words, the most frequent ones; others can be copied.
       min_count: how often a word must occur to be in the vocabulary.
       embedding: size of the embeddings.
@@ -380,7 +379,6 @@ class DamdConfig(SystemTraining, frozen=True, kw_only=True):
     learning_rate: float = 0.005
     schedule: Schedule = "plateau"
     clip: float = 5.0
-    multi_action: Annotated[int, _rare(ge=0)] = 0
     vocabulary: Annotated[int, _rare(ge=5)] = 3000
     min_count: Annotated[int, _rare(ge=1)] = 1
     embedding: Annotated[int, _rare(ge=1)] = 50
@@ -571,18 +569,6 @@ class SystemPrediction(PredictionConfig, frozen=True, kw_only=True):
     unit = "turns"
     batch_size: int = 16
     knowledge_base: Annotated[str | None, _input("PATH")] = None
-
-
-class SoloistPrediction(SystemPrediction, frozen=True, kw_only=True):
-    """A prediction by Soloist, which may sample responses.
-
-    Attributes:
-      top_p: probability of nucleus sampling; 0 for greedy decoding.
-      seed: random seed of --top_p.
-    """
-
-    top_p: Annotated[float, _flag(ge=0, le=1, metavar="P", group="search")] = 0.0
-    seed: Annotated[str, _flag(group="running")] = "0"
 
 
 class ClassifierPrediction(PredictionConfig, frozen=True, kw_only=True):

@@ -39,10 +39,5 @@ def held_out(
     """
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row in rows:
-        parts[is_held_out(share, seed, dialogue(row))].append(row)
+        parts[stable_hash(seed, "held out", dialogue(row)) / 2**64 < share].append(row)
     return parts
-
-
-def is_held_out(share: float, seed: str, dialogue: str) -> bool:
-    """Whether a dialogue is held out, by its identifier."""
-    return stable_hash(seed, "held out", dialogue) / 2**64 < share

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 MODEL, WEIGHTS = "model.json", "weights.safetensors"
+Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,18 +56,19 @@ def weights_bytes(weights: Mapping[str, Tensor]) -> bytes:
     return save({name: value.cpu().contiguous() for name, value in weights.items()})
 
 
-def read_card(folder: str, model: str, kind: type[CardType], format: int) -> CardType:
+def read_card(folder: str, kind: type[CardType], model: str = "") -> CardType:
     """Reads the card of a model's folder.
 
     Args:
       folder: the folder.
-      model: the expected name of the model.
-      kind: the struct of its card.
-      format: the supported format.
+      kind: the struct of its card, whose defaults are the expected name of the model and the supported format.
+      model: the expected name, if it is no default.
 
     Raises:
       InputError: the folder has no model, or another one than ``model``, or the file is damaged.
     """
+    defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
+    model = model or defaults["model"]
     place = files.join(folder, MODEL)
     try:
         data = files.read_bytes(place)
@@ -77,10 +79,9 @@ def read_card(folder: str, model: str, kind: type[CardType], format: int) -> Car
         if base.model != model:
             reason = f"is a model of another kind, {base.model!r}: use 'parapet predict {base.model}'"
             raise InputError(reason, place)
-        if base.format != format:
-            raise InputError(
-                f"has format {base.format}, but this version of Parapet reads {format}: train the model again", place
-            )
+        if base.format != defaults["format"]:
+            reason = f"has format {base.format}, but this version of Parapet reads {defaults['format']}"
+            raise InputError(f"{reason}: train the model again", place)
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"is damaged, or was not written by Parapet: {error}", place) from None
@@ -186,6 +187,7 @@ def longest(tokenizer: Any, model: Any, wanted: int, flag: str) -> int:
 
 
 DEVICES = ("auto", "cpu", "cuda")
+_OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
 _OF_LOCAL = ("transformers", "tokenizers", "sentencepiece")  # packages of the extra "local"; others are in "models"
 
 
@@ -231,10 +233,6 @@ def enough_memory(lower: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
-        if not isinstance(error, MemoryError) and not _is_of_memory(str(error)):
+        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in _OF_MEMORY):
             raise
         raise InputError(f"out of memory: {lower}") from None
-
-
-def _is_of_memory(message: str) -> bool:
-    return any(sign in message for sign in ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED"))

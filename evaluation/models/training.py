@@ -194,14 +194,11 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
     best: dict[str, Tensor] = {}
     position = Position()
     if state is not None:
-        try:
-            learner.module.load_state_dict(state["module"])
-            learner.optimiser.load_state_dict(state["optimiser"])
-            log = msgspec.json.decode(state["log"], type=list[Measurement])
-            position = Position(*state["position"])
-            best = state["best"]
-        except (KeyError, RuntimeError, TypeError, ValueError, msgspec.DecodeError) as error:
-            raise InputError(f"was written by another program or version: {error}", output, STATE) from None
+        learner.module.load_state_dict(state["module"])
+        learner.optimiser.load_state_dict(state["optimiser"])
+        log = msgspec.json.decode(state["log"], type=list[Measurement])
+        position = Position(*state["position"])
+        best = state["best"]
         logging.info("resuming after %s", _name(log[-1], config))
     resumed = position.steps
     while not _done(log, config):

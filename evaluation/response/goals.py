@@ -233,7 +233,9 @@ def judge(goal: Goal, responses: Sequence[Response], knowledge: Knowledge) -> Ve
     offered: dict[str, list[Entity]] = {}
     for search in goal.searches:
         entities = _offered(search, prepared, knowledge)
-        good = bool(entities) and all(_is_wanted(entity, search) for entity in entities)
+        good = bool(entities) and all(
+            entity in (search.results or ()) or satisfies(entity, search.constraints) for entity in entities
+        )
         met.append(good or search.given or (search.optional and not entities))
         if good:
             offered.setdefault(search.service, []).extend(entities)
@@ -275,10 +277,6 @@ def _offered(search: Search, responses: Sequence[_Prepared], knowledge: Knowledg
 
 def _ids(entities: Sequence[Entity]) -> set[tuple[tuple[str, str], ...]]:
     return {tuple(sorted(entity.items())) for entity in entities}
-
-
-def _is_wanted(entity: Entity, search: Search) -> bool:
-    return entity in (search.results or ()) or satisfies(entity, search.constraints)
 
 
 def _entities(search: Search, response: _Prepared, knowledge: Knowledge) -> list[Entity] | None:

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parapet.evaluation import bootstrap
+from parapet.evaluation import bootstrap, task
 from parapet.evaluation.response.goals import (
     Goal,
     Reference,
@@ -40,20 +40,6 @@ from parapet.evaluation.sets import (
     read_dialogues,
     read_rows,
     with_mean,
-)
-from parapet.evaluation.task import (
-    Metrics,
-    Result,
-    Stage,
-    Task,
-    files_of,
-    group_table,
-    json_bytes,
-    line,
-    main_group,
-    rows_bytes,
-    set_report,
-    with_group,
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, read_root, services_by_name
@@ -315,19 +301,19 @@ class Evaluation(msgspec.Struct, frozen=True):
       signature: sacrebleu's signature.
     """
 
-    sets: Metrics
-    services: Metrics
+    sets: task.Metrics
+    services: task.Metrics
     verdicts: dict[str, dict[str, Verdict]]
     domains: dict[str, SetScores]
     signature: str
 
     @property
-    def metrics(self) -> Metrics:
+    def metrics(self) -> task.Metrics:
         """The content of ``metrics.json``."""
         return {**self.sets, **self.services}
 
 
-class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
+class ResponseTask(task.Task[Inputs], frozen=True, kw_only=True):
     """The task of ``parapet evaluate --task response``.
 
     Attributes:
@@ -390,20 +376,20 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
                 references[name] = read_corpus_reference(str(path), self.sources.split, self.knowledge_base)
         return references
 
-    def score(self, inputs: Inputs, stage: Stage) -> Result:
+    def score(self, inputs: Inputs, stage: task.Stage) -> task.Result:
         """Computes Inform, Success, BLEU and Combined."""
         evaluation = evaluate(inputs, self.tokenizer)
         sizes = sizes_of(inputs)
         n_responses = sum(len(responses) for input_ in inputs.values() for responses in input_.responses.values())
-        files = files_of(
+        files = task.files_of(
             evaluation.metrics,
             details_of(inputs, sizes, evaluation.signature),
             rows_of(inputs, evaluation),
             report(inputs, evaluation, sizes),
         )
-        lines = [line(name, values, HEADINGS, 1) for name, values in evaluation.sets.items()]
-        return Result(
-            files={**files, "domains.json": json_bytes(evaluation.domains)},
+        lines = [task.line(name, values, HEADINGS, 1) for name, values in evaluation.sets.items()]
+        return task.Result(
+            files={**files, "domains.json": task.json_bytes(evaluation.domains)},
             summary=[
                 f"{text.counted(sizes[ALL]['dialogues'], 'dialogue')}, {text.counted(n_responses, 'response')}",
                 *(lines if len(inputs) > 1 else [lines[0].partition(": ")[2]]),
@@ -476,12 +462,12 @@ def evaluate(inputs: Inputs, tokenizer: str) -> Evaluation:
         for name, set_input in inputs.items()
     }
     groups = {ALL: list(sums.values()), **{name: [set_sums] for name, set_sums in sums.items() if name}}
-    metrics: Metrics = {}
+    metrics: task.Metrics = {}
     for name, parts in groups.items():
         values = metrics_of([row for part in parts for row in part.get("", {}).values()], bleu)
         shares = (None if np.isnan(value) else float(value) for value in values)
         metrics[name] = dict(zip(HEADINGS, shares, strict=True))
-    services: Metrics = {
+    services: task.Metrics = {
         service: {key: sum(met) / len(met) if met else None for key, met in zip(OF_SERVICES, set_sums, strict=True)}
         for service, set_sums in sorted(_by_service(inputs, verdicts).items())
     }
@@ -513,7 +499,7 @@ def rows_of(inputs: Inputs, evaluation: Evaluation) -> bytes:
     ]
     verdicts = [evaluation.verdicts[name][dialogue] for name, dialogue, _ in keys]
     goals = [inputs[name].reference.goals[dialogue] for name, dialogue, _ in keys]
-    return rows_bytes(
+    return task.rows_bytes(
         keys,
         {"inform": [verdict.inform for verdict in verdicts], "success": [verdict.success for verdict in verdicts]},
         {"missed": ["; ".join(missed(goal, verdict)) for goal, verdict in zip(goals, verdicts, strict=True)]},
@@ -570,10 +556,10 @@ def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[s
     columns = {"searches": "searches met", "requests": "requests answered"}
     tables = [
         table_of(evaluation.domains),
-        group_table("Services", "service", evaluation.services, columns, numbers_in="metrics.json"),
+        task.group_table("Services", "service", evaluation.services, columns, numbers_in="metrics.json"),
     ]
-    of_all, group = sizes[ALL], main_group(evaluation.sets)
-    return set_report(
+    of_all, group = sizes[ALL], task.main_group(evaluation.sets)
+    return task.set_report(
         evaluation.sets,
         {**HEADINGS, "dialogues": "dialogues"},
         sizes=sizes,
@@ -583,7 +569,7 @@ def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[s
         terms=TERMS | {"BLEU": f"{TERMS['BLEU']} Signature: `{evaluation.signature}`."},
         links={"domains.json": "the metrics by set and domain, with intervals"},
         title="Responses",
-        headline=f"{with_group('Combined score', evaluation.sets, group, 'combined')}: "
+        headline=f"{task.with_group('Combined score', evaluation.sets, group, 'combined')}: "
         f"{text.number(evaluation.sets[group]['combined'], 1)}",
         lead=f"{text.counted(of_all['dialogues'], 'dialogue')}, {of_all['searches']:,} searches, "
         f"{of_all['requests']:,} requests.",

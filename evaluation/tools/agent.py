@@ -13,16 +13,8 @@ from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.tools.conversation import Message, request_of, with_request
 from parapet.evaluation.tools.tasks import UNREADABLE, Expected, ToolTask, read_tasks
+from parapet.transforms.running import replies
 from parapet.transforms.running.chat import Chat
-from parapet.transforms.running.replies import (
-    Reply,
-    Unreadable,
-    arguments_in,
-    call_of,
-    is_meant_as_call,
-    object_in,
-    own_name,
-)
 
 _CHUNK = 64  # tasks
 _JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": None}  # BFCL's own types in JSON Schema
@@ -184,20 +176,20 @@ def _json_schema(value: Any) -> Any:
     return new
 
 
-def _calls(reply: Reply, named: Mapping[str, str], style: str) -> Result | str:
+def _calls(reply: replies.Reply, named: Mapping[str, str], style: str) -> Result | str:
     """Returns the calls in an answer under the tools' own names; with style ``tools``, arguments stay text."""
     calls = reply.tool_calls
     if style == "json":
-        listed = object_in(reply.text, ("calls",)).get("calls")
+        listed = replies.object_in(reply.text, ("calls",)).get("calls")
         if not isinstance(listed, list):
-            raise Unreadable("no_calls")
-        calls = [call_of(call) or ("", "{}") for call in listed]
-    elif not calls and (not reply.text.strip() or is_meant_as_call(reply.text, named)):
-        raise Unreadable("not_a_call" if reply.text.strip() else "empty")
+            raise replies.Unreadable("no_calls")
+        calls = [replies.call_of(call) or ("", "{}") for call in listed]
+    elif not calls and (not reply.text.strip() or replies.is_meant_as_call(reply.text, named)):
+        raise replies.Unreadable("not_a_call" if reply.text.strip() else "empty")
     result: Result = []
     for name, text in calls:
         if not name:
-            raise Unreadable("no_name")
-        arguments = arguments_in(text)
-        result.append({named.get(own_name(name, named), name): arguments if style == "json" else text})
+            raise replies.Unreadable("no_name")
+        arguments = replies.arguments_in(text)
+        result.append({named.get(replies.own_name(name, named), name): arguments if style == "json" else text})
     return result or (reply.text if style == "tools" else [])

@@ -1,8 +1,7 @@
-"""Exports agents' tasks in the formats of other tools: bfcl-eval, inspect-ai, promptfoo and OpenAI's evals."""
+"""Exports agents' tasks in the formats of other tools: bfcl-eval, inspect-ai and promptfoo."""
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,13 +9,11 @@ from typing import Any
 
 import msgspec
 
-from parapet.evaluation.endpoint.prompting import prompt_of
-from parapet.evaluation.tools.agent import functions_of, prompted
+from parapet.evaluation.tools.agent import functions_of
 from parapet.evaluation.tools.checking import Call, fault_of
 from parapet.evaluation.tools.tasks import Expected, Tool
 from parapet.schemas.tasks import ANSWERS
 
-_IDEALS = 64  # right answers of a sample in OpenAI's evals
 _BFCL_TYPES = {"object": "dict", "number": "float", "null": "any"}
 Rows = Sequence[Expected]
 Files = dict[str, bytes]
@@ -30,8 +27,7 @@ def export(rows: Rows, to: str, name: str) -> Files:
       to: a format of ``parapet export``.
       name: the name of the set.
     """
-    makers = {"bfcl": _bfcl, "inspect": _inspect, "promptfoo": _promptfoo, "openai_evals": _openai_evals}
-    return makers[to](rows, name)
+    return {"bfcl": _bfcl, "inspect": _inspect, "promptfoo": _promptfoo}[to](rows, name)
 
 
 def is_right(metadata: Mapping[str, Any], calls: Sequence[Call]) -> bool:
@@ -121,7 +117,7 @@ def _inspect(rows: Rows, name: str) -> Files:
     samples = []
     for expected in rows:
         calls = _under_legal_names(expected)
-        metadata = {"category": expected.category, "tools": functions_of(expected.task), "ground_truth": calls}
+        metadata = {"category": expected.task.category, "tools": functions_of(expected.task), "ground_truth": calls}
         target = json.dumps(right_calls(msgspec.structs.replace(expected, calls=calls)), ensure_ascii=False)
         samples.append(
             {"id": expected.task.id, "input": expected.task.messages, "target": target, "metadata": metadata}
@@ -194,7 +190,7 @@ def _promptfoo(rows: Rows, name: str) -> Files:
                     "expected": json.dumps(calls, ensure_ascii=False),
                 },
                 "options": {"tools": [*tools, *expected.task.hosted]},
-                "metadata": {"category": expected.category, "set": name},
+                "metadata": {"category": expected.task.category, "set": name},
                 "assert": [{"type": "javascript", "value": "file://check_calls.cjs"}],
             }
         )
@@ -207,40 +203,3 @@ def _promptfoo(rows: Rows, name: str) -> Files:
     # JSON is also YAML, and its texts cannot be misread as other values
     text = json.dumps(config, indent=1, ensure_ascii=False)
     return {f"{name}/promptfooconfig.yaml": f"{text}\n".encode(), f"{name}/check_calls.cjs": _CHECK.encode()}
-
-
-# OpenAI's evals do not support function calling: the functions are in the prompt, and the calls are one JSON object.
-
-
-def _openai_evals(rows: Rows, name: str) -> Files:
-    prompt, samples = prompt_of("tools"), []
-    for expected in rows:
-        samples.append({"input": prompted(expected.task, prompt, "json"), "ideal": _ideals(expected)})
-    key = f"parapet-{name}"
-    registry = {
-        key: {"id": f"{key}.test.v0", "metrics": ["accuracy"]},
-        f"{key}.test.v0": {
-            "class": "evals.elsuite.basic.json_match:JsonMatch",
-            "args": {"samples_jsonl": f"parapet/{name}.jsonl"},
-        },
-    }
-    text = json.dumps(registry, indent=1)
-    return {f"data/parapet/{name}.jsonl": _lines(samples), f"evals/{key}.yaml": f"{text}\n".encode()}
-
-
-def _ideals(expected: Expected) -> list[str]:
-    """Lists right answers, up to a limit: all right values of parameters, and without optional parameters."""
-    choices = [
-        [{"name": name, "arguments": arguments} for arguments in _arguments(right)]
-        for call in _under_legal_names(expected)
-        for name, right in call.items()
-    ]
-    choice = itertools.islice(itertools.product(*choices), _IDEALS)
-    return [json.dumps({"calls": list(calls)}, ensure_ascii=False) for calls in choice]
-
-
-def _arguments(right: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
-    keys = list(right)
-    options = [[None if value == "" else (_plain(value),) for value in right[key]] for key in keys]
-    chosen = itertools.islice(itertools.product(*options), _IDEALS)
-    return [{key: value[0] for key, value in zip(keys, choice, strict=True) if value is not None} for choice in chosen]

@@ -10,30 +10,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from parapet.evaluation import task as scores
 from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.dst.totals import coefficient
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
-from parapet.evaluation.task import (
-    NOT_DEFINED,
-    UNDEFINED_SENSITIVITY,
-    Metrics,
-    Result,
-    Stage,
-    Task,
-    check_scored,
-    files_of,
-    group_table,
-    line,
-    main_group,
-    rows_bytes,
-    sensitivity_is_defined,
-    set_report,
-    shown,
-    with_group,
-)
-from parapet.evaluation.tools.checking import KINDS, Call, Fault
-from parapet.evaluation.tools.rewording import is_reworded, task_fault
+from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of, plain
 from parapet.evaluation.tools.tasks import (
+    UNREADABLE,
     Expected,
     calls_by,
     list_files,
@@ -41,7 +24,6 @@ from parapet.evaluation.tools.tasks import (
     read_answers,
     read_tasks,
 )
-from parapet.evaluation.tools.trajectories import are_tau2, read_trajectories
 from parapet.evaluation.user_code import UserCode
 from parapet.evaluation.user_code import check as check_code
 from parapet.transforms.reports import text
@@ -56,7 +38,7 @@ TERMS = {
     "blanks and punctuation.",
     "Schema sensitivity": "How much the accuracy of a task varies over the variants: the sample standard deviation "
     "divided by the mean (SGD-X, Lee et al. 2022, equation 1), 0 if it is always wrong; then the mean over tasks. "
-    + UNDEFINED_SENSITIVITY,
+    + scores.UNDEFINED_SENSITIVITY,
     "Reworded values": "Tasks that are wrong only because a value is as the changed request has it, and the right one "
     "as the original had it: the checker's error rather than the system's (Rabinovich and Anaby-Tavor 2025).",
 }
@@ -79,7 +61,7 @@ class Inputs(msgspec.Struct, frozen=True):
     refused: dict[str, int] = {}
 
 
-class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
+class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
     """The task of ``parapet evaluate --task tool_calls``.
 
     Attributes:
@@ -119,17 +101,14 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         sets: dict[str, list[tuple[Expected, list[Call] | None]]] = {}
         refused: Counter[str] = Counter()
         for name, path, answers in self._files():
-            if answers and are_tau2(path):
-                sets.setdefault(name, []).extend(read_trajectories(path, answers))
-                continue
             tasks = read_tasks(path)
             calls_by_task = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
             sets.setdefault(name, []).extend((tasks[task_id], calls) for task_id, calls in calls_by_task.items())
             refused[name] += len(tasks) - len(calls_by_task)
-        check_scored([task for tasks_of_set in sets.values() for task in tasks_of_set], self.predictions)
+        scores.check_scored([task for tasks_of_set in sets.values() for task in tasks_of_set], self.predictions)
         return Inputs(sets, dict(+refused))
 
-    def score(self, inputs: Inputs, stage: Stage) -> Result:
+    def score(self, inputs: Inputs, stage: scores.Stage) -> scores.Result:
         """Computes accuracy by set, category and kind of error; with variants also their sensitivity."""
         originals = {task.task.id: task.task.request for task, _ in inputs.sets[ORIGINAL]}
         rows = [
@@ -140,10 +119,12 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         metrics, details = metrics_of(rows, self.variants), details_of(rows)
         headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
         printed = with_defined_sensitivity(metrics, self.variants)
-        return Result(
-            files=files_of(metrics, details, _rows(rows), report(rows, printed, details, headings, inputs.refused)),
+        return scores.Result(
+            files=scores.files_of(
+                metrics, details, _rows(rows), report(rows, printed, details, headings, inputs.refused)
+            ),
             summary=[
-                f"{line(name, values, headings, 1)}; {text.counted(details['sets'][name]['tasks'], 'task')}"
+                f"{scores.line(name, values, headings, 1)}; {text.counted(details['sets'][name]['tasks'], 'task')}"
                 for name, values in printed.items()
                 if name in details["sets"]
             ],
@@ -158,7 +139,51 @@ def _scored(name: str, task: Expected, calls: list[Call] | None, original: str |
     return Scored(name, task, calls, fault, fault is not None and is_reworded(task, calls, original))
 
 
-def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
+def task_fault(expected: Expected, calls: list[Call] | None) -> Fault | None:
+    """Returns what is wrong with the calls for a task; None if they are right."""
+    if calls is None:
+        return Fault("unreadable") if expected.calls else None  # as in BFCL, an unreadable answer calls nothing
+    if calls == [UNREADABLE]:
+        return Fault("unreadable")
+    tools = [msgspec.structs.asdict(tool) for tool in expected.task.function]
+    return fault_of(tools, calls, expected.calls)
+
+
+def is_reworded(expected: Expected, calls: list[Call] | None, original: str | None) -> bool:
+    """Whether wrong calls would be right if new words of the request were accepted where it lost the right values.
+
+    Args:
+      expected: the task of the set.
+      calls: the wrong calls.
+      original: the request of the same task in the reference; None if it is missing.
+    """
+    if not calls or calls == [UNREADABLE] or original is None or original == expected.task.request:
+        return False
+    before, now = plain(original), plain(expected.task.request)
+    own = sorted({text for text in _texts(calls) if plain(text) and plain(text) in now and plain(text) not in before})
+
+    def with_own(right: list[Any]) -> list[Any]:
+        own_texts = [plain(value) for value in right if isinstance(value, str) and value]
+        was_lost = any(value in before for value in own_texts) and not any(value in now for value in own_texts)
+        return [*right, *own] if was_lost else right
+
+    lenient = [
+        {
+            name: {parameter: with_own(right) for parameter, right in parameters.items()}
+            for name, parameters in call.items()
+        }
+        for call in expected.calls
+    ]
+    return bool(own) and task_fault(Expected(expected.task, lenient), calls) is None
+
+
+def _texts(calls: list[Call]) -> Iterator[str]:
+    for call in calls:
+        for arguments in call.values():
+            yield from (value for value in arguments.values() if isinstance(value, str))
+
+
+def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> scores.Metrics:
     """Makes ``metrics.json``: each set's accuracy, in all and by category, and the share of each kind of error.
 
     The group of all sets also has the sensitivity over variants.
@@ -172,17 +197,17 @@ def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
     return with_mean(metrics)
 
 
-def with_defined_sensitivity(metrics: Metrics, variants: Sequence[str]) -> dict[str, dict[str, Any]]:
+def with_defined_sensitivity(metrics: scores.Metrics, variants: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Replaces a schema sensitivity that says nothing at the accuracies of the original and the variants by words."""
     accuracies = [values[ACCURACY] or 0.0 for name, values in metrics.items() if name in variants]
     of_all: dict[str, Any] = metrics[ALL]
-    if accuracies and not sensitivity_is_defined(metrics[ORIGINAL][ACCURACY], sum(accuracies) / len(accuracies)):
-        of_all = {**of_all, SENSITIVITY: NOT_DEFINED}
+    if accuracies and not scores.sensitivity_is_defined(metrics[ORIGINAL][ACCURACY], sum(accuracies) / len(accuracies)):
+        of_all = {**of_all, SENSITIVITY: scores.NOT_DEFINED}
     return {**metrics, ALL: of_all}
 
 
 def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
-    categories = sorted({row.expected.category for row in rows})
+    categories = sorted({row.expected.task.category for row in rows})
     kinds = Counter(row.fault.kind for row in rows if row.fault is not None)
     right = {category: [row.fault is None for row in _of_category(rows, category)] for category in categories}
     return {
@@ -223,7 +248,7 @@ def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
 
     sets = dict.fromkeys(row.set for row in rows)
     by_set = {name: [row for row in rows if row.set == name] for name in sets}
-    categories = dict.fromkeys(row.expected.category for row in rows)
+    categories = dict.fromkeys(row.expected.task.category for row in rows)
     return {
         "sets": {ALL: of(rows), **{name: of(some) for name, some in by_set.items()}},
         "categories": {
@@ -236,15 +261,15 @@ def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
 
 
 def _of_category(rows: Sequence[Scored], category: str) -> list[Scored]:
-    return [row for row in rows if row.expected.category == category]
+    return [row for row in rows if row.expected.task.category == category]
 
 
 def _rows(rows: Sequence[Scored]) -> bytes:
-    return rows_bytes(
+    return scores.rows_bytes(
         [(row.set, row.expected.task.id, 0) for row in rows],
         {ACCURACY: [float(row.fault is None) for row in rows]},
         {
-            "category": [row.expected.category for row in rows],
+            "category": [row.expected.task.category for row in rows],
             "request": [row.expected.task.request for row in rows],
             "error": [row.fault.kind if row.fault else None for row in rows],
             "reworded": ["yes" if row.reworded else None for row in rows],
@@ -261,7 +286,7 @@ def _json(value: object) -> str:
 
 def report(
     rows: Sequence[Scored],
-    metrics: Metrics,
+    metrics: scores.Metrics,
     details: Mapping[str, Any],
     headings: Mapping[str, str],
     refused: Mapping[str, int] = {},
@@ -289,20 +314,25 @@ def report(
         }
         for category in dict.fromkeys(category for numbers in details["categories"].values() for category in numbers)
     }
-    group = main_group(metrics)
+    group = scores.main_group(metrics)
     low, high = details["sets"][group]["interval"] or (0.0, 0.0)
-    facts = {with_group("95% interval", metrics, group, ACCURACY): f"{text.percent(low)} – {text.percent(high)}"}
+    facts = {scores.with_group("95% interval", metrics, group, ACCURACY): f"{text.percent(low)} – {text.percent(high)}"}
     if SENSITIVITY in headings:
-        facts = {headings[SENSITIVITY]: shown(SENSITIVITY, metrics[ALL][SENSITIVITY]), **facts}
+        facts = {headings[SENSITIVITY]: scores.shown(SENSITIVITY, metrics[ALL][SENSITIVITY]), **facts}
     sections: list[Section] = [
-        group_table(
-            "Accuracy by category", "category", categories,
-            {"tasks": "tasks", **{name: name for name in details["categories"]}}, numbers_in="details.json",
+        scores.group_table(
+            "Accuracy by category",
+            "category",
+            categories,
+            {"tasks": "tasks", **{name: name for name in details["categories"]}},
+            numbers_in="details.json",
         ),
-        group_table("Kinds of error", "set", errors, {"tasks": "tasks", **labels_present}, numbers_in="details.json"),
+        scores.group_table(
+            "Kinds of error", "set", errors, {"tasks": "tasks", **labels_present}, numbers_in="details.json"
+        ),
         *_wrong(rows),
-    ]  # fmt: skip
-    return set_report(
+    ]
+    return scores.set_report(
         metrics,
         {**headings, "tasks": "tasks"},
         sizes={name: {"tasks": numbers["tasks"]} for name, numbers in sets.items()},
@@ -313,7 +343,7 @@ def report(
         terms=TERMS,
         refused=refused,
         title="Tool calls",
-        headline=f"{with_group('Accuracy', metrics, group, ACCURACY)}: {text.percent(metrics[group][ACCURACY])}",
+        headline=f"{scores.with_group('Accuracy', metrics, group, ACCURACY)}: {text.percent(metrics[group][ACCURACY])}",
         lead=f"{text.counted(len(rows), 'task')} in {text.counted(len(details['categories']), 'set')}.",
     )
 

@@ -96,16 +96,10 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """A task with the right calls, empty if no call is right; ``action`` is that of a recorded trajectory."""
+    """A task with the right calls, empty if no call is right."""
 
     task: ToolTask
     calls: list[dict[str, dict[str, list[Any]]]]
-    action: Any = None
-
-    @property
-    def category(self) -> str:
-        """The category of the task; for an action in a trajectory, its function."""
-        return self.action.name if self.action is not None else self.task.category
 
 
 def list_files(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, list[str]]:

@@ -451,9 +451,8 @@ and BLEU; with variants, also how well true references are distinguished from ta
       --nli_model roberta-large-mnli --cache judgements.jsonl --output my_scores""",
         """\
 A line of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}; turns count from 0, those
-of the user included; with "candidates": [{"utterance": ..., "score": ...}, ...] the most faithful one is chosen, too.
-The lexical scorer is a set of rules instead of a model: use --scorer nli for numbers to compare with others. With
---scorer llm, --nli_model says how often the two judges agree.""",
+of the user included. The lexical scorer is a set of rules instead of a model: use --scorer nli for numbers to compare
+with others. With --scorer llm, --nli_model says how often the two judges agree.""",
         _add_generation,
         _make_generation,
     ),

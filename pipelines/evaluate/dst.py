@@ -50,8 +50,6 @@ def parser() -> Parser:
     add("--across_turn", rare=True, action="store_true", help=text)
     text = "ignore missing dialogues and unknown slots, as SGD's script does"
     add("--official", rare=True, action="store_true", help=text)
-    text = "unit of the schema sensitivity"
-    add("--unit", rare=True, choices=("frame", "turn"), default="frame", help=text)
     add(
         "--zero",
         rare=True,
@@ -136,9 +134,8 @@ def report(config: Config, counters: dict[str, int]) -> None:
             f"joint goal accuracy, mean over the variants: {percent(row['variants'])}, change {change}; schema "
             f"sensitivity: {sensitivity_of(row)}"
         )
-        if (config.unit, config.zero) != ("frame", "zero"):
-            zero = "are dropped" if config.zero == "drop" else "count as 0"
-            say(f"  schema sensitivity by {config.unit}; {config.unit}s that are wrong under all variants {zero}")
+        if config.zero == "drop":
+            say("  schema sensitivity without the frames that are wrong under all variants")
     for note in refused_notes(
         {name: n for name, values in numbers["sets"].items() if (n := values.get(REFUSED))}, "frame"
     ):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from parapet.evaluation.models.configs import DamdConfig, SoloistConfig, SoloistPrediction, SystemPrediction
-from parapet.pipelines.config_flags import Option, read_config
+from parapet.evaluation.models.configs import DamdConfig, SoloistConfig, SystemPrediction
+from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.systems.data import Job
     from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.presets import Preset
 
@@ -25,7 +25,7 @@ WARNINGS = {
 class System(family.Family):
     """A model that generates belief states and responses."""
 
-    prediction_config: type[SystemPrediction] = SystemPrediction
+    prediction_config = SystemPrediction
     predict_description = """\
 Predicts after each user turn, from the reference's history, the belief state and the response:
 OUT/predictions/original/SPLIT/..., for 'parapet evaluate --task dst', and OUT/responses/original/SPLIT/...,
@@ -48,30 +48,24 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
         train, dev, inputs = family.read_sets(config, read, lambda step: step.dialogue_id)
         return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev), inputs
 
-    def job(self, config: Any) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
-        """Returns the class of the model's job, its own fields, and the options for ``run.json``.
-
-        Raises:
-          InputError: the model is damaged.
-        """
-        raise NotImplementedError
-
     def prediction(self, args: argparse.Namespace) -> family.Prediction:
         """Checks the model and the sets. Raises InputError if they cannot be used."""
         config = read_config(self.prediction_config, args)
         family.check_device(config.device, *self.packages)
-        kind, own, options = self.job(config)
         from parapet.evaluation.models.systems.data import read_source
+
+        module = import_module(f"parapet.evaluation.models.{self.learner_class.partition(':')[0]}")
+        module.check(config.model)
         from parapet.evaluation.sets import open_reference
 
         plan = family.plan_sets(args)
         corpus = str(open_reference(plan.reference)[0])
         read_source(corpus, plan.split, config.knowledge_base)
-        own |= {"reference": corpus, "split": plan.split, "sets": plan.sets, "inputs": plan.files}
+        own = {"reference": corpus, "split": plan.split, "sets": plan.sets, "inputs": plan.files}
         files = [("--sets", file.path) for file in plan.files]
         return family.Prediction(
-            job=family.make_job(kind, config, self.model, knowledge_base=config.knowledge_base, **own),
-            header=plan.header(self.model, config.model, **options),
+            job=family.make_job(module.Job, config, self.model, knowledge_base=config.knowledge_base, **own),
+            header=plan.header(self.model, config.model),
             inputs=[("--model", config.model), ("--reference", plan.reference), *files],
             asked="asked",
             answered="answered",
@@ -96,7 +90,6 @@ class Soloist(System):
 
     config = SoloistConfig
     learner_class = "systems.soloist:SoloistLearner"
-    prediction_config = SoloistPrediction
     description = """\
 Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's result, the delexicalised response
 (Peng et al. 2021, SOLOIST)."""
@@ -111,15 +104,6 @@ Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's 
         "raddle": {"epochs": 20, "batch_size": 1, **SCRIPTS},
         "soloist": {"steps": 500_000, "batch_size": 20, **SCRIPTS},
     }
-
-    def job(self, config: SoloistPrediction) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
-        """See the base class."""
-        from parapet.evaluation.models.systems.soloist import Job as SoloistJob
-        from parapet.evaluation.models.systems.soloist import Sampling, check
-
-        check(config.model)
-        options: dict[str, Option] = {"top_p": config.top_p, "seed": config.seed} if config.top_p else {}
-        return SoloistJob, {"sampling": Sampling(config.top_p, config.seed)}, options
 
 
 # config.py of the authors' code, without data augmentation, as in its README.
@@ -150,11 +134,3 @@ can copy unknown words."""
   parapet train damd --preset raddle --held_out 0.1 --output my_model"""
     # RADDLE's settings are for pre-trained models, so "raddle" uses the settings of DAMD's authors.
     presets: Mapping[str, Preset] = {"raddle": AUTHORS, "damd": AUTHORS}
-
-    def job(self, config: SystemPrediction) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
-        """See the base class."""
-        from parapet.evaluation.models.systems.damd import Job as DamdJob
-        from parapet.evaluation.models.systems.damd import check
-
-        check(config.model)
-        return DamdJob, {}, {}

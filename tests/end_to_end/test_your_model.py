@@ -93,7 +93,7 @@ def test_an_error_shows_the_users_traceback(project, flags):
     assert not of_beam or flags  # threads that Beam's own flags ask for print their tracebacks first
     headline, *lines = message.splitlines()
     assert headline.startswith("../mine/tracker.py:Tracker failed in predict on the batch of 50")
-    assert "examples from dialogue '1_00000' turn 0 to '1_00007' turn 6" in headline
+    assert "examples from dialogue '1_00000', turn 0 to dialogue '1_00007', turn 6" in headline
     mine = project / "mine"
     assert [line.strip() for line in lines if "File " in line] == [
         f'File "{mine}/tracker.py", line 14, in predict',

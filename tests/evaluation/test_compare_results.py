@@ -3,14 +3,12 @@
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 from kit import cases, raised
 
 from parapet.evaluation.compare import results
-from parapet.evaluation.compare.leaderboard import SignificanceConfig, headings, leaderboard, read_systems
+from parapet.evaluation.compare.leaderboard import read_systems
 from parapet.evaluation.compare.significance import read_rows
 from parapet.schemas.errors import InputError
 
@@ -187,26 +185,10 @@ def test_groups_of_services_that_are_not_there_are_left_out(tmp_path):
         raised(InputError, results.columns_of, [outcome], ["sgsacc", wrong], match=f"there is no metric '{wrong}'")
 
 
-def test_candidates_of_one_system_are_no_other_set(tmp_path):
-    """An ensemble has the row #RANKED, the models that it is made of have none."""
-    rows = {"#ALL": {"sgsacc": 0.5}, "#SEEN_DOMAINS": {"sgsacc": 0.4}}
-    one = groups(tmp_path / "one", "generation", rows)
-    other = groups(tmp_path / "other", "generation", {**rows, "#RANKED": {"sgsacc": 0.6}})
-    systems = read_systems({"one": [one], "other": [other]}, ["sgsacc", "seen/sgsacc"])
-    assert [column.name for column in systems.columns] == ["generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"]
-    assert [systems.value("other", column) for column in systems.columns] == [0.5, 0.4]
-    assert list(headings(leaderboard(systems, SignificanceConfig())).values()) == ["mean", "all", "seen"]
-    assert systems.left_out == []
-
-
-@cases("unit zero expected", ("frame", "drop", 2 * 2**0.5 / 3), ("turn", "drop", 2**0.5), ("turn", "zero", 2**0.5 / 2))
-def test_the_sensitivity_as_it_was_computed(tmp_path, unit, zero, expected):
-    path = Path(states(tmp_path / "one", SETS, unit=unit, zero=zero))
+def test_the_sensitivity_as_it_was_computed(tmp_path):
+    path = Path(states(tmp_path / "one", SETS, zero="drop"))
     numbers = json.loads((path / "robustness.json").read_text())
-    # Two frames a turn: that of d0 is wrong under both variants, that of d1 is 0 under v1 and 0.5 under v2.
-    for place in sorted(path.glob("rows/*/*.parquet")) if unit == "turn" else ():
-        rows = [{**row, "turn": 0, "frame": row["turn"] // 2} for row in pq.read_table(place).to_pylist()]
-        pq.write_table(pa.Table.from_pylist(rows), place)
+    expected = 2 * 2**0.5 / 3
     numbers["variants"]["table"]["#ALL_SERVICES"]["schema_sensitivity"] = expected
     (path / "robustness.json").write_text(json.dumps(numbers))
     column = results.Column("dst", results.VARIANTS, results.SENSITIVITY)

@@ -1,6 +1,5 @@
-"""``parapet export``: tasks as bfcl-eval, inspect-ai, promptfoo and OpenAI's evals read them."""
+"""``parapet export``: tasks as bfcl-eval, inspect-ai and promptfoo read them."""
 
-import itertools
 import json
 import re
 import shutil
@@ -65,31 +64,6 @@ def test_samples_of_inspect_score_their_own_target(exported, tasks):
         names = {tool["name"] for tool in row["metadata"]["tools"]}
         assert {name for call in calls for name in call} <= names
         assert not any("." in name for name in names)
-
-
-def same(one, other):
-    """As JsonMatch of OpenAI's evals compares."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return one == other
-
-
-def test_samples_of_evals_have_all_right_answers(exported, tasks):
-    rows = rows_of(exported / "openai_evals/data/parapet/original.jsonl")
-    for row, expected in zip(rows, tasks.values(), strict=True):
-        ideals = [json.loads(text) for text in row["ideal"]]
-        n = 1
-        for right in itertools.chain.from_iterable(call.values() for call in expected.calls):
-            for values in right.values():
-                n *= len(values)
-        assert len(ideals) == min(n, 64)
-        calls = [{**one, "name": one["name"].replace(".", "_")} for one in right_calls(expected)]
-        assert any(same({"calls": calls}, ideal) for ideal in ideals)
-        assert row["input"][-1] == {"role": "user", "content": expected.task.request}
-    registry = json_of(exported / "openai_evals/evals/parapet-original.yaml")
-    assert registry["parapet-original.test.v0"]["args"]["samples_jsonl"] == "parapet/original.jsonl"
 
 
 # What promptfoo's check is asked: (answer, whether it is right).

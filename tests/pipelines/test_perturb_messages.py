@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, refused, rows_of, run, write
 
-import parapet
 from parapet.schemas.messages import LINE, line_text, read_messages
 
 
@@ -194,22 +193,6 @@ def test_flags_that_contradict(chats, tmp_path):
     assert "two files are called 'chats.jsonl': rename one" in refused("perturb", "typos", **flags)
     said = refused("perturb", "typos", sgd=chats, output=tmp_path / "out")
     assert "'parapet perturb typos --messages FILE'" in said
-
-
-def test_in_python_they_are_what_the_command_writes(chats, tmp_path):
-    corpus = parapet.load_corpus(chats)
-    assert [dialogue["dialogue_id"] for dialogue in corpus.dialogues()][1:3] == ["b", "7"]
-    parapet.perturb(corpus, "typos", seed=1).save(tmp_path / "saved")
-    run("perturb", "typos", messages=chats, seed=1, output=tmp_path / "out")
-    for path in ("chats.jsonl", "turns/chats.jsonl.parquet"):
-        assert (tmp_path / "saved" / path).read_bytes() == (tmp_path / "out/typos" / path).read_bytes()
-    twice = parapet.perturb(parapet.perturb(corpus, "typos", seed=1), "verbose")
-    twice.save(tmp_path / "twice")
-    assert len(lines_of(tmp_path / "twice/chats.jsonl")) == len(CHATS)
-    corpus.save(tmp_path / "same")
-    assert (tmp_path / "same/chats.jsonl").read_bytes() == chats.read_bytes()
-    with pytest.raises(parapet.InputError, match="ood needs a corpus with schemas"):
-        parapet.perturb(corpus, "ood", set_name="ood-10")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), st.text(max_size=20))), st.booleans())

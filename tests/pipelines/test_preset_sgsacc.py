@@ -10,9 +10,9 @@ from tiny_checkpoints import save_t5
 
 from parapet.evaluation.generation.corpus import Candidate, read
 from parapet.evaluation.generation.lexical import Lexical
+from parapet.evaluation.generation.scoring import choose
 from parapet.evaluation.models.batches import bucketed
 from parapet.evaluation.models.configs import GenerationConfig, TrainingConfig
-from parapet.evaluation.models.generation.inference import chosen
 from parapet.evaluation.sets import ORIGINAL
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
@@ -81,7 +81,7 @@ def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder)
         assert row["candidates"][0]["score"] == max(one["score"] for one in each)
     candidates = {place: [Candidate(**one) for one in row["candidates"]] for place, row in both.items()}
     said = {place: row["utterance"] for place, row in both.items()}
-    assert chosen(corpus.turns, candidates, corpus.words[ORIGINAL], Lexical()) == said
+    assert choose(corpus.turns, candidates, corpus.words[ORIGINAL], Lexical()) == said
 
 
 def rows_of(out):

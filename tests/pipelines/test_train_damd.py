@@ -80,7 +80,7 @@ def test_responses_depend_on_the_database(model, toy, tmp_path):
 @pytest.mark.thorough
 def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
     def flags(name):
-        few = ["--epochs", "2", "--schedule", "plateau", "--multi_action", "3", "--held_out", "0.2"]
+        few = ["--epochs", "2", "--schedule", "plateau", "--held_out", "0.2"]
         return [*flags_of(toy / "corpus", tmp_path / name), *few]
 
     run("train", *flags("whole"))
@@ -91,7 +91,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch
     run("train", *flags("cut"))
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
     options = json_of(tmp_path / "cut" / "run.json")["options"]
-    assert (options["multi_action"], options["schedule"], options["vocabulary"]) == (3, "plateau", 3000)
+    assert (options["schedule"], options["vocabulary"]) == ("plateau", 3000)
 
 
 @pytest.mark.parametrize("preset", ["raddle", "damd"])
@@ -101,7 +101,7 @@ def test_presets_are_as_the_authors_train_it(preset):
     of = read_config(DamdConfig, args, device="cpu")
     assert (of.vocabulary, of.embedding, of.hidden) == (3000, 50, 100)
     assert (of.batch_size, of.epochs, of.patience, of.learning_rate, of.clip) == (128, 100, 5, 0.005, 5.0)
-    assert (of.multi_action, of.min_count, of.steps, of.warmup, of.keep) == (0, 1, None, 0.0, "best")
+    assert (of.min_count, of.steps, of.warmup, of.keep) == (1, None, 0.0, "best")
     assert [of.rate(0, 9, [0.1, 0.3, 0.2, 0.3, 0.2, 0.4][:n]) for n in range(7)] == [1, 1, 1, 1, 1, 0.5, 0.5]
 
 
@@ -110,6 +110,5 @@ def test_bad_input_is_told(toy, tmp_path):
     good = flags_of(toy / "corpus", tmp_path / "out")
     told = refused("train", *good, vocabulary=9, status=(1, 2))
     assert "--vocabulary: 9: must be larger, because the names and placeholders alone are" in told
-    assert "--multi_action: -1: must be 0 or more" in refused("train", *good, "--multi_action", "-1")
     told = refused("predict", "damd", model=tmp_path, reference=toy / "corpus", output=tmp_path / "o")
     assert "contains no model: expected model.json, as 'parapet train damd' writes it" in told

@@ -128,7 +128,6 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
         run("predict", *asked, *flags, "--output", tmp_path / name)
         found[name] = scores(tmp_path / name / "predictions" / "original" / FILE, made / "toy", tmp_path / f"s-{name}")
     assert found["ranked"]["#ALL"]["sgsacc"] > found["plain"]["#ALL"]["sgsacc"]
-    assert found["ranked"]["#ALL"] == found["ranked"]["#RANKED"] == found["plain"]["#RANKED"]
     rows = {name: rows_of(tmp_path / name / "predictions" / "original" / FILE) for name in found}
     assert [row["candidates"] for row in rows["plain"]] == [row["candidates"] for row in rows["ranked"]]
     counts = json_of(tmp_path / "ranked" / "run.json")["counts"]

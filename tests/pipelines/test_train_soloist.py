@@ -108,5 +108,3 @@ def test_bad_input_is_told(model, toy, tmp_path):
     )
     assert "--consistency: -1.0: must be" in refused("train", *good, "--consistency", "-1")
     assert "no service of the schema has a slot" in refused("train", *good, train=empty, status=(1, 2))
-    flags = {"model": model, "reference": toy / "corpus", "output": tmp_path / "o"}
-    assert "--top_p: 2.0: must be" in refused("predict", "soloist", **flags, top_p=2)

@@ -119,7 +119,7 @@ def test_a_preset_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monk
     (tmp_path / "cut" / "run.json").unlink()  # with it, changed files are refused before they are read
     edit(tmp_path / "cut" / "model.json", lambda card: card.update(length=0))
     told = refused("predict", "t5dst", model=tmp_path / "cut", reference=toy / "corpus", output=tmp_path / "no")
-    assert "is damaged: its lengths must be 1 or more" in told
+    assert "is damaged, or was not written by Parapet" in told
 
 
 def test_what_cannot_be_trained_is_told(toy, tmp_path, monkeypatch):

@@ -50,7 +50,7 @@ from parapet.schemas.layout import (
     split_of_folder,
 )
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, check_plain, open_path, read_whole
-from parapet.schemas.messages import LINE, line_text, looks_like_messages, read_messages
+from parapet.schemas.messages import LINE, line_text, read_messages
 from parapet.schemas.plain_texts import plain_service
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.languages import check_language, check_most, other_language
@@ -59,6 +59,7 @@ from parapet.transforms.storage.compressed import read_input
 
 SAVE = "save"  # the pipeline in run.json of saved corpora
 
+_MESSAGES_FLAG = "--messages"
 _FIRST = 1000  # dialogues of a file whose language is recognised before a run
 _SUFFIX = re.compile(r"_\d+$")
 
@@ -180,7 +181,7 @@ class Corpus:
             for file in self.files:
                 rows: list[dict[str, Any]] = []
                 with ExitStack() as stack:
-                    whole = SetFiles(folder, [""], file.relative, stack, file.form == MESSAGES)
+                    whole = SetFiles(folder, [""], file.relative, stack)
                     for item in checked_items(self, file):
                         whole.add("", item_text(file, item))
                         rows += item.rows
@@ -224,7 +225,7 @@ def checked_items(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
 def item_text(file: DialogueFile, item: Item) -> bytes:
     """Format a dialogue as in a file. Raises InputError, with file and place, if JSON cannot represent it."""
     try:
-        return text_in(file, item, item.raw)
+        return dialogue_text(item.raw, item.plain)
     except InputError as error:
         raise InputError(error.reason, file.path or file.relative, f"[{item.position}]") from None
 
@@ -242,8 +243,6 @@ def text_in(file: DialogueFile, item: Item, dialogue: dict[str, Any]) -> bytes:
     """
     if file.form != MESSAGES:
         return dialogue_text(dialogue, item.plain)
-    if LINE not in item.raw:
-        raise InputError(f"the key {LINE!r} of the dialogue is gone, which has its chat messages")
     return line_text(item.raw[LINE], dialogue["turns"])
 
 
@@ -252,7 +251,7 @@ def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
     if type(corpus) is Corpus:
         return file
     texts = [item_text(file, item) for item in checked_items(corpus, file)]
-    content = b"".join(texts) if file.form == MESSAGES else file_bytes(texts)
+    content = file_bytes(texts)
     return msgspec.structs.replace(file, path="", size=len(content), content=content)
 
 
@@ -368,23 +367,8 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
     return Corpus(files, folders, schemas)
 
 
-def has_messages(path: Path) -> bool:
-    """Whether a file begins like chat messages, or a list of them. Raises InputError if it cannot be read."""
-    try:
-        with open_path(path) as handle:
-            head = handle.read(1 << 20)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path) from None
-    check_plain(head[:8], path)
-    return looks_like_messages(head)
-
-
-def messages_corpus(paths: Sequence[str | Path], flag: str = "") -> Corpus:
+def messages_corpus(paths: Sequence[str]) -> Corpus:
     """Create a corpus of chat messages from files of JSON lines, see :mod:`parapet.schemas.messages`.
-
-    Args:
-      paths: the files.
-      flag: the flag that names them, for error messages.
 
     Raises:
       InputError: a file cannot be read or has no chat messages, or two files have the same name.
@@ -392,12 +376,15 @@ def messages_corpus(paths: Sequence[str | Path], flag: str = "") -> Corpus:
     files: dict[str, DialogueFile] = {}
     for path in map(as_path, paths):
         if path.name in files:
-            raise InputError(f"two files are called {path.name!r}: rename one", path, flag)
+            raise InputError(f"two files are called {path.name!r}: rename one", path, _MESSAGES_FLAG)
         if not is_there(path):
-            raise InputError("there is no such file", path, flag)
-        if not has_messages(path):
+            raise InputError("there is no such file", path, _MESSAGES_FLAG)
+        with open_path(path) as handle:
+            head = handle.read(1 << 20)
+        check_plain(head[:8], path)
+        if b'"messages"' not in head:
             reason = 'has no chat messages: expected lines such as {"messages": [{"role": "user", "content": "Hi"}]}'
-            raise InputError(reason, path, flag)
+            raise InputError(reason, path, _MESSAGES_FLAG)
         files[path.name] = DialogueFile("", path.name, str(path), path.stat().st_size, form=MESSAGES)
     in_order = sorted(files.values(), key=lambda file: (-file.size, file.relative))
     return Corpus(in_order, {"": parse_services([plain_service()], "", SINGLE)}, {})

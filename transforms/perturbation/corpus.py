@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from parapet.schemas.dialogue import MESSAGES, Dialogue, DialogueFile, problems_of, typed
+from parapet.schemas.dialogue import Dialogue, DialogueFile, problems_of, typed
 from parapet.schemas.errors import InputError, UserCodeError, storable_row
 from parapet.schemas.json_text import compact_json
 from parapet.schemas.rows import parquet_bytes
@@ -414,8 +414,6 @@ def perturbed_sets(
     Raises:
       InputError: the perturbation cannot be applied to the corpus.
     """
-    if any(file.form == MESSAGES for file in corpus.files):
-        check_needs_none(perturbation, "chat messages")
     check_languages(perturbation.name, perturbation.languages, corpus)
     analyzed = fitted(perturbation, corpus)
     names = perturbation.sets if set_names is None else set_names

@@ -256,7 +256,7 @@ def read_card(folder: str, model: str) -> Card:
     Raises:
       InputError: the folder has no model, or another one than ``model``, or the file is damaged.
     """
-    card = saving.read_card(folder, model, Card, FORMAT)
+    card = saving.read_card(folder, Card, model)
     if card.model != "rules" and not card.candidates:
         raise InputError("is damaged: it contains no answers", files.join(folder, MODEL))
     return card

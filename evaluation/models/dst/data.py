@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from parapet.evaluation.dst.frames import (
-    JOINT,
-    Dialogue,
-    Slots,
-    State,
-    parse_dialogues,
-    score_frame,
-    slots_of,
-)
+from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.model import Example, Model, examples, predicted
-from parapet.evaluation.dst.written import frames_in, json_of
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.examples import Examples
 from parapet.evaluation.models.inference import Answers, Dialogues, Part
 from parapet.evaluation.models.saving import enough_memory
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SplitSchemas, read_root
+from parapet.schemas.layout import read_root
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import read_corpus
@@ -38,7 +29,7 @@ class Labelled(msgspec.Struct, frozen=True):
     """A frame of a user turn, and its reference state."""
 
     asked: Example
-    state: State
+    state: state_frames.State
 
     @property
     def opening(self) -> str:
@@ -73,7 +64,8 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
     corpus = read_corpus(root, [split])
     for problem in corpus.problems:
         logging.warning("%s", problem)
-    here = _schema_of(root, split)
+    schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
+    here = schemas.get(split) or next(iter(schemas.values()))
     services = {service.service_name: service for service in here.services}
     if not any(service.slots for service in services.values()):
         raise InputError("no service of the schema has a slot, so there is nothing to learn", here.path)
@@ -81,7 +73,7 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
     frames = [
         frame
         for path in paths
-        for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)
+        for dialogue in state_frames.parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)
         for frame in labelled(dialogue, services, path)
     ]
     if not frames:
@@ -89,18 +81,13 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
     return Examples(frames, [here.path, *paths])
 
 
-def _schema_of(root: str, split: str) -> SplitSchemas:
-    schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
-    return schemas.get(split) or next(iter(schemas.values()))
-
-
-def labelled(dialogue: Dialogue, services: dict[str, Service], path: str) -> list[Labelled]:
+def labelled(dialogue: state_frames.Dialogue, services: dict[str, Service], path: str) -> list[Labelled]:
     """Returns the frames of a dialogue. Raises InputError if the schema lacks a service, or a frame its state."""
     states = []
     for frame in (frame for turn in dialogue.turns if turn.speaker == "USER" for frame in turn.frames):
         if frame.service not in services:
             raise InputError(f"the schema has no service {frame.service!r}", path, dialogue.dialogue_id)
-        if not isinstance(frame.state, State):
+        if not isinstance(frame.state, state_frames.State):
             raise InputError(f"the frame of {frame.service} has no state", path, dialogue.dialogue_id)
         states.append(frame.state)
     return [Labelled(example, state) for example, state in zip(examples(dialogue, services), states, strict=True)]
@@ -112,14 +99,16 @@ def joint_goal_accuracy(model: Model, frames: Sequence[Labelled]) -> float:
     It is 0 if there are no such frames.
     """
     states = model.predict([frame.asked for frame in frames])
-    slots: dict[int, Slots] = {}
+    slots: dict[int, state_frames.Slots] = {}
     scores = []
     for frame, state in zip(frames, states, strict=True):
         service = frame.asked.service
         if service.slots:
-            of_service = slots.setdefault(id(service), slots_of(service))
-            values, _ = score_frame(frame.state, msgspec.convert(state, State, from_attributes=True), of_service)
-            scores.append(values[JOINT])
+            of_service = slots.setdefault(id(service), state_frames.slots_of(service))
+            values, _ = state_frames.score_frame(
+                frame.state, msgspec.convert(state, state_frames.State, from_attributes=True), of_service
+            )
+            scores.append(values[state_frames.JOINT])
     return sum(scores) / len(scores) if scores else 0.0
 
 
@@ -149,6 +138,52 @@ def _dialogue(one: Labelled) -> tuple[str, str]:
     return one.asked.dialogue_id, one.opening
 
 
+def json_of(
+    references: Iterable[state_frames.Dialogue], predictions: dict[str, state_frames.Dialogue]
+) -> tuple[bytes, int]:
+    """Encodes dialogues as the items of a JSON list; also returns the number of frames in user turns.
+
+    Args:
+      references: the dialogues, with utterances.
+      predictions: the same dialogues with predicted states, by dialogue id.
+    """
+    dialogues = [with_texts(dialogue, predictions[dialogue.dialogue_id]) for dialogue in references]
+    data = b",\n".join(msgspec.json.encode(in_order(dialogue)) for dialogue in dialogues)
+    return data, frames_in(dialogues)
+
+
+def with_texts(reference: state_frames.Dialogue, prediction: state_frames.Dialogue) -> state_frames.Dialogue:
+    """Adds the reference's utterances and services to a prediction, as in the SGD format."""
+    turns = [
+        state_frames.Turn(turn.speaker, other.frames, turn.utterance)
+        for turn, other in zip(reference.turns, prediction.turns, strict=True)
+    ]
+    return state_frames.Dialogue(reference.dialogue_id, turns, reference.services)
+
+
+def frames_in(dialogues: Iterable[state_frames.Dialogue]) -> int:
+    """Counts the frames of user turns."""
+    return sum(len(turn.frames) for dialogue in dialogues for turn in dialogue.turns if turn.speaker == "USER")
+
+
+def in_order(dialogue: state_frames.Dialogue) -> state_frames.Dialogue:
+    """Sorts the slots of all states alphabetically, so that their order does not depend on the model."""
+    turns = [
+        state_frames.Turn(turn.speaker, [_in_order(frame) for frame in turn.frames], turn.utterance)
+        for turn in dialogue.turns
+    ]
+    return state_frames.Dialogue(dialogue.dialogue_id, turns, dialogue.services)
+
+
+def _in_order(frame: state_frames.Frame) -> state_frames.Frame:
+    if not isinstance(frame.state, state_frames.State):
+        return frame
+    values = dict(sorted(frame.state.slot_values.items()))
+    requested = sorted(frame.state.requested_slots)
+    state = msgspec.structs.replace(frame.state, requested_slots=requested, slot_values=values)
+    return state_frames.Frame(frame.service, state, frame.slots)
+
+
 CHUNK = 32  # dialogues
 
 # Each has check(folder) and load(folder, device, batch).
@@ -163,7 +198,7 @@ MODULES = {
 class Limited(Protocol):
     """A tracker that reads a limited number of tokens."""
 
-    def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
+    def tracked(self, batch: Sequence[Example]) -> tuple[list[state_frames.State], int]:
         """Predicts the state of each example; also returns the number of inputs whose dialogue was too long and cut."""
 
 

@@ -552,9 +552,7 @@ def _confident(options: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(lead > 0, numbers, rules.NULL), lead
 
 
-NAME = "sgp_dst"
-FORMAT = 2
-ARCHITECTURES = saving.BY_MODEL[NAME]
+ARCHITECTURES = saving.BY_MODEL["sgp_dst"]
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
@@ -564,9 +562,9 @@ class Card(saving.Card, frozen=True, kw_only=True):
       length: the maximum number of tokens in an input.
     """
 
-    model: str = NAME
-    format: int = FORMAT
-    length: int
+    model: str = "sgp_dst"
+    format: int = 2
+    length: saving.Positive
 
 
 FOLDERS = tuple(f"{saving.FOLDER}/{kind}" for kind in rules.KINDS)
@@ -584,9 +582,7 @@ def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
 def check(folder: str) -> tuple[Card, list[Checkpoint]]:
     """Checks a folder, except for the weights. Raises InputError if it does not have a model of this kind."""
     check_installed("transformers")
-    card = saving.read_card(folder, NAME, Card, FORMAT)
-    if card.length < 1:
-        raise InputError("is damaged: its length must be 1 or more", files.join(folder, MODEL))
+    card = saving.read_card(folder, Card)
     return card, [inspect(files.join(folder, place), ARCHITECTURES) for place in FOLDERS]
 
 

@@ -19,32 +19,12 @@ from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.models import saving
-from parapet.evaluation.models.batches import (
-    Histories,
-    History,
-    Pairs,
-    Rows,
-    Stretch,
-    Tokens,
-    bucketed,
-)
+from parapet.evaluation.models import batches, saving
 from parapet.evaluation.models.configs import T5DstConfig
 from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
-from parapet.evaluation.models.saving import (
-    MODEL,
-    card_bytes,
-    check_installed,
-    device_of,
-    enough_memory,
-    longest,
-    saved,
-)
 from parapet.evaluation.models.training import Learner
-from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, Slot
 from parapet.transforms.running.seeding import stable_hash
-from parapet.transforms.storage import files
 from parapet.transforms.storage.checkpoints import Checkpoint
 
 NONE = "NONE"
@@ -221,7 +201,7 @@ class Questions:
         services = {id(example.service): example.service for example in asked}
         texts = {number: prompts_of(service, prompts) for number, service in services.items()}
         self.prompts: list[list[Prompt]] = [texts[id(example.service)] for example in asked]
-        tokens = Tokens()
+        tokens = batches.Tokens()
         dialogues = _dialogues(tokenizer, [example.history for example in asked], tokens)
         schemas = {number: _prompts(tokenizer, of_service, tokens) for number, of_service in texts.items()}
         rows = [
@@ -229,7 +209,7 @@ class Questions:
             for question, dialogue in zip(asked, dialogues, strict=True)
             for prompt in schemas[id(question.service)]
         ]
-        self.pairs = Pairs(tokens, rows, limit)
+        self.pairs = batches.Pairs(tokens, rows, limit)
 
 
 def encoded(tokenizer: Any, texts: Iterable[str]) -> dict[str, list[int]]:
@@ -240,15 +220,15 @@ def encoded(tokenizer: Any, texts: Iterable[str]) -> dict[str, list[int]]:
     return dict(zip(distinct, tokenizer(distinct, add_special_tokens=False, verbose=False)["input_ids"], strict=True))
 
 
-def _dialogues(tokenizer: Any, histories: Sequence[History], tokens: Tokens) -> list[Stretch]:
+def _dialogues(tokenizer: Any, histories: Sequence[batches.History], tokens: batches.Tokens) -> list[batches.Stretch]:
     """Returns the position of each history's tokens."""
     ids = encoded(tokenizer, (turn_text(*turn) for history in histories for turn in history))
-    known = Histories(tokens, lambda turn: ids[turn_text(*turn)])
+    known = batches.Histories(tokens, lambda turn: ids[turn_text(*turn)])
     turns = [known.add(history) for history in histories]
-    return [Stretch(turns_of_dialogue[0].start, turns_of_dialogue[-1].end) for turns_of_dialogue in turns]
+    return [batches.Stretch(turns_of_dialogue[0].start, turns_of_dialogue[-1].end) for turns_of_dialogue in turns]
 
 
-def _prompts(tokenizer: Any, prompts: Sequence[Prompt], tokens: Tokens) -> list[Stretch]:
+def _prompts(tokenizer: Any, prompts: Sequence[Prompt], tokens: batches.Tokens) -> list[batches.Stretch]:
     ids = encoded(tokenizer, (prompt.text for prompt in prompts))
     return [tokens.add([*ids[prompt.text], tokenizer.eos_token_id]) for prompt in prompts]
 
@@ -283,7 +263,7 @@ class T5Tracker:
             tokens, mask = pairs.padded(torch.tensor(numbers), self.tokenizer.pad_token_id)
             return self.greedy(tokens.to(self.t5.device), mask.to(self.t5.device))
 
-        with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
+        with torch.inference_mode(), saving.enough_memory(f"lower --batch_size, which is {self.batch}"):
             decisions = pairs.decisions(self.batch, decide)
         texts = self.tokenizer.batch_decode(decisions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         answers = iter(texts)
@@ -327,13 +307,7 @@ class T5Tracker:
         return list(zip(torch.cat(answers, 1).tolist(), margins.tolist(), strict=True))
 
 
-NAME = "t5dst"
-
-
-FORMAT = 1
-
-
-KINDS = saving.BY_MODEL[NAME]
+KINDS = saving.BY_MODEL["t5dst"]
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
@@ -346,20 +320,18 @@ class Card(saving.Card, frozen=True, kw_only=True):
       answers: the treatment of answers that are not possible values.
     """
 
-    model: str = NAME
-    format: int = FORMAT
-    length: int
-    answer: int
+    model: str = "t5dst"
+    format: int = 1
+    length: saving.Positive
+    answer: saving.Positive
     prompts: Prompts = "all"
     answers: Answers = "nearest"
 
 
 def check(folder: str) -> tuple[Card, Checkpoint]:
     """Checks a folder, except for the weights. Raises InputError if it does not have a model of this kind."""
-    check_installed("transformers", "sentencepiece")
-    card = saving.read_card(folder, NAME, Card, FORMAT)
-    if card.length < 1 or card.answer < 1:
-        raise InputError("is damaged: its lengths must be 1 or more", files.join(folder, MODEL))
+    saving.check_installed("transformers", "sentencepiece")
+    card = saving.read_card(folder, Card)
     return card, saving.inside(folder, KINDS)
 
 
@@ -376,7 +348,7 @@ def load(folder: str, device: str, batch: int) -> T5Tracker:
     """
     card, checkpoint = check(folder)
     tokenizer, t5 = saving.load(checkpoint, "AutoModelForSeq2SeqLM")
-    return T5Tracker(tokenizer, t5.to(device_of(device)), card, batch)
+    return T5Tracker(tokenizer, t5.to(saving.device_of(device)), card, batch)
 
 
 IGNORED = -100  # a label that the loss ignores
@@ -405,8 +377,8 @@ class T5Learner(Learner):
         dev: Sequence[Labelled],
     ) -> None:
         self.tokenizer, t5 = saving.load(checkpoint, "AutoModelForSeq2SeqLM")
-        longest(self.tokenizer, t5, config.max_length, "--max_length")
-        self.device = device_of(config.device)
+        saving.longest(self.tokenizer, t5, config.max_length, "--max_length")
+        self.device = saving.device_of(config.device)
         self.config, self.fill = config, self.tokenizer.pad_token_id
         self.module = t5.to(self.device)
         self.optimiser = torch.optim.AdamW(t5.parameters(), lr=config.learning_rate, weight_decay=0.0, fused=True)
@@ -431,7 +403,7 @@ class T5Learner(Learner):
         ids = encoded(self.tokenizer, answers)
         end = [self.tokenizer.eos_token_id]
         self.inputs = questions.pairs
-        self.answers = Rows([ids[answer][: config.max_output - 1] + end for answer in answers])
+        self.answers = batches.Rows([ids[answer][: config.max_output - 1] + end for answer in answers])
         empty = torch.tensor([answer == NONE for answer in answers])
         self.full, self.empty = (~empty).nonzero().squeeze(1), empty.nonzero().squeeze(1)
         return sum(len(ids[answer]) >= config.max_output for answer in answers)
@@ -452,7 +424,7 @@ class T5Learner(Learner):
         drawn = torch.randperm(len(self.empty), generator=generator)
         share = self.empty[drawn[: round(self.config.negatives * len(self.empty))]]
         numbers = torch.cat([self.full, share]).sort().values
-        for batch in bucketed(self.inputs.lengths[numbers], self.config.batch_size, generator):
+        for batch in batches.bucketed(self.inputs.lengths[numbers], self.config.batch_size, generator):
             yield numbers[batch]
 
     def loss(self, batch: Tensor) -> Tensor:
@@ -469,4 +441,4 @@ class T5Learner(Learner):
 
     def files(self) -> dict[str, bytes]:
         """Makes the files of the model's folder."""
-        return {MODEL: card_bytes(self.card), **saved(self.tokenizer, self.module.cpu())}
+        return {saving.MODEL: saving.card_bytes(self.card), **saving.saved(self.tokenizer, self.module.cpu())}

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import Candidate, Corpus, Place, Prediction, ServiceWords, SystemTurn
+from parapet.evaluation.generation.corpus import Candidate, Place, Prediction, SystemTurn
 from parapet.evaluation.generation.lexical import Lexical
-from parapet.evaluation.generation.scoring import Cached, Nli, Scorer, acts_of, rank
+from parapet.evaluation.generation.scoring import Cached, Nli, Scorer, choose
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.generation.data import Source, TurnTemplate, turns_of
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.models.saving import device_of, enough_memory
-from parapet.evaluation.sets import ORIGINAL, read_lines
+from parapet.evaluation.sets import read_lines
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage import files
 
@@ -75,28 +75,6 @@ def merged(*systems: Sequence[Candidate]) -> tuple[Candidate, ...]:
         if candidate.utterance not in best or candidate.score > best[candidate.utterance].score:
             best[candidate.utterance] = candidate
     return tuple(sorted(best.values(), key=lambda candidate: (-candidate.score, candidate.utterance)))
-
-
-def chosen(
-    turns: Sequence[SystemTurn],
-    candidates: Mapping[Place, Sequence[Candidate]],
-    words: Mapping[str, ServiceWords],
-    scorer: Scorer,
-) -> dict[Place, str]:
-    """Chooses the most faithful candidate of each turn: by number of entailed acts, then score, then position.
-
-    Args:
-      turns: the turns, with their acts.
-      candidates: at least one for each turn.
-      words: the words of each service, as the system knows them.
-      scorer: the judge of entailment.
-    """
-    corpus = Corpus("", tuple(turns), {ORIGINAL: dict(words)}, {}, None)
-    cached = Cached(scorer)
-    predictions = {
-        (id_, turn): Prediction(id_, turn, some[0].utterance, tuple(some)) for (id_, turn), some in candidates.items()
-    }
-    return rank(corpus, acts_of(corpus, "", with_tampered=False), predictions, cached)
 
 
 CHUNK = 64  # dialogues
@@ -195,7 +173,7 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
         best = first
         if self.reranker is not None:
             scorer = scorer_of(self.reranker.scorer, self.reranker.folder, self.reranker.batch_size)
-            best = chosen(turns, candidates, source.words, scorer)
+            best = choose(turns, candidates, source.words, Cached(scorer))
         refused = {place for place, act in generated.items() if act is not None and act.refused}
         data = b"".join(
             self._line(turn, best[turn.place], candidates[turn.place], turn.place in refused) for turn in turns

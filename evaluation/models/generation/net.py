@@ -161,9 +161,6 @@ def _attend(
     return attended.transpose(1, 2).contiguous(), None
 
 
-FORMAT = 2  # 1 had the acts in their original order
-
-
 ARCHITECTURES = saving.BY_MODEL["ft_t5"]  # also of pt_t5
 
 
@@ -198,7 +195,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
       templates: the user's templates, from which its inputs were made: service to key to sentence.
     """
 
-    format: int = FORMAT
+    format: int = 2  # 1 had the acts in their original order
     checkpoint: str
     max_input: int
     max_output: int
@@ -225,7 +222,7 @@ def check(folder: str, model: str, checkpoint: str | None) -> Card:
     Raises:
       InputError: the model is missing, of another kind, or for another checkpoint.
     """
-    card = saving.read_card(folder, model, Card, FORMAT)
+    card = saving.read_card(folder, Card, model)
     if not card.prefix:
         saving.inside(folder, ARCHITECTURES)
         return card

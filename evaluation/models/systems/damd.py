@@ -23,8 +23,6 @@ from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
 from parapet.evaluation.models.systems import damd_encoding as encoding
 from parapet.evaluation.models.systems import data
 from parapet.evaluation.models.training import Learner
-from parapet.schemas.errors import InputError
-from parapet.transforms.storage import files
 
 DIGITS = 9  # precision of probabilities; further digits depend on padding
 
@@ -57,10 +55,6 @@ class Source(NamedTuple):
     states: Tensor
     mask: Tensor
     numbers: Tensor
-
-    def of(self, steps: Tensor) -> Source:
-        """Selects some steps."""
-        return Source(*(part[steps] for part in self))
 
 
 class Encoder(nn.Module):
@@ -274,18 +268,12 @@ def _orthogonal(weights: Tensor) -> None:
         nn.init.orthogonal_(gate)
 
 
-NAME = "damd"
-
-
-FORMAT = 1
-
-
 class Longest(msgspec.Struct, frozen=True):
     """The maximum number of words in a belief span, an action span and a response, with the end."""
 
-    belief: int
-    acts: int
-    response: int
+    belief: saving.Positive
+    acts: saving.Positive
+    response: saving.Positive
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
@@ -298,12 +286,12 @@ class Card(saving.Card, frozen=True, kw_only=True):
       longest: the maximum lengths of outputs.
     """
 
-    model: str = NAME
-    format: int = FORMAT
+    model: str = "damd"
+    format: int = 1
     words: list[str]
     surfaces: dict[str, dict[str, str]]
-    embedding: int
-    hidden: int
+    embedding: saving.Positive
+    hidden: saving.Positive
     longest: Longest
 
     @property
@@ -319,12 +307,7 @@ def files_of(card: Card, net: Net) -> dict[str, bytes]:
 
 def check(folder: str) -> Card:
     """Checks a folder, except for the weights. Raises InputError if it has no such model, or a damaged one."""
-    card = saving.read_card(folder, NAME, Card, FORMAT)
-    if min(card.embedding, card.hidden, *msgspec.structs.astuple(card.longest)) < 1:
-        raise InputError("is damaged: its sizes must be 1 or more", files.join(folder, MODEL))
-    if tuple(card.words[: len(encoding.SPECIAL)]) != encoding.SPECIAL or len(set(card.words)) < len(card.words):
-        raise InputError("is damaged: its list of words is not a vocabulary", files.join(folder, MODEL))
-    return card
+    return saving.read_card(folder, Card)
 
 
 DECAY = 5e-5  # weight decay
@@ -347,13 +330,12 @@ class Decoded(NamedTuple):
     """The run of a decoder on the right words.
 
     Attributes:
-      decoder: the decoder; ``first`` its initial state, ``sources`` the sources that it attended to.
+      decoder: the decoder; ``sources`` the sources that it attended to.
       states: its states.
       right: the right words.
     """
 
     decoder: Decoder
-    first: Tensor
     sources: list[Source]
     states: Source
     right: Padded
@@ -388,59 +370,6 @@ class Learned:
         return sources
 
 
-class OtherActs:
-    """Multi-action data augmentation (section 3): further action spans that are valid in the state of a step.
-
-    They come from other training turns in the same state with other kinds of acts. A state is the turn's service with
-    its slots, the number of entities that satisfy it, and the kinds of the user's acts. One span of each kind is drawn,
-    and of kinds with more spans up to ``most`` more.
-
-    Args:
-      steps: the training steps; ``texts`` are the same as words.
-      vocabulary: the vocabulary.
-      most: 0 for no augmentation, 1 for one span of each kind.
-    """
-
-    def __init__(
-        self, steps: Sequence[data.Step], texts: Sequence[encoding.Texts], vocabulary: encoding.Vocabulary, most: int
-    ) -> None:
-        self.most = most
-        states = [_state_of(step, text.matches) for step, text in zip(steps, texts, strict=True)]
-        kinds = [_kinds_of(step.acts) for step in steps]
-        known: dict[object, dict[frozenset[data.Part], dict[tuple[str, ...], None]]] = {}
-        for step, state, kind in zip(steps, states, kinds, strict=True):
-            if step.acts:
-                known.setdefault(state, {}).setdefault(kind, {})[tuple(encoding.span_of(step.acts))] = None
-        self.spans = [
-            [
-                [vocabulary.span(span) for span in spans]
-                for other, spans in known.get(state, {}).items()
-                if other != kind and step.acts
-            ]
-            for step, state, kind in zip(steps, states, kinds, strict=True)
-        ]
-
-    def drawn(self, ids: Sequence[int]) -> tuple[list[int], list[list[int]]]:
-        """Draws (places in the batch, a span for each of them), with torch's generator."""
-        places, spans = [], []
-        for place, i in enumerate(ids):
-            for kind in self.spans[i]:
-                count = min(len(kind), 1 if self.most == 1 else 1 + self.most)
-                for j in torch.randperm(len(kind))[:count].tolist():
-                    places.append(place)
-                    spans.append(kind[j])
-        return places, spans
-
-
-def _state_of(step: data.Step, matches: int | None) -> object:
-    names = tuple(part for part in step.belief if part[0] not in (data.VALUE, data.ASKED))
-    return names, matches, step.user_acts
-
-
-def _kinds_of(acts: Sequence[data.Part]) -> frozenset[data.Part]:
-    return frozenset(part for part in acts if part[0] in (data.SERVICE, data.ACT))
-
-
 class DamdLearner(Learner):
     """The model with its data.
 
@@ -470,7 +399,6 @@ class DamdLearner(Learner):
         parameters = self.net.parameters()
         self.optimiser = torch.optim.Adam(parameters, config.learning_rate, weight_decay=DECAY, fused=True)
         self.train = Learned(texts, self.vocabulary, self.device)
-        self.others = OtherActs(train, texts, self.vocabulary, most) if (most := config.multi_action) else None
         self.longest = Longest(*(int(SPARE * int(self.train.rows[name].lengths.max())) + 1 for name in TRAINED[-3:]))
         self._dev = Learned([encoding.texts_of(step) for step in dev], self.vocabulary, self.device)
 
@@ -481,19 +409,11 @@ class DamdLearner(Learner):
     def loss(self, batch: Tensor) -> Tensor:
         """Sums the decoders' mean losses over words."""
         decoded = self._decoded(self.train, batch)
-        total = sum((_mean_loss(decoding) for decoding in decoded.values()), torch.zeros((), device=self.device))
-        places, spans = self.others.drawn(batch.tolist()) if self.others else ([], [])
-        if places:
-            ids, acts = torch.tensor(places, device=self.device), decoded["acts"]
-            numbers, mask = Rows(spans, self.device).padded(torch.arange(len(spans)), encoding.PAD)
-            sources, pointer = [source.of(ids) for source in acts.sources], self._pointers(self.train, batch)[ids]
-            right = Padded(numbers, mask.bool())
-            total = total + _mean_loss(self._taught(acts.decoder, right, acts.first[ids], sources, pointer))
-        return total
+        return sum((_mean_loss(decoding) for decoding in decoded.values()), torch.zeros((), device=self.device))
 
     def _decoded(self, learned: Learned, batch: Tensor) -> dict[str, Decoded]:
         """Runs the decoders on the right belief spans, action spans and responses."""
-        net, rows, pointer = self.net, learned.batch(batch), self._pointers(learned, batch)
+        net, rows, pointer = self.net, learned.batch(batch), learned.pointers[batch.to(self.device)]
         user, first = net.encoded(net.user, *rows["user"])
         previous, _ = net.encoded(net.utterance, *rows["previous"])
         before, _ = net.encoded(net.span, *rows["before"])
@@ -504,14 +424,11 @@ class DamdLearner(Learner):
         response = self._taught(net.response, rows["response"], last, sources, pointer)
         return {"belief": belief, "acts": acts, "response": response}
 
-    def _pointers(self, learned: Learned, batch: Tensor) -> Tensor:
-        return learned.pointers[batch.to(self.device)]
-
     def _taught(
         self, decoder: Decoder, right: Padded, first: Tensor, sources: list[Source], pointer: Tensor | None = None
     ) -> Decoded:
         states = self.net.taught(decoder, *right, first, sources, pointer)
-        return Decoded(decoder, first, sources, states, right)
+        return Decoded(decoder, sources, states, right)
 
     def dev(self) -> float:
         """Averages three shares on dev: correct belief spans, correct action spans, and correct response words."""

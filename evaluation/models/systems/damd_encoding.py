@@ -278,10 +278,6 @@ class Vocabulary:
         response = [] if texts.response is None else numbers(texts.response, (delexicalised, belief, acts))
         return Numbers(previous, user, before, delexicalised, belief, acts, response, list(own))
 
-    def span(self, words: Sequence[str]) -> list[int]:
-        """Encodes a span of which nothing can be copied."""
-        return [*(self._numbers.get(word, UNKNOWN) for word in words), END]
-
     def text(self, numbers: Iterable[int], own: Sequence[str]) -> list[str]:
         """Decodes numbers to words."""
         return [self.words[number] if number < len(self) else own[number - len(self)] for number in numbers]

@@ -203,14 +203,6 @@ def acts_of(parts: Sequence[Part]) -> dict[str, list[Action]]:
     return acts
 
 
-def user_acts(turn: Turn) -> tuple[str, ...]:
-    """Returns the kinds of a user turn's acts, requests with their slots, in alphabetical order."""
-    actions = [action for frame in turn.frames for action in frame.actions or ()]
-    return tuple(
-        sorted({f"{action.act}({action.slot})" if action.act == "REQUEST" else action.act for action in actions})
-    )
-
-
 def database_parts(belief: Mapping[str, State], database: Database) -> tuple[Part, ...]:
     """Makes the parts with the number of entities that satisfy the belief state, for each service that has entities."""
     parts: list[Part] = []
@@ -236,7 +228,6 @@ class Step(msgspec.Struct, frozen=True):
       response: the system's response, delexicalised; None if there is none.
       before: the true belief state after the user's previous turn.
       acts: the acts of the system's response.
-      user_acts: see :func:`user_acts`.
     """
 
     dialogue_id: str
@@ -247,7 +238,6 @@ class Step(msgspec.Struct, frozen=True):
     response: str | None = None
     before: tuple[Part, ...] = ()
     acts: tuple[Part, ...] = ()
-    user_acts: tuple[str, ...] = ()
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -333,7 +323,6 @@ def steps_of(dialogue: Dialogue, database: Database) -> Iterator[Step]:
             delexicalised(following[0]) if answered else None,
             before,
             act_parts(following[0]) if answered else (),
-            user_acts(turn),
         )
         before = parts
 

@@ -18,8 +18,6 @@ from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
 from parapet.evaluation.models.systems import data
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.seeding import stable_hash
-from parapet.transforms.storage import files
 from parapet.transforms.storage.checkpoints import Checkpoint
 
 
@@ -109,13 +107,7 @@ def _clean(text: str) -> str:
     return f" {text}".encode("utf-8", "replace").decode().replace("<|", "< |")
 
 
-NAME = "soloist"
-
-
-FORMAT = 1
-
-
-KINDS = saving.BY_MODEL[NAME]
+KINDS = saving.BY_MODEL["soloist"]
 
 
 MODEL_CLASS = "AutoModelForCausalLM"
@@ -128,11 +120,11 @@ class Card(saving.Card, frozen=True, kw_only=True):
       length: the maximum number of tokens in a history; ``belief`` in a belief state, ``response`` in a response.
     """
 
-    model: str = NAME
-    format: int = FORMAT
-    length: int
-    belief: int
-    response: int
+    model: str = "soloist"
+    format: int = 1
+    length: saving.Positive
+    belief: saving.Positive
+    response: saving.Positive
 
 
 def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
@@ -142,9 +134,7 @@ def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
 
 def check(folder: str) -> tuple[Card, Checkpoint]:
     """Checks a folder, except for the weights. Raises InputError if it has no such model, or a damaged one."""
-    card = saving.read_card(folder, NAME, Card, FORMAT)
-    if min(card.length, card.belief, card.response) < 1:
-        raise InputError("is damaged: its lengths must be 1 or more", files.join(folder, MODEL))
+    card = saving.read_card(folder, Card)
     return card, saving.inside(folder, KINDS)
 
 
@@ -326,35 +316,17 @@ def spoil(steps: Sequence[Sequenced], number: int) -> Sequenced:
 DIGITS = 9  # precision of scores; further digits depend on padding
 
 
-class Sampling(msgspec.Struct, frozen=True):
-    """The settings for choosing tokens.
-
-    Attributes:
-      top_p: 0 for the most likely token; otherwise it is drawn among the most likely tokens with this total probability
-        (Holtzman et al. 2020, section 3.1).
-      seed: the seed of the draws.
-    """
-
-    top_p: float = 0.0
-    seed: str = "0"
-
-
-GREEDY = Sampling()
-
-
 def go_on(
     model: Any,
     prompts: Sequence[Sequence[int]],
     end: int,
     most: int,
     batch: int,
-    sampling: Sampling = GREEDY,
-    keys: Sequence[str] = (),
 ) -> list[list[int]]:
-    """Continues each prompt up to the end token, which is left out.
+    """Continues each prompt greedily up to the end token, which is left out.
 
     Prompts are padded on the left, and positions count from their first token, so that a continuation does not depend
-    on the rest of the batch. Draws depend on the seed, the key and the number of the token only.
+    on the rest of the batch.
 
     Args:
       model: a model of transformers, in double precision.
@@ -362,34 +334,30 @@ def go_on(
       end: the end token.
       most: the maximum number of tokens.
       batch: prompts at a time.
-      sampling: the settings for choosing tokens.
-      keys: the keys of the prompts, if tokens are drawn.
     """
     device = next(model.parameters()).device
     rows = Rows(prompts, device)
     sequences: list[list[int]] = [[] for _ in prompts]
     for ids in by_length(rows.lengths.tolist(), batch):
         tokens, mask = rows.padded(torch.tensor(ids), 0, left=True)
-        written = _written(model, tokens, mask, end, most, sampling, [keys[i] for i in ids] if sampling.top_p else [])
+        written = _written(model, tokens, mask, end, most)
         for i, row in zip(ids, written, strict=True):
             sequences[i] = row[: row.index(end)] if end in row else row
     return sequences
 
 
-def _written(
-    model: Any, tokens: Tensor, mask: Tensor, end: int, most: int, sampling: Sampling, keys: Sequence[str]
-) -> list[list[int]]:
+def _written(model: Any, tokens: Tensor, mask: Tensor, end: int, most: int) -> list[list[int]]:
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     done = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     chosen: list[Tensor] = []
     past = None
-    for step in range(most):
+    for _ in range(most):
         outputs = model.base_model(
             input_ids=tokens, attention_mask=mask, position_ids=positions, past_key_values=past, use_cache=True
         )
         past = outputs.past_key_values
         logits = model.get_output_embeddings()(outputs.last_hidden_state[:, -1])
-        token = drawn(logits, sampling, [f"{key}\0{step}" for key in keys]) if keys else likeliest(logits)
+        token = logits.round(decimals=DIGITS).argmax(1)  # ties by number
         chosen.append(token)
         done |= token == end
         if bool(done.all()):
@@ -398,24 +366,6 @@ def _written(
         mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
     written: list[list[int]] = torch.stack(chosen, 1).tolist()
     return written
-
-
-def likeliest(logits: Tensor) -> Tensor:
-    """Returns the most likely token of each row; ties by number."""
-    return logits.round(decimals=DIGITS).argmax(1)
-
-
-def drawn(logits: Tensor, sampling: Sampling, keys: Sequence[str]) -> Tensor:
-    """Draws a token of each row among the most likely ones, by a hash of the seed and its key."""
-    order = logits.round(decimals=DIGITS).sort(dim=1, descending=True, stable=True)
-    probabilities = order.values.softmax(1)
-    before = probabilities.cumsum(1) - probabilities
-    kept = (probabilities * (before < sampling.top_p)).cumsum(1)
-    shares = torch.tensor(
-        [stable_hash(sampling.seed, key) / 2**64 for key in keys], dtype=kept.dtype, device=kept.device
-    )
-    place = (kept <= shares[:, None] * kept[:, -1:]).sum(1, keepdim=True).clamp(max=kept.shape[1] - 1)
-    return order.indices.gather(1, place).squeeze(1)
 
 
 class Soloist:
@@ -428,7 +378,6 @@ class Soloist:
       database: is queried between belief state and response.
       device: the device to use.
       batch: turns at a time.
-      sampling: the settings for choosing tokens of responses; belief states are decoded greedily.
     """
 
     def __init__(
@@ -439,10 +388,9 @@ class Soloist:
         database: data.Database,
         device: torch.device,
         batch: int,
-        sampling: Sampling = GREEDY,
     ) -> None:
         self.card, self.model, self.tokens = card, model.double().to(device).eval(), tokens
-        self.database, self.batch, self.sampling = database, batch, sampling
+        self.database, self.batch = database, batch
 
     def answers(self, steps: Sequence[data.Step]) -> list[data.Reply]:
         """Replies to each turn from its history only."""
@@ -464,16 +412,15 @@ class Soloist:
             [*prompt, *ids, marks[data.DATABASE], *self.tokens.ids(parts), marks[data.RESPONSE]]
             for prompt, ids, parts in zip(prompts, written, matches, strict=True)
         ]
-        keys = [f"{step.dialogue_id}\0{step.turn}" for step in steps]
         prompts = [tokens[-room:] for tokens in known]
-        responses = go_on(self.model, prompts, marks[data.END], card.response, self.batch, self.sampling, keys)
+        responses = go_on(self.model, prompts, marks[data.END], card.response, self.batch)
         return [
             data.Reply(belief, self.tokens.text(ids), len(history) > card.length or len(tokens) > room)
             for belief, ids, history, tokens in zip(beliefs, responses, histories, known, strict=True)
         ]
 
 
-def load(folder: str, database: data.Database, device: str, batch: int, sampling: Sampling) -> Soloist:
+def load(folder: str, database: data.Database, device: str, batch: int) -> Soloist:
     """Loads a model, ready to answer.
 
     Args:
@@ -481,31 +428,18 @@ def load(folder: str, database: data.Database, device: str, batch: int, sampling
       database: the database to query.
       device: ``auto``, ``cpu`` or ``cuda``.
       batch: turns at a time.
-      sampling: the settings for choosing tokens of responses.
 
     Raises:
       InputError: the model is missing, of another kind, or damaged.
     """
     card, checkpoint = check(folder)
     tokenizer, model = saving.load(checkpoint, MODEL_CLASS)
-    lacking = [mark for mark in data.MARKS if mark not in tokenizer.get_vocab()]
-    if lacking or len(tokenizer) > model.config.vocab_size:
-        problem = f"lacks {lacking[0]}" if lacking else "has too many tokens"
-        raise checkpoint.refused(f"its tokenizer belongs to another model: it {problem}")
-    if card.length + card.belief + card.response > model.config.max_position_embeddings:
-        raise checkpoint.refused(f"has fewer positions than {MODEL} beside it says")
-    return Soloist(card, model, Tokens(tokenizer), database, device_of(device), batch, sampling)
+    return Soloist(card, model, Tokens(tokenizer), database, device_of(device), batch)
 
 
 class Job(data.Job, frozen=True, kw_only=True):
-    """A prediction by SOLOIST.
-
-    Attributes:
-      sampling: the settings for choosing tokens of responses.
-    """
-
-    sampling: Sampling
+    """A prediction by SOLOIST."""
 
     def load(self) -> Soloist:
         """Loads the model, with the database of the reference."""
-        return load(self.folder, self.database(), self.device, self.batch_size, self.sampling)
+        return load(self.folder, self.database(), self.device, self.batch_size)

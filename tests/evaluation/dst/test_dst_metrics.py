@@ -109,10 +109,8 @@ def test_sensitivity_as_worked_by_hand():
     deviation = math.sqrt((3 * 0.4**2 + 2 * 0.6**2) / 4)
     assert jga == pytest.approx(
         {
-            "frame/zero": deviation / 0.6 / 2,
-            "frame/drop": deviation / 0.6,
-            "turn/zero": deviation / 0.6 / 2,
-            "turn/drop": deviation / 0.6,
+            "zero": deviation / 0.6 / 2,
+            "drop": deviation / 0.6,
         }
     )
 
@@ -142,23 +140,18 @@ def test_sensitivity_of_random_predictions_is_the_plain_one(seed, n_variants, n,
     places.sort()
     values = random.choice([0.0, 0.07, 0.5, 0.93, 1.0, 1.0], (n_variants, len(places)))
     values[:, random.random(len(places)) < wrong] = 0.0
-    turns = list(dict.fromkeys((name, turn) for name, turn, _ in places))
-    of_turn = [[place[:2] == turn for place in places] for turn in turns]
-    by_unit = {"frame": values, "turn": np.stack([values[:, here].prod(axis=1) for here in of_turn], axis=1)}
-    ids = {"frame": [name for name, *_ in places], "turn": [name for name, _ in turns]}
     scores = [scores_of(places, row) for row in values]
-    for unit in totals.UNITS:
-        for zero in totals.POLICIES:
-            expected, of_turns = plain_sensitivity(by_unit[unit], zero)
-            found = parapet.schema_sensitivity(scores, unit=unit, zero=zero)
-            assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
-            interval = parapet.schema_sensitivity_interval(scores, unit=unit, zero=zero, replicates=200, seed=seed)
+    for zero in totals.POLICIES:
+        expected, of_frames = plain_sensitivity(values, zero)
+        sensitivity = parapet.schema_sensitivity(scores, zero=zero)
+        assert sensitivity == pytest.approx(expected, abs=1e-12, nan_ok=True)
+        interval = parapet.schema_sensitivity_interval(scores, zero=zero, replicates=200, seed=seed)
+        low, high = (math.nan, math.nan)
+        if not math.isnan(expected):
+            low, high = plain_interval([name for name, *_ in places], of_frames, str(seed), 200)
+        if high - low < 1e-9:  # without width it would claim certainty
             low, high = (math.nan, math.nan)
-            if not math.isnan(expected):
-                low, high = plain_interval(ids[unit], of_turns, str(seed), 200)
-            if high - low < 1e-9:  # without width it would claim certainty
-                low, high = (math.nan, math.nan)
-            assert interval == pytest.approx((low, high), abs=1e-12, nan_ok=True)
+        assert interval == pytest.approx((low, high), abs=1e-12, nan_ok=True)
 
 
 def test_intervals_across_turns_are_of_the_products():

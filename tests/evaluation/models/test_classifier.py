@@ -12,7 +12,7 @@ from kit import SEED, raised
 from multiwoz_corpus import write_corpus
 from tiny_checkpoints import save_bert, save_roberta
 
-from parapet.evaluation.models import classifier
+from parapet.evaluation.models import classifier, saving
 from parapet.evaluation.models.configs import ClassifierConfig
 from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.training import train
@@ -123,14 +123,14 @@ def test_folders_that_do_not_fit(tmp_path):
     folder = write(
         tmp_path / "model", trained(config_of(epochs=1), classifier.Corpus(toy(), toy(), [], []), tmp_path / "o")
     )
-    assert isinstance(classifier.read_card(folder), classifier.Card)
+    assert isinstance(saving.read_card(folder, classifier.Card), classifier.Card)
     place = tmp_path / "model" / MODEL
     good = place.read_bytes()
     for old, new, told in (
         (b'"classifier"', b'"t5dst"', "is a model of another kind, 't5dst'"),
         (b'"format": 1', b'"format": 9', "has format 9"),
         (b'"size": 16', b'"size": 8', "does not match model.json"),
-        (b'"size": 16', b'"size": 0', "its classes or its size are missing"),
+        (b'"size": 16', b'"size": 0', "is damaged, or was not written by Parapet"),
         (b"}", b"", "is damaged"),
     ):
         place.write_bytes(good.replace(old, new))

@@ -14,7 +14,6 @@ from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.systems import damd, damd_encoding
 from parapet.evaluation.models.systems.data import (
     ACT,
-    INTENT,
     SERVICE,
     SLOT,
     VALUE,
@@ -25,7 +24,6 @@ from parapet.evaluation.models.systems.data import (
     belief_of,
     belief_parts,
     steps_of,
-    user_acts,
 )
 from parapet.evaluation.response.goals import Knowledge
 from parapet.schemas.dialogue import Action, Dialogue, Turn
@@ -111,7 +109,7 @@ def test_names_come_first_into_the_vocabulary_and_then_frequent_words():
 
 def config(**own):
     plain = {"batch_size": 8, "learning_rate": 0.01, "epochs": 1, "patience": 1, "seed": str(SEED), "threads": 1}
-    net = {"device": "cpu", "vocabulary": 3000, "min_count": 1, "embedding": 6, "hidden": 8, "multi_action": 0}
+    net = {"device": "cpu", "vocabulary": 3000, "min_count": 1, "embedding": 6, "hidden": 8}
     return msgspec.convert({**plain, **net, **own}, DamdConfig)
 
 
@@ -159,25 +157,6 @@ def test_acts_come_back_without_values():
     acts = [("INFORM", "city", []), ("INFORM", "stars", []), ("REQ_MORE", "", []), ("OFFER_INTENT", "intent", ["Book"])]
     assert acts_of(damd_encoding.parts_of(damd_encoding.span_of(parts))) == {"A": [Action(*one) for one in acts]}
     assert acts_of([(ACT, "X"), (SLOT, "s"), (SERVICE, "A"), (SLOT, "s"), (VALUE, "v")]) == {"A": []}
-    asked = turn("USER", ("REQUEST", "phone", []), ("INFORM", "city", ["x"]), ("INFORM", "stars", ["y"]))
-    assert user_acts(asked) == ("INFORM", "REQUEST(phone)")
-
-
-def acting(number, kind, slots="", state="city"):
-    acts = ((SERVICE, "A"), (ACT, kind), *((SLOT, slot) for slot in slots)) if kind else ()
-    belief = ((SERVICE, "A"), (INTENT, "Find"), (SLOT, state), (VALUE, str(number)))
-    return Step(str(number), 0, (("<|user|>", "hi"),), belief, (), "ok", (), acts, ("INFORM",))
-
-
-def test_further_acts_add_to_the_loss(learner):
-    steps = [acting(number, kind) for number, kind in enumerate(("OFFER", "REQUEST", "INFORM"))]
-    batch, found = torch.arange(3), []
-    for most in (0, 2):
-        torch.manual_seed(SEED)
-        one = damd.DamdLearner(config(multi_action=most), steps, steps)
-        found.append(one.loss(batch).item())
-        one.loss(batch).backward()
-    assert found[1] > found[0]
 
 
 def test_folders_that_do_not_fit(model, tmp_path):
@@ -188,9 +167,8 @@ def test_folders_that_do_not_fit(model, tmp_path):
     good = (tmp_path / MODEL).read_bytes()
     for old, new, said in (
         (b'"damd"', b'"soloist"', "is a model of another kind"),
-        (b'"hidden": 8', b'"hidden": 0', "its sizes must be 1 or more"),
-        (b'"acts": 9', b'"acts": -1', "its sizes must be 1 or more"),
-        (b'"<pad>"', b'"<end>"', "its list of words is not a vocabulary"),
+        (b'"hidden": 8', b'"hidden": 0', "is damaged, or was not written by Parapet"),
+        (b'"acts": 9', b'"acts": -1', "is damaged, or was not written by Parapet"),
         (b'"embedding": 6', b'"embedding": "6"', "is damaged, or was not written by Parapet"),
     ):
         assert old in good
@@ -226,23 +204,6 @@ def test_a_decoder_has_the_states_that_it_was_taught(model):
         taught = net.taught(net.belief, written.numbers, written.mask, first, sources)
         assert torch.allclose(written.states, taught.states)
         assert damd.likeliest(*net.belief.scores(taught.states, sources), 0).tolist() == written.numbers.tolist()
-
-
-def test_acts_of_other_turns_in_the_same_state_are_right_too():
-    """Of other kinds: its own is learned from the turn itself. Values and the dialogue are no part of a state."""
-    steps = [acting(0, "OFFER", "ab"), acting(1, "REQUEST", "a"), acting(2, "REQUEST", "b"), acting(3, "REQUEST", "c"),
-             acting(4, "INFORM", "a", state="stars"), acting(5, "")]  # fmt: skip
-    texts = [damd_encoding.texts_of(step) for step in steps]
-    vocabulary = damd_encoding.vocabulary_of(texts, 3000, 1)
-    offer, *requests = (vocabulary.span(text.acts) for text in texts[:4])
-    others = damd.OtherActs(steps, texts, vocabulary, 3)
-    assert others.spans == [[requests], [[offer]], [[offer]], [[offer]], [], []]
-    torch.manual_seed(SEED)
-    places, spans = others.drawn([4, 0, 1])
-    assert (places, sorted(spans[:3]), spans[3]) == ([1, 1, 1, 2], sorted(requests), offer)
-    ones = damd.OtherActs(steps, texts, vocabulary, 1)
-    drawn = [ones.drawn([0])[1] for _ in range(40)]
-    assert ({len(one) for one in drawn}, {tuple(one[0]) for one in drawn}) == ({1}, {tuple(one) for one in requests})
 
 
 def test_a_batch_changes_nothing(model):

@@ -9,10 +9,11 @@ from tiny_checkpoints import save_t5
 
 from parapet.evaluation.generation.corpus import Act, Candidate, ServiceWords, SystemTurn, Words
 from parapet.evaluation.generation.lexical import Lexical
+from parapet.evaluation.generation.scoring import choose
 from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.generation import net
 from parapet.evaluation.models.generation.data import read_examples
-from parapet.evaluation.models.generation.inference import Search, chosen, merged
+from parapet.evaluation.models.generation.inference import Search, merged
 from parapet.transforms.storage.checkpoints import inspect
 
 WORDS = {
@@ -160,7 +161,7 @@ def test_an_ensemble_by_hand():
     candidates = {
         turn.place: merged(*([Candidate(*one)] for one in pair)) for turn, pair in zip(turns, expected, strict=True)
     }
-    assert list(chosen(turns, candidates, WORDS, Lexical()).values()) == list(expected.values())
+    assert list(choose(turns, candidates, WORDS, Lexical()).values()) == list(expected.values())
 
 
 def slow_greedy(t5, tokenizer, text, most):

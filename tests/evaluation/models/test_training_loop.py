@@ -110,13 +110,6 @@ def test_a_state_runs_no_code(tmp_path):
     raised(InputError, run, tmp_path, Line([1.0]), match="is damaged")
 
 
-def test_a_state_of_other_shapes_is_told(tmp_path):
-    run(tmp_path, Line([0.1] * 6))
-    line = Line([1.0])
-    line.module = nn.Sequential(nn.Linear(2, 1))
-    raised(InputError, run, tmp_path, line, match="was written by another program or version")
-
-
 def test_a_loss_that_is_no_number_ends_it(tmp_path):
     line = Line([0.5])
     line.x[3] = torch.nan
