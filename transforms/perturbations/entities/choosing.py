@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import functools
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 
 import msgspec
@@ -41,7 +39,6 @@ from parapet.transforms.perturbations.entities.kinds import (
 from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Kinds
 from parapet.transforms.perturbations.entities.names import US, in_case_of, made_up_name, short_form, subject
 from parapet.transforms.perturbations.entities.words import WORD, Training, words_of
-from parapet.transforms.running.counts import percent
 from parapet.transforms.running.seeding import stable_hash
 
 GENERATED, CORPUS = "generated", "corpus"
@@ -52,7 +49,7 @@ COLUMNS = ["slot_or_kind", "value"]
 Row = tuple[int, str, str]  # of a gazetteer: line number, slot or kind, value
 
 
-class Sources(msgspec.Struct, frozen=True, dict=True):
+class Sources(msgspec.Struct, frozen=True):
     """The sources of new values.
 
     Attributes:
@@ -71,11 +68,6 @@ class Sources(msgspec.Struct, frozen=True, dict=True):
         """Return the pool for a group's value; None if the value is made up, or if there is no pool."""
         names = [f"{service}.{slot}" for service, slot in group.slots] + [slot for _, slot in group.slots]
         return next((name for name in (*names, group.kind) if name in self.pools), None)
-
-    @functools.cached_property
-    def folded(self) -> dict[str, frozenset[str]]:
-        """Return the case-folded values of the pools."""
-        return {name: frozenset(map(str.casefold, pool)) for name, pool in self.pools.items()}
 
     def makes(self, group: Group) -> bool:
         """Whether the group's value is made up."""
@@ -201,27 +193,6 @@ def _problem(row: list[str]) -> str:
     if kind in forms and not forms[kind](value) and forms[kind](value) != 0:
         return f"{value!r} is not a {kind}, such as 2019-07-09, 17:22, 45.50 or 408-555-0123"
     return ""
-
-
-def check_enough(pools: Mapping[str, list[str]], needs: Mapping[str, int], path: str, max_bad: Fraction) -> str:
-    """Describe which values are missing if a dialogue needs more than there are; empty if there are enough.
-
-    Raises:
-      InputError: for some pool, the missing share exceeds ``max_bad``.
-    """
-    short = {name: (need, len(pools.get(name, ()))) for name, need in sorted(needs.items())}
-    missing = [
-        f"{name}: {need - available} missing (a dialogue needs {need}, but there are {available})"
-        for name, (need, available) in short.items()
-        if available < need
-    ]
-    if any(need - available > max_bad * need for need, available in short.values()):
-        hint = "add values, or give --values generated"
-        if any(short[name][1] for name in short):
-            most = max(Fraction(need - available, need) for need, available in short.values() if need)
-            hint += f"; --max_bad {percent(most, up=True)} leaves the dialogues unchanged that lack one"
-        raise InputError(f"too few values; {hint}: {'; '.join(missing)}", path, "--values")
-    return f"too few values, dialogues that lack one stay unchanged: {'; '.join(missing)}" if missing else ""
 
 
 _WEEKS = range(5, 46)  # a date moves by one to ten months and keeps its weekday

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
 from typing import cast
 
 import msgspec
@@ -27,7 +25,6 @@ from parapet.transforms.perturbations.entities.kinds import (
 )
 from parapet.transforms.perturbations.entities.names import COMMON
 from parapet.transforms.perturbations.entities.words import WORD, folded, is_number, plain, words
-from parapet.transforms.perturbations.speech.spoken import Normalisation, load_normalisation, spoken_words
 
 Slot = tuple[str, str]  # service, slot
 Kinds = Mapping[Slot, SlotKind]
@@ -68,15 +65,13 @@ class DialogueValues(msgspec.Struct):
       groups: values of open slots, sorted by key.
       closed: values of the other slots: (service, slot, value), sorted.
       said: the texts of spans.
-      values: each slot's values, case-folded, including spoken forms in spans ("ten a m").
-      spoken: (slot, spoken form in a span) to the value.
+      values: each slot's values, case-folded.
     """
 
     groups: list[Group]
     closed: list[tuple[str, str, str]]
     said: set[str]
     values: dict[Slot, set[str]]
-    spoken: dict[tuple[Slot, str], str]
 
     def by_surface(self) -> dict[str, Group]:
         """Return surface → group."""
@@ -147,7 +142,6 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
     closed: set[tuple[str, str, str]] = set()
     mentioned: set[str] = set()
     every: dict[Slot, set[str]] = {}
-    marked: list[tuple[Slot, str]] = []
     for slot, same, canonical in distinct_annotations(dialogue):
         every.setdefault(slot, set()).update([value.casefold() for value in (*same, canonical or "")])
         if kinds.get(slot, _UNKNOWN).kind in REPLACED:
@@ -158,39 +152,10 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
         for frame in turn.frames:
             for span in frame.slots:
                 if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
-                    text = turn.utterance[max(0, span.start) : max(0, span.exclusive_end)]
-                    mentioned.add(text)
-                    marked.append(((frame.service, span.slot), text))
-    spoken = _spoken(marked, every)
-    for (slot, text), value in spoken.items():
-        every[slot].add(text.casefold())
-        if kinds.get(slot, _UNKNOWN).kind in REPLACED:
-            values.add(slot, [text, value])
+                    mentioned.add(turn.utterance[max(0, span.start) : max(0, span.exclusive_end)])
     groups = sorted(values.groups(kinds), key=lambda group: group.key)
     _keep_parts(groups)
-    return DialogueValues(groups, sorted(closed), mentioned, every, spoken)
-
-
-def _spoken(marked: Iterable[tuple[Slot, str]], values: Mapping[Slot, Collection[str]]) -> dict[tuple[Slot, str], str]:
-    """Return spans that are not values but spoken forms of values, as a speech recogniser writes them."""
-    readings = {}
-    for slot, text in marked:
-        if values.get(slot) and not {text.casefold(), folded(text)}.intersection(values[slot]):
-            spoken = _read_aloud(text)
-            same = [value for value in sorted(values[slot]) if spoken and _read_aloud(value) == spoken]
-            if same:
-                readings[slot, text] = same[0]
-    return readings
-
-
-@functools.cache
-def _rules() -> Normalisation:
-    return load_normalisation()
-
-
-@functools.lru_cache(10_000)
-def _read_aloud(text: str) -> tuple[str, ...]:
-    return tuple(word.text for word in spoken_words(text, _rules()))
+    return DialogueValues(groups, sorted(closed), mentioned, every)
 
 
 def _keep_parts(groups: Sequence[Group]) -> None:
@@ -259,17 +224,12 @@ def values_of(dialogue: Dialogue) -> Iterator[tuple[Slot, str, bool]]:
 
 
 _PIECE = re.compile(r"\w+")
-_MANY_WORDS = 16
 
 
 class Surface(msgspec.Struct, frozen=True):
-    """A form of a value: its words, the characters before the first and after the last one, and its group.
-
-    For a value of many words, ``line`` has them as one text, so that comparisons stop at the first difference.
-    """
+    """A form of a value: its words, the characters before the first and after the last one, and its group."""
 
     words: tuple[str, ...]
-    line: str
     text: str
     before: str
     behind: str
@@ -318,9 +278,7 @@ class Table:
         pieces, before, behind, piece = _parts(text)
         if not pieces or (marked_only(group, text) if group else len(pieces) == 1):
             return
-        self.heads.setdefault(pieces[0], []).append(
-            Surface(pieces, _line(pieces)[0] if len(pieces) > _MANY_WORDS else "", text, before, behind, group)
-        )
+        self.heads.setdefault(pieces[0], []).append(Surface(pieces, text, before, behind, group))
         self.pieces.update((piece, pieces[0]))
 
     def unmarked(self, utterance: str, marked: Sequence[tuple[int, int]] = ()) -> list[Mention]:
@@ -338,28 +296,17 @@ class Table:
         words = list(WORD.finditer(utterance))
         texts = [plain(word[0]) for word in words]
         mentions = []
-        line: tuple[str, list[int]] | None = None
         free = 0  # words before this index are part of a mention
         for at in [i for i, text in enumerate(texts) if text in heads]:
             for surface in heads[texts[at]] if at >= free else ():
                 size = len(surface.words)
-                if size > _MANY_WORDS:
-                    line = line or _line(texts)
-                    same = line[0].startswith(surface.line, line[1][at])
-                else:
-                    same = size == 1 or tuple(texts[at : at + size]) == surface.words
-                if same:
+                if size == 1 or tuple(texts[at : at + size]) == surface.words:
                     start, end = _with_marks(utterance, words[at].start(), words[at + size - 1].end(), surface)
                     if start is not None and not any(begin < end and start < other for begin, other in marked):
                         mentions.append(Mention(start, end, utterance[start:end], surface.text, surface.group))
                         free = at + size
                         break
         return mentions
-
-
-def _line(words: Sequence[str]) -> tuple[str, list[int]]:
-    """Join words (without spaces) into one text; also return the position of each word."""
-    return "".join(f"{word} " for word in words), list(accumulate((len(word) + 1 for word in words), initial=0))
 
 
 @lru_cache(1 << 16)

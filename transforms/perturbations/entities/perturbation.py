@@ -41,7 +41,6 @@ class UnseenEntities(Perturbation):
       training: the corpus whose split train is what has been seen, or its place; by default the corpus itself, all of
         it if it has no such split.
       least_changed: the share of the dialogues with open slots that must change, or the command fails.
-      max_bad: the share of the values that a dialogue needs which a source may lack; they are kept.
     """
 
     name = "unseen_entities"
@@ -88,14 +87,13 @@ class UnseenEntities(Perturbation):
         categorical: str = "keep",
         training: Corpus | str | Path | None = None,
         least_changed: float = 0.5,
-        max_bad: float = 0.01,
     ) -> None:
         super().__init__(seed=seed)
         if categorical not in CATEGORICAL:
             raise InputError(f"{categorical!r} must be one of {', '.join(CATEGORICAL)}", "--categorical")
         if training is not None and not isinstance(training, Corpus | str | Path):
             raise InputError(f"expected a corpus or a path, found {type(training).__name__}", "--training")
-        self.config = Config(str(values), categorical == "replace", self.seed, share_of(max_bad, "--max_bad"))
+        self.config = Config(str(values), categorical == "replace", self.seed)
         self.categorical, self.training = categorical, training
         self.least_changed = float(share_of(least_changed, "--least_changed"))
 
@@ -166,9 +164,7 @@ class UnseenEntities(Perturbation):
         }
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield notes on missing values, and on values that are not unseen."""
-        if missing := statistics.get("missing"):
-            yield missing
+        """Yield a note on values that are not unseen."""
         if self.categorical == "replace":
             yield (
                 "Categorical values were replaced, too, by others of their closed set: those are not unseen (`unseen` "

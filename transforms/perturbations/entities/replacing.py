@@ -117,13 +117,13 @@ def check_replaced(
       InputError: a check fails.
     """
     after = typed(raw)
-    _check_spans(after, found)
+    _check_spans(after)
     _check_left(after, table, mentions)
     _check_states(before, after, found)
 
 
-def _check_spans(dialogue: Dialogue, found: DialogueValues) -> None:
-    """Check that every span is a value of its slot somewhere in the dialogue, or a spoken form of a kept value."""
+def _check_spans(dialogue: Dialogue) -> None:
+    """Check that every span is a value of its slot somewhere in the dialogue."""
     values: dict[Slot, set[str]] = {}
     for slot, same, canonical in distinct_annotations(dialogue):
         values.setdefault(slot, set()).update((*same, canonical or ""))
@@ -136,8 +136,7 @@ def _check_spans(dialogue: Dialogue, found: DialogueValues) -> None:
                     of_slot = values.get(slot, set())
                     if text in of_slot:
                         continue
-                    names = {folded(text), found.spoken.get((slot, text), folded(text))}
-                    if names.isdisjoint(map(folded, of_slot)):
+                    if folded(text) not in map(folded, of_slot):
                         reason = f"bad_span: {text!r} is not a value of {span.slot!r} after the replacement"
                         raise InputError(reason, "", f"turns[{position}]")
 

@@ -1,6 +1,6 @@
 """Collect the prerequisites of replacing values.
 
-These are the training data, the kinds of slots, and whether there are enough values.
+These are the training data and the kinds of slots.
 
 Each file is read by one worker, and the results are merged. Only a vocabulary grows with the corpus: the distinct
 values of each slot and, for training, 8 bytes for each distinct word and each pair of adjacent words.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -30,7 +29,6 @@ from parapet.transforms.perturbations.entities.choosing import (
     GENERATED,
     Row,
     Sources,
-    check_enough,
     held_out,
     pools_of,
     read_gazetteer,
@@ -44,7 +42,7 @@ from parapet.transforms.perturbations.entities.kinds import (
     says_city,
     step_of,
 )
-from parapet.transforms.perturbations.entities.mentions import Group, Kinds, Slot, find_values, values_of
+from parapet.transforms.perturbations.entities.mentions import Kinds, Slot, find_values, values_of
 from parapet.transforms.perturbations.entities.names import country_of
 from parapet.transforms.perturbations.entities.replacing import Replacer
 from parapet.transforms.perturbations.entities.words import Hashes, Training, grams_in, hashes_of, strings_of
@@ -62,13 +60,11 @@ class Config(NamedTuple):
       values: the source of new values: ``generated``, ``corpus``, or a gazetteer's path.
       replace_choices: whether to replace categorical values, too.
       seed: the seed of all choices.
-      max_bad: maximum share of the values needed by a dialogue that may be missing.
     """
 
     values: str = GENERATED
     replace_choices: bool = False
     seed: str = "0"
-    max_bad: Fraction = Fraction(1, 100)
 
 
 class StudiedFile(msgspec.Struct, frozen=True):
@@ -112,13 +108,11 @@ class Study(msgspec.Struct, frozen=True):
       replacer: the data for replacing values.
       source_kinds: the kinds of slots in the corpus that values are drawn from, if any.
       leaking: the number of source values dropped because they occur in training.
-      missing: which values are missing; empty if there are enough.
     """
 
     replacer: Replacer
     source_kinds: Kinds = {}
     leaking: int = 0
-    missing: str = ""
 
     def numbers(self) -> dict[str, Any]:
         """Return the study's entries of ``statistics.json``."""
@@ -127,7 +121,6 @@ class Study(msgspec.Struct, frozen=True):
             "training": {"texts": training.texts, "grams": len(training.grams)},
             "pools": {name: len(pool) for name, pool in sorted(pools.items())},
             "leaking_candidates": self.leaking,
-            **({"missing": self.missing} if self.missing else {}),
         }
 
 
@@ -247,17 +240,6 @@ def _refusing(studied: StudiedFile, position: int, refused: Refused) -> Iterator
         refused[studied.file.relative, position] = bad
 
 
-def _groups(studied: StudiedFile, kinds: Kinds, refused: Refused) -> Iterator[list[Group]]:
-    """Yield the values of open slots of each readable dialogue; the step that writes the set reports the others."""
-    with suppress(InputError):
-        for position, (raw, _) in enumerate(read_items(studied.file)):
-            groups = None
-            with _refusing(studied, position, refused):
-                groups = find_values(check_language(typed(raw), studied.file.languages), kinds).groups
-            if groups is not None:
-                yield groups
-
-
 def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: bool) -> dict[Slot, SlotKind]:
     """Infer the kind of every slot from its values in all dialogues.
 
@@ -316,9 +298,19 @@ def _distinct(hashes: Sequence[Hashes]) -> Hashes:
 
 
 def names_in(studied: StudiedFile, refused: Refused, study: Study) -> Learned:
-    """Collect (kind, canonical form) of every value of open slots in a file that values are drawn from."""
-    groups = _groups(studied, study.source_kinds, refused) if studied.is_source else ()
-    return Learned(names={(group.kind, group.canonical) for of_dialogue in groups for group in of_dialogue})
+    """Collect (kind, canonical form) of every value of open slots in a file that values are drawn from.
+
+    The step that writes the set reports dialogues that cannot be read.
+    """
+    names: set[tuple[str, str]] = set()
+    with suppress(InputError):
+        for position, (raw, _) in enumerate(read_items(studied.file) if studied.is_source else ()):
+            with _refusing(studied, position, refused):
+                dialogue = check_language(typed(raw), studied.file.languages)
+                names.update(
+                    (group.kind, group.canonical) for group in find_values(dialogue, study.source_kinds).groups
+                )
+    return Learned(names=names)
 
 
 def with_names(study: Study, files: Iterable[Learned], seed: str) -> Study:
@@ -329,35 +321,6 @@ def with_names(study: Study, files: Iterable[Learned], seed: str) -> Study:
     return Study(Replacer(kinds, Sources(CORPUS, seed, held_out(names, training, seed)), training), leaking=leaking)
 
 
-def needs_of(studied: StudiedFile, refused: Refused, study: Study) -> dict[str, int]:
-    """Return, for each pool, the maximum number of values that a dialogue in the file needs.
-
-    A dialogue's own values cannot replace its other values, so those in the pool are counted, too.
-    """
-    sources = study.replacer.sources
-    needs: dict[str, int] = {}
-    for groups in _groups(studied, study.replacer.kinds, refused) if studied.is_perturbed else ():
-        of_dialogue: dict[str, int] = {}
-        for group in groups:
-            name = sources.pool_of(group)
-            if group.kind == CHOICE or group.reason or sources.makes(group) or name is None:
-                continue
-            of_dialogue[name] = of_dialogue.get(name, 0) + 1 + (group.key in sources.folded[name])
-        for name, n in of_dialogue.items():
-            needs[name] = max(needs.get(name, 0), n)
-    return needs
-
-
-def checked(study: Study, files: Iterable[dict[str, int]], config: Config) -> Study:
-    """Add the missing values to the study. Raises InputError if their share is too large."""
-    needs: dict[str, int] = {}
-    for of_file in files:
-        needs |= {name: max(n, needs.get(name, 0)) for name, n in of_file.items()}
-    sources = study.replacer.sources
-    path = config.values if sources.mode == "file" else ""
-    return msgspec.structs.replace(study, missing=check_enough(sources.pools, needs, path, config.max_bad))
-
-
 def open_slots(kinds: Kinds) -> list[Slot]:
     """Return the slots whose values may be replaced by unseen ones."""
     return sorted(slot for slot, kind in kinds.items() if kind.kind in KINDS)
@@ -366,7 +329,7 @@ def open_slots(kinds: Kinds) -> list[Slot]:
 def study_corpus(pipeline: beam.Pipeline, inputs: Inputs) -> tuple[beam.PCollection, beam.PCollection]:
     """Build the steps that compute a Study, and (place, error) for each dialogue that could not be used.
 
-    Reads training and the dialogues to perturb; if values come from a pool, also counts how many are needed.
+    Reads training, the dialogues to perturb, and those that names are drawn from.
     """
     config = inputs.config
     expect_dialogues([studied.file for studied in inputs.files], ANALYSIS)
@@ -374,17 +337,11 @@ def study_corpus(pipeline: beam.Pipeline, inputs: Inputs) -> tuple[beam.PCollect
     learned, refused = _of_each(files, "Read", learn)
     once = pipeline | "Once" >> beam.Create([inputs], reshuffle=False)
     study: beam.PCollection = once | "Study" >> beam.Map(study_of, beam.pvalue.AsIter(learned))
-    if config.values == GENERATED:
+    if config.values != CORPUS:
         return study, refused
-    every = [refused]
-    if config.values == CORPUS:
-        names, refused = _of_each(files, "Names", names_in, beam.pvalue.AsSingleton(study))
-        every.append(refused)
-        study = study | "Hold out" >> beam.Map(with_names, beam.pvalue.AsIter(names), config.seed)
-    needs, refused = _of_each(files, "Needs", needs_of, beam.pvalue.AsSingleton(study))
-    every.append(refused)
-    study = study | "Check" >> beam.Map(checked, beam.pvalue.AsIter(needs), config)
-    return study, every | "Refused" >> beam.Flatten()
+    names, also_refused = _of_each(files, "Names", names_in, beam.pvalue.AsSingleton(study))
+    study = study | "Hold out" >> beam.Map(with_names, beam.pvalue.AsIter(names), config.seed)
+    return study, (refused, also_refused) | "Refused" >> beam.Flatten()
 
 
 def _of_each(

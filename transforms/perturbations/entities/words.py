@@ -72,8 +72,6 @@ class Training:
     def __init__(self, grams: Hashes, texts: int) -> None:
         self.grams, self.texts = grams, texts
         self._sorted = grams.data
-        self._known: dict[str, bool] = {}
-        self._known_forms: dict[str, bool] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Training, (self.grams, self.texts)
@@ -83,28 +81,16 @@ class Training:
 
         Pairs of generic words ("international airport") are ignored unless the text has no others.
         """
-        known = self._known.get(text)
-        if known is None:
-            if len(self._known) > 100_000:
-                self._known.clear()
-            known = self._known[text] = any(self._has(gram) for gram in telling_grams(words(text)))
-        return known
+        return any(self._has(gram) for gram in telling_grams(words(text)))
 
     def leaks_form(self, text: str) -> bool:
         """Whether a reference or postcode occurs in training.
 
         Unlike in ``leaks``, ``cb1`` and ``3ef`` each count as a word.
         """
-        known = self._known_forms.get(text)
-        if known is not None:
-            return known
-        if len(self._known_forms) > 100_000:
-            self._known_forms.clear()
         chunks = [chunk_words for chunk in text.split() if (chunk_words := words(chunk))]
         pairs = [first + other for first, other in pairwise(chunks)] or chunks
-        known = any(all(self._has(gram) for gram in grams_of(pair)) for pair in pairs)
-        self._known_forms[text] = known
-        return known
+        return any(all(self._has(gram) for gram in grams_of(pair)) for pair in pairs)
 
     def _has(self, gram: str) -> bool:
         wanted = _hashed(gram)
