@@ -362,13 +362,12 @@ def compared_form() -> tuple[Form, bool]:
     """
     if find_spec("num2words") is None:
         return str.casefold, False
-    from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
+    from parapet.transforms.perturbations.speech.spoken import spoken_words
 
-    rules = load_normalisation()
 
     @lru_cache(1 << 14)
     def spoken(text: str) -> str:
-        return " ".join(word.text for word in spoken_words(text, rules)) or text.casefold()
+        return " ".join(word.text for word in spoken_words(text)) or text.casefold()
 
     return spoken, True
 

@@ -12,7 +12,7 @@ pytest.importorskip("azure.cognitiveservices.speech")
 from azure_speech_server import KEY, AzureSpeechServer
 from heard_sets import both, files_of, rows_of, three_dialogues, write_corpus
 
-from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
+from parapet.transforms.perturbations.speech.spoken import spoken_words
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,8 @@ def impatient(init):
 @pytest.fixture(scope="module")
 def words(some):
     """The distinct texts of the three dialogues."""
-    rules = load_normalisation()
     said = (t["utterance"] for d in some[1] for t in d["turns"] if t["speaker"] == "USER")
-    return {" ".join(word.text for word in spoken_words(utterance, rules)) for utterance in said}
+    return {" ".join(word.text for word in spoken_words(utterance)) for utterance in said}
 
 
 @pytest.mark.thorough

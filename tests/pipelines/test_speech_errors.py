@@ -12,7 +12,7 @@ from parapet.transforms.perturbations.speech.alignment import align
 from parapet.transforms.perturbations.speech.embedded import Hibari, Moonshine
 from parapet.transforms.perturbations.speech.sound import digest, plain, through_noise
 from parapet.transforms.perturbations.speech.spelling import respelled
-from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
+from parapet.transforms.perturbations.speech.spoken import spoken_words
 
 EMBEDDED = ["--wer", "0.1,0.3", "--snr", "6,2,-1,-4", "--sample", "4"]
 
@@ -42,7 +42,6 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
     numbers = json_of(heard / "statistics.json")["sets"]
     speaker, listener = Hibari(), Moonshine()
     listener.open()
-    rules = load_normalisation()
     wrong = {}
     for set_name, target in (("SR-10", 0.1), ("SR-30", 0.3)):
         written = dialogues_of(heard / set_name)
@@ -55,12 +54,12 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
                 if turn["speaker"] == "SYSTEM":
                     assert new == turn
                     continue
-                said = " ".join(word.text for word in spoken_words(turn["utterance"], rules))
+                said = " ".join(word.text for word in spoken_words(turn["utterance"]))
                 row = rows[name, t]
                 voice = row["voice"]
                 sound = through_noise(speaker.speak(said, voice), plain("pink"), row["snr"], f"0\0{voice}\0{said}")
-                words_heard = [word.text for word in spoken_words(listener.hear(sound), rules)]
-                hypothesis = " ".join(respelled(said.split(), words_heard, rules))
+                words_heard = [word.text for word in spoken_words(listener.hear(sound))]
+                hypothesis = " ".join(respelled(said.split(), words_heard))
                 assert (new["utterance"], row["hypothesis"]) == (hypothesis, hypothesis)
                 assert (row["original"], row["spoken"], row["audio_sha256"]) == (turn["utterance"], said, digest(sound))
                 errors[name, t] = errors_of(said.split(), hypothesis.split())

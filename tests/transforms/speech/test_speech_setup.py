@@ -9,9 +9,9 @@ from kit import cases, raised, write
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, read_calibration
 from parapet.transforms.perturbations.speech.setup import parse_ratios, parse_targets
-from parapet.transforms.perturbations.speech.spoken import Speakers, load_normalisation
+from parapet.transforms.perturbations.speech.spoken import Speakers
 
-SPEAKERS = Speakers(("heart", "fenrir"), "0", load_normalisation(), 1000)
+SPEAKERS = Speakers(("heart", "fenrir"), "0", 1000)
 MADE_WITH = {"synthesiser": "hibari", "noise": "pink", "voices": ["heart"]}
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from kit import cases, raised
@@ -15,11 +14,10 @@ pytest.importorskip("soundfile")
 
 from parapet.transforms.perturbations.speech import transcribing
 from parapet.transforms.perturbations.speech.sound import plain
-from parapet.transforms.perturbations.speech.spoken import Utterance, load_normalisation
+from parapet.transforms.perturbations.speech.spoken import Utterance
 from parapet.transforms.perturbations.speech.transcribing import Channel, Failure, Transcriber, Transcript
 from parapet.transforms.running.fence import Refused, Stopped
 
-RULES = load_normalisation()
 QUIET, LOUD = 60.0, 55.0  # dB: letters are told apart through either
 LETTERS = " abcdefghijklmnopqrstuvwxyz"
 TOP, STEP, HOLD = 30000, 2200, 64  # the first level, between two letters, and how many samples one lasts
@@ -76,7 +74,7 @@ class Listener(Engine):
 
 
 def channel_of(place, speaker, listener, **other):
-    given = {"noise": plain("white"), "seed": "0", "rules": RULES, "cache": str(place)}
+    given = {"noise": plain("white"), "seed": "0", "cache": str(place)}
     return Channel(speaker, listener, **{**given, **other})
 
 
@@ -208,12 +206,3 @@ def test_several_at_a_time_hear_what_one_hears_and_stop_together(dollars, tmp_pa
     stopped = words(hear(channel_of(tmp_path / "stop", Speaker(), listener), many))
     assert stopped == {one.text: {"quota: used up"} for one in many}
     assert len(listener.heard) <= 4
-
-
-def test_other_rules_write_down_what_is_kept(tmp_path):
-    listener = Listener()
-    listener.answer = lambda text: "bed & breakfast"
-    other = msgspec.structs.replace(RULES, version="mine", symbols={**RULES.symbols, "&": "plus"})
-    hear(channel_of(tmp_path, Speaker(), listener), TEXTS[:1])
-    found = hear(channel_of(tmp_path, Speaker(), listener, rules=other), TEXTS[:1])
-    assert found == hear(channel_of(tmp_path / "fresh", Speaker(), listener, rules=other), TEXTS[:1])

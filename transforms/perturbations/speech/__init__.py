@@ -74,13 +74,6 @@ COMMAND = Command(
             ),
             Option("speaker", "text-to-speech engine (default: --engine)", "ENGINE", choices=_ENGINES, rare=True),
             Option("listener", "ASR engine (default: --engine)", "ENGINE", choices=_ENGINES, rare=True),
-            Option(
-                "normalisation",
-                "rules that normalise text, instead of the built-in ones",
-                "FILE",
-                reads=True,
-                rare=True,
-            ),
             Option("parallel_calls", "requests at a time, up to 32 (default: 4)", "N", type=int, rare=True),
         ),
         _AZURE: (

@@ -112,7 +112,6 @@ class SpeechErrors(Perturbation):
       form: ``heard``: the transcript itself; ``restored``: words that were recognised correctly have the original's
         spelling.
       longest: the maximum length of a turn that is spoken, in characters.
-      normalisation: a file of normalisation rules, in place of the built-in ones.
       calibration: ``calibration.json`` of another run, whose ratios and levels are used.
       audio: ``wav`` or ``flac``: a run of whole files also writes the sound that was recognised.
       cache: the folder in which transcripts are cached; required if workers run elsewhere. Default: a temporary one.
@@ -189,7 +188,6 @@ class SpeechErrors(Perturbation):
         sample: int | None = None,
         form: Form = "heard",
         longest: int = LONGEST,
-        normalisation: str | Path | None = None,
         calibration: str | Path | None = None,
         audio: str = "",
         cache: str | Path | None = None,
@@ -215,7 +213,6 @@ class SpeechErrors(Perturbation):
             },
             engine_options=dict(engine_options or {}),
             voices=tuple(listed(comma_separated(voices or ""))),
-            normalisation=str(normalisation) if normalisation else None,
             longest=longest,
             form=form,
             calibration=str(calibration) if calibration else None,

@@ -15,7 +15,7 @@ from parapet.transforms.perturbations.speech.alignment import Calibration, is_ra
 from parapet.transforms.perturbations.speech.engine import RATE
 from parapet.transforms.perturbations.speech.replacing import Form
 from parapet.transforms.perturbations.speech.sound import make_noise
-from parapet.transforms.perturbations.speech.spoken import Speakers, load_normalisation, occurrences_of
+from parapet.transforms.perturbations.speech.spoken import VERSION, Speakers, occurrences_of
 from parapet.transforms.perturbations.speech.transcribing import Channel
 from parapet.transforms.running import plugins
 
@@ -37,7 +37,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
       engines: the text-to-speech engine (speaker) and the ASR engine (listener).
       engine_options: the options of both engines.
       voices: the voices of dialogues; if empty, the default voice of the speaker.
-      normalisation: a file of normalisation rules; None for the built-in ones.
       longest: maximum length of an utterance that is spoken, in characters.
       form: the form of the transcript.
       calibration: ``calibration.json`` of another run; None to calibrate this run.
@@ -52,7 +51,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     engines: dict[engine.Part, plugins.Chosen]
     engine_options: dict[str, str | int]
     voices: tuple[str, ...]
-    normalisation: str | None
     longest: int
     form: Form
     calibration: str | None
@@ -153,7 +151,7 @@ def prepare(config: Config, files: Sequence[DialogueFile], cache: str, try_engin
     """
     synthesiser = engine.make("speaker", config.engines["speaker"], config.engine_options)
     voices = config.voices or tuple(listed(synthesiser.default_voice))
-    speakers = Speakers(voices, config.seed, load_normalisation(config.normalisation), config.longest)
+    speakers = Speakers(voices, config.seed, config.longest)
     babbled: list[str] = []
     if config.noise == "babble":
         babbled = sorted({utterance.text for file in files for utterance, _ in occurrences_of(file, speakers)})
@@ -161,7 +159,7 @@ def prepare(config: Config, files: Sequence[DialogueFile], cache: str, try_engin
             raise InputError("babble is made from the user turns, but none of them has words", "--noise")
     noise = make_noise(config.noise, babbled, config.reverberation)
     recogniser = engine.make("listener", config.engines["listener"], config.engine_options)
-    channel = Channel(synthesiser, recogniser, noise, config.seed, speakers.rules, cache)
+    channel = Channel(synthesiser, recogniser, noise, config.seed, cache)
     synthesiser.check(list(voices))
     if try_engines:
         for tried in (synthesiser, recogniser):
@@ -172,7 +170,7 @@ def prepare(config: Config, files: Sequence[DialogueFile], cache: str, try_engin
         "recogniser": recogniser.name,
         "noise": noise.name,
         "voices": list(voices),
-        "normalisation": speakers.rules.version,
+        "normalisation": VERSION,
         "samples_a_second": RATE,
     }
     calibrated, warnings = None, list[str]()

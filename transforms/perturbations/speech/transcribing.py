@@ -32,7 +32,7 @@ from parapet.transforms.perturbations.speech.engine import RATE, Recogniser, Syn
 from parapet.transforms.perturbations.speech.sound import digest, read_sound, sound_bytes
 from parapet.transforms.perturbations.speech.spelling import respelled
 from parapet.transforms.perturbations.speech.spoken import (
-    Normalisation,
+    VERSION,
     Occurrence,
     Speakers,
     Utterance,
@@ -84,7 +84,6 @@ class Channel(msgspec.Struct, frozen=True):
       recogniser: the ASR engine.
       noise: the noise added to the speech.
       seed: the seed of the noise.
-      rules: the normalisation rules for transcripts.
       cache: the folder for transcripts, and for speech that costs money.
     """
 
@@ -92,7 +91,6 @@ class Channel(msgspec.Struct, frozen=True):
     recogniser: Recogniser
     noise: sound.Noise
     seed: str
-    rules: Normalisation
     cache: str
 
     @property
@@ -108,9 +106,17 @@ class Channel(msgspec.Struct, frozen=True):
     def key(self, utterance: Utterance, snr: float) -> str:
         """Return a hash of everything that determines a transcript."""
         engines = [self.synthesiser.name, self.recogniser.name]
-        rules = [sound.VERSION, self.rules.id]
-        facts = [*rules, *engines, self.noise.name, stable_hash(self.seed), utterance.voice, utterance.text, snr]
-        return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
+        facts = [
+            sound.VERSION,
+            VERSION,
+            *engines,
+            self.noise.name,
+            stable_hash(self.seed),
+            utterance.voice,
+            utterance.text,
+            snr,
+        ]
+        return hashlib.sha256(msgspec.json.encode([*facts, utterance.voice, utterance.text, snr])).hexdigest()
 
 
 def _file_of(shard: str) -> str:
@@ -279,9 +285,8 @@ class Transcriber:
             raise Refused(bad_record(error, engine).reason) from None
 
     def _transcript(self, utterance: Utterance, words: str, samples: Samples) -> Transcript:
-        rules = self.channel.rules
-        normalised = [word.text for word in spoken_words(words, rules)]
-        spelled = " ".join(respelled(utterance.text.split(), normalised, rules))
+        normalised = [word.text for word in spoken_words(words)]
+        spelled = " ".join(respelled(utterance.text.split(), normalised))
         return Transcript(spelled, digest(samples), round(len(samples) / RATE, 3))
 
     def _speech(self, utterance: Utterance) -> Samples:
