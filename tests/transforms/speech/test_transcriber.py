@@ -3,7 +3,6 @@
 import json
 import threading
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from kit import cases, raised
 
 pytest.importorskip("soundfile")
 
-from parapet.transforms.perturbations.speech import transcribing
 from parapet.transforms.perturbations.speech.sound import plain
 from parapet.transforms.perturbations.speech.spoken import Utterance
 from parapet.transforms.perturbations.speech.transcribing import Channel, Failure, Transcriber, Transcript
@@ -154,8 +152,6 @@ def test_once_it_is_of_no_use_nobody_is_asked_any_more(who, dollars, tmp_path):
 def test_what_was_paid_for_is_kept_after_each_utterance(paid, tmp_path):
     listener = Listener(dollars=float(paid == "listener"))
     channel = channel_of(tmp_path, Speaker(dollars=float(paid == "speaker")), listener)
-    assert channel.paid
-    assert not channel_of(tmp_path, Speaker(), Listener()).paid
 
     def killed(text):
         if text == "no":
@@ -170,23 +166,6 @@ def test_what_was_paid_for_is_kept_after_each_utterance(paid, tmp_path):
     again = Speaker(dollars=channel.synthesiser.dollars_per_million)
     assert (words(hear(channel_of(tmp_path, again, fresh), TEXTS)), fresh.heard) == (ALL, ["no", "no"])
     assert again.asked == ([] if paid == "speaker" else [("no", "v")]), "paid for: on disk before it is heard"
-
-
-def test_what_costs_nothing_is_written_once_for_each_group(tmp_path, monkeypatch):
-    written = []
-    whole = transcribing.whole
-    monkeypatch.setattr(transcribing, "whole", lambda path: written.append(Path(path).name) or whole(path))
-    hear(channel_of(tmp_path / "free", Speaker(), Listener()), TEXTS)
-    assert written == ["abc.json"]
-    written.clear()
-    hear(channel_of(tmp_path / "paid", Speaker(), Listener(dollars=1)), TEXTS)
-    assert written == ["abc.json"] * 3
-    assert not (tmp_path / "paid/spoken").exists()
-    (free,), (paid,) = ((tmp_path / kind / "heard").iterdir() for kind in ("free", "paid"))
-    assert free.read_bytes() == paid.read_bytes()
-    hear(channel_of(tmp_path / "spoken", Speaker(dollars=1), Listener()), TEXTS)
-    ((spoken,), _) = ((tmp_path / "spoken/heard").iterdir(), (tmp_path / "spoken/spoken").iterdir())
-    assert spoken.read_bytes() == free.read_bytes()
 
 
 @cases("dollars", 0.0, 1.0)

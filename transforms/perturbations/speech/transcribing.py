@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -94,11 +93,6 @@ class Channel(msgspec.Struct, frozen=True):
     cache: str
 
     @property
-    def paid(self) -> bool:
-        """Whether one of the engines costs money."""
-        return self.synthesiser.dollars_per_million > 0 or self.recogniser.dollars_per_hour > 0
-
-    @property
     def parallel(self) -> bool:
         """Whether one of the engines processes several texts at a time."""
         return max(self.synthesiser.parallel, self.recogniser.parallel) > 1
@@ -140,21 +134,6 @@ class Transcriber:
         self._open: set[str] = set()
         self._lock, self._opening = Lock(), Lock()
         self._last: tuple[Utterance, sound.Mixer] | None = None
-        self._kept: tuple[str, dict[str, Transcript]] | None = None  # a file of the cache, while it is in use
-
-    @contextmanager
-    def using(self, shard: str) -> Iterator[None]:
-        """Read the cached transcripts of a shard once, and write them once, unless one of the engines costs money."""
-        file = _file_of(shard)
-        cached = self._read(file)
-        before = len(cached)
-        self._kept = file, cached
-        try:
-            yield
-        finally:
-            self._kept = None
-            if len(cached) > before and not self.channel.paid:
-                self._write(file, cached)
 
     def close(self) -> None:
         """Close the engines."""
@@ -170,8 +149,7 @@ class Transcriber:
           utterances: (utterance, ratios in dB).
         """
         file = _file_of(shard)
-        is_kept = self._kept is not None and self._kept[0] == file
-        cached = self._kept[1] if self._kept is not None and is_kept else self._read(file)
+        cached = self._read(file)
         results, todo = self._look_up(utterances, cached)
         if not todo:
             return results
@@ -187,12 +165,10 @@ class Transcriber:
                         cached[self.channel.key(utterance, snr)] = result
                         self.decoded += 1
                 results.update(fresh)
-                if self.channel.paid:
-                    self._write(file, cached)
+                with whole(join(self.channel.cache, file)) as handle:
+                    handle.write(msgspec.json.encode(cached, order="sorted"))
 
         self._in_threads(transcribe, todo, self.channel.recogniser.parallel)
-        if not (is_kept or self.channel.paid):
-            self._write(file, cached)
         return results
 
     def samples(self, utterance: Utterance, snr: float) -> Samples:
@@ -319,10 +295,6 @@ class Transcriber:
         if not FileSystems.exists(join(self.channel.cache, file)):
             return {}
         return _decode(read_written(self.channel.cache, file))
-
-    def _write(self, file: str, cached: dict[str, Transcript]) -> None:
-        with whole(join(self.channel.cache, file)) as handle:
-            handle.write(msgspec.json.encode(cached, order="sorted"))
 
 
 _STAGE = "transcription"
@@ -498,13 +470,12 @@ class _TranscribeSample(_Transcribes):
           within_reach: a side input that waits for the extremes, so that an unreachable target ends the run first.
         """
         shard, texts = group
-        with self.transcriber.using(shard):
-            for utterance in tracked([Utterance(*text) for text in sorted(texts)], "texts", "calibration"):
-                for (_, snr), result in self.transcriber.transcribe(shard, [(utterance, self.ratios)]).items():
-                    if isinstance(result, Transcript):
-                        yield snr, errors_of(utterance, result)
-                    else:
-                        yield TaggedOutput(FAILED, result.reason)
+        for utterance in tracked([Utterance(*text) for text in sorted(texts)], "texts", "calibration"):
+            for (_, snr), result in self.transcriber.transcribe(shard, [(utterance, self.ratios)]).items():
+                if isinstance(result, Transcript):
+                    yield snr, errors_of(utterance, result)
+                else:
+                    yield TaggedOutput(FAILED, result.reason)
         self.count()
 
 
@@ -559,8 +530,7 @@ class _TranscribeShard(_Transcribes):
         uses: dict[Utterance, list[Occurrence]] = {}
         for utterance, use in sorted(of_shard):
             uses.setdefault(utterance, []).append(use)
-        with self.transcriber.using(shard):
-            all_outcomes = transcribe_as_needed(self.transcriber, shard, uses, calibration)
+        all_outcomes = transcribe_as_needed(self.transcriber, shard, uses, calibration)
         self.count()
         advance(sum(map(len, uses.values())), "turns", _STAGE)
         bins: dict[int, tuple[int, ...]] = {}
