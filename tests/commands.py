@@ -119,9 +119,6 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "perturb": ["simple", "--sgd", sgd],
         "language_variations messages": ["--messages", f"{place}/messages.jsonl", "--kinds", "typos,verbose"],
         "speech_errors": ["--sgd", sgd, *SPEECH],
-        "speech_errors again": [
-            *("--sgd", sgd, *SPEECH[:4], "--calibration", f"{out}/speech_errors/calibration.json"),
-        ],
         "unseen_entities": ["--sgd", sgd, "--training", sgd],
         "unseen_entities values": ["--sgd", sgd, "--values", f"{place}/values.csv", "--least_changed", "0"],
         "ood": ["--sgd", sgd, "--rates", "0.1"],

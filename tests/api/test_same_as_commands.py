@@ -30,7 +30,7 @@ HEARD = {"snr": (6, 2, -1, -4), "sample": 4}
 def data_of(folder):
     """The dialogues, schemas and rows of sets; not what says how they were made."""
     wanted = (".json", ".parquet")
-    others = ("run.json", "statistics.json", "calibration.json", "memory.parquet", ".heard")
+    others = ("run.json", "statistics.json", "memory.parquet", ".heard")
     files = files_of(folder).items()
     return {name: data for name, data in files if name.endswith(wanted) and not any(other in name for other in others)}
 
@@ -198,8 +198,6 @@ UNSEEN = (
     ("speech_errors", {"wer": 0.2, "noise": "nowhere"}, r"^nowhere: noise: "),
     ("speech_errors", {"wer": 0.2, "engine": "parrot"}, r"^speaker: there is no speech engine 'parrot'"),
     ("speech_errors", {"wer": 0.2, "voices": []}, r"^voices: must be one or more voices"),
-    ("speech_errors", {"wer": 0.2, "calibration": "nowhere"}, r"^nowhere: calibration: cannot be read"),
-    ("speech_errors", {"wer": 0.2, "calibration": "x", "snr": "9,5"}, r"^calibration: has its own ratios"),
     ("unseen_entities", {"values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read: No such file or directory$"),
     ("unseen_entities", {"categorical": "drop"}, r"^categorical: 'drop' must be one of keep, replace$"),
     ("unseen_entities", {"training": 7}, r"^training: expected a corpus or a path, found int$"),

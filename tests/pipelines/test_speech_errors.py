@@ -75,20 +75,6 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
     assert sum(wrong["SR-10"].values()) < sum(wrong["SR-30"].values())
 
 
-@pytest.mark.thorough  # test_speech_azure_sets.py runs the command, and test_embedded.py these engines
-def test_thresholds_are_carried_over(heard, some, tmp_path):
-    flags = ["--sgd", str(some[0]), "--cache", str(heard / ".heard")]
-    carried = [*flags, "--wer", "0.1,0.3", "--calibration", str(heard / "calibration.json")]
-    told = run(tmp_path / "out", *carried, "--seed", "0").errors
-    assert "decoded 0" in told
-    assert "warning" not in told
-    assert dialogues_of(tmp_path / "out" / "SR-30") == dialogues_of(heard / "SR-30")
-    said = run(tmp_path / "other", *carried, "--voices", "heart:0.9", "--dry_run").errors
-    assert ", but this run has ['heart:0.9']" in said
-    calibrated = [*flags, "--wer", "0.2", "--calibration", str(heard / "calibration.json")]
-    assert "does not contain SR-20, only SR-10, SR-30" in run(tmp_path / "other", *calibrated, status=2).errors
-
-
 @cases(
     "flags told",
     ("--wer 20", "--wer: 20 is not a word error rate"),
@@ -98,7 +84,6 @@ def test_thresholds_are_carried_over(heard, some, tmp_path):
     ("--voices ,", "--voices: must be one or more"),
     ("--reverberation 9", "--reverberation: 9 must be from 0 to 3"),
     ("--azure_region westeurope", "--azure_region: is for --engine azure"),
-    (f"--calibration {__file__} --sample 9", "--calibration: has its own ratios: leave out --snr and --sample"),
     ("--engine azure", "--azure_region: is required"),
     ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is not an address"),
     ("--engine azure --azure_region x --parallel_calls 99", "--parallel_calls: 99"),

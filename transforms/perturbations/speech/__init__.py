@@ -51,9 +51,6 @@ COMMAND = Command(
                 rare=True,
             ),
             Option(
-                "calibration", "calibration.json of another run, whose levels are used", "FILE", reads=True, rare=True
-            ),
-            Option(
                 "longest",
                 "maximum length of a turn that is spoken, in characters",
                 "N",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 import shutil
 import tempfile
@@ -15,7 +13,6 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import apache_beam as beam
-import msgspec
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
 from parapet.schemas.errors import InputError
@@ -112,7 +109,6 @@ class SpeechErrors(Perturbation):
       form: ``heard``: the transcript itself; ``restored``: words that were recognised correctly have the original's
         spelling.
       longest: the maximum length of a turn that is spoken, in characters.
-      calibration: ``calibration.json`` of another run, whose ratios and levels are used.
       audio: ``wav`` or ``flac``: a run of whole files also writes the sound that was recognised.
       cache: the folder in which transcripts are cached; required if workers run elsewhere. Default: a temporary one.
       max_bad: the share of the turns that may have no transcript; these keep their utterance.
@@ -165,7 +161,6 @@ class SpeechErrors(Perturbation):
                 by_set=True, in_card=False),
     )  # fmt: skip
     links: ClassVar = {
-        "calibration.json": "ratios and levels, for `--calibration` of another run",
         "SET/turns/": "a row for every user turn",
     }
 
@@ -188,7 +183,6 @@ class SpeechErrors(Perturbation):
         sample: int | None = None,
         form: Form = "heard",
         longest: int = LONGEST,
-        calibration: str | Path | None = None,
         audio: str = "",
         cache: str | Path | None = None,
         max_bad: float = 0.01,
@@ -196,8 +190,6 @@ class SpeechErrors(Perturbation):
         super().__init__(seed=seed)
         self.max_bad = share_of(max_bad, "--max_bad")
         self.cache = str(cache).rstrip("/") if cache else None
-        if calibration and (snr or sample):
-            raise InputError("has its own ratios: leave out --snr and --sample", "--calibration")
         if voices is not None and not listed(comma_separated(voices)):
             raise InputError("must be one or more voices, such as heart,heart:1.1:0.9", "--voices")
         self.config = Config(
@@ -215,7 +207,6 @@ class SpeechErrors(Perturbation):
             voices=tuple(listed(comma_separated(voices or ""))),
             longest=longest,
             form=form,
-            calibration=str(calibration) if calibration else None,
         )
         check_config(self.config)
         if audio and audio not in AUDIO:
@@ -257,10 +248,6 @@ class SpeechErrors(Perturbation):
         files = [in_languages(file, self.languages) for file in inlined(selected(corpus, self.splits))]
         self.setup = prepare(self.config, files, cache, self.try_engines)
 
-    def remarks(self) -> Iterator[tuple[int, str]]:
-        """Yield how this run differs from the calibrated one."""
-        yield from ((logging.WARNING, line) for line in self.setup.warnings)
-
     def plugins_used(self) -> Sequence[Chosen | None]:
         """Return the engines."""
         return [*self.config.engines.values()]
@@ -275,7 +262,7 @@ class SpeechErrors(Perturbation):
         setup = self.setup
         synthesiser, recogniser = setup.channel.synthesiser, setup.channel.recogniser
         size = size_of(files, setup.speakers)
-        ratios = len(setup.config.ratios if setup.calibrated is None else setup.calibrated.ratios)
+        ratios = len(setup.config.ratios)
         hours = size.seconds / 3600 * ratios
         price = size.characters * synthesiser.dollars_per_million / 1e6
         yield f"{counted(size.turns, 'user turn')} to speak, {counted(size.texts, 'distinct text')}"
@@ -412,12 +399,6 @@ class SpeechErrors(Perturbation):
             "made_with": self.setup.made_with,
         }
 
-    def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
-        """Return ``calibration.json``, for other runs."""
-        (calibration,) = reported["calibration"]
-        content = {**msgspec.to_builtins(calibration), "made_with": self.setup.made_with}
-        return {"calibration.json": (json.dumps(content, indent=2) + "\n").encode()}
-
     def recorded_options(self) -> dict[str, object]:
         """Return the options that determine the content, and the settings that the word error rates depend on."""
         config = self.config
@@ -429,7 +410,6 @@ class SpeechErrors(Perturbation):
             "seed": config.seed,
             "snr": config.ratios,
             "sample": config.sample,
-            "calibration": "elsewhere" if self.setup.calibrated else "",
             **self.setup.made_with,
             **dict.fromkeys(("cache", *FLAGS_OF["azure"]), ""),
         }

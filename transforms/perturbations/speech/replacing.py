@@ -249,7 +249,7 @@ def statistics(counts: Counts, settings: Sequence[Setting], curve: Iterable[Poin
     Args:
       counts: the counts of all turns and dialogues (:func:`turn_counts`, :func:`dialogue_counts`).
       settings: the sets.
-      curve: signal-to-noise ratio to (errors, words) of the sample; empty if the calibration is another run's.
+      curve: signal-to-noise ratio to (errors, words) of the sample.
     """
     return {
         "sets": {setting.name: _of_set(setting, counts) for setting in sorted(settings)},

@@ -11,7 +11,7 @@ from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.perturbations.speech import engine
-from parapet.transforms.perturbations.speech.alignment import Calibration, is_ratio, read_calibration, set_name
+from parapet.transforms.perturbations.speech.alignment import set_name
 from parapet.transforms.perturbations.speech.engine import RATE
 from parapet.transforms.perturbations.speech.replacing import Form
 from parapet.transforms.perturbations.speech.sound import make_noise
@@ -39,7 +39,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
       voices: the voices of dialogues; if empty, the default voice of the speaker.
       longest: maximum length of an utterance that is spoken, in characters.
       form: the form of the transcript.
-      calibration: ``calibration.json`` of another run; None to calibrate this run.
     """
 
     targets: list[float]
@@ -53,7 +52,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     voices: tuple[str, ...]
     longest: int
     form: Form
-    calibration: str | None
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -68,17 +66,13 @@ class Setup(msgspec.Struct, frozen=True):
       config: the options.
       speakers: the voices and the spoken form.
       channel: text-to-speech engine, noise, ASR engine.
-      made_with: everything that determines the word error rate, as recorded by ``calibration.json``.
-      calibrated: the calibration of another run, or None.
-      warnings: lines on how this run differs from the run that was calibrated.
+      made_with: everything that determines the word error rate.
     """
 
     config: Config
     speakers: Speakers
     channel: Channel
     made_with: MadeWith
-    calibrated: Calibration | None
-    warnings: list[str]
 
 
 def parse_targets(text: str) -> list[float]:
@@ -101,7 +95,7 @@ def parse_ratios(text: str) -> list[float]:
       InputError: there are fewer than two distinct ratios.
     """
     ratios = [_number(part, "--snr", "is not a ratio in dB (example: 20,12,5)") for part in listed(text)]
-    if len(set(ratios)) < 2 or len(set(ratios)) < len(ratios) or not all(map(is_ratio, ratios)):
+    if len(set(ratios)) < 2 or len(set(ratios)) < len(ratios) or not all(-20 <= ratio <= 60 for ratio in ratios):
         raise InputError("must be two or more different ratios from -20 to 60 dB (example: 20,12,5)", "--snr")
     return sorted(ratios, reverse=True)
 
@@ -173,7 +167,4 @@ def prepare(config: Config, files: Sequence[DialogueFile], cache: str, try_engin
         "normalisation": VERSION,
         "samples_a_second": RATE,
     }
-    calibrated, warnings = None, list[str]()
-    if config.calibration:
-        calibrated, warnings = read_calibration(config.calibration, config.targets, made_with)
-    return Setup(config, speakers, channel, made_with, calibrated, warnings)
+    return Setup(config, speakers, channel, made_with)

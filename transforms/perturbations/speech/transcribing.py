@@ -306,7 +306,7 @@ class Transcribed(NamedTuple):
     """PCollections of transcripts.
 
     Attributes:
-      curve: (ratio, (errors, words)) of the sample; empty if the calibration is another run's.
+      curve: (ratio, (errors, words)) of the sample.
       turns: TurnOutcomes.
       calibration: one Calibration, with the levels of all sets.
       refused: ((file, position), error) of dialogues that raised exceptions.
@@ -324,16 +324,12 @@ def transcribe(files: beam.PCollection, setup: Setup) -> Transcribed:
     read = beam.FlatMap(_uses_of, setup.speakers).with_outputs(REFUSED, main="uses")
     texts = files | "Spread files" >> beam.Reshuffle() | "Texts" >> read
     uses = texts["uses"]
-    if setup.calibrated is None:
-        curve, failed = transcribe_sample(uses, setup.channel, config.targets, config.ratios, config.sample)
-        first = (
-            pipeline
-            | "Once" >> beam.Create([config.targets], reshuffle=False)
-            | "Calibrate" >> beam.Map(calibration_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed))
-        )
-    else:
-        curve = pipeline | "No curve" >> beam.Create([], reshuffle=False)
-        first = pipeline | "Calibration" >> beam.Create([setup.calibrated], reshuffle=False)
+    curve, failed = transcribe_sample(uses, setup.channel, config.targets, config.ratios, config.sample)
+    first = (
+        pipeline
+        | "Once" >> beam.Create([config.targets], reshuffle=False)
+        | "Calibrate" >> beam.Map(calibration_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed))
+    )
     outcomes = transcribe_turns(uses, setup.channel, first)
     bins = outcomes[BINS] | "Sum bins" >> beam.CombinePerKey(sum_tuples)
     final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(bins))
