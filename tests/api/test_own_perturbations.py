@@ -323,7 +323,7 @@ def test_a_check_finds_what_is_wrong(mistake, sample):
             perturbed = super().perturb(dialogue, set_name, state)
             if "Repairs_1" not in dialogue["services"]:
                 return perturbed
-            return parapet.Perturbed(*SPOILED[mistake](dialogue, *perturbed))
+            return parapet.Perturbed(*SPOILED[mistake](dialogue, *perturbed[:2]))
 
     test = parapet.load_corpus(sample / "test")
     of_repairs, *_, other = list(test.dialogues())[:4]

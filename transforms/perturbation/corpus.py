@@ -38,7 +38,7 @@ from parapet.transforms.perturbation.base import (
 from parapet.transforms.perturbation.corpora import Corpus, Item, check_languages, checked_items, inlined
 from parapet.transforms.perturbation.languages import other_language
 from parapet.transforms.running import plugins
-from parapet.transforms.running.fence import PLUGIN, Fault, calling, is_plugin
+from parapet.transforms.running.fence import PLUGIN, Fault, is_plugin
 
 _FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
 
@@ -271,9 +271,7 @@ def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, ser
         return item
     try:
         guard = guard_for(perturbation, item, services)
-        with calling():
-            returned = perturbation.perturb(item.raw, set_name, state)
-        perturbed = checked(perturbation, returned)
+        perturbed = checked(perturbation, perturbation.perturb(item.raw, set_name, state))
         if guard is not None:
             guard.check(perturbed.dialogue)
     except UserCodeError:
@@ -560,13 +558,13 @@ def _applied(
     item = item._replace(raw=copy.deepcopy(item.raw))
     guard = Guard(perturbation, item, services)
     try:
-        dialogue, rows = checked(perturbation, perturbation.perturb(item.raw, set_name, copy.deepcopy(state)))
+        perturbed = checked(perturbation, perturbation.perturb(item.raw, set_name, copy.deepcopy(state)))
     except UserCodeError:
         raise
     except InputError as error:
         return item._replace(error=error), []
-    problems = [f"{where}: {reason}" if where else reason for where, reason in guard.problems(dialogue)]
-    return item._replace(raw=copy.deepcopy(dialogue), rows=rows), problems
+    problems = [f"{where}: {reason}" if where else reason for where, reason in guard.problems(perturbed.dialogue)]
+    return item._replace(raw=copy.deepcopy(perturbed.dialogue), rows=perturbed.rows), problems
 
 
 def _problems(perturbation: Perturbation, item: Item, result: Item, second: Item, keeps_meaning: bool) -> Iterator[str]:

@@ -13,8 +13,8 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import REPLACEMENTS
-from parapet.transforms.perturbation.base import Analysis, Detailed, Perturbation, Perturbed, Place, Shared, share_of
-from parapet.transforms.perturbation.corpora import Corpus, Item, read_corpus
+from parapet.transforms.perturbation.base import Analysis, Perturbation, Perturbed, Place, Shared, share_of
+from parapet.transforms.perturbation.corpora import Corpus, read_corpus
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
@@ -128,16 +128,10 @@ class UnseenEntities(Perturbation):
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Replacer) -> Perturbed:
         """Return the dialogue with other values, and a row for every value."""
-        return self._perturbed(dialogue, typed(dialogue), state)
-
-    def perturb_sets(self, item: Item, state: Replacer) -> Iterator[tuple[str, Perturbed]]:
-        """Yield the perturbed dialogue for the only set, reusing the typed dialogue if there is one."""
-        yield self.name, self._perturbed(item.raw, item.dialogue or typed(item.raw), state)
-
-    def _perturbed(self, raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Perturbed:
-        result = replaced(raw, dialogue, replacer)
-        counts, shown = _counts_of(result, dialogue), _shown(result, raw, dialogue)
-        return Detailed(result.dialogue, result.rows, counts=counts, shown=shown)
+        known = typed(dialogue)
+        result = replaced(dialogue, known, state)
+        counts, shown = _counts_of(result, known), _shown(result, dialogue, known)
+        return Perturbed(result.dialogue, result.rows, counts=counts, shown=shown)
 
     def invariants(self) -> Sequence[Invariant]:
         """Check that every value is replaced or kept, new values are unseen, and enough dialogues have changed."""

@@ -16,7 +16,6 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import OOD_TURNS
 from parapet.transforms.perturbation.base import (
     Analysis,
-    Detailed,
     Perturbation,
     Perturbed,
     Texts,
@@ -24,7 +23,7 @@ from parapet.transforms.perturbation.base import (
     share_of,
     size_of,
 )
-from parapet.transforms.perturbation.corpora import Corpus, Item
+from parapet.transforms.perturbation.corpora import Corpus
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
@@ -177,17 +176,6 @@ class OutOfDomain(Perturbation):
             raise error
         return self._perturbed(dialogue, self._of_set(state, set_name))
 
-    def perturb_sets(self, item: Item, state: Sequence[Injection] | None) -> Iterator[tuple[str, Perturbed]]:
-        """Yield the dialogue in every set; sets with the same injections share the result."""
-        if not item.plain and (error := check_unicode(item.raw)):
-            raise error
-        injections, perturbed = None, None
-        for name in self.sets:
-            of_set = self._of_set(state, name)
-            if perturbed is None or of_set != injections:
-                injections, perturbed = of_set, self._perturbed(item.raw, of_set)
-            yield name, perturbed
-
     def _of_set(self, state: Sequence[Injection] | None, name: str) -> list[Injection]:
         least = len(self.sets) - self.sets.index(name)
         return [injection for injection in state or () if injection.sets >= least]
@@ -203,7 +191,7 @@ class OutOfDomain(Perturbation):
         counts["twice_in_dialogue"] = len(injections) - len({injection.utterance.key for injection in injections})
         used = [key_of(row["utterance"]) for row in ood]
         shown = [_with_context(turns, row) for row in ood]
-        return Detailed(new, rows, counts=counts, shown=shown, others={_USED: used})
+        return Perturbed(new, rows, counts=counts, shown=shown, others={_USED: used})
 
     def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
         """Count how often each utterance was used in each set and split, over all dialogues."""

@@ -19,7 +19,6 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import ASR_TURNS
 from parapet.transforms.perturbation.base import (
     Analysis,
-    Detailed,
     Perturbation,
     Perturbed,
     Place,
@@ -321,7 +320,7 @@ class SpeechErrors(Perturbation):
                 counts.update({"recordings": len(files), "lost_recordings": len(problems)})
             yield (
                 setting.name,
-                Detailed(
+                Perturbed(
                     with_turns(item.raw, replaced),
                     rows,
                     counts=counts,
