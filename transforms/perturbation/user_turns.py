@@ -211,7 +211,6 @@ class UserTurn(msgspec.Struct, frozen=True):
       acts: the acts of all its frames.
       services: the services that it is about.
       wrong: the slots of spans that are not inside the utterance.
-      odd: the slots of spans whose text is not a value in the state or the actions of the turn.
       turn: the turn itself.
       before: the previous user turn.
     """
@@ -224,7 +223,6 @@ class UserTurn(msgspec.Struct, frozen=True):
     acts: frozenset[str]
     services: tuple[str, ...]
     wrong: tuple[str, ...]
-    odd: tuple[str, ...]
     turn: Turn | None = None
     before: Turn | None = None
 
@@ -270,7 +268,7 @@ def _user_turn(
     services: tuple[str, ...],
 ) -> UserTurn:
     spans: list[Span] = []
-    wrong, odd = [], []
+    wrong = []
     for frame in turn.frames:
         for span in frame.slots:
             if not isinstance(span.start, int) or not isinstance(span.exclusive_end, int):
@@ -279,12 +277,6 @@ def _user_turn(
                 wrong.append(span.slot)
                 continue
             spans.append(Span(frame.service, span.slot, span.start, span.exclusive_end))
-            text = turn.utterance[span.start : span.exclusive_end]
-            known = frame.state.slot_values.get(span.slot, ()) if frame.state else ()
-            if text not in known and not any(
-                text in action.values for action in frame.actions or () if action.slot == span.slot
-            ):
-                odd.append(span.slot)
     return UserTurn(
         dialogue_id=dialogue_id,
         position=position,
@@ -294,7 +286,6 @@ def _user_turn(
         acts=frozenset(action.act for frame in turn.frames for action in frame.actions or ()),
         services=services,
         wrong=tuple(wrong),
-        odd=tuple(odd),
         turn=turn,
         before=before,
     )

@@ -63,7 +63,6 @@ from parapet.transforms.perturbations.typos import MIX, Rates, typo_operations
 from parapet.transforms.perturbations.verbose import verbose
 from parapet.transforms.reports import meaning
 from parapet.transforms.reports.report import Example, Line, edited
-from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Balance, Counts, Exact, Invariant, Least
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.progress import ANALYSIS, tracked
@@ -392,14 +391,6 @@ class LanguageVariation(Perturbation):
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Describe how much of each set is varied."""
         return summary(statistics)
-
-    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield a warning about spans whose text is not a value."""
-        if odd := statistics["odd_spans"]:
-            yield (
-                f"the text of {counted(odd, 'span')} is not a value of the state or the actions; these spans "
-                "were moved like the others"
-            )
 
     def example(self, shown: Mapping[str, Any]) -> Example:
         """Show the turn with its operations marked."""

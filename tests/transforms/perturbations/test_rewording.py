@@ -41,7 +41,7 @@ def said(text, *values, at=(), **acts):
     actions = [Action(act="INFORM", slot=slot, values=[value]) for slot, value in acts.items()]
     turn = Turn(speaker="USER", utterance=text, frames=[Frame(service="S_1", slots=spans, actions=actions)])
     found = tuple(Place("S_1", f"slot{i}", *place) for i, place in enumerate(places))
-    return UserTurn("1", 0, text, found, (), frozenset(), ("S_1",), (), (), turn)
+    return UserTurn("1", 0, text, found, (), frozenset(), ("S_1",), (), turn)
 
 
 @cases(

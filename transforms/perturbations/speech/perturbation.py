@@ -29,7 +29,6 @@ from parapet.transforms.perturbation.base import (
 )
 from parapet.transforms.perturbation.corpora import (
     Corpus,
-    Item,
     in_languages,
     inlined,
     listed,
@@ -61,7 +60,7 @@ from parapet.transforms.perturbations.speech.setup import (
     prepare,
 )
 from parapet.transforms.perturbations.speech.sound import KINDS, sound_bytes
-from parapet.transforms.perturbations.speech.spoken import SpokenTurn, Utterance, draw_of, size_of, user_turns, voice_of
+from parapet.transforms.perturbations.speech.spoken import Utterance, draw_of, size_of, user_turns, voice_of
 from parapet.transforms.perturbations.speech.transcribing import Outcome, Transcriber, TurnOutcomes, transcribe
 from parapet.transforms.reports.report import Example, Line, Part, edited_words
 from parapet.transforms.reports.text import counted, percent
@@ -145,18 +144,12 @@ class SpeechErrors(Perturbation):
                        meaning="Turns with a word error rate of 60% or more."),
                 Metric("turn_wer.quartiles", "quartiles", percent=True, digits=0,
                        meaning="Quartiles of the word error rates of turns; each turn counts once."),
-                Metric("turn_snr", "SNR, dB", meaning="Signal-to-noise ratio: quartiles over the turns."),
             ),
         ),
-        Numbers("Turns by word error rate", "sets/*/turn_wer/tenths/*", ("set", "word error rate"),
-                (Metric("", ""),), {"0": "none", **{str(n): f"to {10 * n}%" for n in range(1, 11)}, "11": "more"},
-                chart="bars", by_set=True, in_card=False),
         Numbers("Word error rate by noise", "curve/*", ("point",),
                 (WER, Metric("snr", "signal-to-noise ratio, dB"), Metric("words", "words")),
                 note="Measured on the sample that calibrated the run."),
         Numbers("By domain", "sets/*/domains/*", ("set", "domain"), (WER, KEPT, Metric("turns", "turns")),
-                by_set=True, in_card=False),
-        Numbers("By voice", "sets/*/voices/*", ("set", "voice"), (WER, KEPT, Metric("turns", "turns")),
                 by_set=True, in_card=False),
     )  # fmt: skip
     links: ClassVar = {
@@ -165,6 +158,7 @@ class SpeechErrors(Perturbation):
 
     setup: Setup  # set by fit()
     try_engines = True  # once, before workers start
+    _transcriber: Transcriber | None = None  # on workers of a run of whole files
 
     def __init__(
         self,
@@ -297,58 +291,40 @@ class SpeechErrors(Perturbation):
         return State(place, shared["calibration"][""], state or {})
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: State) -> Perturbed:
-        """Return the dialogue with transcripts at the set's rate, and a row for every user turn."""
+        """Return the dialogue with transcripts at the set's rate, and a row for every user turn.
+
+        In a run of whole files with ``audio``, there is also the sound of its turns.
+        """
         known = typed(dialogue)
         setting = state.calibration.settings[self.sets.index(set_name)]
-        replaced = self._replaced(known, self._turns(known), setting, state)
-        return Perturbed(with_turns(dialogue, replaced), _rows(known, replaced))
-
-    def perturb_sets(self, item: Item, state: State) -> Iterator[tuple[str, Perturbed | InputError]]:
-        """Yield the dialogue in every set, with its counts, its wrong turns as examples, and the sound of its turns."""
-        dialogue = typed(item.raw) if item.dialogue is None else item.dialogue
-        turns, services = self._turns(dialogue), services_in_turns(dialogue)
-        for setting in state.calibration.settings:
-            replaced = self._replaced(dialogue, turns, setting, state)
-            rows = _rows(dialogue, replaced)
-            counts: Counter[Counted] = Counter()
-            for row in rows:
-                for key, n in turn_counts(row, services[row["turn"]]):
-                    counts[key] += n
-            counts.update(dict(dialogue_counts(state.place, rows)))
-            files, problems = self._sounds(setting, state.place, rows) if self.audio else ([], [])
-            if self.audio:
-                counts.update({"recordings": len(files), "lost_recordings": len(problems)})
-            yield (
-                setting.name,
-                Perturbed(
-                    with_turns(item.raw, replaced),
-                    rows,
-                    counts=counts,
-                    problems=problems,
-                    shown=[row for row in rows if row["wer"]],
-                    files=files,
-                ),
-            )
+        replaced, services = self._replaced(known, setting, state), services_in_turns(known)
+        rows = [{"dialogue_id": known.dialogue_id, **turn.row} for turn in replaced]
+        counts: Counter[Counted] = Counter()
+        for row in rows:
+            for key, n in turn_counts(row, services[row["turn"]]):
+                counts[key] += n
+        counts.update(dict(dialogue_counts(state.place, rows)))
+        files, problems = self._sounds(setting, state.place, rows) if self.audio else ([], [])
+        if self.audio:
+            counts.update({"recordings": len(files), "lost_recordings": len(problems)})
+        shown = [row for row in rows if row["wer"]]
+        return Perturbed(with_turns(dialogue, replaced), rows, counts, problems, shown, files)
 
     def open(self) -> None:
         """Create a transcriber for the sound of turns; its engines are opened on first use."""
-        self._transcriber: Transcriber = Transcriber(self.setup.channel)
+        self._transcriber = Transcriber(self.setup.channel)
 
     def close(self) -> None:
         """Close the engines."""
-        self._transcriber.close()
+        if self._transcriber:
+            self._transcriber.close()
 
-    def _turns(self, dialogue: Dialogue) -> list[SpokenTurn]:
-        return list(user_turns(dialogue, self.setup.speakers))
-
-    def _replaced(
-        self, dialogue: Dialogue, turns: Sequence[SpokenTurn], setting: Setting, state: State
-    ) -> list[Replaced]:
+    def _replaced(self, dialogue: Dialogue, setting: Setting, state: State) -> list[Replaced]:
         """Return the user turns of a dialogue in one set."""
         speakers, noise = self.setup.speakers, self.setup.channel.noise.name
         voice = voice_of(dialogue.dialogue_id, speakers)
         replaced = []
-        for turn in turns:
+        for turn in user_turns(dialogue, speakers):
             draw = draw_of(dialogue.dialogue_id, turn.position, speakers)
             snr_of = partial(state.calibration.chosen, setting, words=len(turn.words), draw=draw)
             outcomes = state.outcomes[turn.position] if turn.words else ()
@@ -360,6 +336,9 @@ class SpeechErrors(Perturbation):
     ) -> tuple[list[tuple[str, bytes]], list[InputError]]:
         """Return the sound of each transcribed turn, and the errors of those without sound."""
         file, position = place
+        transcriber = self._transcriber
+        if transcriber is None:
+            return [], []
         files, problems = [], []
         for row in rows:
             if row["status"] != "heard":
@@ -368,7 +347,7 @@ class SpeechErrors(Perturbation):
             safe_id = _UNSAFE.sub("_", row["dialogue_id"])[:60]
             folder = f"{setting.name}/audio/{file.removesuffix('.json')}"
             try:
-                samples = self._transcriber.samples(Utterance(row["voice"], row["spoken"]), row["snr"])
+                samples = transcriber.samples(Utterance(row["voice"], row["spoken"]), row["snr"])
             except (Refused, Stopped) as error:
                 problems.append(InputError(f"no_audio: {error}", "", f"turns[{row['turn']}]"))
                 continue
@@ -422,10 +401,6 @@ class SpeechErrors(Perturbation):
         if lost:
             lines.append(Line("lost slot values", [Part(", ".join(lost))]))
         return Example(f"{place_of(shown)}: {percent(shown['wer'])} of the words wrong at {shown['snr']:g} dB", lines)
-
-
-def _rows(dialogue: Dialogue, replaced: Iterable[Replaced]) -> list[dict[str, Any]]:
-    return [{"dialogue_id": dialogue.dialogue_id, **turn.row} for turn in replaced]
 
 
 def _counts(turn: TurnOutcomes) -> Iterator[tuple[Any, int]]:

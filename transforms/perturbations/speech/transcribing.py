@@ -324,7 +324,7 @@ def transcribe(files: beam.PCollection, setup: Setup) -> Transcribed:
     read = beam.FlatMap(_uses_of, setup.speakers).with_outputs(REFUSED, main="uses")
     texts = files | "Spread files" >> beam.Reshuffle() | "Texts" >> read
     uses = texts["uses"]
-    curve, failed = transcribe_sample(uses, setup.channel, config.targets, config.ratios, config.sample)
+    curve, failed = transcribe_sample(uses, setup.channel, config.ratios, config.sample)
     first = (
         pipeline
         | "Once" >> beam.Create([config.targets], reshuffle=False)
@@ -366,21 +366,19 @@ class TurnOutcomes(msgspec.Struct, frozen=True):
 
 
 def transcribe_sample(
-    uses: beam.PCollection, channel: Channel, targets: Sequence[float], ratios: Sequence[float], size: int
+    uses: beam.PCollection, channel: Channel, ratios: Sequence[float], size: int
 ) -> tuple[beam.PCollection, beam.PCollection]:
-    """Transcribe some texts, chosen by hash, at every ratio: first at both extremes, to check that they suffice.
+    """Transcribe some texts, chosen by hash, at every ratio.
 
     Args:
       uses: PCollection of (Utterance, Occurrence).
       channel: the engines and the noise.
-      targets: the word error rates of the sets.
       ratios: the signal-to-noise ratios in dB, starting with the quietest noise.
       size: number of texts.
 
     Returns:
       PCollections of (ratio, (errors, words)), and of reasons of failures.
     """
-    quietest, *between, loudest = ratios
     chosen = (
         uses
         | "Sample" >> beam.Map(lambda use: (use[0].voice, use[0].text))  # keys must have plain types
@@ -390,35 +388,14 @@ def transcribe_sample(
         | "Group sample" >> beam.GroupByKey()
         | "Spread sample" >> beam.Reshuffle()
     )
-    hear = partial(_TranscribeSample, channel)
-    extremes = chosen | "Extremes" >> beam.ParDo(hear((quietest, loudest))).with_outputs(FAILED, main="curve")
-    ends = extremes.curve | "Sum extremes" >> beam.CombinePerKey(sum_tuples)
-    within_reach = (
-        uses.pipeline
-        | "Targets" >> beam.Create([tuple(targets)], reshuffle=False)
-        | "Within reach" >> beam.Map(_check_extremes, beam.pvalue.AsDict(ends), quietest, loudest)
-    )
-    others = chosen | "Between" >> beam.ParDo(hear(between), beam.pvalue.AsSingleton(within_reach)).with_outputs(
-        FAILED, main="curve"
-    )
-    sums = others.curve | "Sum between" >> beam.CombinePerKey(sum_tuples)
-    curve = (ends, sums) | "Curve" >> beam.Flatten()
-    return curve, (extremes[FAILED], others[FAILED]) | "Failures" >> beam.Flatten()
+    heard = chosen | "Hear sample" >> beam.ParDo(_TranscribeSample(channel, ratios)).with_outputs(FAILED, main="curve")
+    return heard.curve | "Sum sample" >> beam.CombinePerKey(sum_tuples), heard[FAILED]
 
 
 def _by_shard(chosen: Sequence[tuple[str, str]]) -> Iterator[tuple[str, tuple[str, str]]]:
-    expect(2 * len(chosen), "texts", "calibration")
+    expect(len(chosen), "texts", "calibration")
     for voice, text in chosen:
         yield shard_of(Utterance(voice, text)), (voice, text)
-
-
-def _check_extremes(
-    targets: Sequence[float], ends: Mapping[float, tuple[int, int]], quietest: float, loudest: float
-) -> bool:
-    """Return True, or raise InputError if a target cannot be reached with these ratios."""
-    if quietest in ends and loudest in ends:
-        check_within_reach(targets, _rate(*ends[quietest]), _rate(*ends[loudest]))
-    return True
 
 
 def _rate(errors: int, words: int) -> float:
@@ -457,14 +434,9 @@ class _TranscribeSample(_Transcribes):
         self.ratios = ratios
 
     def process(
-        self, group: tuple[str, Iterable[tuple[str, str]]], within_reach: bool = True
+        self, group: tuple[str, Iterable[tuple[str, str]]]
     ) -> Iterator[tuple[float, tuple[int, int]] | TaggedOutput]:
-        """Yield the errors and words of each text of a shard at each ratio.
-
-        Args:
-          group: the shard, and its (voice, text) pairs.
-          within_reach: a side input that waits for the extremes, so that an unreachable target ends the run first.
-        """
+        """Yield the errors and words of each text of a shard at each ratio."""
         shard, texts = group
         for utterance in tracked([Utterance(*text) for text in sorted(texts)], "texts", "calibration"):
             for (_, snr), result in self.transcriber.transcribe(shard, [(utterance, self.ratios)]).items():
@@ -488,12 +460,14 @@ def calibration_of(
     """Calibrate a run from its sample.
 
     Raises:
-      InputError: there are no transcripts, because the engine failed or no user turn has words.
+      InputError: there are no transcripts, because the engine failed or no user turn has words; or a target is far from
+        the rates of the sample.
     """
     rates = {snr: _rate(*sums) for snr, sums in curve}
     if len(rates) < 2:
         reason = min(failed, default="no user turn contains words that can be spoken")
         raise InputError(f"no turn was transcribed, so nothing was published: {reason}")
+    check_within_reach(targets, rates[max(rates)], rates[min(rates)])
     return calibration(targets, rates)
 
 
