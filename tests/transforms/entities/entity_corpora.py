@@ -26,7 +26,7 @@ KINDS = {
 
 def training_of(texts: Iterable[str]) -> Training:
     different = set(texts)
-    return Training(grams_in(different), len(different))
+    return Training(frozenset(grams_in(different)))
 
 
 TRAINING = training_of(["I want to go to Rome at 7 pm", "A table in Port Alder", "2019-03-05", "the july 9th"])

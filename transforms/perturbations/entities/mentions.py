@@ -223,9 +223,6 @@ def values_of(dialogue: Dialogue) -> Iterator[tuple[Slot, str, bool]]:
             yield slot, canonical, True
 
 
-_PIECE = re.compile(r"\w+")
-
-
 class Surface(msgspec.Struct, frozen=True):
     """A form of a value: its words, the characters before the first and after the last one, and its group."""
 
@@ -265,7 +262,6 @@ class Table:
 
     def __init__(self, found: DialogueValues) -> None:
         self.heads: dict[str, list[Surface]] = {}
-        self.pieces: set[str] = set()  # beginnings of first words up to an apostrophe or the like
         for group in found.groups:
             for text in group.surfaces:
                 self._add(text, group)
@@ -275,11 +271,10 @@ class Table:
             surfaces.sort(key=lambda surface: (-len(surface.words), -len(surface.text), surface.text))
 
     def _add(self, text: str, group: Group | None) -> None:
-        pieces, before, behind, piece = _parts(text)
+        pieces, before, behind = _parts(text)
         if not pieces or (marked_only(group, text) if group else len(pieces) == 1):
             return
         self.heads.setdefault(pieces[0], []).append(Surface(pieces, text, before, behind, group))
-        self.pieces.update((piece, pieces[0]))
 
     def unmarked(self, utterance: str, marked: Sequence[tuple[int, int]] = ()) -> list[Mention]:
         """Find mentions of values outside of spans, at word boundaries, longest first; return them in order.
@@ -288,10 +283,6 @@ class Table:
           utterance: the utterance.
           marked: the spans, sorted.
         """
-        # A fast check for the most common case: no values outside of spans.
-        outside = _without(utterance, marked) if marked else utterance
-        if self.pieces.isdisjoint(_PIECE.findall(outside.casefold())):
-            return []
         heads = self.heads
         words = list(WORD.finditer(utterance))
         texts = [plain(word[0]) for word in words]
@@ -310,21 +301,12 @@ class Table:
 
 
 @lru_cache(1 << 16)
-def _parts(text: str) -> tuple[tuple[str, ...], str, str, str]:
-    """Return the words of a value, the text before and after them, and the beginning of the first word."""
+def _parts(text: str) -> tuple[tuple[str, ...], str, str]:
+    """Return the words of a value, and the text before and after them."""
     words = list(WORD.finditer(text))
     if not words:
-        return (), "", "", ""
-    piece = _PIECE.findall(words[0][0].casefold())[0]
-    return tuple(plain(word[0]) for word in words), text[: words[0].start()], text[words[-1].end() :], piece
-
-
-def _without(utterance: str, regions: Sequence[tuple[int, int]]) -> str:
-    parts, at = [], 0
-    for start, end in regions:
-        parts.append(utterance[at:start])
-        at = max(at, end)
-    return " ".join([*parts, utterance[at:]])
+        return (), "", ""
+    return tuple(plain(word[0]) for word in words), text[: words[0].start()], text[words[-1].end() :]
 
 
 def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple[int | None, int]:

@@ -64,7 +64,6 @@ class UnseenEntities(Perturbation):
                 Metric("values.kept", "values kept", shown_first=True),
                 Metric("leaks", "leaks", meaning="New values of one word that occurs in training, or two adjacent "
                        "words of which are adjacent there (case and punctuation ignored).", shown_first=True),
-                Metric("training.texts", "different texts in training"),
             ),
         ),
         Numbers("Values by kind", "kinds/*", ("kind",), _REPLACED_AND_KEPT),

@@ -3,7 +3,7 @@
 These are the training data and the kinds of slots.
 
 Each file is read by one worker, and the results are merged. Only a vocabulary grows with the corpus: the distinct
-values of each slot and, for training, 8 bytes for each distinct word and each pair of adjacent words.
+values of each slot and, for training, its words and pairs of adjacent words.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import msgspec
-import numpy as np
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import DialogueFile, typed
@@ -45,7 +44,7 @@ from parapet.transforms.perturbations.entities.kinds import (
 from parapet.transforms.perturbations.entities.mentions import Kinds, Slot, find_values, values_of
 from parapet.transforms.perturbations.entities.names import country_of
 from parapet.transforms.perturbations.entities.replacing import Replacer
-from parapet.transforms.perturbations.entities.words import Hashes, Training, grams_in, hashes_of, strings_of
+from parapet.transforms.perturbations.entities.words import Training, grams_in, strings_of
 from parapet.transforms.running.fence import Fault, bad_record, fatal, needed
 from parapet.transforms.running.progress import ANALYSIS, expect_dialogues, tracked
 
@@ -118,7 +117,7 @@ class Study(msgspec.Struct, frozen=True):
         """Return the study's entries of ``statistics.json``."""
         training, pools = self.replacer.training, self.replacer.sources.pools
         return {
-            "training": {"texts": training.texts, "grams": len(training.grams)},
+            "training": {"grams": len(training.grams)},
             "pools": {name: len(pool) for name, pool in sorted(pools.items())},
             "leaking_candidates": self.leaking,
         }
@@ -172,15 +171,13 @@ class Learned(msgspec.Struct):
     """The data of one file. Beam pickles it as a whole, since its own coders refuse the lone surrogates of some values.
 
     Attributes:
-      grams: hashes of the words and of pairs of adjacent words, for a file of training.
-      texts: hashes of its texts.
+      grams: the words and pairs of adjacent words, for a file of training.
       perturbed: values by slot, for a file to perturb.
       source: values by slot, for a file that values are drawn from.
       names: (kind, canonical form) of open slots' values, for a file that values are drawn from.
     """
 
-    grams: Any = ()
-    texts: Any = ()
+    grams: set[str] = set()
     perturbed: Values = {}
     source: Values = {}
     names: set[tuple[str, str]] = set()
@@ -218,7 +215,6 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
         # the step that writes the set reports the error
     return Learned(
         grams_in(texts),
-        hashes_of(texts),
         values if studied.is_perturbed else {},
         values if studied.is_source else {},
     )
@@ -268,18 +264,17 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: b
 
 def study_of(inputs: Inputs, files: Iterable[Learned]) -> Study:
     """Merge the data of all files to n-grams of training and kinds of slots, with the values of any gazetteer."""
-    grams, texts = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
+    grams: set[str] = set()
     perturbed: Values = {}
     source: Values = {}
     for file in files:
-        grams.append(file.grams)
-        texts.append(file.texts)
+        grams.update(file.grams)
         for every, of_file in ((perturbed, file.perturbed), (source, file.source)):
             for slot, (values_said, canonical) in of_file.items():
                 known = every.setdefault(slot, (set(), set()))
                 known[0].update(values_said)
                 known[1].update(canonical)
-    config, training = inputs.config, Training(_distinct(grams), len(_distinct(texts)))
+    config, training = inputs.config, Training(frozenset(grams))
     kinds = kinds_of(perturbed, inputs.schemas, config.replace_choices)
     if config.values in (GENERATED, CORPUS):
         source_kinds = kinds_of(source, inputs.source_schemas, replace_choices=False)
@@ -291,10 +286,6 @@ def study_of(inputs: Inputs, files: Iterable[Learned]) -> Study:
 
 def _said_of(values: Values, kinds: Kinds, kind: str) -> list[str]:
     return [value for slot, (values_said, _) in values.items() if kinds[slot].kind == kind for value in values_said]
-
-
-def _distinct(hashes: Sequence[Hashes]) -> Hashes:
-    return np.unique(np.concatenate(hashes))
 
 
 def names_in(studied: StudiedFile, refused: Refused, study: Study) -> Learned:
