@@ -133,8 +133,8 @@ class Seedless(Unchanged):
     (Idle, {}, r"the class Idle has no method perturb\(self, dialogue, set_name, state\)"),
     (Seedless, {"rate": 1}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
     (Seedless(1), {}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
-    (Seedless, {}, "unchanged requires the option 'rate'"),
-    (Returns, {"valeu": 1}, "unchanged has no option 'valeu': did you mean 'value'"),
+    (Seedless, {}, "unchanged missing a required argument: 'rate'"),
+    (Returns, {"valeu": 1}, "unchanged got an unexpected keyword argument 'valeu': its options are"),
     (Returns(), {"value": 1}, "unchanged is an object already"),
     (
         print,

@@ -203,7 +203,11 @@ UNSEEN = (
     ("unseen_entities", {"training": 7}, r"^training: expected a corpus or a path, found int$"),
     ("unseen_entities", {"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),
     ("unseen_entities", {"training": sample_root() / "README.md"}, r"README.md"),
-    ("unseen_entities", {"splits": "test"}, rf"^unseen_entities has no option 'splits': its options are {KNOWN}"),
+    (
+        "unseen_entities",
+        {"splits": "test"},
+        rf"^unseen_entities got .* 'splits': its options are {KNOWN}",
+    ),
     ("unseen_entities", {"training": "test only"}, UNSEEN),
 )
 def test_bad_options(name, options, message, capfd):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.perturbation import Command
-    from parapet.transforms.reports.report import Example, Report
+    from parapet.transforms.reports.report import Example
     from parapet.transforms.running.counts import Tally
     from parapet.transforms.running.plugins import Chosen
     from parapet.transforms.running.runs import Outputs
@@ -163,7 +163,6 @@ class Perturbation:
       metrics: the counts, and how the page shows them. ``CHANGES`` are counted automatically.
       tables: the tables of the page, from ``statistics.json``; if None, made from ``metrics``.
       title: the title of the card; if empty, the name.
-      terms: words that the page explains, with their meanings.
       links: further files of a run, with their descriptions.
       languages: the languages that it knows, such as ``("en",)``; if empty, the language of the texts does not matter.
         Dialogues in others are kept as they are, and a run fails if they are most.
@@ -210,7 +209,6 @@ class Perturbation:
     metrics: ClassVar[Sequence[Metric]] = CHANGES
     tables: ClassVar[Sequence[Numbers] | None] = None
     title: ClassVar[str] = ""
-    terms: ClassVar[Mapping[str, str]] = {}
     links: ClassVar[Mapping[str, str]] = {}
     in_folders: ClassVar[bool] = True
     shown: ClassVar[int] = 12
@@ -361,20 +359,6 @@ class Perturbation:
         from parapet.transforms.perturbation.report import example_of
 
         return example_of(shown)
-
-    def report(
-        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
-    ) -> Report:
-        """Make the page and the card of a run, by default with tables of the metrics.
-
-        Args:
-          statistics: see :meth:`statistics`.
-          examples: the examples by set.
-          options: the options that affect the content.
-        """
-        from parapet.transforms.perturbation.report import report_of
-
-        return report_of(self, statistics, examples, options)
 
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yield the lines that a run prints, by default the ``shown_first`` numbers of the first table.

@@ -149,23 +149,11 @@ def _name_of(which: type[Perturbation]) -> str:
 
 def _check_options(which: type[Perturbation], options: Mapping[str, Any]) -> None:
     """Raise InputError if the class does not accept an option, or requires another one."""
-    parameters = inspect.signature(which).parameters.values()
-    named = {
-        parameter.name: parameter
-        for parameter in parameters
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    }
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        for option in options:
-            if option not in named:
-                near = difflib.get_close_matches(option, named, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"its options are {', '.join(named)}"
-                raise InputError(f"{which.name} has no option {option!r}: {hint}")
-    missing = [
-        name for name, parameter in named.items() if parameter.default is parameter.empty and name not in options
-    ]
-    if missing:
-        raise InputError(f"{which.name} requires the option {missing[0]!r}")
+    signature = inspect.signature(which)
+    try:
+        signature.bind(**options)
+    except TypeError as error:
+        raise InputError(f"{which.name} {error}: its options are {', '.join(signature.parameters)}") from None
 
 
 Services = Mapping[str, Service]

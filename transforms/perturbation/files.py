@@ -32,6 +32,7 @@ from parapet.transforms.perturbation.corpus import (
 from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, other_language
 from parapet.transforms.perturbation.metrics import CHANGES
 from parapet.transforms.perturbation.quality import drawn_turns
+from parapet.transforms.perturbation.report import report_of
 from parapet.transforms.reports.report import report_files
 from parapet.transforms.running.counts import (
     FAULTS,
@@ -322,7 +323,7 @@ def metadata_files(
         statistics["quality"] = of_sets
     if others := counts.by("value", OTHER_LANGUAGES):
         statistics[OTHER_LANGUAGES] = others
-    report = perturbation.report(statistics, examples, options)
+    report = report_of(perturbation, statistics, examples, options)
     return {
         **dict(schemas),
         **perturbation.metadata_files(statistics, by_name),

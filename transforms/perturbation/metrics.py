@@ -15,7 +15,6 @@ class Metric(NamedTuple):
       of: the name of the count that it is a share of; the share is shown beside it.
       meaning: an explanation, for the terms at the end of the page.
       by_value: whether it is counted by value, and shown in a separate table with a row for each value.
-      values: names for values that are ids.
       percent: whether it is a share from 0 to 1, shown with ``digits`` decimal places.
       digits: see ``percent``.
       interval: the keys of the bounds of its interval.
@@ -27,7 +26,6 @@ class Metric(NamedTuple):
     of: str = ""
     meaning: str = ""
     by_value: bool = False
-    values: Mapping[str, str] = {}
     percent: bool = False
     digits: int = 1
     interval: tuple[str, str] | None = None

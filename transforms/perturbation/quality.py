@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from statistics import quantiles
-from typing import Any, NamedTuple
+from typing import Any
 
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.reports import meaning
@@ -18,18 +18,7 @@ DRAWN = 100  # turns drawn from a set
 _SAMPLE = "\0turns"  # appended to the name of a set, as a key in the outputs of a run
 
 
-class Changed(NamedTuple):
-    """A user turn that was changed in a set.
-
-    Attributes:
-      context: the system's previous utterance.
-      before: the original text; empty if the turn is new.
-      after: the text in the set.
-    """
-
-    context: str
-    before: str
-    after: str
+Changed = tuple[str, str]  # a user turn's text before, empty if it is new, and after
 
 
 def key_of_turns(name: str) -> str:
@@ -56,7 +45,7 @@ def drawn_turns(
         known[text] -= not same
         if turn["speaker"] == "USER" and text != was:
             draw = blake2b(f"{seed}\0{place}\0{i}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            yield draw, Changed(after[i - 1]["utterance"] if i else "", was, text)
+            yield draw, (was, text)
 
 
 def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
@@ -68,7 +57,7 @@ def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
     if not turns:
         return None
     numbers: dict[str, Any] = {"turns": len(turns)}
-    pairs = [meaning.similarity(turn.before, turn.after) for turn in turns if turn.before]
+    pairs = [meaning.similarity(before, after) for before, after in turns if before]
     numbers["similarity"] = _spread(pairs)
     return numbers
 

@@ -119,7 +119,7 @@ def _shown(value: Any, metric: Metric) -> str:
     if value is None:
         return "–"
     if isinstance(value, Mapping):
-        return ", ".join(f"{metric.values.get(key, key)}: {_shown(n, metric)}" for key, n in value.items())
+        return ", ".join(f"{key}: {_shown(n, metric)}" for key, n in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(_shown(part, metric) for part in value)
     if metric.percent:
@@ -142,7 +142,6 @@ def tables_of(perturbation: Perturbation) -> Sequence[Numbers]:
             f"sets/*/{metric.name}/*",
             ("set", metric.label),
             (Metric("", metric.label),),
-            words=metric.values,
             by_set=True,
         )
         for metric in perturbation.metrics
@@ -178,7 +177,7 @@ def report_of(
         lead=f"{', '.join(counts)}. Read the examples below before you use the set." if counts else "",
         tiles=list(_tiles(tables[0], statistics)) if tables else [],
         sections=sections,
-        terms={**meanings, **perturbation.terms},
+        terms=meanings,
         notes=list(notes_of(perturbation, statistics)),
         links={
             "statistics.json": "all numbers",

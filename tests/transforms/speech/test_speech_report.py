@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("jiwer")
 pytest.importorskip("scipy")
 
+from parapet.transforms.perturbation.report import report_of
 from parapet.transforms.perturbations.speech.alignment import Setting
 from parapet.transforms.perturbations.speech.perturbation import SpeechErrors
 from parapet.transforms.perturbations.speech.replacing import statistics
@@ -39,7 +40,7 @@ def numbers(**made_with):
 
 
 def report(found, examples=None, **options):
-    return SpeechErrors().report(found, examples or {}, options)
+    return report_of(SpeechErrors(), found, examples or {}, options)
 
 
 def section(of, title):

@@ -60,7 +60,15 @@ from parapet.transforms.perturbations.speech.setup import (
     prepare,
 )
 from parapet.transforms.perturbations.speech.sound import KINDS, sound_bytes
-from parapet.transforms.perturbations.speech.spoken import Utterance, draw_of, size_of, user_turns, voice_of
+from parapet.transforms.perturbations.speech.spoken import (
+    SECONDS_A_WORD,
+    SECONDS_AROUND,
+    Utterance,
+    draw_of,
+    occurrences_of,
+    user_turns,
+    voice_of,
+)
 from parapet.transforms.perturbations.speech.transcribing import Outcome, Transcriber, TurnOutcomes, transcribe
 from parapet.transforms.reports.report import Example, Line, Part, edited_words
 from parapet.transforms.reports.text import counted, percent
@@ -254,14 +262,16 @@ class SpeechErrors(Perturbation):
         """Yield the amount of speech, and its price."""
         setup = self.setup
         synthesiser, recogniser = setup.channel.synthesiser, setup.channel.recogniser
-        size = size_of(files, setup.speakers)
-        ratios = len(setup.config.ratios)
-        hours = size.seconds / 3600 * ratios
-        price = size.characters * synthesiser.dollars_per_million / 1e6
-        yield f"{counted(size.turns, 'user turn')} to speak, {counted(size.texts, 'distinct text')}"
-        yield f"text to speech: {counted(size.characters, 'character')} with {synthesiser.name}, ${price:,.2f}"
+        turns = [utterance for file in files for utterance, _ in occurrences_of(file, setup.speakers)]
+        texts = set(turns)
+        characters, words = sum(len(each.text) for each in texts), sum(len(each.text.split()) for each in texts)
+        recordings = len(texts) * len(self.config.ratios)
+        hours = (SECONDS_A_WORD * words + SECONDS_AROUND * len(texts)) / 3600 * len(self.config.ratios)
+        price = characters * synthesiser.dollars_per_million / 1e6
+        yield f"{counted(len(turns), 'user turn')} to speak, {counted(len(texts), 'distinct text')}"
+        yield f"text to speech: {counted(characters, 'character')} with {synthesiser.name}, ${price:,.2f}"
         yield (
-            f"ASR: at most {counted(size.texts * ratios, 'recording')}, about {hours:.1f} hours, with "
+            f"ASR: at most {counted(recordings, 'recording')}, about {hours:.1f} hours, with "
             f"{recogniser.name}, ${hours * recogniser.dollars_per_hour:,.2f}"
         )
         yield (

@@ -373,7 +373,7 @@ def _spelled(number: int, kind: str = "cardinal") -> str:
 DRAWS = 10_000  # number of possible draws of a turn
 _MOST = 1 << 63
 _SHARDS = 3  # hexadecimal digits: 4,096 groups of texts
-_SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of Hibari at its own speed, including silence
+SECONDS_A_WORD, SECONDS_AROUND = 0.3, 0.8  # of Hibari at its own speed, including silence
 
 
 class Speakers(msgspec.Struct, frozen=True):
@@ -499,34 +499,3 @@ def occurrences_of(
 def joined(words: Sequence[Word]) -> str:
     """Join words with spaces."""
     return " ".join(word.text for word in words)
-
-
-class Size(msgspec.Struct):
-    """The amount of speech in a corpus.
-
-    Attributes:
-      turns: user turns that are spoken.
-      texts: distinct utterances.
-      characters: number of characters of distinct utterances.
-      seconds: estimated duration of distinct utterances.
-    """
-
-    turns: int = 0
-    texts: int = 0
-    characters: int = 0
-    seconds: float = 0.0
-
-
-def size_of(files: Sequence[DialogueFile], speakers: Speakers) -> Size:
-    """Read all files and compute the amount of speech."""
-    size = Size()
-    seen: set[Utterance] = set()
-    for file in files:
-        for utterance, _ in occurrences_of(file, speakers):
-            size.turns += 1
-            if utterance not in seen:
-                seen.add(utterance)
-                size.characters += len(utterance.text)
-                size.seconds += _SECONDS_A_WORD * len(utterance.text.split()) + _SECONDS_AROUND
-    size.texts = len(seen)
-    return size
