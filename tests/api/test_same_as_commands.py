@@ -67,10 +67,6 @@ CASES = {
         *("unseen_entities", "sample", {"categorical": "replace", "training": "{sample}"}),
         *(FEW, {}),
     ),
-    "values of the corpus": (
-        *("unseen_entities", "test", {"values": "corpus", "seed": "x", "training": "{sample}"}),
-        *(FEW, {}),
-    ),
     "speech": ("speech_errors", "some", HEARD, {"wer": "0.1,0.3"}, {"wer": (0.1, 0.3)}),
 }
 

@@ -44,7 +44,6 @@ class Numbers(NamedTuple):
       words: names for the keys of the last ``*``.
       note: a sentence above the table.
       chart: ``bars`` or ``dots`` for a chart of the first metric beside the table; may be empty.
-      by_set: whether the columns are the sets (the first ``*``), and the rows the values of the last one.
       in_card: whether to show it in the card, too.
     """
 
@@ -55,7 +54,6 @@ class Numbers(NamedTuple):
     words: Mapping[str, str] = {}
     note: str = ""
     chart: str = ""
-    by_set: bool = False
     in_card: bool = True
 
 

@@ -62,7 +62,7 @@ def replace(
     raw: dict[str, Any], seed: str = "0", sources: Sources | None = None, kinds: dict[Any, SlotKind] = KINDS
 ) -> Replaced:
     """The dialogue with other values."""
-    found = Replacer(kinds, sources or Sources("generated", seed), TRAINING)
+    found = Replacer(kinds, sources or Sources(seed), TRAINING)
     return replaced(raw, msgspec.convert(raw, Dialogue), found)
 
 

@@ -79,15 +79,14 @@ def at(value, path):
     return value
 
 
-@cases("values", "generated", "corpus")
-def test_mutated_dialogues_are_replaced_or_refused(sample, values):
+def test_mutated_dialogues_are_replaced_or_refused(sample):
     """Nothing but InputError is raised, no value of training is taken; that slots' kinds are told from them as well."""
     corpus = read_corpus(sample, ["train", "dev", "test"])
     schemas = list(corpus.folders.values())
-    perturbation = UnseenEntities(values=values, categorical="replace", training=sample)
+    perturbation = UnseenEntities(categorical="replace", training=sample)
     replacer = fitted(perturbation, corpus).of((corpus.files[0].relative, 0))
     raws = [raw for file in corpus.files for raw in json.loads(Path(file.path).read_bytes())]
-    rng, done = random.Random(values), 0
+    rng, done = random.Random("generated"), 0
     for _ in range(MUTATED // 2):
         raw = mutated(rng.choice(raws), rng)
         try:

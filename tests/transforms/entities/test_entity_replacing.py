@@ -70,7 +70,7 @@ def test_new_values_hold_no_old_one():
     raw = marked("USER", "from New York", ("city", "New York"))
     pool = {"city": ["East New York", "New York", "Yorkton"]}
     for seed in "0123":
-        assert replace(raw, sources=Sources("file", seed, pool)).rows[0]["canonical_replacement"] == "Yorkton"
+        assert replace(raw, sources=Sources(seed, pool)).rows[0]["canonical_replacement"] == "Yorkton"
 
 
 def test_forms_of_a_gazetteer():
@@ -78,7 +78,7 @@ def test_forms_of_a_gazetteer():
     values = [("date", "next friday", "2019-03-08"), ("time", "half past 5", "17:30"), ("price", "$2,000", "2000")]
     raw = marked("USER", "next friday at half past 5 for $2,000, 408-555-0101", *values, ("phone", "408-555-0101"))
     pools = {"date": ["2020-02-29"], "time": ["6:07"], "price": ["1,234.50"], "phone": ["(212) 555 0199"]}
-    made = replace(raw, sources=Sources("file", "0", pools))
+    made = replace(raw, sources=Sources("0", pools))
     assert made.dialogue["turns"][0]["utterance"] == "February 29th at 6:07 am for $1,234.50, 212-555-0199"
     canonical = [one["canonical_values"] for one in made.dialogue["turns"][0]["frames"][0]["actions"]]
     assert canonical == [["2020-02-29"], ["06:07"], ["1234.50"], ["212-555-0199"]]

@@ -10,7 +10,7 @@ COMMAND = Command(
     "a row for every value in OUT/replacements.",
     """\
   parapet unseen_entities --output unseen                        # the sample's test dialogues
-  parapet unseen_entities --sgd sgd --split dev --values corpus --output unseen
+  parapet unseen_entities --sgd sgd --split dev --training other --output unseen
   parapet unseen_entities --sgd sgd --values gazetteer.csv --categorical replace --output unseen""",
     {
         "input": (
@@ -25,7 +25,7 @@ COMMAND = Command(
         "values": (
             Option(
                 "values",
-                "generated, corpus (the half of its names that is held out), or a CSV file slot_or_kind,value",
+                "generated, or a CSV file slot_or_kind,value",
                 "SOURCE",
                 default="generated",
                 apart=True,

@@ -1,4 +1,4 @@
-"""Choose new values: made up, held out from the corpus itself, or from a gazetteer."""
+"""Choose new values: made up, or from a gazetteer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from parapet.transforms.perturbations.entities.kinds import (
     CHOICE,
     FORMS,
     KINDS,
-    NAMES,
     amount_of,
     area_of,
     code_of,
@@ -41,7 +40,7 @@ from parapet.transforms.perturbations.entities.names import US, in_case_of, made
 from parapet.transforms.perturbations.entities.words import WORD, Training, words_of
 from parapet.transforms.running.seeding import stable_hash
 
-GENERATED, CORPUS = "generated", "corpus"
+GENERATED = "generated"
 ATTEMPTS = 240  # to make a value that does not occur in training
 COLUMNS = ["slot_or_kind", "value"]
 
@@ -53,25 +52,24 @@ class Sources(msgspec.Struct, frozen=True):
     """The sources of new values.
 
     Attributes:
-      mode: ``generated``, ``corpus`` or ``file``.
       seed: the seed of all choices.
-      pools: kind, slot or ``Service.slot`` to sorted values that do not occur in training; empty if values are made up.
+      pools: kind, slot or ``Service.slot`` to sorted values that do not occur in training; None if values are made up.
       country: the country whose towns, streets and airports occur in made-up names.
     """
 
-    mode: str
     seed: str
-    pools: dict[str, list[str]] = {}
+    pools: dict[str, list[str]] | None = None
     country: str = US
 
     def pool_of(self, group: Group) -> str | None:
         """Return the pool for a group's value; None if the value is made up, or if there is no pool."""
         names = [f"{service}.{slot}" for service, slot in group.slots] + [slot for _, slot in group.slots]
-        return next((name for name in (*names, group.kind) if name in self.pools), None)
+        return next((name for name in (*names, group.kind) if name in (self.pools or ())), None)
 
-    def makes(self, group: Group) -> bool:
-        """Whether the group's value is made up."""
-        return self.mode == GENERATED or (self.mode == CORPUS and group.kind in FORMS)
+    @property
+    def makes(self) -> bool:
+        """Whether values are made up."""
+        return self.pools is None
 
     def numbers(self, dialogue_id: str, group: Group) -> Iterator[int]:
         """Yield a random number for each attempt at a group's value."""
@@ -80,32 +78,17 @@ class Sources(msgspec.Struct, frozen=True):
 
     def names(self, dialogue_id: str, group: Group) -> Iterator[str]:
         """Yield candidates for a group's value, in the order in which they are tried."""
-        if self.makes(group):
+        if self.makes:
             about = subject(group.slots)
             for attempt, number in enumerate(self.numbers(dialogue_id, group)):
                 # "Sushi" may be a complete value, so that no new name can keep its last words.
                 like = group.canonical if attempt < ATTEMPTS // 2 else ""
                 yield made_up_name(group.kind, like, number, about, self.country)
             return
-        pool = self.pools.get(self.pool_of(group) or "", [])
+        pool = (self.pools or {}).get(self.pool_of(group) or "", [])
         start = stable_hash(self.seed, "value", dialogue_id, group.key) % len(pool) if pool else 0
         for place in range(len(pool)):
             yield pool[(start + place) % len(pool)]
-
-
-def held_out(values: Iterable[tuple[str, str]], training: Training, seed: str) -> dict[str, list[str]]:
-    """Return the held-out half of a corpus's own names, without those in training (Bordes et al. 2017, 3.1.2).
-
-    Args:
-      values: (kind, canonical form).
-      training: the n-grams of training.
-      seed: the seed of the split into halves.
-    """
-    pools: dict[str, set[str]] = {kind: set() for kind in NAMES}
-    for kind, value in values:
-        if kind in pools and stable_hash(seed, "held_out", value.casefold()) % 2 and not training.leaks(value):
-            pools[kind].add(value)
-    return {kind: _distinct(pool) for kind, pool in pools.items()}
 
 
 def _distinct(values: Iterable[str]) -> list[str]:
@@ -234,13 +217,13 @@ class Chooser:
         left = [group for group in self.found.groups if not group.reason]
         for kind, together in (("date", self._dates), ("time", self._times)):
             of_kind = [group for group in left if group.kind == kind]
-            if of_kind and self.sources.makes(of_kind[0]):
+            if of_kind and self.sources.makes:
                 together(of_kind)
                 left = [group for group in left if group.kind != kind]
         for group in left:
             if group.kind == CHOICE:
                 self._choice(group)
-            elif not self.sources.makes(group) and self.sources.pool_of(group) is None:
+            elif not self.sources.makes and self.sources.pool_of(group) is None:
                 group.reason = "not_in_file"
             elif group.kind in FORMS:
                 self._form(group)
@@ -365,7 +348,7 @@ class Chooser:
 
     def _candidates(self, group: Group) -> tuple[Iterable[tuple[str, Renderer]] | None, str]:
         """Return (canonical form, renderer) of each candidate, or None and the reason."""
-        if not self.sources.makes(group):
+        if not self.sources.makes:
             return (_as_said(group.kind, name) for name in self.sources.names(self.id, group)), ""
         numbers = itertools.islice(self.sources.numbers(self.id, group), _FORM_ATTEMPTS)
         if group.kind == "price":

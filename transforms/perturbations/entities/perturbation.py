@@ -19,7 +19,7 @@ from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.entities import CATEGORICAL, COMMAND
-from parapet.transforms.perturbations.entities.choosing import CORPUS, GENERATED
+from parapet.transforms.perturbations.entities.choosing import GENERATED
 from parapet.transforms.perturbations.entities.replacing import PLACES, Replaced, Replacer, replaced
 from parapet.transforms.perturbations.entities.study import Config, Inputs, Study, inputs_of, study_corpus
 from parapet.transforms.reports.report import Example, Line, edited
@@ -35,8 +35,7 @@ class UnseenEntities(Perturbation):
 
     Args:
       seed: of everything that is drawn.
-      values: where new values come from: ``generated``; ``corpus``, the half of the corpus's own names that is held
-        out (Bordes et al. 2017, 3.1.2); or a CSV file with the columns ``slot_or_kind`` and ``value``.
+      values: where new values come from: ``generated``, or a CSV file with the columns ``slot_or_kind`` and ``value``.
       categorical: values of categorical slots: ``keep`` them, or ``replace`` them by others of their closed set.
       training: the corpus whose split train is what has been seen, or its place; by default the corpus itself, all of
         it if it has no such split.
@@ -99,7 +98,7 @@ class UnseenEntities(Perturbation):
     def recorded_options(self) -> dict[str, object]:
         """Return the options, without the paths of a gazetteer and of another training corpus."""
         return {
-            "values": self.config.values if self.config.values in (GENERATED, CORPUS) else "file",
+            "values": GENERATED if self.config.values == GENERATED else "file",
             "categorical": self.categorical,
             "least_changed": self.least_changed,
             "seed": self.seed,

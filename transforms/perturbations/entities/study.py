@@ -9,8 +9,8 @@ values of each slot and, for training, its words and pairs of adjacent words.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -24,11 +24,9 @@ from parapet.transforms.perturbation.base import REFUSED
 from parapet.transforms.perturbation.corpora import Corpus, in_languages, inlined, read_items, selected, train_files
 from parapet.transforms.perturbation.languages import ENGLISH, check_language
 from parapet.transforms.perturbations.entities.choosing import (
-    CORPUS,
     GENERATED,
     Row,
     Sources,
-    held_out,
     pools_of,
     read_gazetteer,
 )
@@ -41,7 +39,7 @@ from parapet.transforms.perturbations.entities.kinds import (
     says_city,
     step_of,
 )
-from parapet.transforms.perturbations.entities.mentions import Kinds, Slot, find_values, values_of
+from parapet.transforms.perturbations.entities.mentions import Kinds, Slot, values_of
 from parapet.transforms.perturbations.entities.names import country_of
 from parapet.transforms.perturbations.entities.replacing import Replacer
 from parapet.transforms.perturbations.entities.words import Training, grams_in, strings_of
@@ -56,7 +54,7 @@ class Config(NamedTuple):
     """How values are replaced.
 
     Attributes:
-      values: the source of new values: ``generated``, ``corpus``, or a gazetteer's path.
+      values: the source of new values: ``generated``, or a gazetteer's path.
       replace_choices: whether to replace categorical values, too.
       seed: the seed of all choices.
     """
@@ -73,13 +71,11 @@ class StudiedFile(msgspec.Struct, frozen=True):
       file: the file.
       in_training: whether models are trained on it.
       is_perturbed: whether its values are to be replaced.
-      is_source: whether values are drawn from it.
     """
 
     file: DialogueFile
     in_training: bool = False
     is_perturbed: bool = False
-    is_source: bool = False
 
 
 class Inputs(NamedTuple):
@@ -89,14 +85,12 @@ class Inputs(NamedTuple):
       config: the options of replacing values.
       files: the dialogue files, and one with the values named in training's schemas.
       schemas: the schemas of the splits to perturb.
-      source_schemas: the schemas of the splits that values are drawn from.
       gazetteer: the rows of the gazetteer, if one is used.
     """
 
     config: Config
     files: list[StudiedFile]
     schemas: list[SplitSchemas]
-    source_schemas: list[SplitSchemas]
     gazetteer: list[Row]
 
 
@@ -105,12 +99,10 @@ class Study(msgspec.Struct, frozen=True):
 
     Attributes:
       replacer: the data for replacing values.
-      source_kinds: the kinds of slots in the corpus that values are drawn from, if any.
-      leaking: the number of source values dropped because they occur in training.
+      leaking: the number of a gazetteer's values dropped because they occur in training.
     """
 
     replacer: Replacer
-    source_kinds: Kinds = {}
     leaking: int = 0
 
     def numbers(self) -> dict[str, Any]:
@@ -118,7 +110,7 @@ class Study(msgspec.Struct, frozen=True):
         training, pools = self.replacer.training, self.replacer.sources.pools
         return {
             "training": {"grams": len(training.grams)},
-            "pools": {name: len(pool) for name, pool in sorted(pools.items())},
+            "pools": {name: len(pool) for name, pool in sorted((pools or {}).items())},
             "leaking_candidates": self.leaking,
         }
 
@@ -147,11 +139,10 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
         )
     chosen = selected(corpus, splits)
     perturbed = inlined(chosen)
-    sources = inlined(corpus) if config.values == CORPUS else []
-    roles = [set(files) for files in (trained, perturbed, sources)]
+    roles = [set(files) for files in (trained, perturbed)]
     files = [
         StudiedFile(in_languages(file, (ENGLISH,)), *(file in of_role for of_role in roles))
-        for file in dict.fromkeys([*trained, *perturbed, *sources])
+        for file in dict.fromkeys([*trained, *perturbed])
     ]
     schemas = [training.folders[split] for split in dict.fromkeys(file.split for file in trained)]
     services = [service for split_schemas in schemas for service in split_schemas.services]
@@ -162,8 +153,7 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
         config,
         [*files, StudiedFile(file, in_training=True)],
         list(chosen.folders.values()),
-        list(corpus.folders.values()),
-        [] if config.values in (GENERATED, CORPUS) else read_gazetteer(config.values),
+        [] if config.values == GENERATED else read_gazetteer(config.values),
     )
 
 
@@ -173,18 +163,14 @@ class Learned(msgspec.Struct):
     Attributes:
       grams: the words and pairs of adjacent words, for a file of training.
       perturbed: values by slot, for a file to perturb.
-      source: values by slot, for a file that values are drawn from.
-      names: (kind, canonical form) of open slots' values, for a file that values are drawn from.
     """
 
     grams: set[str] = set()
     perturbed: Values = {}
-    source: Values = {}
-    names: set[tuple[str, str]] = set()
 
 
 def learn(studied: StudiedFile, refused: Refused) -> Learned:
-    """Collect the words of a file of training, and the values by slot of a file to perturb or draw from.
+    """Collect the words of a file of training, and the values by slot of a file to perturb.
 
     Args:
       studied: the file.
@@ -196,7 +182,6 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
     """
     texts: set[str] = set()
     values: Values = {}
-    wants_values = studied.is_perturbed or studied.is_source
     file = studied.file
     try:
         for position, (raw, _) in enumerate(tracked(read_items(file), "dialogues", ANALYSIS)):
@@ -206,18 +191,16 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
                 with needed(file.path, f"[{position}]"):
                     texts.update(strings_of(raw))
             with _refusing(studied, position, refused):
-                of_dialogue = list(values_of(check_language(typed(raw), file.languages))) if wants_values else ()
+                of_dialogue = (
+                    list(values_of(check_language(typed(raw), file.languages))) if studied.is_perturbed else ()
+                )
                 for slot, value, is_canonical in of_dialogue:
                     values.setdefault(slot, (set(), set()))[is_canonical].add(value)
     except InputError:
         if studied.in_training:
             raise
         # the step that writes the set reports the error
-    return Learned(
-        grams_in(texts),
-        values if studied.is_perturbed else {},
-        values if studied.is_source else {},
-    )
+    return Learned(grams_in(texts), values)
 
 
 @contextmanager
@@ -266,50 +249,23 @@ def study_of(inputs: Inputs, files: Iterable[Learned]) -> Study:
     """Merge the data of all files to n-grams of training and kinds of slots, with the values of any gazetteer."""
     grams: set[str] = set()
     perturbed: Values = {}
-    source: Values = {}
     for file in files:
         grams.update(file.grams)
-        for every, of_file in ((perturbed, file.perturbed), (source, file.source)):
-            for slot, (values_said, canonical) in of_file.items():
-                known = every.setdefault(slot, (set(), set()))
-                known[0].update(values_said)
-                known[1].update(canonical)
+        for slot, (values_said, canonical) in file.perturbed.items():
+            known = perturbed.setdefault(slot, (set(), set()))
+            known[0].update(values_said)
+            known[1].update(canonical)
     config, training = inputs.config, Training(frozenset(grams))
     kinds = kinds_of(perturbed, inputs.schemas, config.replace_choices)
-    if config.values in (GENERATED, CORPUS):
-        source_kinds = kinds_of(source, inputs.source_schemas, replace_choices=False)
+    if config.values == GENERATED:
         country = country_of(*(_said_of(perturbed, kinds, kind) for kind in ("phone", "postcode")))
-        return Study(Replacer(kinds, Sources(config.values, config.seed, country=country), training), source_kinds)
+        return Study(Replacer(kinds, Sources(config.seed, country=country), training))
     pools, leaking = pools_of(inputs.gazetteer, config.values, open_slots(kinds), training)
-    return Study(Replacer(kinds, Sources("file", config.seed, pools), training), leaking=leaking)
+    return Study(Replacer(kinds, Sources(config.seed, pools), training), leaking=leaking)
 
 
 def _said_of(values: Values, kinds: Kinds, kind: str) -> list[str]:
     return [value for slot, (values_said, _) in values.items() if kinds[slot].kind == kind for value in values_said]
-
-
-def names_in(studied: StudiedFile, refused: Refused, study: Study) -> Learned:
-    """Collect (kind, canonical form) of every value of open slots in a file that values are drawn from.
-
-    The step that writes the set reports dialogues that cannot be read.
-    """
-    names: set[tuple[str, str]] = set()
-    with suppress(InputError):
-        for position, (raw, _) in enumerate(read_items(studied.file) if studied.is_source else ()):
-            with _refusing(studied, position, refused):
-                dialogue = check_language(typed(raw), studied.file.languages)
-                names.update(
-                    (group.kind, group.canonical) for group in find_values(dialogue, study.source_kinds).groups
-                )
-    return Learned(names=names)
-
-
-def with_names(study: Study, files: Iterable[Learned], seed: str) -> Study:
-    """Add the held-out half of the source's names to the study."""
-    names = {name for file in files for name in file.names}
-    kinds, training = study.replacer.kinds, study.replacer.training
-    leaking = sum(training.leaks(value) for _, value in names)
-    return Study(Replacer(kinds, Sources(CORPUS, seed, held_out(names, training, seed)), training), leaking=leaking)
 
 
 def open_slots(kinds: Kinds) -> list[Slot]:
@@ -318,33 +274,19 @@ def open_slots(kinds: Kinds) -> list[Slot]:
 
 
 def study_corpus(pipeline: beam.Pipeline, inputs: Inputs) -> tuple[beam.PCollection, beam.PCollection]:
-    """Build the steps that compute a Study, and (place, error) for each dialogue that could not be used.
+    """Read training and the dialogues to perturb.
 
-    Reads training, the dialogues to perturb, and those that names are drawn from.
+    Returns PCollections of one Study, and of (place, error) for dialogues that raised exceptions.
     """
-    config = inputs.config
     expect_dialogues([studied.file for studied in inputs.files], ANALYSIS)
-    files = pipeline | "Files" >> beam.Create(inputs.files)
-    learned, refused = _of_each(files, "Read", learn)
+    read = beam.FlatMap(_learned).with_outputs(REFUSED, main="learned")
+    results = pipeline | "Files" >> beam.Create(inputs.files) | "Read" >> read
     once = pipeline | "Once" >> beam.Create([inputs], reshuffle=False)
-    study: beam.PCollection = once | "Study" >> beam.Map(study_of, beam.pvalue.AsIter(learned))
-    if config.values != CORPUS:
-        return study, refused
-    names, also_refused = _of_each(files, "Names", names_in, beam.pvalue.AsSingleton(study))
-    study = study | "Hold out" >> beam.Map(with_names, beam.pvalue.AsIter(names), config.seed)
-    return study, (refused, also_refused) | "Refused" >> beam.Flatten()
+    return once | "Study" >> beam.Map(study_of, beam.pvalue.AsIter(results["learned"])), results[REFUSED]
 
 
-def _of_each(
-    files: beam.PCollection, label: str, function: Callable[..., Any], *side: Any
-) -> tuple[beam.PCollection, beam.PCollection]:
-    """Apply a function to each file; return PCollections of results and of refused dialogues."""
-    results = files | label >> beam.FlatMap(_call, function, *side).with_outputs(REFUSED, main="results")
-    return results["results"], results[REFUSED]
-
-
-def _call(studied: StudiedFile, function: Callable[..., Any], study: Study | None = None) -> Iterator[Any]:
+def _learned(studied: StudiedFile) -> Iterator[Any]:
     refused: Refused = {}
-    yield function(studied, refused, *([] if study is None else [study]))
+    yield learn(studied, refused)
     # only faults, since the step that writes the set reports other errors itself
     yield from (TaggedOutput(REFUSED, pair) for pair in refused.items() if isinstance(pair[1], Fault))

@@ -83,7 +83,7 @@ class OutOfDomain(Perturbation):
         ),
         Numbers("The foreign utterances", "pool/*", ("status",), (Metric("", "utterances"),), STATUSES, chart="bars"),
         Numbers("Injected turns by domain or file", "sets/*/sources/*", ("set", "source"), (Metric("", "turns"),),
-                by_set=True, in_card=False),
+                in_card=False),
     )  # fmt: skip
     keeps_turns = False
     analyzes_all_splits = True  # the same utterance must not be injected into two splits

@@ -158,7 +158,7 @@ class SpeechErrors(Perturbation):
                 (WER, Metric("snr", "signal-to-noise ratio, dB"), Metric("words", "words")),
                 note="Measured on the sample that calibrated the run."),
         Numbers("By domain", "sets/*/domains/*", ("set", "domain"), (WER, KEPT, Metric("turns", "turns")),
-                by_set=True, in_card=False),
+                in_card=False),
     )  # fmt: skip
     links: ClassVar = {
         "SET/turns/": "a row for every user turn",
