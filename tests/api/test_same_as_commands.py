@@ -64,7 +64,7 @@ CASES = {
         *({"rates": "0.3,0.8,0.1"}, {"rates": [0.3, 0.8, 0.1]}),
     ),
     "generated values": (
-        *("unseen_entities", "sample", {"categorical": "replace", "training": "{sample}"}),
+        *("unseen_entities", "sample", {"training": "{sample}"}),
         *(FEW, {}),
     ),
     "speech": ("speech_errors", "some", HEARD, {"wer": "0.1,0.3"}, {"wer": (0.1, 0.3)}),
@@ -170,7 +170,7 @@ def test_bad_rows_of_a_source(tmp_path, roots, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-KNOWN = "seed, values, categorical, training"
+KNOWN = "seed, values, training"
 UNSEEN = (
     r"it is not known which values occur in training, because there are no dialogues in 'train' "
     r".these splits have some: test.: training must be the corpus"
@@ -195,7 +195,6 @@ UNSEEN = (
     ("speech_errors", {"wer": 0.2, "engine": "parrot"}, r"^speaker: there is no speech engine 'parrot'"),
     ("speech_errors", {"wer": 0.2, "voices": []}, r"^voices: must be one or more voices"),
     ("unseen_entities", {"values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read: No such file or directory$"),
-    ("unseen_entities", {"categorical": "drop"}, r"^categorical: 'drop' must be one of keep, replace$"),
     ("unseen_entities", {"training": 7}, r"^training: expected a corpus or a path, found int$"),
     ("unseen_entities", {"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),
     ("unseen_entities", {"training": sample_root() / "README.md"}, r"README.md"),

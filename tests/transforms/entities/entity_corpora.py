@@ -14,13 +14,11 @@ from parapet.transforms.perturbations.entities.replacing import Replaced, Replac
 from parapet.transforms.perturbations.entities.words import Training, grams_in
 
 SERVICE = "Trips_1"
-_CLASSES = ("economy", "business", "first")
 _KINDS = {"other_city": "city", "name": "business", "seats": "number"}
 _KINDS |= {kind: kind for kind in ("city", "title", "cuisine", "date", "time", "price", "phone")}
 KINDS = {
     **{(SERVICE, slot): SlotKind(kind) for slot, kind in _KINDS.items()},
-    (SERVICE, "class"): SlotKind("choice", _CLASSES),
-    (SERVICE, "kept_class"): SlotKind("categorical", _CLASSES),
+    (SERVICE, "kept_class"): SlotKind("categorical"),
 }
 
 

@@ -83,7 +83,7 @@ def test_mutated_dialogues_are_replaced_or_refused(sample):
     """Nothing but InputError is raised, no value of training is taken; that slots' kinds are told from them as well."""
     corpus = read_corpus(sample, ["train", "dev", "test"])
     schemas = list(corpus.folders.values())
-    perturbation = UnseenEntities(categorical="replace", training=sample)
+    perturbation = UnseenEntities(training=sample)
     replacer = fitted(perturbation, corpus).of((corpus.files[0].relative, 0))
     raws = [raw for file in corpus.files for raw in json.loads(Path(file.path).read_bytes())]
     rng, done = random.Random("generated"), 0
@@ -94,7 +94,7 @@ def test_mutated_dialogues_are_replaced_or_refused(sample):
             found = {}
             for slot, value, canonical in values_of(dialogue):
                 found.setdefault(slot, (set(), set()))[canonical].add(value)
-            find_values(dialogue, kinds_of(found, schemas, True))
+            find_values(dialogue, kinds_of(found, schemas))
             assert replaced(raw, dialogue, replacer).leaks == 0
             done += 1
         except InputError:
@@ -109,7 +109,7 @@ def test_one_odd_value_does_not_end_the_run(slot, usual, value):
     service = Service("Trips_1", "", [ServiceSlot(slot, "where it is", False, [])], [])
     schemas = [SplitSchemas("test", "", [], [service])]
     usually, with_odd = (
-        kinds_of({("Trips_1", slot): (set(), {*usual.split(";"), *more})}, schemas, True) for more in ((), (value,))
+        kinds_of({("Trips_1", slot): (set(), {*usual.split(";"), *more})}, schemas) for more in ((), (value,))
     )
     assert with_odd == usually
 

@@ -44,7 +44,6 @@ def test_what_is_no_article_stays():
     ("for five bucks", {"five bucks": "price"}, [("price", ("five bucks", "5"))], "unknown_form"),
     ("March 5th", {"March 5th": "date"}, [("date", ("March 5th", "whenever"))], "unknown_form"),
     ("a play", {"play": "title"}, [("title", ("play", "One Play")), ("title", ("play", "Two Play"))], "two_values"),
-    ("say it", {}, [("class", ("economy", "economy"))], "not_said_so"),
 )
 def test_what_cannot_be_told_apart_is_kept(utterance, spans, actions, reason):
     raw = dialogue(turn("USER", utterance, spans, *(action(slot, pair) for slot, pair in actions)))
@@ -56,14 +55,6 @@ def test_overlapping_spans_are_kept():
     raw = marked("USER", "in the Oakland Star Hall", ("name", "Oakland Star"), ("title", "Star Hall"))
     made = replace(raw)
     assert (made.dialogue, {row["reason"] for row in made.rows}) == (raw, {"overlapping_spans"})
-
-
-def test_what_is_categorical_and_open_is_kept():
-    """An unseen value is in no closed set, and one value has one replacement."""
-    acts = (action(slot, ("First", form)) for slot, form in (("class", "first"), ("title", "First")))
-    raw = dialogue(turn("USER", "First, please", None, *acts))
-    made = replace(raw)
-    assert (made.dialogue, {row["reason"] for row in made.rows}) == (raw, {"categorical"})
 
 
 def test_new_values_hold_no_old_one():
@@ -172,22 +163,3 @@ def test_spans_that_are_none():
         bad = copy.deepcopy(good)
         bad["frames"][0]["slots"][0].update(change)
         raised(InputError, replace, dialogue(bad), match="bad_span")
-
-
-def test_categorical_values_from_their_closed_set():
-    raw = dialogue(
-        turn(
-            "USER",
-            "In Economy please",
-            None,
-            action("class", ("Economy", "economy")),
-            state=state(**{"class": ["Economy"]}),
-        ),
-        turn("SYSTEM", "economy it is", None, action("class", ("economy", "economy"))),
-    )
-    made = replace(raw)
-    (row,) = made.rows
-    assert (row["kind"], row["status"], row["unseen"]) == ("categorical", "replaced", False)
-    assert row["canonical_replacement"] in ("business", "first")
-    assert made.dialogue["turns"][1]["utterance"] == f"{row['canonical_replacement']} it is"
-    assert not made.open

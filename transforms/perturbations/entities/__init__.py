@@ -2,8 +2,6 @@
 
 from parapet.transforms.perturbation import Command, Option
 
-CATEGORICAL = ("keep", "replace")
-
 COMMAND = Command(
     "parapet.transforms.perturbations.entities.perturbation:UnseenEntities",
     "Replaces slot values by others that do not occur in training: OUT/test/dialogues_001.json, and "
@@ -11,7 +9,7 @@ COMMAND = Command(
     """\
   parapet unseen_entities --output unseen                        # the sample's test dialogues
   parapet unseen_entities --sgd sgd --split dev --training other --output unseen
-  parapet unseen_entities --sgd sgd --values gazetteer.csv --categorical replace --output unseen""",
+  parapet unseen_entities --sgd sgd --values gazetteer.csv --output unseen""",
     {
         "input": (
             Option(
@@ -29,12 +27,6 @@ COMMAND = Command(
                 "SOURCE",
                 default="generated",
                 apart=True,
-            ),
-            Option(
-                "categorical",
-                "keep the values of categorical slots, or replace them by others of their set",
-                default="keep",
-                choices=CATEGORICAL,
             ),
             Option(
                 "least_changed",

@@ -14,7 +14,6 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.transforms.perturbations.entities.kinds import (
-    CHOICE,
     FORMS,
     KINDS,
     amount_of,
@@ -193,7 +192,7 @@ class Chooser:
     Args:
       dialogue_id: its id, part of the seed, so that choices differ between dialogues.
       found: its values; ``replacement`` and ``shown``, or ``reason``, are filled in.
-      kinds: the kinds of slots, with the values of categorical ones.
+      kinds: the kinds of slots.
       sources: the sources of new values.
       training: the n-grams of training.
     """
@@ -221,27 +220,25 @@ class Chooser:
                 together(of_kind)
                 left = [group for group in left if group.kind != kind]
         for group in left:
-            if group.kind == CHOICE:
-                self._choice(group)
-            elif not self.sources.makes and self.sources.pool_of(group) is None:
+            if not self.sources.makes and self.sources.pool_of(group) is None:
                 group.reason = "not_in_file"
             elif group.kind in FORMS:
                 self._form(group)
             else:
                 self._name(group)
 
-    def _take(self, group: Group, new: str, render: Renderer, unseen: bool = True) -> bool:
+    def _take(self, group: Group, new: str, render: Renderer) -> bool:
         """Use a value as the replacement of a group if it is suitable."""
         shown: dict[str, str] = {}
         fresh = {new}
-        if unseen and leaks(self.training, group.kind, new):
+        if leaks(self.training, group.kind, new):
             return False
         for surface in group.surfaces:
             rendering = render(surface)
             if rendering is None:
                 return False
             if rendering not in fresh:
-                if unseen and leaks(self.training, group.kind, rendering):
+                if leaks(self.training, group.kind, rendering):
                     return False
                 fresh.add(rendering)
             shown[surface] = rendering
@@ -267,15 +264,6 @@ class Chooser:
             if self._take(group, name, _name_like(group, name)):
                 return
         group.reason = "no_unseen_value"
-
-    def _choice(self, group: Group) -> None:
-        possible = sorted({value for slot in group.slots for value in self.kinds[slot].possible})
-        start = stable_hash(self.sources.seed, "value", self.id, group.key) % max(1, len(possible))
-        for value in possible[start:] + possible[:start]:
-            every = all(value in self.kinds[slot].possible for slot in group.slots)
-            if every and self._take(group, value, partial(_always, value), unseen=False):
-                return
-        group.reason = "closed"
 
     def _dates(self, groups: Sequence[Group]) -> None:
         """Move all dates by the same number of weeks, which keeps their order and weekdays."""
@@ -409,10 +397,6 @@ def _time_of(group: Group) -> int | None:
     known = [minutes for minutes in figures if minutes is not None]
     # "5:45" may be in the morning or in the afternoon.
     return known[0] if known and all((minutes - known[0]) % 720 == 0 for minutes in known) else None
-
-
-def _always(value: str, _: str) -> str:
-    return value
 
 
 def _as_said(kind: str, given: str) -> tuple[str, Renderer]:

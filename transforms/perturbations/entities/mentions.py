@@ -12,11 +12,10 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn, is_marker
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities.kinds import (
-    CHOICE,
     CLOSED,
     FORMS,
+    KINDS,
     OTHER,
-    REPLACED,
     SlotKind,
     is_none,
     is_relative,
@@ -31,7 +30,7 @@ Kinds = Mapping[Slot, SlotKind]
 Annotation = tuple[Slot, tuple[str, ...], str | None]  # slot, equal values, and their canonical form if known
 
 _UNKNOWN = SlotKind(OTHER)
-_RANKS = {kind: rank for rank, kind in enumerate(REPLACED)}
+_RANKS = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 class Group(msgspec.Struct):
@@ -122,8 +121,6 @@ class _Values:
                 group.reason = reason_of(OTHER)
             if len(named) > 1:
                 group.reason = "two_values"
-            elif kind != CHOICE and any(kinds[slot].kind == CHOICE for slot in slots):
-                group.reason = "categorical"  # a closed set has no unseen values
             yield group
 
 
@@ -144,7 +141,7 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
     every: dict[Slot, set[str]] = {}
     for slot, same, canonical in distinct_annotations(dialogue):
         every.setdefault(slot, set()).update([value.casefold() for value in (*same, canonical or "")])
-        if kinds.get(slot, _UNKNOWN).kind in REPLACED:
+        if kinds.get(slot, _UNKNOWN).kind in KINDS:
             values.add(slot, same, canonical)
         else:
             closed.update((*slot, value) for value in (*same, canonical or "") if not is_none(value))
@@ -388,7 +385,6 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
     table = Table(found)
     relative = {text for text, group in groups.items() if group.kind == "date" and is_relative(text)}
     numbers = _numbers_said(found)
-    has_choices = any(group.kind == CHOICE for group in found.groups)
     turns = []
     for position, turn in enumerate(dialogue.turns):
         try:
@@ -398,11 +394,9 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
         _keep_overlapping(marked)
         regions = [(marked_mention.start, marked_mention.end) for marked_mention in marked]
         unmarked = table.unmarked(turn.utterance, regions)
-        if has_choices:
-            _keep_choices(turn, groups, unmarked)
         for mention in unmarked:
             group = mention.group
-            if group and group.kind != CHOICE and not group.reason and _unclear(mention, group, closed):
+            if group and not group.reason and _unclear(mention, group, closed):
                 group.reason = "ambiguous_word"
         if relative:
             unmarked += _acted_dates(turn, relative, groups, [*marked, *unmarked])
@@ -467,20 +461,3 @@ def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], said: Sequ
             inside = any(start < word.end() and word.start() < end for start, end in regions)
             if word[0] in numbers and not inside:
                 group.reason = "ambiguous_word"
-
-
-def _keep_choices(turn: Turn, of: dict[str, Group], unmarked: Sequence[Mention]) -> None:
-    """Keep values of categorical slots, which have no spans, unless they occur exactly where an action has them."""
-    here = {
-        group.key: group
-        for frame in turn.frames
-        for action in frame.actions or []
-        for value in action.values
-        if (group := of.get(value)) and group.kind == CHOICE and (frame.service, action.slot) in group.slots
-    }
-    mentioned = {
-        mention.group.key: mention.group for mention in unmarked if mention.group and mention.group.kind == CHOICE
-    }
-    for key, group in {**here, **mentioned}.items():
-        if (key in here) != (key in mentioned) and not group.reason:
-            group.reason = "not_said_so"

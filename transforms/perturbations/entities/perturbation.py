@@ -18,7 +18,7 @@ from parapet.transforms.perturbation.corpora import Corpus, read_corpus
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
-from parapet.transforms.perturbations.entities import CATEGORICAL, COMMAND
+from parapet.transforms.perturbations.entities import COMMAND
 from parapet.transforms.perturbations.entities.choosing import GENERATED
 from parapet.transforms.perturbations.entities.replacing import PLACES, Replaced, Replacer, replaced
 from parapet.transforms.perturbations.entities.study import Config, Inputs, Study, inputs_of, study_corpus
@@ -36,7 +36,6 @@ class UnseenEntities(Perturbation):
     Args:
       seed: of everything that is drawn.
       values: where new values come from: ``generated``, or a CSV file with the columns ``slot_or_kind`` and ``value``.
-      categorical: values of categorical slots: ``keep`` them, or ``replace`` them by others of their closed set.
       training: the corpus whose split train is what has been seen, or its place; by default the corpus itself, all of
         it if it has no such split.
       least_changed: the share of the dialogues with open slots that must change, or the command fails.
@@ -82,24 +81,20 @@ class UnseenEntities(Perturbation):
         *,
         seed: int | str = 0,
         values: str | Path = "generated",
-        categorical: str = "keep",
         training: Corpus | str | Path | None = None,
         least_changed: float = 0.5,
     ) -> None:
         super().__init__(seed=seed)
-        if categorical not in CATEGORICAL:
-            raise InputError(f"{categorical!r} must be one of {', '.join(CATEGORICAL)}", "--categorical")
         if training is not None and not isinstance(training, Corpus | str | Path):
             raise InputError(f"expected a corpus or a path, found {type(training).__name__}", "--training")
-        self.config = Config(str(values), categorical == "replace", self.seed)
-        self.categorical, self.training = categorical, training
+        self.config = Config(str(values), self.seed)
+        self.training = training
         self.least_changed = float(share_of(least_changed, "--least_changed"))
 
     def recorded_options(self) -> dict[str, object]:
         """Return the options, without the paths of a gazetteer and of another training corpus."""
         return {
             "values": GENERATED if self.config.values == GENERATED else "file",
-            "categorical": self.categorical,
             "least_changed": self.least_changed,
             "seed": self.seed,
             "training": "elsewhere" if self.training else "",
@@ -154,14 +149,6 @@ class UnseenEntities(Perturbation):
             **_by_kind_and_slot(counts),
             **numbers,
         }
-
-    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield a note on values that are not unseen."""
-        if self.categorical == "replace":
-            yield (
-                "Categorical values were replaced, too, by others of their closed set: those are not unseen (`unseen` "
-                "is false in their rows)."
-            )
 
     def example(self, shown: Mapping[str, Any]) -> Example:
         """Show a turn with its replaced values marked."""

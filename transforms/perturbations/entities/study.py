@@ -31,10 +31,8 @@ from parapet.transforms.perturbations.entities.choosing import (
     read_gazetteer,
 )
 from parapet.transforms.perturbations.entities.kinds import (
-    CHOICE,
     KINDS,
     SlotKind,
-    is_none,
     kind_of,
     says_city,
     step_of,
@@ -55,12 +53,10 @@ class Config(NamedTuple):
 
     Attributes:
       values: the source of new values: ``generated``, or a gazetteer's path.
-      replace_choices: whether to replace categorical values, too.
       seed: the seed of all choices.
     """
 
     values: str = GENERATED
-    replace_choices: bool = False
     seed: str = "0"
 
 
@@ -219,13 +215,12 @@ def _refusing(studied: StudiedFile, position: int, refused: Refused) -> Iterator
         refused[studied.file.relative, position] = bad
 
 
-def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: bool) -> dict[Slot, SlotKind]:
+def kinds_of(values: Values, schemas: Iterable[SplitSchemas]) -> dict[Slot, SlotKind]:
     """Infer the kind of every slot from its values in all dialogues.
 
     Args:
       values: the values of each slot.
       schemas: the schemas of the same splits.
-      replace_choices: whether to replace categorical values, too, except numbers and truth values.
     """
     seen_of = {name: sorted(named or values_said) for name, (values_said, named) in sorted(values.items())}
     about = {(s.service_name, slot.name): slot for split in schemas for s in split.services for slot in s.slots}
@@ -236,12 +231,8 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: b
     kinds = {}
     for name, seen in seen_of.items():
         slot, kind = about.get(name), kind_of(name[1], description[name], seen, name[0], cities)
-        if slot is None or not slot.is_categorical:
-            kinds[name] = SlotKind(kind, step=step_of(kind, seen))
-            continue
-        possible = tuple(sorted({value for value in slot.possible_values if not is_none(value)}))
-        plain = kind in ("boolean", "number") or all(value.isdecimal() for value in possible)
-        kinds[name] = SlotKind(CHOICE if replace_choices and not plain else "categorical", possible)
+        is_closed = slot is not None and slot.is_categorical
+        kinds[name] = SlotKind("categorical") if is_closed else SlotKind(kind, step_of(kind, seen))
     return kinds
 
 
@@ -256,7 +247,7 @@ def study_of(inputs: Inputs, files: Iterable[Learned]) -> Study:
             known[0].update(values_said)
             known[1].update(canonical)
     config, training = inputs.config, Training(frozenset(grams))
-    kinds = kinds_of(perturbed, inputs.schemas, config.replace_choices)
+    kinds = kinds_of(perturbed, inputs.schemas)
     if config.values == GENERATED:
         country = country_of(*(_said_of(perturbed, kinds, kind) for kind in ("phone", "postcode")))
         return Study(Replacer(kinds, Sources(config.seed, country=country), training))
