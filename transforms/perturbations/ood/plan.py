@@ -239,11 +239,11 @@ def _served(
         known = of_dialogues.setdefault((place.file, place.dialogue), set())
         held[kind] = [i for i in held.get(kind, ()) if i not in used]
         chosen = next((i for i in held[kind] if utterances[i].key not in known), None)
-        while chosen is None and (i := next(candidates[kind], None)) is not None:
-            if i not in used and utterances[i].key in known:
-                held[kind].append(i)
-            elif i not in used:
-                chosen = i
+        while chosen is None and (candidate := next(candidates[kind], None)) is not None:
+            if candidate not in used and utterances[candidate].key in known:
+                held[kind].append(candidate)
+            elif candidate not in used:
+                chosen = candidate
         if chosen is not None:
             used.add(chosen)
             known.add(utterances[chosen].key)

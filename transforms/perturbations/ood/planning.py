@@ -79,22 +79,14 @@ class Texts:
         self._in_domain: dict[str, tuple[set[Domains], set[Domains]]] = {}
         self._utterances: dict[str, list[Utterance]] = {}
 
-    def add_turn(self, key: str, spoken_in: Iterable[Domains], spoken_of: Iterable[Domains]) -> None:
-        """Add in-domain turns with the words of a key."""
-        known_in, known_of = self._in_domain.setdefault(key, (set(), set()))
-        known_in.update(spoken_in)
-        known_of.update(spoken_of)
-
-    def add_utterance(self, utterance: Utterance) -> None:
-        """Add an utterance of the pool."""
-        self._utterances.setdefault(utterance.key, []).append(utterance)
-
     def add(self, text: Text) -> None:
-        """Add the data of a text from another part of the corpus."""
+        """Add the turns and the utterance of a text."""
         if text.spoken_in:
-            self.add_turn(text.key, text.spoken_in, text.spoken_of)
+            spoken_in, spoken_of = self._in_domain.setdefault(text.key, (set(), set()))
+            spoken_in.update(text.spoken_in)
+            spoken_of.update(text.spoken_of)
         if text.utterance is not None:
-            self.add_utterance(text.utterance)
+            self._utterances.setdefault(text.key, []).append(text.utterance)
 
     def __iter__(self) -> Iterator[Text]:
         """Yield each text once, in arbitrary order."""
@@ -199,7 +191,7 @@ def read_source_file(file: SourceFile) -> Iterator[Any]:
             if isinstance(row, InputError):
                 dead_letters.append(_dead_row(file, row.where, row.reason))
                 continue
-            texts.add_utterance(row)
+            texts.add(Text(row.key, utterance=row))
             rows += 1
     except Exception as error:
         bad = bad_record(error)

@@ -39,7 +39,7 @@ from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.speech import AUDIO, COMMAND, FLAGS_OF, LONGEST, RATIOS, SAMPLE
-from parapet.transforms.perturbations.speech.alignment import Calibration, Setting
+from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, set_name
 from parapet.transforms.perturbations.speech.engine import choose
 from parapet.transforms.perturbations.speech.replacing import (
     Form,
@@ -52,9 +52,9 @@ from parapet.transforms.perturbations.speech.replacing import (
     with_turns,
 )
 from parapet.transforms.perturbations.speech.setup import (
-    Config,
+    FORMS,
     Setup,
-    check_config,
+    check_extras,
     parse_ratios,
     parse_targets,
     prepare,
@@ -193,23 +193,22 @@ class SpeechErrors(Perturbation):
         self.cache = str(cache).rstrip("/") if cache else None
         if voices is not None and not listed(comma_separated(voices)):
             raise InputError("must be one or more voices, such as heart,heart:1.1:0.9", "--voices")
-        self.config = Config(
-            targets=parse_targets(comma_separated(wer)),
-            ratios=parse_ratios(comma_separated(snr or RATIOS)),
-            sample=SAMPLE if sample is None else sample,
-            seed=self.seed,
-            noise=str(noise),
-            reverberation=reverberation,
-            engines={
-                "speaker": choose("speaker", speaker or engine),
-                "listener": choose("listener", listener or engine),
-            },
-            engine_options=dict(engine_options or {}),
-            voices=tuple(listed(comma_separated(voices or ""))),
-            longest=longest,
-            form=form,
-        )
-        check_config(self.config)
+        self.targets, self.ratios = parse_targets(comma_separated(wer)), parse_ratios(comma_separated(snr or RATIOS))
+        self.sample, self.longest, self.form = SAMPLE if sample is None else sample, longest, form
+        self.noise, self.reverberation = str(noise), reverberation
+        self.engines = {
+            "speaker": choose("speaker", speaker or engine),
+            "listener": choose("listener", listener or engine),
+        }
+        self.engine_options, self.voices = dict(engine_options or {}), tuple(listed(comma_separated(voices or "")))
+        if not self.seed.isprintable():
+            raise InputError("must be a text of printable characters", "--seed")
+        for number, flag in ((self.sample, "--sample"), (longest, "--longest")):
+            if not isinstance(number, int) or number < 1:
+                raise InputError(f"{number}: must be 1 or more", flag)
+        if form not in FORMS:
+            raise InputError(f"{form!r} must be one of {', '.join(FORMS)}", "--form")
+        check_extras(self.engines.values(), self.noise)
         if audio and audio not in AUDIO:
             raise InputError(f"{audio!r} must be one of {', '.join(AUDIO)}", "--audio")
         self.audio = audio
@@ -217,7 +216,7 @@ class SpeechErrors(Perturbation):
     @property
     def sets(self) -> tuple[str, ...]:
         """Return the names of sets (``SR-10``), one for each rate."""
-        return self.config.sets
+        return tuple(map(set_name, self.targets))
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> Perturbation:
@@ -247,15 +246,15 @@ class SpeechErrors(Perturbation):
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
         files = [in_languages(file, self.languages) for file in inlined(selected(corpus, self.splits))]
-        self.setup = prepare(self.config, files, cache, self.try_engines)
+        self.setup = prepare(self, files, cache, self.try_engines)
 
     def plugins_used(self) -> Sequence[Chosen | None]:
         """Return the engines."""
-        return [*self.config.engines.values()]
+        return [*self.engines.values()]
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
         """Return the cache, and recordings of noise."""
-        noise = self.setup.config.noise
+        noise = self.noise
         return [("--cache", self.setup.channel.cache), *([] if noise in KINDS else [("--noise", noise)])]
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
@@ -265,8 +264,8 @@ class SpeechErrors(Perturbation):
         turns = [utterance for file in files for utterance, _ in occurrences_of(file, setup.speakers)]
         texts = set(turns)
         characters, words = sum(len(each.text) for each in texts), sum(len(each.text.split()) for each in texts)
-        recordings = len(texts) * len(self.config.ratios)
-        hours = (SECONDS_A_WORD * words + SECONDS_AROUND * len(texts)) / 3600 * len(self.config.ratios)
+        recordings = len(texts) * len(self.ratios)
+        hours = (SECONDS_A_WORD * words + SECONDS_AROUND * len(texts)) / 3600 * len(self.ratios)
         price = characters * synthesiser.dollars_per_million / 1e6
         yield f"{counted(len(turns), 'user turn')} to speak, {counted(len(texts), 'distinct text')}"
         yield f"text to speech: {counted(characters, 'character')} with {synthesiser.name}, ${price:,.2f}"
@@ -338,7 +337,7 @@ class SpeechErrors(Perturbation):
             draw = draw_of(dialogue.dialogue_id, turn.position, speakers)
             snr_of = partial(state.calibration.chosen, setting, words=len(turn.words), draw=draw)
             outcomes = state.outcomes[turn.position] if turn.words else ()
-            replaced.append(replaced_turn(turn, outcomes, snr_of, self.config.form, voice, noise))
+            replaced.append(replaced_turn(turn, outcomes, snr_of, self.form, voice, noise))
         return replaced
 
     def _sounds(
@@ -389,15 +388,14 @@ class SpeechErrors(Perturbation):
 
     def recorded_options(self) -> dict[str, object]:
         """Return the options that determine the content, and the settings that the word error rates depend on."""
-        config = self.config
         return {
-            "wer": config.targets,
-            "form": config.form,
+            "wer": self.targets,
+            "form": self.form,
             "audio": self.audio,
-            "longest": config.longest,
-            "seed": config.seed,
-            "snr": config.ratios,
-            "sample": config.sample,
+            "longest": self.longest,
+            "seed": self.seed,
+            "snr": self.ratios,
+            "sample": self.sample,
             **self.setup.made_with,
             **dict.fromkeys(("cache", *FLAGS_OF["azure"]), ""),
         }

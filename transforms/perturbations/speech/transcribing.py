@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import apache_beam as beam
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbations.speech.engine import Samples
     from parapet.transforms.perturbations.speech.setup import Setup
 
-Argument = TypeVar("Argument")
 Answer = TypeVar("Answer")
 
 
@@ -133,6 +132,8 @@ class Transcriber:
         self.decoded = 0
         self._open: set[str] = set()
         self._lock, self._opening = Lock(), Lock()
+        engines = (channel.synthesiser, channel.recogniser)
+        self._turns = {engine.name: BoundedSemaphore(engine.parallel) for engine in engines}
         self._last: tuple[Utterance, sound.Mixer] | None = None
 
     def close(self) -> None:
@@ -154,11 +155,10 @@ class Transcriber:
         if not todo:
             return results
         self._open_once(self.channel.recogniser)
-        speeches = self._speeches([utterance for utterance, _ in todo])
 
         def transcribe(item: tuple[Utterance, list[float]]) -> None:
             utterance, ratios = item
-            fresh = self._recognise(utterance, ratios, self._mixer_of(utterance, speeches))
+            fresh = self._recognise(utterance, ratios, self._mixer_of(utterance))
             with self._lock:
                 for (utterance, snr), result in fresh.items():
                     if isinstance(result, Transcript):
@@ -168,7 +168,12 @@ class Transcriber:
                 with whole(join(self.channel.cache, file)) as handle:
                     handle.write(msgspec.json.encode(cached, order="sorted"))
 
-        self._in_threads(transcribe, todo, self.channel.recogniser.parallel)
+        if not self.channel.parallel:
+            for item in todo:
+                transcribe(item)
+            return results
+        with ThreadPoolExecutor(max(self.channel.synthesiser.parallel, self.channel.recogniser.parallel)) as pool:
+            list(pool.map(transcribe, todo))
         return results
 
     def samples(self, utterance: Utterance, snr: float) -> Samples:
@@ -189,24 +194,6 @@ class Transcriber:
                     todo.setdefault(utterance, []).append(snr)
         return results, list(todo.items())
 
-    def _speeches(self, utterances: Sequence[Utterance]) -> dict[Utterance, Samples | Failure]:
-        """Return a service's speech for several texts at a time.
-
-        It is empty for a local engine, which speaks text by text.
-        """
-        parallel = self.channel.synthesiser.parallel
-        if parallel == 1:
-            return {}
-        return dict(zip(utterances, self._in_threads(self._speech_or_failure, utterances, parallel), strict=True))
-
-    def _in_threads(
-        self, function: Callable[[Argument], Answer], arguments: Sequence[Argument], parallel: int
-    ) -> list[Answer]:
-        if parallel == 1:
-            return [function(argument) for argument in arguments]
-        with ThreadPoolExecutor(parallel) as pool:
-            return list(pool.map(function, arguments))
-
     def _speech_or_failure(self, utterance: Utterance) -> Samples | Failure:
         if self.channel.recogniser.name in self.stopped:  # the speech could not be recognised
             return Failure(self.stopped[self.channel.recogniser.name])
@@ -215,12 +202,12 @@ class Transcriber:
         except Refused as error:
             return Failure(error.reason)
 
-    def _mixer_of(self, utterance: Utterance, speeches: Mapping[Utterance, Samples | Failure]) -> sound.Mixer | Failure:
+    def _mixer_of(self, utterance: Utterance) -> sound.Mixer | Failure:
         """Return the mixer of an utterance; the last one is cached, since an utterance is needed at several ratios."""
         last = self._last
         if last is not None and last[0] == utterance:
             return last[1]
-        speech = speeches[utterance] if utterance in speeches else self._speech_or_failure(utterance)
+        speech = self._speech_or_failure(utterance)
         if isinstance(speech, Failure):
             return speech
         try:
@@ -251,7 +238,8 @@ class Transcriber:
         if engine.name in self.stopped:
             raise Refused(self.stopped[engine.name])
         try:
-            return call()
+            with self._turns[engine.name]:
+                return call()
         except Stopped as error:
             self.stopped[engine.name] = error.reason
             raise Refused(error.reason) from None
@@ -320,14 +308,14 @@ class Transcribed(NamedTuple):
 
 def transcribe(files: beam.PCollection, setup: Setup) -> Transcribed:
     """Transcribe the turns of DialogueFiles: first a sample, which calibrates the run, then all."""
-    pipeline, config = files.pipeline, setup.config
+    pipeline = files.pipeline
     read = beam.FlatMap(_uses_of, setup.speakers).with_outputs(REFUSED, main="uses")
     texts = files | "Spread files" >> beam.Reshuffle() | "Texts" >> read
     uses = texts["uses"]
-    curve, failed = transcribe_sample(uses, setup.channel, config.ratios, config.sample)
+    curve, failed = transcribe_sample(uses, setup.channel, setup.ratios, setup.sample)
     first = (
         pipeline
-        | "Once" >> beam.Create([config.targets], reshuffle=False)
+        | "Once" >> beam.Create([setup.targets], reshuffle=False)
         | "Calibrate" >> beam.Map(calibration_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed))
     )
     outcomes = transcribe_turns(uses, setup.channel, first)
