@@ -212,7 +212,7 @@ class _FileOfSets:
                         files.add(self.folders[name], text)
                         if name in self.rows:
                             self.rows[name] += rows
-                        self.result.add(result)
+                        _add(self.result, result)
             files.close(self.perturbation.keeps_empty_files or not counts[CountKey("dialogues")])
         for name, folder in self.folders.items():
             counts.add("dialogues", files.dialogues[folder], set=name, split=self.file.split)
@@ -295,6 +295,15 @@ class _FileOfSets:
             path, data = rows_file(self.perturbation, self.file, rows)
             path = f"{self.folders[name]}/{path}" if self.folders[name] else path
             self.result.written.append(write_staged(self.output, path, data))
+
+
+def _add(result: FileResult, more: FileResult) -> None:
+    result.written += more.written
+    result.dead_letters += more.dead_letters
+    result.counts.update(more.counts)
+    for every, further in ((result.examples, more.examples), (result.others, more.others)):
+        for key, values in further.items():
+            every.setdefault(key, []).extend(values)
 
 
 def _storable(value: Value) -> Value:

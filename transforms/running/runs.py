@@ -84,15 +84,6 @@ class FileResult:
         self.examples: dict[str, list[tuple[bytes, Any]]] = {}
         self.others: dict[str, list[Any]] = {}
 
-    def add(self, other: FileResult) -> None:
-        """Add the result of a part of the element."""
-        self.written += other.written
-        self.dead_letters += other.dead_letters
-        self.counts.update(other.counts)
-        for mine, more in ((self.examples, other.examples), (self.others, other.others)):
-            for key, values in more.items():
-                mine.setdefault(key, []).extend(values)
-
     def failed(self, letter: DeadLetter) -> FileResult:
         """Return a result that only records that the file could not be read."""
         result = FileResult(self.key)
