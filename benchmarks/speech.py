@@ -86,12 +86,12 @@ def prepare(root: Path, splits: list[str], ratios: tuple[float, float]) -> tuple
     from parapet.transforms.perturbations.speech.embedded import Hibari, Moonshine
     from parapet.transforms.perturbations.speech.engine import RATE
     from parapet.transforms.perturbations.speech.sound import plain
-    from parapet.transforms.perturbations.speech.spoken import Speakers, load_normalisation, occurrences_of
+    from parapet.transforms.perturbations.speech.spoken import Speakers, occurrences_of
     from parapet.transforms.perturbations.speech.transcribing import Channel, Transcriber
 
-    speakers = Speakers((VOICE,), SEED, load_normalisation(), 1000)
+    speakers = Speakers((VOICE,), SEED, 1000)
     files = read_corpus(root / "corpus", splits).files
-    transcriber = Transcriber(Channel(Hibari(), Moonshine(), plain("pink"), SEED, speakers.rules, ""))
+    transcriber = Transcriber(Channel(Hibari(), Moonshine(), plain("pink"), SEED, ""))
     utterances = sorted({utterance for file in files for utterance, _ in occurrences_of(file, speakers)})
     sounds = {f"{snr:g} {one.text}": transcriber.samples(one, snr) for one in utterances for snr in ratios}
     np.savez(root / "sounds.npz", **{str(i): sound for i, sound in enumerate(sounds.values())})
@@ -105,18 +105,18 @@ def alone(root: Path) -> None:
 
     from parapet.transforms.perturbations.speech.embedded import Moonshine
     from parapet.transforms.perturbations.speech.spelling import respelled
-    from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
+    from parapet.transforms.perturbations.speech.spoken import spoken_words
 
     names = json.loads((root / "sounds.json").read_text())
     with np.load(root / "sounds.npz") as stored:
         sounds = [stored[str(i)] for i in range(len(names))]
-    moonshine, rules = Moonshine(), load_normalisation()
+    moonshine = Moonshine()
     moonshine.open()
     started, cpu = time.monotonic(), time.process_time()
     heard = [moonshine.hear(sound) for sound in sounds]
     print(json.dumps([time.process_time() - cpu, time.monotonic() - started]))
-    words = [[word.text for word in spoken_words(text, rules)] for text in heard]
-    spelled = [" ".join(respelled(name.split()[1:], one, rules)) for name, one in zip(names, words, strict=True)]
+    words = [[word.text for word in spoken_words(text)] for text in heard]
+    spelled = [" ".join(respelled(name.split()[1:], one)) for name, one in zip(names, words, strict=True)]
     (root / "heard.json").write_text(json.dumps(dict(zip(names, spelled, strict=True))))
 
 

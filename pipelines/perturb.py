@@ -545,9 +545,5 @@ def end_translation(perturbation: Any, output: str, counters: Mapping[str, int])
 
     clear(join(output, translating.PAID))
     how = perturbation.translating
-    if how and how.writer:
-        from parapet.transforms.perturbations.generated import bill
-
-        yield bill(how.writer.chat.endpoint, counters)
-    elif how and how.engine:
+    if how and how.engine and not how.writer:
         yield translating.bill(how.engine.provider, how.engine.dollars_per_million, counters)

@@ -12,7 +12,6 @@ from tool_files import write_tasks, write_variants
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
 from parapet.pipelines.flags import is_input
 from parapet.schemas import layout
-from parapet.transforms.perturbations.speech import spoken
 from parapet.transforms.simulators.restaurants import ontology
 
 # commands without workers of their own
@@ -59,7 +58,6 @@ def write_inputs(place: Path) -> None:
     write(place / "release.toml", RELEASE_OF_TEST)
     write(place / "suite.toml", SUITE)
     write(place / "ontology.toml", (Path(ontology.__file__).parent / "ontology.toml").read_bytes())
-    write(place / "normalisation.toml", (Path(spoken.__file__).parent / "normalisation.toml").read_bytes())
     talk = [f"please explain {thing} of century {n}" for thing in ("volcanoes", "penguins", "haiku") for n in range(40)]
     write(place / "talk.jsonl", [{"text": text} for text in talk])
     kinds = ("city", "person", "business")
@@ -120,10 +118,6 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "perturb": ["simple", "--sgd", sgd],
         "language_variations messages": ["--messages", f"{place}/messages.jsonl", "--kinds", "typos,verbose"],
         "speech_errors": ["--sgd", sgd, *SPEECH],
-        "speech_errors again": [
-            *("--sgd", sgd, *SPEECH[:4], "--calibration", f"{out}/speech_errors/calibration.json"),
-            *("--normalisation", f"{place}/normalisation.toml"),
-        ],
         "unseen_entities": ["--sgd", sgd, "--training", sgd],
         "unseen_entities values": ["--sgd", sgd, "--values", f"{place}/values.csv", "--least_changed", "0"],
         "ood": ["--sgd", sgd, "--rates", "0.1"],

@@ -27,7 +27,7 @@ from parapet.transforms.running.seeding import stable_hash
 
 NAMES = list(lines("", ""))
 LINES = lines("/place", "/place/out")
-SLOW = ("speech_errors", "speech_errors again", "suite", "train classifier")
+SLOW = ("speech_errors", "suite", "train classifier")
 QUICK = [name for name in NAMES if THOROUGH or name not in SLOW]
 BEAM = [name for name in NAMES if LINES[name][0] not in ONE_PROCESS]
 SHOWN = [

@@ -179,8 +179,8 @@ def test_what_a_source_gives_that_is_no_text(site):
     bring(site, "broken_source", plugins.OOD_SOURCES, "odd", "broken_source:made", "made = lambda: ['a', 7, '\\ud800']")
     assert [str(one) if isinstance(one, InputError) else one.text for one in read_source(list_sources("odd")[0])] == [
         "a",
-        "odd: [2]: no_utterance: expected a text, found int",
-        "odd: [3]: not_unicode: the text contains a lone surrogate, which is not valid Unicode",
+        "odd: text 2: no_utterance: expected a text, found int",
+        "odd: text 3: not_unicode: the text contains a lone surrogate, which is not valid Unicode",
     ]
 
 

@@ -13,7 +13,10 @@ SAMPLE = parapet.load_corpus()
 MISTAKES = [
     (lambda: parapet.perturb(SAMPLE, "typo"), r"no perturbation 'typo': did you mean 'typos'\?"),
     (lambda: parapet.perturb(SAMPLE, "xyz"), r"no perturbation 'xyz': must be one of .*typos"),
-    (lambda: parapet.perturb(SAMPLE, "typos", sed=1), r"typos has no option 'sed': did you mean 'seed'\?"),
+    (
+        lambda: parapet.perturb(SAMPLE, "typos", sed=1),
+        r"typos got an unexpected keyword argument 'sed': its options are seed, ",
+    ),
     (
         lambda: parapet.perturb(SAMPLE, "typos", rates={"wrod": 1}),
         r"^rates: there is no rate 'wrod': did you mean word\?",

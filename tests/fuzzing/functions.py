@@ -30,11 +30,10 @@ from parapet.transforms.perturbation import user_turns
 from parapet.transforms.perturbations import language as english
 from parapet.transforms.perturbations import typos
 from parapet.transforms.perturbations.entities import kinds
-from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words, unspeakable
+from parapet.transforms.perturbations.speech.spoken import spoken_words, unspeakable
 from parapet.transforms.reports import markdown, text
 
 SECONDS = 10.0
-RULES = load_normalisation()
 WORKER = "A2ZX81QWERT3KV"
 
 
@@ -104,8 +103,8 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "find_convention": lambda one: text.find_convention([one, "a_b"]),
     "clean": lambda one: text.words(text.clean(one)),
     "as_description": lambda one: text.as_description(one, "Name of it."),
-    "spoken_words": lambda one: spoken_words(one, RULES),
-    "unspeakable": lambda one: unspeakable(one, RULES, 10**9),
+    "spoken_words": lambda one: spoken_words(one),
+    "unspeakable": lambda one: unspeakable(one, 10**9),
     "question_xml": lambda one: markup.question_xml(markup.carriable(markup.shown(one))),
     "markdown": lambda one: (markdown.text(one), markdown.code(one)),
     "kinds": lambda one: [getattr(kinds, name)(one) for name in KINDS],

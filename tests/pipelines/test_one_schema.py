@@ -15,7 +15,7 @@ from parapet.schemas.layout import SPLITS
 LINES = lines("/place", "/place/out")
 # These take seconds or need what a slow line makes; test_multiwoz_files.py has the others of `rewrite` and `evaluate`.
 SLOW = {
-    *("hits", "compose", "back_translate", "speech_errors", "speech_errors again", "suite"),
+    *("hits", "compose", "back_translate", "speech_errors", "suite"),
     *("train classifier", "predict classifier", "evaluate intent", "hits ratings"),
     *("evaluate variants", "language_variations rewritten", "ood", "ood source"),
 }

@@ -10,9 +10,9 @@ pytest.importorskip("hibari")
 pytest.importorskip("azure.cognitiveservices.speech")
 
 from azure_speech_server import KEY, AzureSpeechServer
-from heard_sets import both, files_of, rows_of, three_dialogues, write_corpus
+from heard_sets import files_of, rows_of, three_dialogues, write_corpus
 
-from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
+from parapet.transforms.perturbations.speech.spoken import spoken_words
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,8 @@ def impatient(init):
 @pytest.fixture(scope="module")
 def words(some):
     """The distinct texts of the three dialogues."""
-    rules = load_normalisation()
     said = (t["utterance"] for d in some[1] for t in d["turns"] if t["speaker"] == "USER")
-    return {" ".join(word.text for word in spoken_words(utterance, rules)) for utterance in said}
+    return {" ".join(word.text for word in spoken_words(utterance)) for utterance in said}
 
 
 @pytest.mark.thorough
@@ -79,22 +78,6 @@ def test_a_service_that_refuses_the_key(some, tmp_path):
         stopped = run(tmp_path / "out", server, sgd=some[0], status=1)
     assert "nothing was published: credentials: " in stopped.errors
     assert KEY not in stopped.errors
-
-
-@pytest.mark.thorough
-def test_what_fails_later_can_be_left_out(some, tmp_path):
-    """The quota ends after the sample: with thresholds carried over there is none, and every turn counts."""
-    with AzureSpeechServer(mishears=mishears) as server:
-        calibration = run(tmp_path / "out", server, sgd=some[0]).folder / "calibration.json"
-    carried = {"wer": 0.2, "parallel_calls": 1, "calibration": calibration, "seed": 1, "max_bad": "100%"}
-    with AzureSpeechServer(mishears=mishears, faults=["", "", "", ""] + ["quota"] * 99) as server:
-        late = kit.run("speech_errors", *azure(server)[:6], sgd=some[0], output=tmp_path / "late", **carried)
-    rows = both(late.folder)
-    failed = {(row["dialogue_id"], f"turns[{row['turn']}]") for row in rows if row["status"] == "failed"}
-    assert failed == {(letter["dialogue_id"], letter["where"]) for letter in late.dead_letters}
-    assert 0 < len(failed) < len(rows)
-    assert all(row["utterance"] == row["original"] for row in rows if row["status"] == "failed")
-    assert all(letter["reason"].startswith("quota: ") for letter in late.dead_letters)
 
 
 ODD = {"": "empty", "?!": "empty", "🙂🙂": "empty", "Привет, как дела": "script", "book it " * 1250: "too_long"}

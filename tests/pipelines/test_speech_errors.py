@@ -12,7 +12,7 @@ from parapet.transforms.perturbations.speech.alignment import align
 from parapet.transforms.perturbations.speech.embedded import Hibari, Moonshine
 from parapet.transforms.perturbations.speech.sound import digest, plain, through_noise
 from parapet.transforms.perturbations.speech.spelling import respelled
-from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
+from parapet.transforms.perturbations.speech.spoken import spoken_words
 
 EMBEDDED = ["--wer", "0.1,0.3", "--snr", "6,2,-1,-4", "--sample", "4"]
 
@@ -42,7 +42,6 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
     numbers = json_of(heard / "statistics.json")["sets"]
     speaker, listener = Hibari(), Moonshine()
     listener.open()
-    rules = load_normalisation()
     wrong = {}
     for set_name, target in (("SR-10", 0.1), ("SR-30", 0.3)):
         written = dialogues_of(heard / set_name)
@@ -55,12 +54,12 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
                 if turn["speaker"] == "SYSTEM":
                     assert new == turn
                     continue
-                said = " ".join(word.text for word in spoken_words(turn["utterance"], rules))
+                said = " ".join(word.text for word in spoken_words(turn["utterance"]))
                 row = rows[name, t]
                 voice = row["voice"]
                 sound = through_noise(speaker.speak(said, voice), plain("pink"), row["snr"], f"0\0{voice}\0{said}")
-                words_heard = [word.text for word in spoken_words(listener.hear(sound), rules)]
-                hypothesis = " ".join(respelled(said.split(), words_heard, rules))
+                words_heard = [word.text for word in spoken_words(listener.hear(sound))]
+                hypothesis = " ".join(respelled(said.split(), words_heard))
                 assert (new["utterance"], row["hypothesis"]) == (hypothesis, hypothesis)
                 assert (row["original"], row["spoken"], row["audio_sha256"]) == (turn["utterance"], said, digest(sound))
                 errors[name, t] = errors_of(said.split(), hypothesis.split())
@@ -76,20 +75,6 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
     assert sum(wrong["SR-10"].values()) < sum(wrong["SR-30"].values())
 
 
-@pytest.mark.thorough  # test_speech_azure_sets.py runs the command, and test_embedded.py these engines
-def test_thresholds_are_carried_over(heard, some, tmp_path):
-    flags = ["--sgd", str(some[0]), "--cache", str(heard / ".heard")]
-    carried = [*flags, "--wer", "0.1,0.3", "--calibration", str(heard / "calibration.json")]
-    told = run(tmp_path / "out", *carried, "--seed", "0").errors
-    assert "decoded 0" in told
-    assert "warning" not in told
-    assert dialogues_of(tmp_path / "out" / "SR-30") == dialogues_of(heard / "SR-30")
-    said = run(tmp_path / "other", *carried, "--voices", "heart:0.9", "--dry_run").errors
-    assert ", but this run has ['heart:0.9']" in said
-    calibrated = [*flags, "--wer", "0.2", "--calibration", str(heard / "calibration.json")]
-    assert "does not contain SR-20, only SR-10, SR-30" in run(tmp_path / "other", *calibrated, status=2).errors
-
-
 @cases(
     "flags told",
     ("--wer 20", "--wer: 20 is not a word error rate"),
@@ -99,7 +84,6 @@ def test_thresholds_are_carried_over(heard, some, tmp_path):
     ("--voices ,", "--voices: must be one or more"),
     ("--reverberation 9", "--reverberation: 9 must be from 0 to 3"),
     ("--azure_region westeurope", "--azure_region: is for --engine azure"),
-    (f"--calibration {__file__} --sample 9", "--calibration: has its own ratios: leave out --snr and --sample"),
     ("--engine azure", "--azure_region: is required"),
     ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is not an address"),
     ("--engine azure --azure_region x --parallel_calls 99", "--parallel_calls: 99"),

@@ -22,14 +22,13 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import Corpus, Item, in_languages, items_of
 from parapet.transforms.perturbation.metrics import CHANGES, Metric, Numbers
 from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant
-from parapet.transforms.running.fence import calling
 from parapet.transforms.running.seeding import key_of, seed_text
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.perturbation import Command
-    from parapet.transforms.reports.report import Example, Report
+    from parapet.transforms.reports.report import Example
     from parapet.transforms.running.counts import Tally
     from parapet.transforms.running.plugins import Chosen
     from parapet.transforms.running.runs import Outputs
@@ -100,21 +99,11 @@ CHANGED_TURNS = pa.schema(
 
 
 class Perturbed(NamedTuple):
-    """The result of a perturbation for one dialogue.
+    """The result of a perturbation for one dialogue. Most perturbations only need the first two.
 
     Attributes:
       dialogue: the perturbed dialogue, in the SGD format. The original must not be modified.
       rows: the changes: dicts with the columns of the perturbation's ``row_schema``.
-    """
-
-    dialogue: dict[str, Any]
-    rows: Sequence[dict[str, Any]] = ()
-
-
-class Detailed(Perturbed):
-    """A result with further data for a run on whole files.
-
-    Attributes:
       counts: numbers for this dialogue: a name, or a name and a value (a reason, an operation), to a number. They are
         summed by set and split; the perturbation's ``metrics`` determine how the page shows them.
       problems: turns or values that could not be perturbed and are unchanged, for the dead letters: ``where`` is the
@@ -124,27 +113,13 @@ class Detailed(Perturbed):
       others: further outputs of the pipeline, by tag: each value becomes an element (set, split, value).
     """
 
-    counts: Mapping[Counted, int]
-    problems: Sequence[InputError]
-    shown: Sequence[dict[str, Any]] | None
-    files: Sequence[tuple[str, bytes]]
-    others: Mapping[str, Sequence[Any]]
-
-    def __new__(
-        cls,
-        dialogue: dict[str, Any],
-        rows: Sequence[dict[str, Any]] = (),
-        *,
-        counts: Mapping[Counted, int] = {},
-        problems: Sequence[InputError] = (),
-        shown: Sequence[dict[str, Any]] | None = None,
-        files: Sequence[tuple[str, bytes]] = (),
-        others: Mapping[str, Sequence[Any]] = {},
-    ) -> Detailed:
-        """Create a result with these details."""
-        self = super().__new__(cls, dialogue, rows)
-        self.counts, self.problems, self.shown, self.files, self.others = counts, problems, shown, files, others
-        return self
+    dialogue: dict[str, Any]
+    rows: Sequence[dict[str, Any]] = ()
+    counts: Mapping[Counted, int] = {}
+    problems: Sequence[InputError] = ()
+    shown: Sequence[dict[str, Any]] | None = None
+    files: Sequence[tuple[str, bytes]] = ()
+    others: Mapping[str, Sequence[Any]] = {}
 
 
 class Analysis(NamedTuple):
@@ -157,7 +132,6 @@ class Analysis(NamedTuple):
       counts: PCollection of (CountKey as a tuple, n), added to those of the run.
       dead_letters: PCollection of (key, list of DeadLetter), added to those of the run.
       files: PCollection of (path below the output, bytes), added to the files of the run.
-      others: data for :meth:`Perturbation.finish`, by name.
       refused: PCollection of ((file.relative, position in the file), InputError) of dialogues that the analysis could
         not process. They are in no set; the step that writes the sets makes their dead letters.
     """
@@ -168,7 +142,6 @@ class Analysis(NamedTuple):
     counts: beam.PCollection | None = None
     dead_letters: beam.PCollection | None = None
     files: beam.PCollection | None = None
-    others: Mapping[str, beam.PCollection] = {}
     refused: beam.PCollection | None = None
 
     def side_inputs(self) -> dict[str, beam.PCollection]:
@@ -190,7 +163,6 @@ class Perturbation:
       metrics: the counts, and how the page shows them. ``CHANGES`` are counted automatically.
       tables: the tables of the page, from ``statistics.json``; if None, made from ``metrics``.
       title: the title of the card; if empty, the name.
-      terms: words that the page explains, with their meanings.
       links: further files of a run, with their descriptions.
       languages: the languages that it knows, such as ``("en",)``; if empty, the language of the texts does not matter.
         Dialogues in others are kept as they are, and a run fails if they are most.
@@ -200,7 +172,7 @@ class Perturbation:
         that do not are left out.
       needs_annotation: whether it needs schemas and states, so that it cannot perturb plain texts and chat messages.
       keeps_empty_files: whether a dialogue file of which a set has no dialogue is written, as an empty list.
-      other_outputs: the tags of further outputs of the pipeline, see ``Detailed.others``.
+      other_outputs: the tags of further outputs of the pipeline, see ``Perturbed.others``.
       analyzes_dialogues: whether :meth:`analyze` reads the dialogues passed to it. If it only uses the corpus passed to
         :meth:`fit`, it gets none.
       analyzes_all_splits: whether a command analyzes all splits of the corpus, not only those that it perturbs.
@@ -237,7 +209,6 @@ class Perturbation:
     metrics: ClassVar[Sequence[Metric]] = CHANGES
     tables: ClassVar[Sequence[Numbers] | None] = None
     title: ClassVar[str] = ""
-    terms: ClassVar[Mapping[str, str]] = {}
     links: ClassVar[Mapping[str, str]] = {}
     in_folders: ClassVar[bool] = True
     shown: ClassVar[int] = 12
@@ -337,9 +308,7 @@ class Perturbation:
         Raises:
           InputError: the dialogue cannot be perturbed for any set.
         """
-        with calling():
-            results = [(name, self.perturb(item.raw, name, state)) for name in self.sets]
-        return iter(results)
+        return iter([(name, self.perturb(item.raw, name, state)) for name in self.sets])
 
     def open(self) -> None:
         """Prepare a worker before it perturbs anything, for example by starting a program. See :meth:`close`."""
@@ -386,24 +355,10 @@ class Perturbation:
         return statistics_of(self, counts)
 
     def example(self, shown: Mapping[str, Any]) -> Example:
-        """Make an example for the page, from an item of ``Detailed.shown`` or from a row."""
+        """Make an example for the page, from an item of ``Perturbed.shown`` or from a row."""
         from parapet.transforms.perturbation.report import example_of
 
         return example_of(shown)
-
-    def report(
-        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
-    ) -> Report:
-        """Make the page and the card of a run, by default with tables of the metrics.
-
-        Args:
-          statistics: see :meth:`statistics`.
-          examples: the examples by set.
-          options: the options that affect the content.
-        """
-        from parapet.transforms.perturbation.report import report_of
-
-        return report_of(self, statistics, examples, options)
 
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yield the lines that a run prints, by default the ``shown_first`` numbers of the first table.

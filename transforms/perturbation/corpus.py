@@ -38,7 +38,7 @@ from parapet.transforms.perturbation.base import (
 from parapet.transforms.perturbation.corpora import Corpus, Item, check_languages, checked_items, inlined
 from parapet.transforms.perturbation.languages import other_language
 from parapet.transforms.running import plugins
-from parapet.transforms.running.fence import PLUGIN, Fault, calling, is_plugin
+from parapet.transforms.running.fence import PLUGIN, Fault, is_plugin
 
 _FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
 
@@ -149,23 +149,11 @@ def _name_of(which: type[Perturbation]) -> str:
 
 def _check_options(which: type[Perturbation], options: Mapping[str, Any]) -> None:
     """Raise InputError if the class does not accept an option, or requires another one."""
-    parameters = inspect.signature(which).parameters.values()
-    named = {
-        parameter.name: parameter
-        for parameter in parameters
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    }
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        for option in options:
-            if option not in named:
-                near = difflib.get_close_matches(option, named, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"its options are {', '.join(named)}"
-                raise InputError(f"{which.name} has no option {option!r}: {hint}")
-    missing = [
-        name for name, parameter in named.items() if parameter.default is parameter.empty and name not in options
-    ]
-    if missing:
-        raise InputError(f"{which.name} requires the option {missing[0]!r}")
+    signature = inspect.signature(which)
+    try:
+        signature.bind(**options)
+    except TypeError as error:
+        raise InputError(f"{which.name} {error}: its options are {', '.join(signature.parameters)}") from None
 
 
 Services = Mapping[str, Service]
@@ -271,9 +259,7 @@ def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, ser
         return item
     try:
         guard = guard_for(perturbation, item, services)
-        with calling():
-            returned = perturbation.perturb(item.raw, set_name, state)
-        perturbed = checked(perturbation, returned)
+        perturbed = checked(perturbation, perturbation.perturb(item.raw, set_name, state))
         if guard is not None:
             guard.check(perturbed.dialogue)
     except UserCodeError:
@@ -558,13 +544,13 @@ def _applied(
     item = item._replace(raw=copy.deepcopy(item.raw))
     guard = Guard(perturbation, item, services)
     try:
-        dialogue, rows = checked(perturbation, perturbation.perturb(item.raw, set_name, copy.deepcopy(state)))
+        perturbed = checked(perturbation, perturbation.perturb(item.raw, set_name, copy.deepcopy(state)))
     except UserCodeError:
         raise
     except InputError as error:
         return item._replace(error=error), []
-    problems = [f"{where}: {reason}" if where else reason for where, reason in guard.problems(dialogue)]
-    return item._replace(raw=copy.deepcopy(dialogue), rows=rows), problems
+    problems = [f"{where}: {reason}" if where else reason for where, reason in guard.problems(perturbed.dialogue)]
+    return item._replace(raw=copy.deepcopy(perturbed.dialogue), rows=perturbed.rows), problems
 
 
 def _problems(perturbation: Perturbation, item: Item, result: Item, second: Item, keeps_meaning: bool) -> Iterator[str]:

@@ -7,20 +7,19 @@ page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from hashlib import blake2b
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
-import msgspec
 
 from parapet.schemas.dialogue import MESSAGES, DialogueFile, typed
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
 from parapet.transforms.perturbation import quality
-from parapet.transforms.perturbation.base import REFUSED, Analysis, Detailed, Perturbation, analysis_of
+from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, Perturbed, analysis_of
 from parapet.transforms.perturbation.corpora import Corpus, Item, text_in
 from parapet.transforms.perturbation.corpus import (
     Services,
@@ -30,9 +29,10 @@ from parapet.transforms.perturbation.corpus import (
     services_by_folder,
     table_of_rows,
 )
-from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, check_most, other_language
+from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, other_language
 from parapet.transforms.perturbation.metrics import CHANGES
-from parapet.transforms.perturbation.quality import Changed, drawn_turns
+from parapet.transforms.perturbation.quality import drawn_turns
+from parapet.transforms.perturbation.report import report_of
 from parapet.transforms.reports.report import report_files
 from parapet.transforms.running.counts import (
     FAULTS,
@@ -44,10 +44,10 @@ from parapet.transforms.running.counts import (
     dead_file,
     id_of,
 )
-from parapet.transforms.running.fence import Fault, bad_record, calling, is_plugin
+from parapet.transforms.running.fence import Fault, bad_record, is_plugin
 from parapet.transforms.running.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.running.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
-from parapet.transforms.storage.files import WriteFiles, Written, write_staged
+from parapet.transforms.storage.files import WriteFiles, write_staged
 from parapet.transforms.storage.set_files import SetFiles
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class PerturbCorpus(beam.PTransform):
             *(beam.pvalue.AsDict(pairs) for pairs in analysis.side_inputs().values()),
             shown=kept,
             others=self.perturbation.other_outputs,
-            setup=partial(_Opened, self.perturbation),
+            setup=partial(_opened, self.perturbation),
         )
         outputs: Outputs = elements | "Sets" >> write
         more = {"counts": analysis.counts, "dead_letters": analysis.dead_letters}
@@ -123,21 +123,9 @@ class PerturbCorpus(beam.PTransform):
             ),
             *(beam.pvalue.AsList(values) for values in analysis.reported.values()),
             tallies=self.perturbation.tallies,
-            invariants=(KnownLanguage(self.perturbation), *self.perturbation.invariants()),
+            invariants=self.perturbation.invariants(),
             shown=kept,
         )
-
-
-class KnownLanguage(msgspec.Struct, frozen=True):
-    """Checks that most dialogues are in languages that the perturbation knows."""
-
-    perturbation: Perturbation
-
-    def __call__(self, counts: Counts) -> Iterator[str]:
-        """Raise InputError if they are not, since the cause is the input rather than the run."""
-        dialogues, others = counts.sum("dialogues", set=""), counts.by("value", OTHER_LANGUAGES)
-        check_most(self.perturbation.name, self.perturbation.languages, dialogues, others)
-        return iter(())
 
 
 class _Analyze(beam.PTransform):
@@ -156,22 +144,14 @@ def _joined(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> list[Element]:
     return [(file, states) for file in grouped["file"]]
 
 
-class _Opened:
-    """A perturbation that was opened on a worker."""
-
-    def __init__(self, perturbation: Perturbation) -> None:
-        self.perturbation = perturbation
-        with calling():
-            perturbation.open()
-
-    def close(self) -> None:
-        with calling():
-            self.perturbation.close()
+def _opened(perturbation: Perturbation) -> Perturbation:
+    perturbation.open()
+    return perturbation
 
 
 def write_file(
     element: Element,
-    opened: _Opened,
+    perturbation: Perturbation,
     *shared: Mapping[Any, Any],
     output: str,
     shared_names: Sequence[str],
@@ -181,29 +161,16 @@ def write_file(
     file, states = element
     sides = dict(zip(shared_names, shared, strict=True))
     refused = {place[1]: error for place, error in sides.pop(REFUSED, {}).items() if place[0] == file.relative}
-    of_sets = _FileOfSets(file, opened.perturbation, output, refused, services.get(file.split))
+    of_sets = _FileOfSets(file, perturbation, output, refused, services.get(file.split))
     try:
         of_sets.write(states, sides)
     except Exception as error:
-        return of_sets.result.failed(dead_file(file, bad_record(error, opened.perturbation)))
+        return of_sets.result.failed(dead_file(file, bad_record(error, perturbation)))
     return of_sets.result
 
 
-class _OfSet(NamedTuple):
-    """The output of a dialogue in one set.
-
-    It is computed completely before anything is written, so that exceptions come first.
-    """
-
-    name: str
-    text: bytes
-    rows: Sequence[dict[str, Any]]
-    counts: Sequence[tuple[CountKey, int]]
-    letters: Sequence[DeadLetter]
-    examples: Sequence[tuple[bytes, Any]]
-    turns: Sequence[tuple[bytes, Changed]]
-    written: Sequence[Written]
-    others: Mapping[str, Sequence[Any]]
+# A dialogue in one set, complete before anything is written, so that exceptions come first: text, rows, the rest.
+_OfSet = tuple[bytes, Sequence[dict[str, Any]], FileResult]
 
 
 class _FileOfSets:
@@ -241,8 +208,11 @@ class _FileOfSets:
                     if isinstance(of_set, InputError):
                         self._leave_out(item, of_set, name)
                     else:
-                        files.add(self.folders[name], of_set.text)
-                        self._take(of_set)
+                        text, rows, result = of_set
+                        files.add(self.folders[name], text)
+                        if name in self.rows:
+                            self.rows[name] += rows
+                        _add(self.result, result)
             files.close(self.perturbation.keeps_empty_files or not counts[CountKey("dialogues")])
         for name, folder in self.folders.items():
             counts.add("dialogues", files.dialogues[folder], set=name, split=self.file.split)
@@ -260,14 +230,12 @@ class _FileOfSets:
             known = item.dialogue or typed(item.raw)
             if language := other_language(known, self.perturbation.languages):
                 self.result.counts.add(OTHER_LANGUAGES, value=language)
-                unchanged = Detailed(item.raw)
+                unchanged = Perturbed(item.raw)
                 text = text_in(self.file, item, item.raw)
                 return [(name, self._of_set(name, item, unchanged, text)) for name in self.perturbation.sets]
         place = (self.file.relative, item.position)
-        with calling():
-            state = self.perturbation.state_of(place, state, shared)
+        state = self.perturbation.state_of(place, state, shared)
         guard = guard_for(self.perturbation, item, self.services)
-        texts: dict[int, tuple[Any, bytes]] = {}  # several sets may share the result of a short dialogue
         of_sets: list[tuple[str, _OfSet | InputError]] = []
         for name, perturbed in self.perturbation.perturb_sets(item, state):
             if isinstance(perturbed, InputError):
@@ -276,61 +244,42 @@ class _FileOfSets:
             dialogue = checked(self.perturbation, perturbed).dialogue
             if guard is not None:
                 guard.check(dialogue)
-            if id(dialogue) not in texts:
-                texts[id(dialogue)] = dialogue, text_in(self.file, item, dialogue)
-            detailed = perturbed if isinstance(perturbed, Detailed) else Detailed(*perturbed)
-            of_sets.append((name, self._of_set(name, item, detailed, texts[id(dialogue)][1])))
+            of_sets.append((name, self._of_set(name, item, perturbed, text_in(self.file, item, dialogue))))
         if guard is not None and sorted(name for name, _ in of_sets) != sorted(self.perturbation.sets):
             method = f"{type(self.perturbation).__name__}.perturb_sets"
             sets = ", ".join(str(name) for name, _ in of_sets) or "no set"
             raise UserCodeError(f"{method} returned {sets}: expected {', '.join(self.perturbation.sets)}")
         return of_sets
 
-    def _of_set(self, name: str, item: Item, perturbed: Detailed, text: bytes) -> _OfSet:
+    def _of_set(self, name: str, item: Item, perturbed: Perturbed, text: bytes) -> _OfSet:
         """Compute the rows, counts, problems, examples and files of a dialogue in a set."""
         rows, shown = perturbed.rows, perturbed.rows if perturbed.shown is None else perturbed.shown
         if not item.plain:
             rows, shown = [storable_row(row) for row in rows], [storable_row(row) for row in shown]
         if name in self.rows and is_plugin(self.perturbation):
             table_of_rows(self.perturbation, rows)  # raises if they do not fit its schema
-        counts, split = [], self.file.split
+        result, split = FileResult(""), self.file.split
         if self.counts_changes:
             turns = [*zip(item.raw["turns"], perturbed.dialogue["turns"], strict=False)]
             changed = sum(before is not after and before != after for before, after in turns)
-            counts.append((CountKey("turns", name, split), len(turns)))
-            counts.append((CountKey("turns_changed", name, split), changed))
-            counts.append((CountKey("dialogues_changed", name, split), int(changed > 0)))
+            for count, n in (("turns", len(turns)), ("turns_changed", changed), ("dialogues_changed", changed > 0)):
+                result.counts.add(count, int(n), set=name, split=split)
         for key, n in perturbed.counts.items():
             count, value = (key, "") if isinstance(key, str) else key
-            counts.append((CountKey(count, name, split, value if item.plain else _storable(value)), index(n)))
-        examples = []
+            result.counts[CountKey(count, name, split, value if item.plain else _storable(value))] += index(n)
         for i, example in enumerate(shown):
             place = f"example\0{self.perturbation.seed}\0{name}\0{self.file.relative}\0{item.position}\0{i}"
             draw = blake2b(place.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            examples.append((draw, example))
-        turns = []
+            result.examples.setdefault(name, []).append((draw, example))
         if name in self.perturbation.row_sets():  # a mix has turns of another set
             place = f"{self.file.relative}\0{item.position}"
             turns = [*drawn_turns(self.perturbation.seed, place, item.raw["turns"], perturbed.dialogue["turns"])]
-        letters = [self._letter(item, problem) for problem in perturbed.problems]
-        written = [write_staged(self.output, path, content) for path, content in perturbed.files]
-        others = {tag: [(name, split, value) for value in values] for tag, values in perturbed.others.items()}
-        return _OfSet(name, text, rows, counts, letters, examples, turns, written, others)
-
-    def _take(self, of_set: _OfSet) -> None:
-        """Add the output of a dialogue in a set, which is written to its file, to the results."""
-        result, name = self.result, of_set.name
-        if name in self.rows:
-            self.rows[name] += of_set.rows
-        for key, n in of_set.counts:
-            result.counts[key] += n
-        result.dead_letters += of_set.letters
-        for kind, drawn in ((name, of_set.examples), (quality.key_of_turns(name), of_set.turns)):
-            if drawn:
-                result.examples.setdefault(kind, []).extend(drawn)
-        result.written += of_set.written
-        for tag, values in of_set.others.items():
-            result.others.setdefault(tag, []).extend(values)
+            if turns:
+                result.examples[quality.key_of_turns(name)] = turns
+        result.dead_letters = [self._letter(item, problem) for problem in perturbed.problems]
+        result.written = [write_staged(self.output, path, content) for path, content in perturbed.files]
+        result.others = {tag: [(name, split, value) for value in values] for tag, values in perturbed.others.items()}
+        return text, rows, result
 
     def _leave_out(self, item: Item, error: InputError, name: str = "") -> None:
         self.result.dead_letters.append(self._letter(item, error, name))
@@ -346,6 +295,15 @@ class _FileOfSets:
             path, data = rows_file(self.perturbation, self.file, rows)
             path = f"{self.folders[name]}/{path}" if self.folders[name] else path
             self.result.written.append(write_staged(self.output, path, data))
+
+
+def _add(result: FileResult, more: FileResult) -> None:
+    result.written += more.written
+    result.dead_letters += more.dead_letters
+    result.counts.update(more.counts)
+    for every, further in ((result.examples, more.examples), (result.others, more.others)):
+        for key, values in further.items():
+            every.setdefault(key, []).extend(values)
 
 
 def _storable(value: Value) -> Value:
@@ -374,7 +332,7 @@ def metadata_files(
         statistics["quality"] = of_sets
     if others := counts.by("value", OTHER_LANGUAGES):
         statistics[OTHER_LANGUAGES] = others
-    report = perturbation.report(statistics, examples, options)
+    report = report_of(perturbation, statistics, examples, options)
     return {
         **dict(schemas),
         **perturbation.metadata_files(statistics, by_name),

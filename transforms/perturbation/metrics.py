@@ -15,7 +15,6 @@ class Metric(NamedTuple):
       of: the name of the count that it is a share of; the share is shown beside it.
       meaning: an explanation, for the terms at the end of the page.
       by_value: whether it is counted by value, and shown in a separate table with a row for each value.
-      values: names for values that are ids.
       percent: whether it is a share from 0 to 1, shown with ``digits`` decimal places.
       digits: see ``percent``.
       interval: the keys of the bounds of its interval.
@@ -27,7 +26,6 @@ class Metric(NamedTuple):
     of: str = ""
     meaning: str = ""
     by_value: bool = False
-    values: Mapping[str, str] = {}
     percent: bool = False
     digits: int = 1
     interval: tuple[str, str] | None = None
@@ -46,7 +44,6 @@ class Numbers(NamedTuple):
       words: names for the keys of the last ``*``.
       note: a sentence above the table.
       chart: ``bars`` or ``dots`` for a chart of the first metric beside the table; may be empty.
-      by_set: whether the columns are the sets (the first ``*``), and the rows the values of the last one.
       in_card: whether to show it in the card, too.
     """
 
@@ -57,7 +54,6 @@ class Numbers(NamedTuple):
     words: Mapping[str, str] = {}
     note: str = ""
     chart: str = ""
-    by_set: bool = False
     in_card: bool = True
 
 

@@ -23,13 +23,11 @@ class Changed(NamedTuple):
     """A user turn that was changed in a set.
 
     Attributes:
-      context: the system's previous utterance.
       before: the original text; empty if the turn is new.
       after: the text in the set.
       kept: for each annotated value of the original turn, whether the turn in the set still has it.
     """
 
-    context: str
     before: str
     after: str
     kept: tuple[bool, ...] = ()
@@ -60,7 +58,7 @@ def drawn_turns(
         if turn["speaker"] == "USER" and text != was:
             draw = blake2b(f"{seed}\0{place}\0{i}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
             kept = tuple(_values_kept(before[i], turn)) if same else ()
-            yield draw, Changed(after[i - 1]["utterance"] if i else "", was, text, kept)
+            yield draw, Changed(was, text, kept)
 
 
 def _values_kept(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[bool]:
@@ -91,7 +89,7 @@ def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
     if not turns:
         return None
     numbers: dict[str, Any] = {"turns": len(turns)}
-    pairs = [meaning.similarity(turn.before, turn.after) for turn in turns if turn.before]
+    pairs = [meaning.similarity(before, after) for before, after, _ in turns if before]
     numbers["similarity"] = _spread(pairs)
     if kept := [value for turn in turns for value in turn.kept]:
         numbers["values_kept"] = sum(kept) / len(kept)

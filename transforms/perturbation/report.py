@@ -119,7 +119,7 @@ def _shown(value: Any, metric: Metric) -> str:
     if value is None:
         return "–"
     if isinstance(value, Mapping):
-        return ", ".join(f"{metric.values.get(key, key)}: {_shown(n, metric)}" for key, n in value.items())
+        return ", ".join(f"{key}: {_shown(n, metric)}" for key, n in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(_shown(part, metric) for part in value)
     if metric.percent:
@@ -142,8 +142,6 @@ def tables_of(perturbation: Perturbation) -> Sequence[Numbers]:
             f"sets/*/{metric.name}/*",
             ("set", metric.label),
             (Metric("", metric.label),),
-            words=metric.values,
-            by_set=True,
         )
         for metric in perturbation.metrics
         if metric.by_value
@@ -178,7 +176,7 @@ def report_of(
         lead=f"{', '.join(counts)}. Read the examples below before you use the set." if counts else "",
         tiles=list(_tiles(tables[0], statistics)) if tables else [],
         sections=sections,
-        terms={**meanings, **perturbation.terms},
+        terms=meanings,
         notes=list(notes_of(perturbation, statistics)),
         links={
             "statistics.json": "all numbers",
@@ -218,9 +216,6 @@ def _sections(table: Numbers, statistics: Mapping[str, Any]) -> Iterator[Section
     rows = _rows(statistics, table.path)
     if not rows:
         return
-    if table.by_set:
-        yield from _by_set(table, rows)
-        return
     cells = [
         [*row.keys[:-1], *(_word(table, key) for key in row.keys[-1:]), *(row.cell(metric) for metric in table.metrics)]
         for row in rows
@@ -234,33 +229,6 @@ def _sections(table: Numbers, statistics: Mapping[str, Any]) -> Iterator[Section
         yield Dots(title=f"{table.title}: {table.metrics[0].label}", dots=[_dot(row, table.metrics[0]) for row in rows])
     elif table.chart == "bars":
         yield _bars(table, [row[len(table.labels) - 1] for row in cells], {"": dict(enumerate(rows))})
-
-
-def _by_set(table: Numbers, rows: Sequence[_Row]) -> Iterator[Section]:
-    """Yield a table with a row for each value, and a column for each number of each set."""
-    sets: dict[str, dict[Any, _Row]] = {}
-    for row in rows:
-        sets.setdefault(row.keys[0], {})[row.keys[-1]] = row
-    values = list(dict.fromkeys(row.keys[-1] for row in rows))
-    if not all(value.isdigit() for value in values):
-        values = sorted(values)
-    many = len(table.metrics) > 1
-    columns = [f"{name}: {metric.label}" if many else name for name in sets for metric in table.metrics]
-    missing = "0" if table.metrics[0].name == "" else "–"
-    cells = [
-        [_word(table, value)]
-        + [
-            numbers[value].cell(metric) if value in numbers else missing
-            for numbers in sets.values()
-            for metric in table.metrics
-        ]
-        for value in values
-    ]
-    yield Table(
-        title=table.title, columns=[table.labels[-1], *columns], rows=cells, note=table.note, in_card=table.in_card
-    )
-    if table.chart:
-        yield _bars(table, values, sets)
 
 
 def _bars(table: Numbers, values: Sequence[str], sets: Mapping[str, Mapping[Any, _Row]]) -> Bars:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -83,39 +81,22 @@ Range = tuple[int, int]
 
 
 class Ranges:
-    """Ranges of characters that can be searched for overlaps in logarithmic time.
-
-    Args:
-      ranges: in any order; may overlap.
-    """
+    """Ranges of characters, in any order; may overlap."""
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
-        ordered = sorted(ranges)
-        self._starts = [start for start, _ in ordered]
-        self._ends = list(accumulate((end for _, end in ordered), max))  # running maximum of ends
-
-    def __len__(self) -> int:
-        return len(self._starts)
+        self._ranges = list(ranges)
 
     def overlap(self, start: int, end: int) -> bool:
         """Whether any range overlaps ``start`` to ``end``; if these are equal, whether they are inside a range."""
-        before = bisect_left(self._starts, end)
-        return before > 0 and self._ends[before - 1] > start
+        return any(first < end and start < last for first, last in self._ranges)
 
     def touch(self, start: int, end: int) -> bool:
         """Whether any range overlaps characters ``start`` to ``end`` or is adjacent to them."""
-        before = bisect_right(self._starts, end)
-        return before > 0 and self._ends[before - 1] >= start
+        return any(first <= end and start <= last for first, last in self._ranges)
 
     def add(self, start: int, end: int) -> None:
-        """Add a range; fast if it does not extend beyond later ones."""
-        place = bisect_left(self._starts, start)
-        self._starts.insert(place, start)
-        self._ends.insert(place, max(end, self._ends[place - 1]) if place else end)
-        for i in range(place + 1, len(self._ends)):
-            if self._ends[i] >= end:
-                break
-            self._ends[i] = end
+        """Add a range."""
+        self._ranges.append((start, end))
 
 
 # Values of states that are never said.
@@ -230,7 +211,6 @@ class UserTurn(msgspec.Struct, frozen=True):
       acts: the acts of all its frames.
       services: the services that it is about.
       wrong: the slots of spans that are not inside the utterance.
-      odd: the slots of spans whose text is not a value in the state or the actions of the turn.
       turn: the turn itself.
       before: the previous user turn.
     """
@@ -243,7 +223,6 @@ class UserTurn(msgspec.Struct, frozen=True):
     acts: frozenset[str]
     services: tuple[str, ...]
     wrong: tuple[str, ...]
-    odd: tuple[str, ...]
     turn: Turn | None = None
     before: Turn | None = None
 
@@ -289,7 +268,7 @@ def _user_turn(
     services: tuple[str, ...],
 ) -> UserTurn:
     spans: list[Span] = []
-    wrong, odd = [], []
+    wrong = []
     for frame in turn.frames:
         for span in frame.slots:
             if not isinstance(span.start, int) or not isinstance(span.exclusive_end, int):
@@ -298,12 +277,6 @@ def _user_turn(
                 wrong.append(span.slot)
                 continue
             spans.append(Span(frame.service, span.slot, span.start, span.exclusive_end))
-            text = turn.utterance[span.start : span.exclusive_end]
-            known = frame.state.slot_values.get(span.slot, ()) if frame.state else ()
-            if text not in known and not any(
-                text in action.values for action in frame.actions or () if action.slot == span.slot
-            ):
-                odd.append(span.slot)
     return UserTurn(
         dialogue_id=dialogue_id,
         position=position,
@@ -313,7 +286,6 @@ def _user_turn(
         acts=frozenset(action.act for frame in turn.frames for action in frame.actions or ()),
         services=services,
         wrong=tuple(wrong),
-        odd=tuple(odd),
         turn=turn,
         before=before,
     )

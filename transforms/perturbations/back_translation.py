@@ -1,13 +1,8 @@
-"""Back-translate user turns, each text once; texts that lose a value are sent again without their values.
-
-Also estimates the cost before anything is sent.
-"""
+"""Back-translate user turns, each text once, and estimate the cost before anything is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 import apache_beam as beam
 import msgspec
@@ -23,19 +18,13 @@ from parapet.transforms.perturbations import generated
 from parapet.transforms.perturbations.generated import KINDS, Writer, language_of, marked
 from parapet.transforms.perturbations.paraphrase import (
     Answer,
-    Answers,
     Leg,
-    back_of,
-    hidden,
-    hidden_text,
     pivot_of,
     plain_text,
 )
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.translation.memory import ENGLISH, MEMORY_FILE, Engine, memory_bytes, merge
 from parapet.transforms.translation.translate import BackTranslate, Known, OneWay, Untranslated
-
-TextsOf = Callable[[UserTurn], Iterable[tuple[str, str]]]  # (pivot, text)
 
 
 class Translating(msgspec.Struct, frozen=True):
@@ -84,15 +73,10 @@ def translate_turns(
         written, lost = texts["texts"] | "Write" >> OneWay(False, how.known, how.engine, how.paid)
         answers = (written, lost) | "Answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
         return answers, _memory(how, written), texts[REFUSED]
-    plain, lost = texts["texts"] | "As they are" >> BackTranslate(how.known, how.engine, how.paid, how.again)
-    first = (plain, lost) | "First answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
-    read_again = beam.FlatMap(hidden_texts, how, beam.pvalue.AsDict(_once(first, "First")))
-    without = files | "Texts without values" >> read_again.with_outputs(REFUSED, main="texts")
-    hidden, lost_too = without["texts"] | "Without values" >> BackTranslate(how.known, how.engine, how.paid, how.again)
-    second = (hidden, lost_too) | "Second answers" >> beam.Flatten() | "As answers too" >> beam.Map(answer_of)
-    answers = _once((first, second) | "All answers" >> beam.Flatten(), "All")
-    refused = (texts[REFUSED], without[REFUSED]) | "Untranslated" >> beam.Flatten()
-    return answers, _memory(how, (plain, hidden) | "Translations" >> beam.Flatten()), refused
+    translated, lost = texts["texts"] | "Translate" >> BackTranslate(how.known, how.engine, how.paid, how.again)
+    answers = (translated, lost) | "Answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
+    once = answers | "One of each" >> beam.CombinePerKey(max)  # max prefers a translation to a missing one
+    return once, _memory(how, translated), texts[REFUSED]
 
 
 def _memory(how: Translating, translations: beam.PCollection) -> beam.PCollection:
@@ -106,11 +90,6 @@ def _memory(how: Translating, translations: beam.PCollection) -> beam.PCollectio
 
 def _memory_file(name: str, translations: Iterable[Translation], memory: Sequence[Translation]) -> tuple[str, bytes]:
     return name, memory_bytes(merge((row for row in translations if row.provider), memory))
-
-
-def _once(answers: beam.PCollection, name: str) -> beam.PCollection:
-    """Merge the answers of texts that were requested both with and without values."""
-    return answers | f"{name}: one of each" >> beam.CombinePerKey(max)  # max prefers a translation to a missing one
 
 
 def answer_of(row: Translation | Untranslated) -> tuple[Leg, Answer]:
@@ -130,28 +109,12 @@ def plain_texts(file: DialogueFile, how: Translating) -> Iterator[tuple[str, str
 
     Also yields (place, error) for each dialogue that raises an exception (REFUSED).
     """
-    if how.writer:
-        return _texts(file, lambda user_turn: [(pivot, marked(user_turn)) for pivot in how.pivots])
-    return _texts(file, lambda user_turn: [(pivot_of(user_turn, how.pivots, how.seed), plain_text(user_turn))])
-
-
-def hidden_texts(file: DialogueFile, how: Translating, answers: Answers) -> Iterator[tuple[str, str] | TaggedOutput]:
-    """Yield (pivot, text) for turns that lost a value, and exceptions as in :func:`plain_texts`."""
-
-    def of(user_turn: UserTurn) -> list[tuple[str, str]]:
-        pivot = pivot_of(user_turn, how.pivots, how.seed)
-        return [(pivot, hidden_text(user_turn, pivot, answers))]
-
-    return _texts(file, of)
-
-
-def _texts(file: DialogueFile, texts_of: TextsOf) -> Iterator[tuple[str, str] | TaggedOutput]:
     try:
         for position, _, _, dialogue in dialogues_of(file):
             if isinstance(dialogue, InputError):
                 continue
             try:
-                texts = [(pivot, text) for turn in user_turns(dialogue) for pivot, text in texts_of(turn) if text]
+                texts = [pair for turn in user_turns(dialogue) for pair in _texts_of(turn, how)]
             except Exception as error:
                 yield TaggedOutput(REFUSED, ((file.relative, position), bad_record(error)))
                 continue
@@ -161,57 +124,34 @@ def _texts(file: DialogueFile, texts_of: TextsOf) -> Iterator[tuple[str, str] | 
         return  # the step that writes the sets reports it
 
 
+def _texts_of(user_turn: UserTurn, how: Translating) -> list[tuple[str, str]]:
+    """Return (pivot, text) of what is translated, or written by a language model, for a turn."""
+    if how.writer:
+        text, pivots = marked(user_turn), how.pivots
+    else:
+        text, pivots = plain_text(user_turn), [pivot_of(user_turn, how.pivots, how.seed)]
+    return [(pivot, text) for pivot in pivots] if text else []
+
+
 def plan_lines(files: Iterable[DialogueFile], how: Translating) -> Iterator[str]:
     """Yield a line per pivot on what would be requested. Files that cannot be read are skipped.
 
-    The way back is assumed to be as long as the way there. Texts that lose values are counted a second time.
+    The way back is assumed to be as long as the way there.
     """
     if how.writer:
         kinds = [kind for kind in KINDS if language_of(kind) in how.pivots]
         yield from generated.plan_lines(files, kinds, how.known, how.writer.chat.endpoint)
         return
-    texts: dict[str, _Texts] = {pivot: _Texts(set(), set(), set()) for pivot in how.pivots}
-    answers = known_answers(how.known, how.pivots)
+    texts: dict[str, set[str]] = {pivot: set() for pivot in how.pivots}
     for file in files:
-        with suppress(InputError):
-            for _, _, _, dialogue in dialogues_of(file):
-                for user_turn in () if isinstance(dialogue, InputError) else user_turns(dialogue):
-                    pivot = pivot_of(user_turn, how.pivots, how.seed)
-                    if not (text := plain_text(user_turn)):
-                        continue
-                    texts[pivot].plain.add(text)
-                    if back_of(text, pivot, answers)[0]:
-                        if again := hidden_text(user_turn, pivot, answers):
-                            texts[pivot].certain.add(again)
-                    elif (form := hidden(user_turn)).values:
-                        texts[pivot].perhaps.add(form.text)
-    total = most = 0
-    for pivot, (plain, certain, perhaps) in texts.items():
-        missing_texts, characters = _missing(plain | certain, pivot, how.known)
-        more, more_characters = _missing(perhaps - plain - certain, pivot, how.known)
-        yield (
-            f"{pivot}: {len(plain):,} different user turns; {missing_texts:,} texts to translate there and back, "
-            f"about {characters:,} characters; up to {more:,} more texts without their values, "
-            f"{more_characters:,} characters"
-        )
+        for pair in plain_texts(file, how):
+            if isinstance(pair, tuple):
+                texts[pair[0]].add(pair[1])
+    total = 0
+    for pivot, of_pivot in texts.items():
+        missing = of_pivot - how.known.of(ENGLISH, pivot).keys()
+        characters = 2 * sum(map(len, missing))
+        yield f"{pivot}: {len(of_pivot):,} different user turns, {len(missing):,} to translate there and back"
         total += characters
-        most += characters + more_characters
-    dollars_per_million = how.engine.dollars_per_million if how.engine else 0
-    cost, most_cost = (f"${size * dollars_per_million / 1e6:,.2f}" for size in (total, most))
-    yield f"{total:,} to {most:,} characters, {cost} to {most_cost}; dry run: nothing was sent or written"
-
-
-class _Texts(NamedTuple):
-    """The texts of a pivot: complete turns; turns without values, where these are lost; and where they may be lost."""
-
-    plain: set[str]
-    certain: set[str]
-    perhaps: set[str]
-
-
-def _missing(texts: set[str], pivot: str, known: Known) -> tuple[int, int]:
-    """Count the texts to be requested, there and back, and their characters."""
-    missing_texts = {text for text in texts if text not in known.of(ENGLISH, pivot)}
-    translated = {known.of(ENGLISH, pivot)[text] for text in texts - missing_texts}
-    back = translated - known.of(pivot, ENGLISH).keys()
-    return 2 * len(missing_texts) + len(back), 2 * sum(map(len, missing_texts)) + sum(map(len, back))
+    dollars = total * (how.engine.dollars_per_million if how.engine else 0) / 1e6
+    yield f"{total:,} characters, ${dollars:,.2f}; dry run: nothing was sent or written"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +31,6 @@ from parapet.transforms.storage.toml import read_table
 from parapet.transforms.translation.memory import ENGLISH, Limits
 from parapet.transforms.translation.translate import Known
 
-WITHOUT = "llm_without_"  # with its name a counter: a parameter that the endpoint does not take
 LLM = "llm"  # the name of the engine, and the source of its words
 KINDS = ("verbose", "simple", "paraphrase")  # typos are made by rules, since they have rates
 GENERATED = "generated"  # the kind of operations
@@ -65,7 +63,7 @@ class Writer:
 
     provider = LLM
     limits = Limits(1, 4_000)  # each text is a separate request
-    dollars_per_million = 0.0  # per million characters; tokens are counted instead, see ``popped``
+    dollars_per_million = 0.0  # per million characters; models have prices per token
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.chat = Chat(endpoint)
@@ -73,14 +71,6 @@ class Writer:
         is_usual = endpoint.parameters() == {"temperature": 0}
         content = repr(_prompts() if is_usual else (_prompts(), endpoint.parameters()))
         self.model = f"{endpoint.model},prompts={hashlib.sha256(content.encode()).hexdigest()[:8]}"
-        self._used: Counter[str] = Counter()
-        self._lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"chat": self.chat, "parallel": self.parallel, "model": self.model}
-
-    def __setstate__(self, state: Mapping[str, object]) -> None:
-        self.__dict__.update(state, _used=Counter(), _lock=threading.Lock())
 
     def open(self) -> None:
         """Create the client. Raises MissingExtra without the package ``httpx``."""
@@ -111,21 +101,10 @@ class Writer:
                 reply = self.chat.ask(messages_of(text, kind), max_tokens=_MOST_TOKENS, **warmer)
             except Unreadable:
                 continue
-            with self._lock:
-                self._used.update(llm_calls=1, llm_tokens_in=reply.tokens[0], llm_tokens_out=reply.tokens[1])
             answer = reply.text.strip() or answer
             if answer and not refusal(kind, before, answer, values):
                 break
         return answer
-
-    def popped(self) -> Mapping[str, int]:
-        """Return usage since the last call: ``llm_calls``, ``llm_tokens_in``, ``llm_tokens_out``.
-
-        ``llm_without_seed`` and the like are parameters that the endpoint does not take.
-        """
-        with self._lock:
-            used, self._used = self._used, Counter()
-        return used + Counter(dict.fromkeys((f"{WITHOUT}{name}" for name in self.chat.left_out), 1))
 
 
 def marked(user_turn: UserTurn) -> str:
@@ -220,17 +199,6 @@ def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], known: Known
     dollars = endpoint.cost(sent, answered)
     cost = f"${dollars:,.2f} to ${_TRIES * dollars:,.2f}" if any(endpoint.dollars) else "add --price to see the cost"
     yield f"{calls:,} to {_TRIES * calls:,} calls, {cost}; dry run: nothing was sent or written"
-
-
-def bill(endpoint: Endpoint, counters: Mapping[str, int]) -> str:
-    """Describe the calls and their cost, from the run's counters."""
-    calls, sent, answered = (counters.get(f"llm_{name}", 0) for name in ("calls", "tokens_in", "tokens_out"))
-    cost = f", ${endpoint.cost(sent, answered):,.2f}" if any(endpoint.dollars) else ""
-    tokens = f"{sent:,} tokens of requests and {answered:,} tokens of answers{cost}"
-    without = sorted(name.removeprefix(WITHOUT) for name in counters if name.startswith(WITHOUT))
-    note = f"; without {', '.join(without)}, which the endpoint does not take" if without else ""
-    tokens = tokens if sent or answered or not calls else "tokens: not reported by the endpoint"
-    return f"sent to {endpoint.model}: {calls:,} calls, {tokens}{note}"
 
 
 def _prompts() -> Mapping[str, Any]:

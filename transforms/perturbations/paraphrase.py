@@ -14,7 +14,7 @@ from parapet.schemas.errors import is_unicode
 from parapet.transforms.perturbation.user_turns import Range, UserTurn
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.gate import POLARITY, same_polarity
-from parapet.transforms.perturbations.rewording import LOST, RULES, UNCLEAR, Anchor, Made, anchors_of, reworded
+from parapet.transforms.perturbations.rewording import RULES, Anchor, Made, anchors_of, reworded
 from parapet.transforms.perturbations.typos import Draw
 from parapet.transforms.reports.text import words
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws, key_of
@@ -24,21 +24,12 @@ from parapet.transforms.translation.memory import ENGLISH
 
 NOT_TRANSLATED = "not_translated"
 UNSTABLE = "unstable"  # what came back is another text in the other language
-NOT_IN_MEMORY = "not_in_memory: add a --memory that contains the text, or choose another --engine"
+_NOT_IN_MEMORY = "not_in_memory: add a --memory that contains the text, or choose another --engine"
 BACK_TRANSLATED = "back_translated"  # of the operations
 
 Leg = tuple[str, str, str]  # source, target, text
 Answer = tuple[str, str]  # the translation; or an empty string and the reason
 Answers = Mapping[Leg, Answer]
-
-_STAND_INS = "XZQKVJ"
-
-
-class Hidden(msgspec.Struct, frozen=True):
-    """A turn with placeholders for its values: the text, and the value of each placeholder."""
-
-    text: str
-    values: Mapping[str, str]
 
 
 def pivot_of(user_turn: UserTurn, pivots: Sequence[str], seed: str) -> str:
@@ -48,20 +39,11 @@ def pivot_of(user_turn: UserTurn, pivots: Sequence[str], seed: str) -> str:
 
 
 def plain_text(user_turn: UserTurn) -> str:
-    """Return the text that is translated first; empty if a turn contains only values."""
+    """Return the text that is translated; empty if a turn contains only values."""
     kept = anchors_of(user_turn)
     rest = with_texts(user_turn.utterance, kept, [""] * len(kept))
     is_text = not user_turn.wrong and is_unicode(user_turn.utterance)
     return user_turn.utterance if is_text and any(map(str.isalpha, rest)) else ""
-
-
-def hidden_text(user_turn: UserTurn, pivot: str, answers: Answers) -> str:
-    """Return the text with placeholders to translate as well if a translation lost a value; else an empty string."""
-    text = plain_text(user_turn)
-    if not text:
-        return ""
-    answer, _ = back_of(text, pivot, answers)
-    return hidden(user_turn).text if answer and _lost(_taken(user_turn, answer, pivot)) else ""
 
 
 def paraphrased(user_turn: UserTurn, pivot: str, answers: Answers) -> Made:
@@ -72,42 +54,17 @@ def paraphrased(user_turn: UserTurn, pivot: str, answers: Answers) -> Made:
     answer, why = back_of(text, pivot, answers)
     if not answer:
         return Made(reason=f"{NOT_TRANSLATED}: {why}")
-    rewording = _taken(user_turn, answer, pivot)
-    if not _lost(rewording):
-        return rewording if _agrees(text, answer, pivot, answers) else Made(reason=UNSTABLE)
-    form = hidden(user_turn)
-    answer, why = back_of(form.text, pivot, answers)
-    if not answer:
-        return rewording if why == NOT_IN_MEMORY else Made(reason=f"{NOT_TRANSLATED}: {why}")
-    if not _agrees(form.text, answer, pivot, answers):
+    source = "checkpoint" if pivot == PARAPHRASED else f"back_translation:{pivot}"
+    rewording = reworded(user_turn, answer, BACK_TRANSLATED, source)
+    if rewording.operations and not _agrees(text, answer, pivot, answers):
         return Made(reason=UNSTABLE)
-    shown = revealed(answer, form)
-    return rewording if shown is None else _taken(user_turn, shown, pivot)
+    return rewording
 
 
 def back_of(text: str, pivot: str, answers: Answers) -> Answer:
     """Return the back-translation of a text, or an empty string and the reason."""
-    translation, why = answers.get((ENGLISH, pivot, text), ("", NOT_IN_MEMORY))
-    return answers.get((pivot, ENGLISH, translation), ("", NOT_IN_MEMORY)) if translation else ("", why)
-
-
-def hidden(user_turn: UserTurn) -> Hidden:
-    """Replace each value of the turn by a placeholder."""
-    anchors = anchors_of(user_turn)
-    letter = next(
-        (candidate for candidate in _STAND_INS if not re.search(rf"{candidate}\d", user_turn.utterance)), _STAND_INS[0]
-    )
-    names = [f"{letter}{i}" for i in range(1, len(anchors) + 1)]
-    values = [user_turn.utterance[anchor.start : anchor.end] for anchor in anchors]
-    return Hidden(with_texts(user_turn.utterance, anchors, names), dict(zip(names, values, strict=True)))
-
-
-def revealed(text: str, form: Hidden) -> str | None:
-    """Replace placeholders by their values; None if not every placeholder occurs exactly once."""
-    revealed_names = re.findall(r"(?<!\w)[A-Z]\d+(?!\w)", text)
-    if sorted(name for name in revealed_names if name in form.values) != sorted(form.values):
-        return None
-    return re.sub(r"(?<!\w)[A-Z]\d+(?!\w)", lambda name: form.values.get(name[0], name[0]), text)
+    translation, why = answers.get((ENGLISH, pivot, text), ("", _NOT_IN_MEMORY))
+    return answers.get((pivot, ENGLISH, translation), ("", _NOT_IN_MEMORY)) if translation else ("", why)
 
 
 def with_texts(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> str:
@@ -117,11 +74,6 @@ def with_texts(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) 
         pieces += [utterance[at : anchor.start], text]
         at = anchor.end
     return "".join([*pieces, utterance[at:]])
-
-
-def _taken(user_turn: UserTurn, answer: str, pivot: str) -> Made:
-    source = "checkpoint" if pivot == PARAPHRASED else f"back_translation:{pivot}"
-    return reworded(user_turn, answer, BACK_TRANSLATED, source)
 
 
 def _agrees(text: str, answer: str, pivot: str, answers: Answers) -> bool:
@@ -134,10 +86,6 @@ def _agrees(text: str, answer: str, pivot: str, answers: Answers) -> bool:
         return True
     back, _ = answers.get((pivot, ENGLISH, again), ("", ""))
     return Levenshtein.distance(words(translated), words(again)) <= 1 and words(back) == words(answer)
-
-
-def _lost(made: Made) -> bool:
-    return made.reason.startswith((LOST, UNCLEAR))
 
 
 KIND = "rephrased"  # the kind of operations

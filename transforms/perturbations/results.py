@@ -149,8 +149,7 @@ def row_of(user_turn: UserTurn, variation: Variation, level: int) -> dict[str, A
     }
 
 
-_SUMS = ("turns", "varied", "words", "characters_before", "characters_after", "characters_edited", "spans",
-         "spans_perturbed")  # fmt: skip
+_SUMS = ("turns", "varied")
 OPERATIONS = {
     "neighbour": "neighbouring key",
     "full_form": "full form",
@@ -170,11 +169,6 @@ TABLES = (
             Metric("turns", "user turns"),
             Metric("varied", "varied"),
             Metric("changed", "user turns changed", percent=True, shown_first=True),
-            Metric("words", "words"),
-            Metric("characters_before", "characters before"),
-            Metric("characters_after", "characters after"),
-            Metric("characters_edited", "characters edited", meaning="For each operation, the characters that it "
-                   "removed or added, whichever are more."),
         ),
     ),
     Numbers("User turns changed, by domain", "kinds/*/domains/*", ("set", "domain"),
@@ -196,8 +190,7 @@ TABLES = (
         ),
     ),
     Numbers("Operations", "kinds/*/operations/*", ("set", "operation"),
-            (Metric("count", "count"), _SHARE, Metric("per_word", "per word", meaning="Operations for each word of all "
-                    "user turns, changed or not.", percent=True)), OPERATIONS),
+            (Metric("count", "count"), _SHARE), OPERATIONS),
     Numbers("Sources", "kinds/*/sources/*", ("set", "source"), (Metric("", "user turns"),)),
     Numbers("Candidates refused", "kinds/*/refused/*", ("set", "candidate"), (Metric("", "user turns"),)),
     Numbers("Rewritten turns", "rewritten", (), (
@@ -214,15 +207,10 @@ def is_reported(reason: str, first: bool) -> bool:
 
 def counts_of(turns: Sequence[UserTurn], variations: Sequence[Variation]) -> dict[Counted, int]:
     """Count the turns of a dialogue in the set of one kind."""
-    sums = dict.fromkeys((*_SUMS, "unchanged", "odd_spans", "bad_spans", "bad_turns"), 0)
+    sums = dict.fromkeys((*_SUMS, "unchanged", "bad_spans", "bad_turns"), 0)
     values: Counter[Counted] = Counter()
     for turn, variation in zip(turns, variations, strict=True):
         sums["turns"] += 1
-        sums["words"] += turn.utterance.count(" ") + 1
-        sums["characters_before"] += len(turn.utterance)
-        sums["characters_after"] += len(variation.utterance)
-        sums["spans"] += len(turn.spans)
-        sums["odd_spans"] += len(turn.odd)
         sums["bad_spans"] += bool(turn.wrong)
         domains = domains_of(turn.services)
         values.update([("domain_turns", domain) for domain in domains])
@@ -235,12 +223,7 @@ def counts_of(turns: Sequence[UserTurn], variations: Sequence[Variation]) -> dic
         sums["varied"] += 1
         values["source", variation.source] += 1
         values.update([("domain_varied", domain) for domain in domains])
-        for operation in variation.operations:
-            values["operation", operation.kind] += 1
-            sums["characters_edited"] += max(operation.end - operation.start, len(operation.text))
-        for span, place in zip(turn.spans, variation.places, strict=True):
-            before, after = turn.utterance[span.start : span.end], variation.utterance[slice(*place)]
-            sums["spans_perturbed"] += before != after
+        values.update([("operation", operation.kind) for operation in variation.operations])
     values.update(sums)
     return values
 
@@ -255,7 +238,6 @@ def statistics(perturbation: LanguageVariation, counts: Counts) -> dict[str, Any
     """Return the content of ``statistics.json``."""
     kinds = [part.name for part in perturbation.parts]
     return {
-        "odd_spans": counts.sum("odd_spans", set=kinds[0]),
         "rewritten": _of_lines(kinds, counts),
         "kinds": {kind: _of_kind(perturbation, kind, counts) for kind in kinds},
     }
@@ -266,10 +248,7 @@ def _of_kind(perturbation: LanguageVariation, kind: str, counts: Counts) -> dict
     numbers["changed"] = _share(numbers["varied"], numbers["turns"])
     operations = counts.by("value", "operation", set=kind)
     total = sum(operations.values())
-    numbers["operations"] = {
-        name: {"count": n, "share": _share(n, total), "per_word": _share(n, numbers["words"])}
-        for name, n in operations.items()
-    }
+    numbers["operations"] = {name: {"count": n, "share": _share(n, total)} for name, n in operations.items()}
     varied = counts.by("value", "domain_varied", set=kind)
     numbers["domains"] = {
         name: {"turns": n, "varied": varied.get(name, 0), "changed": _share(varied.get(name, 0), n)}

@@ -11,7 +11,7 @@ The selection is a threshold on the hash, so that a worker does not need other f
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import partial
@@ -24,7 +24,6 @@ from parapet.schemas.rows import PERTURBED_TURNS
 from parapet.transforms.perturbation.base import (
     REFUSED,
     Analysis,
-    Detailed,
     Perturbation,
     Perturbed,
     Place,
@@ -64,7 +63,6 @@ from parapet.transforms.perturbations.typos import MIX, Rates, typo_operations
 from parapet.transforms.perturbations.verbose import verbose
 from parapet.transforms.reports import meaning
 from parapet.transforms.reports.report import Example, Line, edited
-from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Balance, Counts, Exact, Invariant, Least
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.progress import ANALYSIS, tracked
@@ -301,7 +299,7 @@ class LanguageVariation(Perturbation):
 
     def _versions(
         self, kind: str, raw: dict[str, Any], turns: Sequence[UserTurn], state: State | None
-    ) -> Iterator[tuple[str, Detailed]]:
+    ) -> Iterator[tuple[str, Perturbed]]:
         """Yield a dialogue in the set of one kind, then in its mixes."""
         state = state or State({}, b"", self.answers)
         part = next(part for part in self.parts if part.name == kind)
@@ -321,19 +319,14 @@ class LanguageVariation(Perturbation):
             rows.append(row_of(turn, variation, level))
         keys = [(turn.dialogue_id, turn.position, kind) for turn in turns] if part.rewritten else []
         lines = sorted({key for key in keys if part.rewritten and part.rewritten.get(key)})
-        dialogues: dict[frozenset[int], dict[str, Any]] = {}
 
-        def with_varied(chosen: frozenset[int]) -> dict[str, Any]:
-            # In a short dialogue, several mixes may vary the same turns.
-            if chosen not in dialogues:
-                new_turns = [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]
-                dialogues[chosen] = {**raw, "turns": new_turns}
-            return dialogues[chosen]
+        def with_varied(chosen: Collection[int]) -> dict[str, Any]:
+            return {**raw, "turns": [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]}
 
         yield (
             kind,
-            Detailed(
-                with_varied(frozenset(new)),
+            Perturbed(
+                with_varied(new),
                 rows,
                 counts={**counts_of(turns, variations), "rewritten_turns": len(lines)},
                 problems=problems,
@@ -342,8 +335,8 @@ class LanguageVariation(Perturbation):
             ),
         )
         for i, name in enumerate(self.env_names(kind), 1):
-            chosen = frozenset(position for position, level in levels.items() if 0 < level <= i)
-            yield name, Detailed(with_varied(chosen), counts={"replaced": len(chosen)}, shown=())
+            chosen = [position for position, level in levels.items() if 0 < level <= i]
+            yield name, Perturbed(with_varied(chosen), counts={"replaced": len(chosen)}, shown=())
 
     def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
         """Add the dead letters and counts of rewritten lines."""
@@ -398,14 +391,6 @@ class LanguageVariation(Perturbation):
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Describe how much of each set is varied."""
         return summary(statistics)
-
-    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield a warning about spans whose text is not a value."""
-        if odd := statistics["odd_spans"]:
-            yield (
-                f"the text of {counted(odd, 'span')} is not a value of the state or the actions; these spans "
-                "were moved like the others"
-            )
 
     def example(self, shown: Mapping[str, Any]) -> Example:
         """Show the turn with its operations marked."""

@@ -79,8 +79,6 @@ class _Translate(beam.DoFn):
         with ThreadPoolExecutor(self.engine.parallel) as pool:
             self._open_for(batches)
             done = list(pool.map(self._translate, batches))
-        for name, n in (self.engine.popped() if hasattr(self.engine, "popped") else {}).items():
-            Metrics.counter("parapet", name).inc(n)
         for outcomes, requests, codepoints in done:
             # Beam loses counts made in our own threads.
             Metrics.counter("parapet", "requests").inc(requests)

@@ -15,7 +15,7 @@ from parapet.schemas.dialogue import DialogueFile, is_marker, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, parse_services, schema_bytes
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
-from parapet.transforms.perturbation.base import Detailed, Perturbation, Perturbed, Place, Shared
+from parapet.transforms.perturbation.base import Perturbation, Perturbed, Place, Shared
 from parapet.transforms.perturbation.corpora import Corpus, Item, read_items
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.reports.text import counted
@@ -399,7 +399,7 @@ class ApplyVariants(Perturbation):
             except InputError as error:
                 yield variant.name, error
             else:
-                yield variant.name, Detailed(dialogue, counts=counts)
+                yield variant.name, Perturbed(dialogue, counts=counts)
 
     def schema_files(self, corpus: Corpus) -> list[tuple[str, bytes]]:
         """Return the variants' schema files, unchanged."""

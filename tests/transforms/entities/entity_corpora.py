@@ -14,19 +14,17 @@ from parapet.transforms.perturbations.entities.replacing import Replaced, Replac
 from parapet.transforms.perturbations.entities.words import Training, grams_in
 
 SERVICE = "Trips_1"
-_CLASSES = ("economy", "business", "first")
 _KINDS = {"other_city": "city", "name": "business", "seats": "number"}
 _KINDS |= {kind: kind for kind in ("city", "title", "cuisine", "date", "time", "price", "phone")}
 KINDS = {
     **{(SERVICE, slot): SlotKind(kind) for slot, kind in _KINDS.items()},
-    (SERVICE, "class"): SlotKind("choice", _CLASSES),
-    (SERVICE, "kept_class"): SlotKind("categorical", _CLASSES),
+    (SERVICE, "kept_class"): SlotKind("categorical"),
 }
 
 
 def training_of(texts: Iterable[str]) -> Training:
     different = set(texts)
-    return Training(grams_in(different), len(different))
+    return Training(frozenset(grams_in(different)))
 
 
 TRAINING = training_of(["I want to go to Rome at 7 pm", "A table in Port Alder", "2019-03-05", "the july 9th"])
@@ -62,7 +60,7 @@ def replace(
     raw: dict[str, Any], seed: str = "0", sources: Sources | None = None, kinds: dict[Any, SlotKind] = KINDS
 ) -> Replaced:
     """The dialogue with other values."""
-    found = Replacer(kinds, sources or Sources("generated", seed), TRAINING)
+    found = Replacer(kinds, sources or Sources(seed), TRAINING)
     return replaced(raw, msgspec.convert(raw, Dialogue), found)
 
 

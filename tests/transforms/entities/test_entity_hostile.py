@@ -1,17 +1,14 @@
-"""Dialogues that nobody would write: each is replaced or refused, in time that grows as the text, and never else."""
+"""Dialogues that nobody would write: each is replaced or refused, and never else."""
 
 import copy
 import json
 import random
-import time
-from contextlib import suppress
 from pathlib import Path
 
-import pytest
-from entity_corpora import KINDS, SERVICE, action, dialogue, replace, turn
+from entity_corpora import SERVICE
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import THOROUGH, cases, state
+from kit import THOROUGH, cases
 
 from parapet.schemas.dialogue import typed
 from parapet.schemas.errors import InputError
@@ -20,9 +17,7 @@ from parapet.schemas.service import Service
 from parapet.schemas.service import Slot as ServiceSlot
 from parapet.transforms.perturbation.corpora import read_corpus
 from parapet.transforms.perturbation.corpus import fitted
-from parapet.transforms.perturbations.entities import mentions
-from parapet.transforms.perturbations.entities.kinds import SlotKind
-from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, find_values, values_of
+from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Table, find_values, values_of
 from parapet.transforms.perturbations.entities.perturbation import UnseenEntities
 from parapet.transforms.perturbations.entities.replacing import replaced
 from parapet.transforms.perturbations.entities.study import kinds_of
@@ -84,15 +79,14 @@ def at(value, path):
     return value
 
 
-@cases("values", "generated", "corpus")
-def test_mutated_dialogues_are_replaced_or_refused(sample, values):
+def test_mutated_dialogues_are_replaced_or_refused(sample):
     """Nothing but InputError is raised, no value of training is taken; that slots' kinds are told from them as well."""
     corpus = read_corpus(sample, ["train", "dev", "test"])
     schemas = list(corpus.folders.values())
-    perturbation = UnseenEntities(values=values, categorical="replace", training=sample, max_bad=1.0)
+    perturbation = UnseenEntities(training=sample)
     replacer = fitted(perturbation, corpus).of((corpus.files[0].relative, 0))
     raws = [raw for file in corpus.files for raw in json.loads(Path(file.path).read_bytes())]
-    rng, done = random.Random(values), 0
+    rng, done = random.Random("generated"), 0
     for _ in range(MUTATED // 2):
         raw = mutated(rng.choice(raws), rng)
         try:
@@ -100,20 +94,12 @@ def test_mutated_dialogues_are_replaced_or_refused(sample, values):
             found = {}
             for slot, value, canonical in values_of(dialogue):
                 found.setdefault(slot, (set(), set()))[canonical].add(value)
-            find_values(dialogue, kinds_of(found, schemas, True))
+            find_values(dialogue, kinds_of(found, schemas))
             assert replaced(raw, dialogue, replacer).leaks == 0
             done += 1
         except InputError:
             pass
-    assert done > MUTATED // 5
-
-
-@cases("value", "9" * 400, "9" * 5000, "9," * 9000 + "9")
-def test_a_price_that_is_no_sum_of_money_is_kept(value):
-    raw = dialogue(turn("USER", f"for {value} dollars", {value: "price"}, action("price", (value, value))))
-    made = replace(raw)
-    assert made.dialogue == raw
-    assert [(row["status"], row["reason"]) for row in made.rows] == [("kept", "unknown_form")]
+    assert done > MUTATED // 6
 
 
 @cases("value", " ", "\u3000", "9" * 400, ".", "\ud800")
@@ -123,7 +109,7 @@ def test_one_odd_value_does_not_end_the_run(slot, usual, value):
     service = Service("Trips_1", "", [ServiceSlot(slot, "where it is", False, [])], [])
     schemas = [SplitSchemas("test", "", [], [service])]
     usually, with_odd = (
-        kinds_of({("Trips_1", slot): (set(), {*usual.split(";"), *more})}, schemas, True) for more in ((), (value,))
+        kinds_of({("Trips_1", slot): (set(), {*usual.split(";"), *more})}, schemas) for more in ((), (value,))
     )
     assert with_odd == usually
 
@@ -131,9 +117,9 @@ def test_one_odd_value_does_not_end_the_run(slot, usual, value):
 WORDS = st.lists(st.sampled_from(["a", "A", "b", "Port", "port", "7", "5th", "x's", "é"]), min_size=1, max_size=6)
 
 
-@given(utterance=WORDS, values=st.lists(WORDS, min_size=1, max_size=4), many=st.sampled_from([1, 16]))
-def test_mentions_as_word_by_word(utterance, values, many):
-    """From left to right, the longest value first: the plain reference compares words, whatever counts as many."""
+@given(utterance=WORDS, values=st.lists(WORDS, min_size=1, max_size=4))
+def test_mentions_as_word_by_word(utterance, values):
+    """From left to right, the longest value first: the plain reference compares words."""
     texts = sorted({" ".join(value) for value in values if len(value) > 1}) or ["Port b"]
     groups = [Group(text, "city", text, [text], [(SERVICE, "city")]) for text in texts]
     text = " ".join(utterance)
@@ -144,19 +130,5 @@ def test_mentions_as_word_by_word(utterance, values, many):
         if size:
             wanted.append(words[place : place + size])
         place += size or 1
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mentions, "_MANY_WORDS", many)
-        found = mentions.Table(DialogueValues(groups, [], set(), {}, {})).unmarked(text)
+    found = Table(DialogueValues(groups, [], set(), {})).unmarked(text)
     assert [words_of(mention.text) for mention in found] == wanted
-
-
-@cases("slot text", ("city", "a "), ("price", "Mar "), ("postcode", "an "), ("phone", "9 "))
-def test_time_grows_as_the_text(slot, text):
-    """Of words that begin all alike, and of digits without end: twice the text took four times as long, here 14 s."""
-    value = f"{text * (40_000 // len(text))}5"
-    first = turn("USER", f"to {value} a", {value: slot}, action(slot, (value, value)), state=state(**{slot: [value]}))
-    raw = dialogue(first, turn("SYSTEM", value.lower(), None, action(slot, (value.upper(), value))))
-    before = time.process_time()
-    with suppress(InputError):
-        replace(raw, kinds={**KINDS, (SERVICE, "postcode"): SlotKind("postcode")})
-    assert time.process_time() - before < 1.3

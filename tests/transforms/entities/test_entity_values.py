@@ -13,7 +13,7 @@ from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities import kinds
-from parapet.transforms.perturbations.entities.choosing import held_out, pools_of, read_gazetteer
+from parapet.transforms.perturbations.entities.choosing import pools_of, read_gazetteer
 from parapet.transforms.perturbations.entities.kinds import NAMES, kind_of, kind_of_value
 from parapet.transforms.perturbations.entities.names import country_of, made_up_name, short_form, subject
 from parapet.transforms.perturbations.entities.replacing import article_of
@@ -231,12 +231,3 @@ def test_gazetteers_that_are_none(text, told, tmp_path):
     for data, said in ((b"\xff\xfe", "not UTF-8"), (None, "cannot be read")):
         path.unlink() if data is None else path.write_bytes(data)
         raised(InputError, read_gazetteer, str(path), match=said)
-
-
-def test_held_out_half():
-    values = [("city", f"Town{i}ham") for i in range(400)] + [("date", "2019-03-05"), ("city", "Rome")]
-    pools = held_out(values, training_of(["to Rome", "Town7ham"]), "0")
-    assert 150 < len(pools["city"]) < 250
-    assert {"Rome", "Town7ham"}.isdisjoint(pools["city"])
-    assert "date" not in pools
-    assert pools["city"] != held_out(values, training_of([]), "1")["city"]

@@ -101,7 +101,7 @@ def test_sgd(sample):
 @cases(
     "name content told",
     ("a.bin", b"\x00\x01", "is not text"),
-    ("a.json", b'{"a": 1}', 'line 1: has neither "text" nor "utterance"'),
+    ("a.json", b'{"a": 1}', "is JSON of an unknown kind"),
     ("a.json", b'[{"a": 1}]', "is JSON of an unknown kind"),
     ("a.json", b"[1, 2", "not JSON"),
     ("a.json", b'{\n"text": "x"}', "must be JSON lines"),

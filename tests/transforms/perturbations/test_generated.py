@@ -60,8 +60,6 @@ def test_a_model_tries_three_times():
         assert writer.translate([text], "en", "en-x-llm-simple") == ["A bus to Fresno on May 2nd."]
         assert [(one["temperature"], one["seed"]) for one in server.requests] == [(0, 5), (0.7, 6), (0.7, 7)]
         assert server.requests[0]["messages"][-1] == {"role": "user", "content": text}
-        assert dict(writer.popped()) == {"llm_calls": 3, "llm_tokens_in": 21, "llm_tokens_out": 9}
-        assert not writer.popped()
         raised(Refused, writer.translate, ["x"], "en", "de", match="pair: en to de")
         writer.close()
 
@@ -96,8 +94,6 @@ def test_the_command(buses, tmp_path):
         assert not server.requests
         made = run("language_variations", **flags)
         calls = len(server.requests)
-        tokens = f"{calls * 7} tokens of requests and {calls * 3} tokens of answers"
-        assert f"sent to m: {calls} calls, {tokens}, $0.00" in made.output
         verbose, thanks, yes = made.rows("verbose/turns/**/*.parquet")
         assert verbose["utterance"] == f"I was wondering if it would be possible to ask: i{BUS[1:]}"
         assert [one["new_value"] for one in verbose["slots"]] == ["Fresno", "May 2nd"]

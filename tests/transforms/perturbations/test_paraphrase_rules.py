@@ -110,7 +110,7 @@ def test_values_and_what_is_denied_are_kept(words, valued, seed):
             places.append((at, at + len(word)))
         at += len(word) + 1
     spans = tuple(Span("S_1", f"slot{i}", *place) for i, place in enumerate(places))
-    turn = UserTurn("1", 0, text, spans, (), frozenset(), ("S_1",), (), ())
+    turn = UserTurn("1", 0, text, spans, (), frozenset(), ("S_1",), ())
     made = Paraphrase(seed=seed).vary(turn)
     assert made == Paraphrase(seed=seed).vary(turn)
     assert [made.utterance[slice(*place)] for place in made.places] == [text[slice(*place)] for place in places]

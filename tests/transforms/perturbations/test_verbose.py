@@ -139,7 +139,7 @@ ACTS = ["INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS", "AFFIRM", "NEGATE"
 def said(text, acts="", *values, position=0, wrong=()):
     spans = tuple(Span("S_1", "slot", text.index(v), text.index(v) + len(v)) for v in values)
     low = tuple(value.lower() for value in values)
-    return UserTurn("1", position, text, spans, low, frozenset(acts.split()), ("S_1",), wrong, ())
+    return UserTurn("1", position, text, spans, low, frozenset(acts.split()), ("S_1",), wrong)
 
 
 @cases(
@@ -204,7 +204,7 @@ def test_any_turn_keeps_its_spans(words, acts, drawn, kind, perturb_values):
     """Overlapping spans, spans off by one, cut clusters: all are where they were, with the text they had."""
     text = " ".join(words)
     spans = tuple(Span("S_1", "s", start, start + n) for start, n in drawn if start + n <= len(text))
-    turn = UserTurn("1", 0, text, spans, ("fresno", "that"), frozenset(acts), ("S_1",), (), ())
+    turn = UserTurn("1", 0, text, spans, ("fresno", "that"), frozenset(acts), ("S_1",), ())
     made = (Typos(perturb_values=perturb_values) if kind == "typos" else KINDS[kind]()).vary(turn)
     slots = [{"slot": span.slot, "start": span.start, "exclusive_end": span.end} for span in spans]
     new = write_into(kit.turn("USER", text, {"slots": slots}), made)

@@ -12,16 +12,15 @@ pytest.importorskip("scipy")
 if find_spec("moonshine_voice") is None:
     pytest.skip("moonshine-voice is not installed", allow_module_level=True)
 
-from kit import cases, raised, write
+from kit import cases, raised
 
-from parapet.schemas.errors import InputError, install_line
-from parapet.transforms.perturbations.speech import embedded
+from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech.alignment import align
 from parapet.transforms.perturbations.speech.embedded import SPEAKERS, Hibari, Moonshine
 from parapet.transforms.perturbations.speech.engine import RATE
 from parapet.transforms.perturbations.speech.sound import active_power, plain, through_noise
 from parapet.transforms.perturbations.speech.spelling import respelled
-from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
+from parapet.transforms.perturbations.speech.spoken import spoken_words
 
 TEXTS = ["i want a table for two at ten a m", "no thank you"]
 TEXTS += ["book a cab to the airport please", "yes that sounds good"]
@@ -82,8 +81,8 @@ def test_voices_that_cannot_be_used(voice, told, speaker, tmp_path, monkeypatch)
 
 def words_of(listener, text, sound):
     reference = text.split()
-    heard = [word.text for word in spoken_words(listener.hear(sound), load_normalisation())]
-    return align(reference, respelled(reference, heard, load_normalisation()))
+    heard = [word.text for word in spoken_words(listener.hear(sound))]
+    return align(reference, respelled(reference, heard))
 
 
 def test_whole_turns_are_heard_and_the_same_in_any_order(listener, speaker):
@@ -104,13 +103,3 @@ def test_a_long_turn_is_heard_to_its_end(listener, speaker):
     sound = speaker.speak(text, "heart:0.9")
     assert len(sound) > 40 * RATE
     assert words_of(listener, text, through_noise(sound, plain("pink"), 30, "")).hits > 0.9 * len(text.split())
-
-
-def test_a_package_without_its_model(tmp_path, monkeypatch):
-    write(tmp_path / "moonshine_voice/__init__.py", "")
-    write(tmp_path / "moonshine_voice/assets/tiny-en/tokenizer.bin", "")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(embedded, "find_spec", lambda name: find_spec(name))
-    raised(InputError, Moonshine, match=re.escape(f"was installed without its model: {install_line('speech')}"))
-    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
-    raised(InputError, Moonshine, match=re.escape(f"moonshine-voice is not installed: {install_line('speech')}"))

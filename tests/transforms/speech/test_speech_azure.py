@@ -165,8 +165,6 @@ def test_without_a_key_or_region_there_is_one_clear_line(kind, monkeypatch):
     ({"region": "evil.org/#"}, "--azure_region"),
     ({"endpoint": "wss://me:secret@host"}, "--azure_endpoint"),
     ({"endpoint": "wss://host/?key=secret"}, "--azure_endpoint"),
-    ({"language": "en-US'/>"}, "language"),
-    ({"parallel": 0}, "parallel"),
 )
 @both
 def test_arguments_that_cannot_be(kind, given, named):

@@ -3,23 +3,19 @@
 import json
 import threading
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from kit import cases, raised
 
 pytest.importorskip("soundfile")
 
-from parapet.transforms.perturbations.speech import transcribing
 from parapet.transforms.perturbations.speech.sound import plain
-from parapet.transforms.perturbations.speech.spoken import Utterance, load_normalisation
+from parapet.transforms.perturbations.speech.spoken import Utterance
 from parapet.transforms.perturbations.speech.transcribing import Channel, Failure, Transcriber, Transcript
 from parapet.transforms.running.fence import Refused, Stopped
 
-RULES = load_normalisation()
 QUIET, LOUD = 60.0, 55.0  # dB: letters are told apart through either
 LETTERS = " abcdefghijklmnopqrstuvwxyz"
 TOP, STEP, HOLD = 30000, 2200, 64  # the first level, between two letters, and how many samples one lasts
@@ -76,7 +72,7 @@ class Listener(Engine):
 
 
 def channel_of(place, speaker, listener, **other):
-    given = {"noise": plain("white"), "seed": "0", "rules": RULES, "cache": str(place)}
+    given = {"noise": plain("white"), "seed": "0", "cache": str(place)}
     return Channel(speaker, listener, **{**given, **other})
 
 
@@ -156,8 +152,6 @@ def test_once_it_is_of_no_use_nobody_is_asked_any_more(who, dollars, tmp_path):
 def test_what_was_paid_for_is_kept_after_each_utterance(paid, tmp_path):
     listener = Listener(dollars=float(paid == "listener"))
     channel = channel_of(tmp_path, Speaker(dollars=float(paid == "speaker")), listener)
-    assert channel.paid
-    assert not channel_of(tmp_path, Speaker(), Listener()).paid
 
     def killed(text):
         if text == "no":
@@ -172,23 +166,6 @@ def test_what_was_paid_for_is_kept_after_each_utterance(paid, tmp_path):
     again = Speaker(dollars=channel.synthesiser.dollars_per_million)
     assert (words(hear(channel_of(tmp_path, again, fresh), TEXTS)), fresh.heard) == (ALL, ["no", "no"])
     assert again.asked == ([] if paid == "speaker" else [("no", "v")]), "paid for: on disk before it is heard"
-
-
-def test_what_costs_nothing_is_written_once_for_each_group(tmp_path, monkeypatch):
-    written = []
-    whole = transcribing.whole
-    monkeypatch.setattr(transcribing, "whole", lambda path: written.append(Path(path).name) or whole(path))
-    hear(channel_of(tmp_path / "free", Speaker(), Listener()), TEXTS)
-    assert written == ["abc.json"]
-    written.clear()
-    hear(channel_of(tmp_path / "paid", Speaker(), Listener(dollars=1)), TEXTS)
-    assert written == ["abc.json"] * 3
-    assert not (tmp_path / "paid/spoken").exists()
-    (free,), (paid,) = ((tmp_path / kind / "heard").iterdir() for kind in ("free", "paid"))
-    assert free.read_bytes() == paid.read_bytes()
-    hear(channel_of(tmp_path / "spoken", Speaker(dollars=1), Listener()), TEXTS)
-    ((spoken,), _) = ((tmp_path / "spoken/heard").iterdir(), (tmp_path / "spoken/spoken").iterdir())
-    assert spoken.read_bytes() == free.read_bytes()
 
 
 @cases("dollars", 0.0, 1.0)
@@ -208,12 +185,3 @@ def test_several_at_a_time_hear_what_one_hears_and_stop_together(dollars, tmp_pa
     stopped = words(hear(channel_of(tmp_path / "stop", Speaker(), listener), many))
     assert stopped == {one.text: {"quota: used up"} for one in many}
     assert len(listener.heard) <= 4
-
-
-def test_other_rules_write_down_what_is_kept(tmp_path):
-    listener = Listener()
-    listener.answer = lambda text: "bed & breakfast"
-    other = msgspec.structs.replace(RULES, version="mine", symbols={**RULES.symbols, "&": "plus"})
-    hear(channel_of(tmp_path, Speaker(), listener), TEXTS[:1])
-    found = hear(channel_of(tmp_path, Speaker(), listener, rules=other), TEXTS[:1])
-    assert found == hear(channel_of(tmp_path / "fresh", Speaker(), listener, rules=other), TEXTS[:1])

@@ -2,16 +2,14 @@
 
 from parapet.transforms.perturbation import Command, Option
 
-CATEGORICAL = ("keep", "replace")
-
 COMMAND = Command(
     "parapet.transforms.perturbations.entities.perturbation:UnseenEntities",
     "Replaces slot values by others that do not occur in training: OUT/test/dialogues_001.json, and "
     "a row for every value in OUT/replacements.",
     """\
   parapet unseen_entities --output unseen                        # the sample's test dialogues
-  parapet unseen_entities --sgd sgd --split dev --values corpus --output unseen
-  parapet unseen_entities --sgd sgd --values gazetteer.csv --categorical replace --output unseen""",
+  parapet unseen_entities --sgd sgd --split dev --training other --output unseen
+  parapet unseen_entities --sgd sgd --values gazetteer.csv --output unseen""",
     {
         "input": (
             Option(
@@ -25,16 +23,10 @@ COMMAND = Command(
         "values": (
             Option(
                 "values",
-                "generated, corpus (the half of its names that is held out), or a CSV file slot_or_kind,value",
+                "generated, or a CSV file slot_or_kind,value",
                 "SOURCE",
                 default="generated",
                 apart=True,
-            ),
-            Option(
-                "categorical",
-                "keep the values of categorical slots, or replace them by others of their set",
-                default="keep",
-                choices=CATEGORICAL,
             ),
             Option(
                 "least_changed",

@@ -1,13 +1,11 @@
-"""Choose new values: made up, held out from the corpus itself, or from a gazetteer."""
+"""Choose new values: made up, or from a gazetteer."""
 
 from __future__ import annotations
 
 import csv
-import functools
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 
 import msgspec
@@ -16,10 +14,8 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.transforms.perturbations.entities.kinds import (
-    CHOICE,
     FORMS,
     KINDS,
-    NAMES,
     amount_of,
     area_of,
     code_of,
@@ -41,10 +37,9 @@ from parapet.transforms.perturbations.entities.kinds import (
 from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Kinds
 from parapet.transforms.perturbations.entities.names import US, in_case_of, made_up_name, short_form, subject
 from parapet.transforms.perturbations.entities.words import WORD, Training, words_of
-from parapet.transforms.running.counts import percent
 from parapet.transforms.running.seeding import stable_hash
 
-GENERATED, CORPUS = "generated", "corpus"
+GENERATED = "generated"
 ATTEMPTS = 240  # to make a value that does not occur in training
 COLUMNS = ["slot_or_kind", "value"]
 
@@ -52,34 +47,28 @@ COLUMNS = ["slot_or_kind", "value"]
 Row = tuple[int, str, str]  # of a gazetteer: line number, slot or kind, value
 
 
-class Sources(msgspec.Struct, frozen=True, dict=True):
+class Sources(msgspec.Struct, frozen=True):
     """The sources of new values.
 
     Attributes:
-      mode: ``generated``, ``corpus`` or ``file``.
       seed: the seed of all choices.
-      pools: kind, slot or ``Service.slot`` to sorted values that do not occur in training; empty if values are made up.
+      pools: kind, slot or ``Service.slot`` to sorted values that do not occur in training; None if values are made up.
       country: the country whose towns, streets and airports occur in made-up names.
     """
 
-    mode: str
     seed: str
-    pools: dict[str, list[str]] = {}
+    pools: dict[str, list[str]] | None = None
     country: str = US
 
     def pool_of(self, group: Group) -> str | None:
         """Return the pool for a group's value; None if the value is made up, or if there is no pool."""
         names = [f"{service}.{slot}" for service, slot in group.slots] + [slot for _, slot in group.slots]
-        return next((name for name in (*names, group.kind) if name in self.pools), None)
+        return next((name for name in (*names, group.kind) if name in (self.pools or ())), None)
 
-    @functools.cached_property
-    def folded(self) -> dict[str, frozenset[str]]:
-        """Return the case-folded values of the pools."""
-        return {name: frozenset(map(str.casefold, pool)) for name, pool in self.pools.items()}
-
-    def makes(self, group: Group) -> bool:
-        """Whether the group's value is made up."""
-        return self.mode == GENERATED or (self.mode == CORPUS and group.kind in FORMS)
+    @property
+    def makes(self) -> bool:
+        """Whether values are made up."""
+        return self.pools is None
 
     def numbers(self, dialogue_id: str, group: Group) -> Iterator[int]:
         """Yield a random number for each attempt at a group's value."""
@@ -88,32 +77,17 @@ class Sources(msgspec.Struct, frozen=True, dict=True):
 
     def names(self, dialogue_id: str, group: Group) -> Iterator[str]:
         """Yield candidates for a group's value, in the order in which they are tried."""
-        if self.makes(group):
+        if self.makes:
             about = subject(group.slots)
             for attempt, number in enumerate(self.numbers(dialogue_id, group)):
                 # "Sushi" may be a complete value, so that no new name can keep its last words.
                 like = group.canonical if attempt < ATTEMPTS // 2 else ""
                 yield made_up_name(group.kind, like, number, about, self.country)
             return
-        pool = self.pools.get(self.pool_of(group) or "", [])
+        pool = (self.pools or {}).get(self.pool_of(group) or "", [])
         start = stable_hash(self.seed, "value", dialogue_id, group.key) % len(pool) if pool else 0
         for place in range(len(pool)):
             yield pool[(start + place) % len(pool)]
-
-
-def held_out(values: Iterable[tuple[str, str]], training: Training, seed: str) -> dict[str, list[str]]:
-    """Return the held-out half of a corpus's own names, without those in training (Bordes et al. 2017, 3.1.2).
-
-    Args:
-      values: (kind, canonical form).
-      training: the n-grams of training.
-      seed: the seed of the split into halves.
-    """
-    pools: dict[str, set[str]] = {kind: set() for kind in NAMES}
-    for kind, value in values:
-        if kind in pools and stable_hash(seed, "held_out", value.casefold()) % 2 and not training.leaks(value):
-            pools[kind].add(value)
-    return {kind: _distinct(pool) for kind, pool in pools.items()}
 
 
 def _distinct(values: Iterable[str]) -> list[str]:
@@ -203,27 +177,6 @@ def _problem(row: list[str]) -> str:
     return ""
 
 
-def check_enough(pools: Mapping[str, list[str]], needs: Mapping[str, int], path: str, max_bad: Fraction) -> str:
-    """Describe which values are missing if a dialogue needs more than there are; empty if there are enough.
-
-    Raises:
-      InputError: for some pool, the missing share exceeds ``max_bad``.
-    """
-    short = {name: (need, len(pools.get(name, ()))) for name, need in sorted(needs.items())}
-    missing = [
-        f"{name}: {need - available} missing (a dialogue needs {need}, but there are {available})"
-        for name, (need, available) in short.items()
-        if available < need
-    ]
-    if any(need - available > max_bad * need for need, available in short.values()):
-        hint = "add values, or give --values generated"
-        if any(short[name][1] for name in short):
-            most = max(Fraction(need - available, need) for need, available in short.values() if need)
-            hint += f"; --max_bad {percent(most, up=True)} leaves the dialogues unchanged that lack one"
-        raise InputError(f"too few values; {hint}: {'; '.join(missing)}", path, "--values")
-    return f"too few values, dialogues that lack one stay unchanged: {'; '.join(missing)}" if missing else ""
-
-
 _WEEKS = range(5, 46)  # a date moves by one to ten months and keeps its weekday
 _MINUTES = [minute for minute in range(-60, 61) if minute]
 _MORE_MINUTES = [minute for minute in range(-120, 121) if minute]
@@ -239,7 +192,7 @@ class Chooser:
     Args:
       dialogue_id: its id, part of the seed, so that choices differ between dialogues.
       found: its values; ``replacement`` and ``shown``, or ``reason``, are filled in.
-      kinds: the kinds of slots, with the values of categorical ones.
+      kinds: the kinds of slots.
       sources: the sources of new values.
       training: the n-grams of training.
     """
@@ -263,31 +216,29 @@ class Chooser:
         left = [group for group in self.found.groups if not group.reason]
         for kind, together in (("date", self._dates), ("time", self._times)):
             of_kind = [group for group in left if group.kind == kind]
-            if of_kind and self.sources.makes(of_kind[0]):
+            if of_kind and self.sources.makes:
                 together(of_kind)
                 left = [group for group in left if group.kind != kind]
         for group in left:
-            if group.kind == CHOICE:
-                self._choice(group)
-            elif not self.sources.makes(group) and self.sources.pool_of(group) is None:
+            if not self.sources.makes and self.sources.pool_of(group) is None:
                 group.reason = "not_in_file"
             elif group.kind in FORMS:
                 self._form(group)
             else:
                 self._name(group)
 
-    def _take(self, group: Group, new: str, render: Renderer, unseen: bool = True) -> bool:
+    def _take(self, group: Group, new: str, render: Renderer) -> bool:
         """Use a value as the replacement of a group if it is suitable."""
         shown: dict[str, str] = {}
         fresh = {new}
-        if unseen and leaks(self.training, group.kind, new):
+        if leaks(self.training, group.kind, new):
             return False
         for surface in group.surfaces:
             rendering = render(surface)
             if rendering is None:
                 return False
             if rendering not in fresh:
-                if unseen and leaks(self.training, group.kind, rendering):
+                if leaks(self.training, group.kind, rendering):
                     return False
                 fresh.add(rendering)
             shown[surface] = rendering
@@ -313,15 +264,6 @@ class Chooser:
             if self._take(group, name, _name_like(group, name)):
                 return
         group.reason = "no_unseen_value"
-
-    def _choice(self, group: Group) -> None:
-        possible = sorted({value for slot in group.slots for value in self.kinds[slot].possible})
-        start = stable_hash(self.sources.seed, "value", self.id, group.key) % max(1, len(possible))
-        for value in possible[start:] + possible[:start]:
-            every = all(value in self.kinds[slot].possible for slot in group.slots)
-            if every and self._take(group, value, partial(_always, value), unseen=False):
-                return
-        group.reason = "closed"
 
     def _dates(self, groups: Sequence[Group]) -> None:
         """Move all dates by the same number of weeks, which keeps their order and weekdays."""
@@ -394,7 +336,7 @@ class Chooser:
 
     def _candidates(self, group: Group) -> tuple[Iterable[tuple[str, Renderer]] | None, str]:
         """Return (canonical form, renderer) of each candidate, or None and the reason."""
-        if not self.sources.makes(group):
+        if not self.sources.makes:
             return (_as_said(group.kind, name) for name in self.sources.names(self.id, group)), ""
         numbers = itertools.islice(self.sources.numbers(self.id, group), _FORM_ATTEMPTS)
         if group.kind == "price":
@@ -455,10 +397,6 @@ def _time_of(group: Group) -> int | None:
     known = [minutes for minutes in figures if minutes is not None]
     # "5:45" may be in the morning or in the afternoon.
     return known[0] if known and all((minutes - known[0]) % 720 == 0 for minutes in known) else None
-
-
-def _always(value: str, _: str) -> str:
-    return value
 
 
 def _as_said(kind: str, given: str) -> tuple[str, Renderer]:

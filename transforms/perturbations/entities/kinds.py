@@ -35,8 +35,6 @@ NAMES = (
 )  # fmt: skip
 OTHER = "other"
 KINDS = (*FORMS, *NAMES)
-CHOICE = "choice"  # a categorical slot whose values are replaced by others of its closed set
-REPLACED = (*KINDS, CHOICE)
 
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _CLOCK = re.compile(r"\d?\d:\d\d(?: ?[ap]\.?m\.?)?|\d?\d ?[ap]\.?m\.?", re.IGNORECASE)
@@ -124,12 +122,10 @@ class SlotKind(msgspec.Struct, frozen=True):
 
     Attributes:
       kind: the kind of its values.
-      possible: the closed set of its values, if it has one.
       step: the number that all values are multiples of, in minutes for times and in cents for prices.
     """
 
     kind: str
-    possible: tuple[str, ...] = ()
     step: int = 1
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
 from typing import cast
 
 import msgspec
@@ -14,11 +12,10 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn, is_marker
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities.kinds import (
-    CHOICE,
     CLOSED,
     FORMS,
+    KINDS,
     OTHER,
-    REPLACED,
     SlotKind,
     is_none,
     is_relative,
@@ -27,14 +24,13 @@ from parapet.transforms.perturbations.entities.kinds import (
 )
 from parapet.transforms.perturbations.entities.names import COMMON
 from parapet.transforms.perturbations.entities.words import WORD, folded, is_number, plain, words
-from parapet.transforms.perturbations.speech.spoken import Normalisation, load_normalisation, spoken_words
 
 Slot = tuple[str, str]  # service, slot
 Kinds = Mapping[Slot, SlotKind]
 Annotation = tuple[Slot, tuple[str, ...], str | None]  # slot, equal values, and their canonical form if known
 
 _UNKNOWN = SlotKind(OTHER)
-_RANKS = {kind: rank for rank, kind in enumerate(REPLACED)}
+_RANKS = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 class Group(msgspec.Struct):
@@ -68,15 +64,13 @@ class DialogueValues(msgspec.Struct):
       groups: values of open slots, sorted by key.
       closed: values of the other slots: (service, slot, value), sorted.
       said: the texts of spans.
-      values: each slot's values, case-folded, including spoken forms in spans ("ten a m").
-      spoken: (slot, spoken form in a span) to the value.
+      values: each slot's values, case-folded.
     """
 
     groups: list[Group]
     closed: list[tuple[str, str, str]]
     said: set[str]
     values: dict[Slot, set[str]]
-    spoken: dict[tuple[Slot, str], str]
 
     def by_surface(self) -> dict[str, Group]:
         """Return surface → group."""
@@ -127,8 +121,6 @@ class _Values:
                 group.reason = reason_of(OTHER)
             if len(named) > 1:
                 group.reason = "two_values"
-            elif kind != CHOICE and any(kinds[slot].kind == CHOICE for slot in slots):
-                group.reason = "categorical"  # a closed set has no unseen values
             yield group
 
 
@@ -147,10 +139,9 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
     closed: set[tuple[str, str, str]] = set()
     mentioned: set[str] = set()
     every: dict[Slot, set[str]] = {}
-    marked: list[tuple[Slot, str]] = []
     for slot, same, canonical in distinct_annotations(dialogue):
         every.setdefault(slot, set()).update([value.casefold() for value in (*same, canonical or "")])
-        if kinds.get(slot, _UNKNOWN).kind in REPLACED:
+        if kinds.get(slot, _UNKNOWN).kind in KINDS:
             values.add(slot, same, canonical)
         else:
             closed.update((*slot, value) for value in (*same, canonical or "") if not is_none(value))
@@ -158,39 +149,10 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
         for frame in turn.frames:
             for span in frame.slots:
                 if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
-                    text = turn.utterance[max(0, span.start) : max(0, span.exclusive_end)]
-                    mentioned.add(text)
-                    marked.append(((frame.service, span.slot), text))
-    spoken = _spoken(marked, every)
-    for (slot, text), value in spoken.items():
-        every[slot].add(text.casefold())
-        if kinds.get(slot, _UNKNOWN).kind in REPLACED:
-            values.add(slot, [text, value])
+                    mentioned.add(turn.utterance[max(0, span.start) : max(0, span.exclusive_end)])
     groups = sorted(values.groups(kinds), key=lambda group: group.key)
     _keep_parts(groups)
-    return DialogueValues(groups, sorted(closed), mentioned, every, spoken)
-
-
-def _spoken(marked: Iterable[tuple[Slot, str]], values: Mapping[Slot, Collection[str]]) -> dict[tuple[Slot, str], str]:
-    """Return spans that are not values but spoken forms of values, as a speech recogniser writes them."""
-    readings = {}
-    for slot, text in marked:
-        if values.get(slot) and not {text.casefold(), folded(text)}.intersection(values[slot]):
-            spoken = _read_aloud(text)
-            same = [value for value in sorted(values[slot]) if spoken and _read_aloud(value) == spoken]
-            if same:
-                readings[slot, text] = same[0]
-    return readings
-
-
-@functools.cache
-def _rules() -> Normalisation:
-    return load_normalisation()
-
-
-@functools.lru_cache(10_000)
-def _read_aloud(text: str) -> tuple[str, ...]:
-    return tuple(word.text for word in spoken_words(text, _rules()))
+    return DialogueValues(groups, sorted(closed), mentioned, every)
 
 
 def _keep_parts(groups: Sequence[Group]) -> None:
@@ -258,18 +220,10 @@ def values_of(dialogue: Dialogue) -> Iterator[tuple[Slot, str, bool]]:
             yield slot, canonical, True
 
 
-_PIECE = re.compile(r"\w+")
-_MANY_WORDS = 16
-
-
 class Surface(msgspec.Struct, frozen=True):
-    """A form of a value: its words, the characters before the first and after the last one, and its group.
-
-    For a value of many words, ``line`` has them as one text, so that comparisons stop at the first difference.
-    """
+    """A form of a value: its words, the characters before the first and after the last one, and its group."""
 
     words: tuple[str, ...]
-    line: str
     text: str
     before: str
     behind: str
@@ -305,7 +259,6 @@ class Table:
 
     def __init__(self, found: DialogueValues) -> None:
         self.heads: dict[str, list[Surface]] = {}
-        self.pieces: set[str] = set()  # beginnings of first words up to an apostrophe or the like
         for group in found.groups:
             for text in group.surfaces:
                 self._add(text, group)
@@ -315,13 +268,10 @@ class Table:
             surfaces.sort(key=lambda surface: (-len(surface.words), -len(surface.text), surface.text))
 
     def _add(self, text: str, group: Group | None) -> None:
-        pieces, before, behind, piece = _parts(text)
+        pieces, before, behind = _parts(text)
         if not pieces or (marked_only(group, text) if group else len(pieces) == 1):
             return
-        self.heads.setdefault(pieces[0], []).append(
-            Surface(pieces, _line(pieces)[0] if len(pieces) > _MANY_WORDS else "", text, before, behind, group)
-        )
-        self.pieces.update((piece, pieces[0]))
+        self.heads.setdefault(pieces[0], []).append(Surface(pieces, text, before, behind, group))
 
     def unmarked(self, utterance: str, marked: Sequence[tuple[int, int]] = ()) -> list[Mention]:
         """Find mentions of values outside of spans, at word boundaries, longest first; return them in order.
@@ -330,25 +280,15 @@ class Table:
           utterance: the utterance.
           marked: the spans, sorted.
         """
-        # A fast check for the most common case: no values outside of spans.
-        outside = _without(utterance, marked) if marked else utterance
-        if self.pieces.isdisjoint(_PIECE.findall(outside.casefold())):
-            return []
         heads = self.heads
         words = list(WORD.finditer(utterance))
         texts = [plain(word[0]) for word in words]
         mentions = []
-        line: tuple[str, list[int]] | None = None
         free = 0  # words before this index are part of a mention
         for at in [i for i, text in enumerate(texts) if text in heads]:
             for surface in heads[texts[at]] if at >= free else ():
                 size = len(surface.words)
-                if size > _MANY_WORDS:
-                    line = line or _line(texts)
-                    same = line[0].startswith(surface.line, line[1][at])
-                else:
-                    same = size == 1 or tuple(texts[at : at + size]) == surface.words
-                if same:
+                if size == 1 or tuple(texts[at : at + size]) == surface.words:
                     start, end = _with_marks(utterance, words[at].start(), words[at + size - 1].end(), surface)
                     if start is not None and not any(begin < end and start < other for begin, other in marked):
                         mentions.append(Mention(start, end, utterance[start:end], surface.text, surface.group))
@@ -357,27 +297,13 @@ class Table:
         return mentions
 
 
-def _line(words: Sequence[str]) -> tuple[str, list[int]]:
-    """Join words (without spaces) into one text; also return the position of each word."""
-    return "".join(f"{word} " for word in words), list(accumulate((len(word) + 1 for word in words), initial=0))
-
-
 @lru_cache(1 << 16)
-def _parts(text: str) -> tuple[tuple[str, ...], str, str, str]:
-    """Return the words of a value, the text before and after them, and the beginning of the first word."""
+def _parts(text: str) -> tuple[tuple[str, ...], str, str]:
+    """Return the words of a value, and the text before and after them."""
     words = list(WORD.finditer(text))
     if not words:
-        return (), "", "", ""
-    piece = _PIECE.findall(words[0][0].casefold())[0]
-    return tuple(plain(word[0]) for word in words), text[: words[0].start()], text[words[-1].end() :], piece
-
-
-def _without(utterance: str, regions: Sequence[tuple[int, int]]) -> str:
-    parts, at = [], 0
-    for start, end in regions:
-        parts.append(utterance[at:start])
-        at = max(at, end)
-    return " ".join([*parts, utterance[at:]])
+        return (), "", ""
+    return tuple(plain(word[0]) for word in words), text[: words[0].start()], text[words[-1].end() :]
 
 
 def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple[int | None, int]:
@@ -459,7 +385,6 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
     table = Table(found)
     relative = {text for text, group in groups.items() if group.kind == "date" and is_relative(text)}
     numbers = _numbers_said(found)
-    has_choices = any(group.kind == CHOICE for group in found.groups)
     turns = []
     for position, turn in enumerate(dialogue.turns):
         try:
@@ -469,11 +394,9 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
         _keep_overlapping(marked)
         regions = [(marked_mention.start, marked_mention.end) for marked_mention in marked]
         unmarked = table.unmarked(turn.utterance, regions)
-        if has_choices:
-            _keep_choices(turn, groups, unmarked)
         for mention in unmarked:
             group = mention.group
-            if group and group.kind != CHOICE and not group.reason and _unclear(mention, group, closed):
+            if group and not group.reason and _unclear(mention, group, closed):
                 group.reason = "ambiguous_word"
         if relative:
             unmarked += _acted_dates(turn, relative, groups, [*marked, *unmarked])
@@ -538,20 +461,3 @@ def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], said: Sequ
             inside = any(start < word.end() and word.start() < end for start, end in regions)
             if word[0] in numbers and not inside:
                 group.reason = "ambiguous_word"
-
-
-def _keep_choices(turn: Turn, of: dict[str, Group], unmarked: Sequence[Mention]) -> None:
-    """Keep values of categorical slots, which have no spans, unless they occur exactly where an action has them."""
-    here = {
-        group.key: group
-        for frame in turn.frames
-        for action in frame.actions or []
-        for value in action.values
-        if (group := of.get(value)) and group.kind == CHOICE and (frame.service, action.slot) in group.slots
-    }
-    mentioned = {
-        mention.group.key: mention.group for mention in unmarked if mention.group and mention.group.kind == CHOICE
-    }
-    for key, group in {**here, **mentioned}.items():
-        if (key in here) != (key in mentioned) and not group.reason:
-            group.reason = "not_said_so"

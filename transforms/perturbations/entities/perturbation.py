@@ -13,13 +13,13 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import REPLACEMENTS
-from parapet.transforms.perturbation.base import Analysis, Detailed, Perturbation, Perturbed, Place, Shared, share_of
-from parapet.transforms.perturbation.corpora import Corpus, Item, read_corpus
+from parapet.transforms.perturbation.base import Analysis, Perturbation, Perturbed, Place, Shared, share_of
+from parapet.transforms.perturbation.corpora import Corpus, read_corpus
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
-from parapet.transforms.perturbations.entities import CATEGORICAL, COMMAND
-from parapet.transforms.perturbations.entities.choosing import CORPUS, GENERATED
+from parapet.transforms.perturbations.entities import COMMAND
+from parapet.transforms.perturbations.entities.choosing import GENERATED
 from parapet.transforms.perturbations.entities.replacing import PLACES, Replaced, Replacer, replaced
 from parapet.transforms.perturbations.entities.study import Config, Inputs, Study, inputs_of, study_corpus
 from parapet.transforms.reports.report import Example, Line, edited
@@ -35,13 +35,10 @@ class UnseenEntities(Perturbation):
 
     Args:
       seed: of everything that is drawn.
-      values: where new values come from: ``generated``; ``corpus``, the half of the corpus's own names that is held
-        out (Bordes et al. 2017, 3.1.2); or a CSV file with the columns ``slot_or_kind`` and ``value``.
-      categorical: values of categorical slots: ``keep`` them, or ``replace`` them by others of their closed set.
+      values: where new values come from: ``generated``, or a CSV file with the columns ``slot_or_kind`` and ``value``.
       training: the corpus whose split train is what has been seen, or its place; by default the corpus itself, all of
         it if it has no such split.
       least_changed: the share of the dialogues with open slots that must change, or the command fails.
-      max_bad: the share of the values that a dialogue needs which a source may lack; they are kept.
     """
 
     name = "unseen_entities"
@@ -65,7 +62,6 @@ class UnseenEntities(Perturbation):
                 Metric("values.kept", "values kept", shown_first=True),
                 Metric("leaks", "leaks", meaning="New values of one word that occurs in training, or two adjacent "
                        "words of which are adjacent there (case and punctuation ignored).", shown_first=True),
-                Metric("training.texts", "different texts in training"),
             ),
         ),
         Numbers("Values by kind", "kinds/*", ("kind",), _REPLACED_AND_KEPT),
@@ -85,25 +81,20 @@ class UnseenEntities(Perturbation):
         *,
         seed: int | str = 0,
         values: str | Path = "generated",
-        categorical: str = "keep",
         training: Corpus | str | Path | None = None,
         least_changed: float = 0.5,
-        max_bad: float = 0.01,
     ) -> None:
         super().__init__(seed=seed)
-        if categorical not in CATEGORICAL:
-            raise InputError(f"{categorical!r} must be one of {', '.join(CATEGORICAL)}", "--categorical")
         if training is not None and not isinstance(training, Corpus | str | Path):
             raise InputError(f"expected a corpus or a path, found {type(training).__name__}", "--training")
-        self.config = Config(str(values), categorical == "replace", self.seed, share_of(max_bad, "--max_bad"))
-        self.categorical, self.training = categorical, training
+        self.config = Config(str(values), self.seed)
+        self.training = training
         self.least_changed = float(share_of(least_changed, "--least_changed"))
 
     def recorded_options(self) -> dict[str, object]:
         """Return the options, without the paths of a gazetteer and of another training corpus."""
         return {
-            "values": self.config.values if self.config.values in (GENERATED, CORPUS) else "file",
-            "categorical": self.categorical,
+            "values": GENERATED if self.config.values == GENERATED else "file",
             "least_changed": self.least_changed,
             "seed": self.seed,
             "training": "elsewhere" if self.training else "",
@@ -130,16 +121,10 @@ class UnseenEntities(Perturbation):
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Replacer) -> Perturbed:
         """Return the dialogue with other values, and a row for every value."""
-        return self._perturbed(dialogue, typed(dialogue), state)
-
-    def perturb_sets(self, item: Item, state: Replacer) -> Iterator[tuple[str, Perturbed]]:
-        """Yield the perturbed dialogue for the only set, reusing the typed dialogue if there is one."""
-        yield self.name, self._perturbed(item.raw, item.dialogue or typed(item.raw), state)
-
-    def _perturbed(self, raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Perturbed:
-        result = replaced(raw, dialogue, replacer)
-        counts, shown = _counts_of(result, dialogue), _shown(result, raw, dialogue)
-        return Detailed(result.dialogue, result.rows, counts=counts, shown=shown)
+        known = typed(dialogue)
+        result = replaced(dialogue, known, state)
+        counts, shown = _counts_of(result, known), _shown(result, dialogue, known)
+        return Perturbed(result.dialogue, result.rows, counts=counts, shown=shown)
 
     def invariants(self) -> Sequence[Invariant]:
         """Check that every value is replaced or kept, new values are unseen, and enough dialogues have changed."""
@@ -164,16 +149,6 @@ class UnseenEntities(Perturbation):
             **_by_kind_and_slot(counts),
             **numbers,
         }
-
-    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield notes on missing values, and on values that are not unseen."""
-        if missing := statistics.get("missing"):
-            yield missing
-        if self.categorical == "replace":
-            yield (
-                "Categorical values were replaced, too, by others of their closed set: those are not unseen (`unseen` "
-                "is false in their rows)."
-            )
 
     def example(self, shown: Mapping[str, Any]) -> Example:
         """Show a turn with its replaced values marked."""

@@ -13,7 +13,7 @@ from parapet.schemas.dialogue import Dialogue, Turn, is_marker, typed
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.user_turns import Edit, move_spans
 from parapet.transforms.perturbations.entities.choosing import Chooser, Sources, leaks
-from parapet.transforms.perturbations.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind, is_none, is_relative
+from parapet.transforms.perturbations.entities.kinds import KINDS, OTHER, SlotKind, is_none, is_relative
 from parapet.transforms.perturbations.entities.mentions import (
     DialogueValues,
     Group,
@@ -117,13 +117,13 @@ def check_replaced(
       InputError: a check fails.
     """
     after = typed(raw)
-    _check_spans(after, found)
+    _check_spans(after)
     _check_left(after, table, mentions)
     _check_states(before, after, found)
 
 
-def _check_spans(dialogue: Dialogue, found: DialogueValues) -> None:
-    """Check that every span is a value of its slot somewhere in the dialogue, or a spoken form of a kept value."""
+def _check_spans(dialogue: Dialogue) -> None:
+    """Check that every span is a value of its slot somewhere in the dialogue."""
     values: dict[Slot, set[str]] = {}
     for slot, same, canonical in distinct_annotations(dialogue):
         values.setdefault(slot, set()).update((*same, canonical or ""))
@@ -136,8 +136,7 @@ def _check_spans(dialogue: Dialogue, found: DialogueValues) -> None:
                     of_slot = values.get(slot, set())
                     if text in of_slot:
                         continue
-                    names = {folded(text), found.spoken.get((slot, text), folded(text))}
-                    if names.isdisjoint(map(folded, of_slot)):
+                    if folded(text) not in map(folded, of_slot):
                         reason = f"bad_span: {text!r} is not a value of {span.slot!r} after the replacement"
                         raise InputError(reason, "", f"turns[{position}]")
 
@@ -270,11 +269,10 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
     leaking = sum(
         leaks(replacer.training, group.kind, text)
         for group in values.groups
-        if group.kind != CHOICE
         for text in {group.replacement, *group.shown.values()} - {""}
     )
     rows = list(_rows(dialogue.dialogue_id, values, counts, replacer.kinds))
-    return Replaced(copy, rows, changed, any(group.kind != CHOICE for group in values.groups), leaking)
+    return Replaced(copy, rows, changed, bool(values.groups), leaking)
 
 
 def _copied(raw: dict[str, Any]) -> dict[str, Any]:
@@ -334,7 +332,7 @@ def _write_frames(
 
     def new(slot: Slot, value: str, where: str) -> str:
         group = shown.get(value)
-        if group is None or slot not in kinds or kinds[slot].kind not in REPLACED:
+        if group is None or slot not in kinds or kinds[slot].kind not in KINDS:
             return value
         counts[group.key, slot, where] += 1
         return group.shown[value]
@@ -387,13 +385,13 @@ def _row(dialogue_id: str, slot: Slot, group: Group, places: dict[str, int]) -> 
         "dialogue_id": dialogue_id,
         "service": slot[0],
         "slot": slot[1],
-        "kind": "categorical" if group.kind == CHOICE else group.kind,
+        "kind": group.kind,
         "status": "replaced" if group.replacement else "kept",
         "reason": group.reason,
         "value": spoken,
         "replacement": list(dict.fromkeys(group.shown[text] for text in spoken)) if group.replacement else [],
         "canonical": group.canonical,
         "canonical_replacement": group.replacement,
-        "unseen": bool(group.replacement) and group.kind != CHOICE,
+        "unseen": bool(group.replacement),
         **places,
     }

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+import msgspec
 
 from parapet.transforms.perturbations.entities.names import GENERIC
-
-Hashes = npt.NDArray[np.uint64]
 
 # A number is one word with its points, colons and dashes (7:17, 2019-03-05, 408-971-8523), and so is an ordinal (5th).
 # A possessive 's is a separate word, so that "Milpitas's" contains Milpitas.
@@ -58,58 +53,29 @@ def is_number(word: str) -> bool:
     return digits.isdecimal() and len(digits) < 6
 
 
-class Training:
+class Training(msgspec.Struct, frozen=True):
     """The words and pairs of adjacent words in training.
 
-    A longer sequence cannot occur if none of its pairs does, so only pairs are stored, as sorted 64-bit hashes: 5 MB
-    for SGD's training split, which fits into every worker.
-
-    Args:
-      grams: the hashes, sorted.
-      texts: the number of distinct texts.
+    A longer sequence cannot occur if none of its pairs does.
     """
 
-    def __init__(self, grams: Hashes, texts: int) -> None:
-        self.grams, self.texts = grams, texts
-        self._sorted = grams.data
-        self._known: dict[str, bool] = {}
-        self._known_forms: dict[str, bool] = {}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Training, (self.grams, self.texts)
+    grams: frozenset[str]
 
     def leaks(self, text: str) -> bool:
         """Whether a text of one word, or any two adjacent words of a longer text, occur in training.
 
         Pairs of generic words ("international airport") are ignored unless the text has no others.
         """
-        known = self._known.get(text)
-        if known is None:
-            if len(self._known) > 100_000:
-                self._known.clear()
-            known = self._known[text] = any(self._has(gram) for gram in telling_grams(words(text)))
-        return known
+        return not self.grams.isdisjoint(telling_grams(words(text)))
 
     def leaks_form(self, text: str) -> bool:
         """Whether a reference or postcode occurs in training.
 
         Unlike in ``leaks``, ``cb1`` and ``3ef`` each count as a word.
         """
-        known = self._known_forms.get(text)
-        if known is not None:
-            return known
-        if len(self._known_forms) > 100_000:
-            self._known_forms.clear()
         chunks = [chunk_words for chunk in text.split() if (chunk_words := words(chunk))]
         pairs = [first + other for first, other in pairwise(chunks)] or chunks
-        known = any(all(self._has(gram) for gram in grams_of(pair)) for pair in pairs)
-        self._known_forms[text] = known
-        return known
-
-    def _has(self, gram: str) -> bool:
-        wanted = _hashed(gram)
-        place = bisect_left(self._sorted, wanted)
-        return place < len(self._sorted) and self._sorted[place] == wanted
+        return any(self.grams.issuperset(grams_of(pair)) for pair in pairs)
 
 
 def grams_of(found: list[str]) -> list[str]:
@@ -127,23 +93,14 @@ def _is_generic(word: str) -> bool:
     return word in GENERIC or is_number(word)
 
 
-def grams_in(texts: Iterable[str]) -> Hashes:
-    """Return the sorted hashes of all words and pairs of adjacent words in texts."""
+def grams_in(texts: Iterable[str]) -> set[str]:
+    """Return all words and pairs of adjacent words in texts."""
     grams: set[str] = set()
     for text in texts:
         text_words = words(text)
         grams.update(text_words)
         grams.update(grams_of(text_words))
-    return hashes_of(grams)
-
-
-def hashes_of(texts: Collection[str]) -> Hashes:
-    """Return the sorted hashes of distinct texts."""
-    return np.sort(np.fromiter(map(_hashed, texts), np.uint64, len(texts)))
-
-
-def _hashed(gram: str) -> int:
-    return int.from_bytes(blake2b(gram.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    return grams
 
 
 def strings_of(value: Any) -> Iterator[str]:

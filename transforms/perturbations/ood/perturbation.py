@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
 import apache_beam as beam
-import msgspec
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import OOD_TURNS
 from parapet.transforms.perturbation.base import (
     Analysis,
-    Detailed,
     Perturbation,
     Perturbed,
     Texts,
@@ -24,12 +22,12 @@ from parapet.transforms.perturbation.base import (
     share_of,
     size_of,
 )
-from parapet.transforms.perturbation.corpora import Corpus, Item
+from parapet.transforms.perturbation.corpora import Corpus
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.ood import COMMAND, OWN, PLACES
-from parapet.transforms.perturbations.ood.language import Schemas, key_of, schemas_of
+from parapet.transforms.perturbations.ood.language import Schemas, schemas_of
 from parapet.transforms.perturbations.ood.plan import (
     MOST_USES,
     TURNS_A_USE,
@@ -38,7 +36,6 @@ from parapet.transforms.perturbations.ood.plan import (
     Row,
     check_unicode,
     injected,
-    most_uses,
     parse_rates,
     set_name,
 )
@@ -47,10 +44,7 @@ from parapet.transforms.perturbations.ood.pool import STATUSES, pool_numbers
 from parapet.transforms.perturbations.ood.sources import is_chat, kinds_of, list_sources, plugin_of
 from parapet.transforms.reports.report import Example, Line, Part
 from parapet.transforms.running import plugins
-from parapet.transforms.running.counts import FAULTS, Balance, Counted, CountKey, Counts, Exact, Invariant, Tally, Zero
-from parapet.transforms.running.runs import Outputs
-
-_USED = "used"  # tag of the injected utterances
+from parapet.transforms.running.counts import Balance, Counted, Counts, Exact, Invariant, Tally, Zero
 
 
 class OutOfDomain(Perturbation):
@@ -85,16 +79,14 @@ class OutOfDomain(Perturbation):
                 Metric("ood_turns", "injected turns", shown_first=True),
                 Metric("share", "share", meaning="Injected turns among all user turns of the set.", percent=True),
                 Metric("dialogues_with_ood", "dialogues with one"),
-                Metric("uses", "uses", meaning="How many utterances are used how often (times: utterances)."),
             ),
         ),
         Numbers("The foreign utterances", "pool/*", ("status",), (Metric("", "utterances"),), STATUSES, chart="bars"),
         Numbers("Injected turns by domain or file", "sets/*/sources/*", ("set", "source"), (Metric("", "turns"),),
-                by_set=True, in_card=False),
+                in_card=False),
     )  # fmt: skip
     keeps_turns = False
     analyzes_all_splits = True  # the same utterance must not be injected into two splits
-    other_outputs = (_USED,)
 
     schemas: Schemas | None = None  # the corpus's schemas, if utterances are its own
 
@@ -177,17 +169,6 @@ class OutOfDomain(Perturbation):
             raise error
         return self._perturbed(dialogue, self._of_set(state, set_name))
 
-    def perturb_sets(self, item: Item, state: Sequence[Injection] | None) -> Iterator[tuple[str, Perturbed]]:
-        """Yield the dialogue in every set; sets with the same injections share the result."""
-        if not item.plain and (error := check_unicode(item.raw)):
-            raise error
-        injections, perturbed = None, None
-        for name in self.sets:
-            of_set = self._of_set(state, name)
-            if perturbed is None or of_set != injections:
-                injections, perturbed = of_set, self._perturbed(item.raw, of_set)
-            yield name, perturbed
-
     def _of_set(self, state: Sequence[Injection] | None, name: str) -> list[Injection]:
         least = len(self.sets) - self.sets.index(name)
         return [injection for injection in state or () if injection.sets >= least]
@@ -201,46 +182,31 @@ class OutOfDomain(Perturbation):
         counts["in_domain_turns"], counts["ood_turns"] = len(rows) - len(ood), len(ood)
         counts["dialogues_with_ood"] = int(bool(injections))
         counts["twice_in_dialogue"] = len(injections) - len({injection.utterance.key for injection in injections})
-        used = [key_of(row["utterance"]) for row in ood]
         shown = [_with_context(turns, row) for row in ood]
-        return Detailed(new, rows, counts=counts, shown=shown, others={_USED: used})
-
-    def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
-        """Count how often each utterance was used in each set and split, over all dialogues."""
-        uses = (
-            outputs.others[_USED]
-            | "Batch" >> beam.BatchElements(1 << 10, 1 << 16)
-            | "Of all" >> beam.WithKeys(0)
-            | "Together" >> beam.GroupByKey()
-            | "Count uses" >> beam.FlatMapTuple(_uses)
-        )
-        return outputs.with_more("Uses", counts=uses)
+        return Perturbed(new, rows, counts=counts, shown=shown)
 
     def invariants(self) -> Sequence[Invariant]:
-        """Check that rates are exact, original turns are kept, and no utterance is used too often or in two splits."""
+        """Check that rates are exact, original turns are kept, and no dialogue has an utterance twice."""
         rates: list[Invariant] = []
         for rate in self.rates:
             name = set_name(rate)
             rates += [
                 Exact("ood_turns", "user_turns", name, partial(size_of, rate), name),
                 Exact("in_domain_turns", "user_turns", name, int, name),
-                MostUses(name, self.config.again),
             ]
         return (
             *super().invariants(),
             *rates,
             Balance("texts", ("pool",)),
-            Zero("overlapping", "utterances of two splits"),
             Zero("twice_in_dialogue", "utterances that a dialogue has twice"),
         )
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """Count the turns of each set and split, the uses of utterances, and the pool by status."""
+        """Count the turns of each set and split, and the pool by status."""
         splits = sorted(self.splits) or list(counts.by("split", "user_turns"))
         return {
             "sets": {set_name(rate): _numbers_of_set(rate, splits, counts) for rate in self.rates},
             "pool": pool_numbers(counts),
-            "overlapping": counts.sum("overlapping"),
         }
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
@@ -264,22 +230,6 @@ class OutOfDomain(Perturbation):
         return Example(f"{place_of(shown)}; from {shown['source']}", lines)
 
 
-class MostUses(msgspec.Struct, frozen=True):
-    """Checks that no utterance is used too often: see ``most_uses`` if it may be reused, otherwise once."""
-
-    set: str
-    again: bool
-
-    def __call__(self, counts: Counts) -> Iterator[str]:
-        """Yield the splits with an utterance that is used too often."""
-        if counts.sum(FAULTS):  # the plan was made for more turns than were written
-            return
-        for split, turns in counts.by("split", "user_turns", set=self.set).items():
-            most = most_uses(turns) if self.again else 1
-            if any(times > most for times in uses_in(self.set, split, counts)):
-                yield f"uses in {self.set} of {split or 'all'}"
-
-
 def _origin(injection: Injection) -> str:
     """Return the domains of an utterance, or its file if they are unknown."""
     utterance = injection.utterance
@@ -290,32 +240,6 @@ def _with_context(turns: Sequence[Any], row: Row) -> dict[str, Any]:
     at = row["turn"]
     after = turns[at + 2]["utterance"] if at + 2 < len(turns) else ""
     return {**row, "before": turns[at - 1]["utterance"] if at else "", "after": after}
-
-
-Used = tuple[str, str, str]  # set, split, key of the utterance
-
-
-def _uses(_: int, batches: Iterable[Iterable[Used]]) -> Iterator[tuple[CountKey, int]]:
-    """Count the utterances by number of uses in each set and split, and their surplus splits.
-
-    Args:
-      batches: batches of used utterances.
-    """
-    times: Counter[Used] = Counter()
-    for batch in batches:
-        times.update(batch)
-    counts = Counts()
-    splits: dict[str, set[str]] = {}
-    for (name, split, key), n in times.items():
-        counts.add("uses", set=name, split=split, value=str(n))
-        splits.setdefault(key, set()).add(split)
-    counts.add("overlapping", sum(len(utterances) - 1 for utterances in splits.values()))
-    yield from counts.items()
-
-
-def uses_in(name: str, split: str, counts: Counts) -> dict[int, int]:
-    """Return number of uses → number of utterances in a set and split, ascending."""
-    return dict(sorted((int(n), times) for n, times in counts.by("value", "uses", set=name, split=split).items()))
 
 
 def _numbers_of_set(rate: str, splits: Sequence[str], counts: Counts) -> dict[str, Any]:
@@ -334,5 +258,4 @@ def _numbers_of_split(rate: str, split: str, counts: Counts) -> dict[str, Any]:
         "wanted": size_of(rate, in_domain),
         "share": ood / (in_domain + ood) if in_domain else None,
         "dialogues_with_ood": counts.sum("dialogues_with_ood", set=name, split=split),
-        "uses": {str(n): times for n, times in uses_in(name, split, counts).items()},
     }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from heapq import heapify, heappop, heapreplace
-from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from heapq import merge
+from typing import Any
 
 import msgspec
 
@@ -18,112 +17,9 @@ from parapet.schemas.errors import InputError, is_unicode
 from parapet.transforms.perturbation.base import size_of
 from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.perturbations.ood import PLACES
+from parapet.transforms.perturbations.ood.language import Domains
 from parapet.transforms.perturbations.ood.pool import Utterance
 from parapet.transforms.running.seeding import stable_hash
-
-# The properties of places and of utterances on which alone it depends whether they fit.
-P = TypeVar("P", bound=Hashable)
-U = TypeVar("U", bound=Hashable)
-
-
-class Matching(Generic[P, U]):
-    """Serves places in order, each with the first remaining utterance that fits.
-
-    If none remains, other places change theirs to make room: this is a maximum matching by augmenting paths (Berge
-    1957), over groups of equal properties. A place that is served remains served.
-
-    Attributes:
-      found: for each place, the index of its utterance, or None.
-    """
-
-    def __init__(self, places: Sequence[P], utterances: Sequence[U], fits: Callable[[P, U], bool]) -> None:
-        self.places = places
-        self.found: list[int | None] = [None] * len(places)
-        self.free: dict[U, deque[int]] = {}
-        for i, kind in enumerate(utterances):
-            self.free.setdefault(kind, deque()).append(i)
-        # kind of utterance -> kind of place -> places with such an utterance
-        self.holders: dict[U, dict[P, list[int]]] = {group: {} for group in self.free}
-        self.groups = {kind: [group for group in self.free if fits(kind, group)] for kind in dict.fromkeys(places)}
-        # kind of place -> (first utterance of a kind that fits, number of this kind); stale entries are dropped lazily
-        self._names = list(self.free)
-        numbers = {group: n for n, group in enumerate(self._names)}
-        self._heads = {
-            kind: [(self.free[group][0], numbers[group]) for group in groups] for kind, groups in self.groups.items()
-        }
-        for heap in self._heads.values():
-            heapify(heap)
-        self._hopeless: set[P] = set()
-
-    def serve(self, place: int) -> bool:
-        """Serve a place if possible; return whether it is served."""
-        kind = self.places[place]
-        group = self._first(kind)
-        if group is not None:
-            self._give(place, group)
-        elif kind not in self._hopeless:
-            path = self._path(kind)
-            if path is not None:  # without a path now, there will be none later, since places stay served
-                self._shift(place, path)
-        return self.found[place] is not None
-
-    def _first(self, kind: P) -> U | None:
-        """Return the group with the first remaining utterance that fits."""
-        heap = self._heads[kind]
-        while heap:
-            head, number = heap[0]
-            left = self.free[self._names[number]]
-            if left and left[0] == head:
-                return self._names[number]
-            if left:
-                heapreplace(heap, (left[0], number))
-            else:
-                heappop(heap)
-        return None
-
-    def _give(self, place: int, group: U) -> None:
-        self.found[place] = self.free[group].popleft()
-        self.holders[group].setdefault(self.places[place], []).append(place)
-
-    def _path(self, kind: P) -> list[tuple[U, P]] | None:
-        """Find an augmenting path to a group with a free utterance.
-
-        Its steps are (group, kind of a place that leaves it).
-        """
-        came: dict[U, tuple[U, P] | None] = dict.fromkeys(self.groups[kind])
-        seen = {kind}
-        queue = deque(came)
-        while queue:
-            group = queue.popleft()
-            for holder, places in self.holders[group].items():
-                if places and holder not in seen:
-                    seen.add(holder)
-                    other = self._first(holder)
-                    if other is not None:
-                        return self._steps(came, group, [(group, holder), (other, holder)])
-                    new = [other for other in self.groups[holder] if other not in came]
-                    came.update(dict.fromkeys(new, (group, holder)))
-                    queue.extend(new)
-        self._hopeless |= seen  # places of these kinds can never change to another group
-        return None
-
-    def _steps(self, came: dict[U, tuple[U, P] | None], group: U, steps: list[tuple[U, P]]) -> list[tuple[U, P]]:
-        """Return the path from the first group to ``group``, followed by ``steps``."""
-        at = came[group]
-        while at is not None:
-            steps.insert(0, at)
-            at = came[at[0]]
-        return steps
-
-    def _shift(self, place: int, path: list[tuple[U, P]]) -> None:
-        """Move utterances along a path, from its end: each place takes from the next group and frees its own."""
-        for (group, holder), (following, _) in reversed(list(pairwise(path))):
-            leaving = self.holders[group][holder].pop()
-            left = self.found[leaving]
-            self._give(leaving, following)
-            if left is not None:
-                self.free[group].append(left)
-        self._give(place, path[0][0])
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
@@ -320,30 +216,40 @@ def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], tur
 
 
 def _served(
-    places: Sequence[Place], utterances: Sequence[Utterance], wanted_of: Mapping[str, int]
+    places: Iterable[Place], utterances: Sequence[Utterance], needed: Mapping[str, int]
 ) -> list[tuple[Place, Utterance]]:
-    """Return the first places that can be served, as many of each split as needed, in order, with their utterances."""
-    places = list(places)
-    while True:
-        matching = Matching(
-            [(place.split, place.domains) for place in places],
-            [(utterance.splits, utterance.domains + utterance.about) for utterance in utterances],
-            _fits,
-        )
-        left = dict(wanted_of)
-        for i, place in enumerate(places):
-            if left[place.split] and matching.serve(i):
-                left[place.split] -= 1
-        chosen = [(place, i) for place, i in zip(places, matching.found, strict=True) if i is not None]
-        served = _apart([place for place, _ in chosen], [utterances[i] for _, i in chosen])
-        again = {place for (place, _), utterance in zip(chosen, served, strict=True) if utterance is None}
-        if not again:
-            return [
-                (place, utterance)
-                for (place, _), utterance in zip(chosen, served, strict=True)
-                if utterance is not None
-            ]
-        places = [place for place in places if place not in again]
+    """Serve places in order, as many of each split as needed, each with the first remaining utterance that fits.
+
+    No dialogue gets an utterance twice. Places for which nothing is left are passed over.
+    """
+    groups: dict[tuple[Domains, Domains], list[int]] = {}  # by splits and domains, on which alone it depends what fits
+    for i, utterance in enumerate(utterances):
+        groups.setdefault((utterance.splits, utterance.domains + utterance.about), []).append(i)
+    candidates: dict[tuple[str, Domains], Iterator[int]] = {}  # by the split and the domains of places
+    held: dict[tuple[str, Domains], list[int]] = {}  # candidates that a dialogue could not have twice
+    left, used = dict(needed), set[int]()
+    of_dialogues: dict[tuple[str, int], set[str]] = {}
+    served = []
+    for place in places:
+        if not left[place.split]:
+            continue
+        kind = (place.split, place.domains)
+        if kind not in candidates:
+            candidates[kind] = merge(*(group for of_group, group in groups.items() if _fits(place, *of_group)))
+        known = of_dialogues.setdefault((place.file, place.dialogue), set())
+        held[kind] = [i for i in held.get(kind, ()) if i not in used]
+        chosen = next((i for i in held[kind] if utterances[i].key not in known), None)
+        while chosen is None and (candidate := next(candidates[kind], None)) is not None:
+            if candidate not in used and utterances[candidate].key in known:
+                held[kind].append(candidate)
+            elif candidate not in used:
+                chosen = candidate
+        if chosen is not None:
+            used.add(chosen)
+            known.add(utterances[chosen].key)
+            left[place.split] -= 1
+            served.append((place, utterances[chosen]))
+    return served
 
 
 def _copies(config: Config, pool: Iterable[Utterance], turns: Mapping[str, int]) -> list[Utterance]:
@@ -358,37 +264,9 @@ def _copies(config: Config, pool: Iterable[Utterance], turns: Mapping[str, int])
     return [one for n in range(max(uses, default=0)) for one, most in zip(drawn, uses, strict=True) if n < most]
 
 
-def _apart(places: Sequence[Place], utterances: Sequence[Utterance]) -> list[Utterance | None]:
-    """Swap utterances between places of the same kind so that none occurs twice in a dialogue.
-
-    Returns None if that is impossible.
-    """
-    served: list[Utterance | None] = list(utterances)
-    had: dict[tuple[str, int], Counter[str]] = {}
-    by_kind: dict[Kind, list[int]] = {}
-    for i, (place, utterance) in enumerate(zip(places, utterances, strict=True)):
-        by_kind.setdefault((place.split, place.domains), []).append(i)
-        had.setdefault((place.file, place.dialogue), Counter())[utterance.key] += 1
-    for i, (place, utterance) in enumerate(zip(places, utterances, strict=True)):
-        here = had[place.file, place.dialogue]
-        if served[i] != utterance or here[utterance.key] < 2:
-            continue
-        here[utterance.key] -= 1
-        served[i] = None
-        for j in by_kind[place.split, place.domains]:
-            other, already = served[j], had[places[j].file, places[j].dialogue]
-            if other and already is not here and not here[other.key] and not already[utterance.key]:
-                already[other.key] -= 1
-                already[utterance.key] = here[other.key] = 1
-                served[i], served[j] = other, utterance
-                break
-    return served
-
-
-def _fits(place: Kind, utterance: tuple[tuple[str, ...], tuple[str, ...]]) -> bool:
-    """Whether the split may have the utterance, and the dialogue shares no domain with it."""
-    (split, domains), (splits, others) = place, utterance
-    return (not splits or split in splits) and not set(domains) & set(others)
+def _fits(place: Place, splits: Domains, domains: Domains) -> bool:
+    """Whether an utterance of these splits and domains may be said in the split and shares no domain with it."""
+    return (not splits or place.split in splits) and not set(place.domains) & set(domains)
 
 
 def check_places(config: Config, split: str, there: int, turns: int) -> None:

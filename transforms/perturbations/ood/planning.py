@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from functools import wraps
-from itertools import islice
-from typing import Any, ParamSpec
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import Dialogue, DialogueFile, over_limit, read_item, repeated_id
-from parapet.schemas.dialogue_table import collection_paused
+from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError, storable
-from parapet.schemas.json_text import has_key_twice
-from parapet.schemas.limits import MAX_DIALOGUE
 from parapet.transforms.perturbation.base import REFUSED, Analysis
 from parapet.transforms.perturbation.corpora import dialogues_of, domains_of
-from parapet.transforms.perturbation.corpora import read_file as file_bytes
-from parapet.transforms.perturbation.languages import OtherLanguage, check_language
+from parapet.transforms.perturbation.languages import OtherLanguage
 from parapet.transforms.perturbation.user_turns import user_turns
 from parapet.transforms.perturbations.ood.language import (
     DomainCounts,
@@ -58,27 +51,9 @@ from parapet.transforms.running.counts import CountKey, Counts, DeadLetter, Tall
 from parapet.transforms.running.fence import Fault, bad_record
 from parapet.transforms.running.progress import ANALYSIS, tracked
 
-_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_typed = msgspec.json.Decoder(Dialogue).decode
-_encode = msgspec.json.Encoder().encode
+_pack = msgspec.msgpack.encode  # records as one element, since Beam handles elements individually
 
 PLACES, DEAD_LETTERS, COUNTS = "places", "dead_letters", "counts"
-
-Given = ParamSpec("Given")
-
-
-def uncollected(generator: Callable[Given, Iterator[Any]]) -> Callable[Given, Iterator[Any]]:
-    """Pause Python's cyclic garbage collection during a generator.
-
-    It takes a quarter of the time and finds nothing.
-    """
-
-    @wraps(generator)
-    def paused(*args: Given.args, **options: Given.kwargs) -> Iterator[Any]:
-        with collection_paused():
-            yield from generator(*args, **options)
-
-    return paused
 
 
 class Text(msgspec.Struct, array_like=True):
@@ -97,16 +72,6 @@ class Text(msgspec.Struct, array_like=True):
     utterance: Utterance | None = None
 
 
-def pack(values: Any) -> bytes:
-    """Pack records into one element, since Beam handles elements individually."""
-    return msgspec.msgpack.encode(values)
-
-
-def unpack(data: bytes, kind: Any) -> Any:
-    """Unpack the result of :func:`pack` as the given type."""
-    return msgspec.msgpack.decode(data, type=kind)
-
-
 class Texts:
     """Distinct texts: those with the same words are merged."""
 
@@ -114,22 +79,14 @@ class Texts:
         self._in_domain: dict[str, tuple[set[Domains], set[Domains]]] = {}
         self._utterances: dict[str, list[Utterance]] = {}
 
-    def add_turn(self, key: str, spoken_in: Iterable[Domains], spoken_of: Iterable[Domains]) -> None:
-        """Add in-domain turns with the words of a key."""
-        known_in, known_of = self._in_domain.setdefault(key, (set(), set()))
-        known_in.update(spoken_in)
-        known_of.update(spoken_of)
-
-    def add_utterance(self, utterance: Utterance) -> None:
-        """Add an utterance of the pool."""
-        self._utterances.setdefault(utterance.key, []).append(utterance)
-
     def add(self, text: Text) -> None:
-        """Add the data of a text from another part of the corpus."""
+        """Add the turns and the utterance of a text."""
         if text.spoken_in:
-            self.add_turn(text.key, text.spoken_in, text.spoken_of)
+            spoken_in, spoken_of = self._in_domain.setdefault(text.key, (set(), set()))
+            spoken_in.update(text.spoken_in)
+            spoken_of.update(text.spoken_of)
         if text.utterance is not None:
-            self.add_utterance(text.utterance)
+            self._utterances.setdefault(text.key, []).append(text.utterance)
 
     def __iter__(self) -> Iterator[Text]:
         """Yield each text once, in arbitrary order."""
@@ -139,54 +96,6 @@ class Texts:
             yield Text(key, tuple(spoken_in), tuple(spoken_of), merged(same) if same else None)
 
 
-def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | InputError]]:
-    """Yield (position, raw dialogue if there is an error, typed dialogue or the error).
-
-    Dialogues that a table of turns cannot contain are errors, too.
-
-    Raises:
-      InputError: the file cannot be read, or is not a list; may come after some dialogues.
-    """
-    data = file_bytes(file).removeprefix(b"\xef\xbb\xbf")
-    position, repeated = 0, dict(file.repeated)
-    first: dict[str, int] = {}
-    with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        if not data.isascii():
-            data.decode()  # checks the encoding of parts that are not decoded below
-        for raw in _split(data):
-            dialogue_here = _typed(raw)
-            if position in repeated or repeated_id(dialogue_here.dialogue_id, position, first):
-                break
-            if _is_refused(bytes(raw), dialogue_here):
-                break
-            yield position, None, _in_language(dialogue_here, file)
-            position += 1
-        else:
-            return
-    # from the first dialogue that is invalid or not plain JSON
-    for at, item, plain, dialogue in islice(dialogues_of(file), position, None):
-        error = check_unicode(item) if isinstance(dialogue, Dialogue) and not plain else None
-        yield at, item, error or dialogue
-
-
-def _in_language(dialogue: Dialogue, file: DialogueFile) -> Dialogue | InputError:
-    try:
-        return check_language(dialogue, file.languages)
-    except OtherLanguage as error:
-        return error
-
-
-def _is_refused(raw: bytes, dialogue: Dialogue) -> bool:
-    """Whether the step that writes the dialogue refuses it.
-
-    Duplicate keys are only searched if there are unknown keys.
-    """
-    if len(raw) > MAX_DIALOGUE or over_limit(dialogue.dialogue_id, dialogue.turns):
-        return True
-    return has_key_twice(raw, _encode(dialogue)) and isinstance(read_item(raw)[0], InputError)
-
-
-@uncollected
 def read_file(file: DialogueFile, config: Config) -> Iterator[Any]:
     """Read the turns and places of one file; nothing if it cannot be read to its end.
 
@@ -202,9 +111,10 @@ def read_file(file: DialogueFile, config: Config) -> Iterator[Any]:
     counts, elsewhere, rows = Counts(), Counts(), 0
     elsewhere.add("files_elsewhere")
     try:
-        for position, raw, dialogue in tracked(sound_dialogues(file), "dialogues", ANALYSIS):
-            if isinstance(dialogue, OtherLanguage):
+        for position, raw, plain, read in tracked(dialogues_of(file), "dialogues", ANALYSIS):
+            if isinstance(read, OtherLanguage):
                 continue
+            dialogue = read if plain or isinstance(read, InputError) else check_unicode(raw) or read
             elsewhere.add("dialogues_elsewhere")
             if isinstance(dialogue, InputError):
                 elsewhere.add("left_out_elsewhere")
@@ -232,9 +142,9 @@ def read_file(file: DialogueFile, config: Config) -> Iterator[Any]:
         rows = 0
         elsewhere.add("files_elsewhere")
         elsewhere.add("broken_files_elsewhere")
-    yield pack(list(texts))
+    yield _pack(list(texts))
     if places:
-        yield TaggedOutput(PLACES, pack(places))
+        yield TaggedOutput(PLACES, _pack(places))
     of_file = counts if is_written else elsewhere
     if rows:
         of_file.add("source_rows", rows)
@@ -281,13 +191,13 @@ def read_source_file(file: SourceFile) -> Iterator[Any]:
             if isinstance(row, InputError):
                 dead_letters.append(_dead_row(file, row.where, row.reason))
                 continue
-            texts.add_utterance(row)
+            texts.add(Text(row.key, utterance=row))
             rows += 1
     except Exception as error:
         bad = bad_record(error)
         reason = bad.reason if isinstance(bad, Fault) else f"broken_file: {bad.reason}"
         dead_letters.append(_dead_row(file, bad.where, reason))
-    yield pack(list(texts))
+    yield _pack(list(texts))
     if rows:
         yield TaggedOutput(COUNTS, (CountKey("source_rows"), rows))
     if dead_letters:
@@ -343,7 +253,6 @@ def plan_injections(
     return Analysis(planned.states, counts=all_counts, dead_letters=dead_letters, refused=corpus[REFUSED])
 
 
-@uncollected
 def injections(
     config: Config, schemas: Schemas | None, texts: Iterable[bytes], places: Iterable[bytes], sums: Sums
 ) -> Iterator[Any]:
@@ -361,7 +270,7 @@ def injections(
     """
     counts = Counts.of_pairs(sums)
     every = Texts()
-    for text in (text for blob in texts for text in unpack(blob, list[Text])):
+    for text in (text for blob in texts for text in msgspec.msgpack.decode(blob, type=list[Text])):
         every.add(text)
     pool, of_pool = pool_of(every, schemas)
     if not config.own:
@@ -369,7 +278,9 @@ def injections(
     turns = counts.by("split", "planned_turns")
     if not config.splits:
         config = msgspec.structs.replace(config, splits=tuple(turns))
-    planned = plan(config, (place for blob in places for place in unpack(blob, list[Place])), pool, turns)
+    planned = plan(
+        config, (place for blob in places for place in msgspec.msgpack.decode(blob, type=list[Place])), pool, turns
+    )
     yield from (TaggedOutput(COUNTS, (tuple(key), n)) for key, n in of_pool.items())
     of_dialogues: dict[tuple[str, int], list[Injection]] = {}
     for file, injection in planned:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
 from typing import Any
 
 import msgspec
@@ -166,12 +165,6 @@ def check_foreign(counts: Counts) -> None:
         )
 
 
-# Jaccard index of 4/5 as integers, since 0.8 has no exact binary representation.
-PART, WHOLE = 4, 5
-
-# Longer sets have too many pairs in their prefixes, and single words are rare enough there.
-_LONGEST_OF_PAIRS = 40
-
 Tokens = tuple[int, ...]  # the distinct words of a text by rank, from rare to frequent
 
 
@@ -202,79 +195,38 @@ def tokens_of(words: Iterable[str], ranks: Mapping[str, int]) -> Tokens:
     return (*range(-unknown, 0), *sorted(known))
 
 
-def least_shared(one: int, other: int) -> int:
-    """Return the minimum number of common words of two sets of these sizes with a Jaccard index of at least 0.8."""
-    return -(-PART * (one + other) // (PART + WHOLE))
-
-
-def signatures(tokens: Tokens) -> Iterator[int]:
-    """Yield numbers such that two sets with a Jaccard index of 0.8 or more share at least one.
-
-    They stand for pairs of words if the smaller set has 2 to 40 words, else for single words; sets near that size have
-    both. Words that do not occur in turns are skipped.
-    """
-    size = len(tokens)
-    least = -(-PART * size // WHOLE)  # minimum number of words shared with any near-duplicate
-    if size == 1 or size > _LONGEST_OF_PAIRS:
-        yield from (-1 - token for token in tokens[: size - least + 1] if token >= 0)
-    if size > 1 and least <= _LONGEST_OF_PAIRS:
-        for rare, frequent in combinations(tokens[: size - least + 2], 2):
-            if rare >= 0:
-                yield rare << 32 | frequent
-
-
 def near_duplicates(texts: Sequence[Compared]) -> Iterator[int]:
-    """Yield the ids of utterances that resemble an in-domain turn; each set of words must occur once."""
-    signed = [list(signatures(text.tokens)) for text in texts]
-    signatures_here = {
-        signature for text, ones in zip(texts, signed, strict=True) if text.utterances for signature in ones
-    }
-    turns = _Turns(texts)
-    for i, (text, ones) in enumerate(zip(texts, signed, strict=True)):
-        if text.spoken_in:
-            turns.add(i, signatures_here.intersection(ones))
-    for text, ones in zip(texts, signed, strict=True):
-        yield from (identity for identity, domains in text.utterances if turns.resemble(text.tokens, ones, domains))
+    """Yield the ids of utterances with a Jaccard index of 0.8 or more to an in-domain turn of another domain.
 
-
-class _Turns:
-    """The in-domain turns by signature, then by the domains of their dialogues.
-
-    Most turns that share words are of one domain, so an utterance of that domain skips all of them at once.
+    Each set of words must occur once. Two such sets share one of the first, rarest words of each
+    (Chaudhuri et al. 2006, prefix filtering).
     """
-
-    def __init__(self, texts: Sequence[Compared]) -> None:
-        self._texts = texts
-        self._sets: dict[int, frozenset[int]] = {}
-        self._kinds: dict[tuple[Domains, ...], int] = {}
-        self._by_signature: dict[int, dict[int, list[int]]] = {}
-        self._are_elsewhere: dict[Domains, dict[int, bool]] = {}  # by the domains of an utterance, then by kind
-
-    def add(self, i: int, signatures_: Iterable[int]) -> None:
-        kind = self._kinds.setdefault(self._texts[i].spoken_in, len(self._kinds))
-        for signature in signatures_:
-            self._by_signature.setdefault(signature, {}).setdefault(kind, []).append(i)
-
-    def resemble(self, tokens: Tokens, signatures_: Iterable[int], domains: Domains) -> bool:
-        are_elsewhere = self._are_elsewhere.setdefault(domains, {})
-        words = frozenset(tokens)
-        for signature in signatures_:
-            for kind, turns in self._by_signature.get(signature, {}).items():
-                if kind not in are_elsewhere:
-                    are_elsewhere[kind] = _elsewhere(self._texts[turns[0]].spoken_in, domains)
-                if are_elsewhere[kind] and any(self._is_near(words, i) for i in turns):
-                    return True
-        return False
-
-    def _is_near(self, words: frozenset[int], i: int) -> bool:
-        size, other = len(words), len(self._texts[i].tokens)
-        if WHOLE * min(size, other) < PART * max(size, other):
-            return False
-        if i not in self._sets:
-            self._sets[i] = frozenset(self._texts[i].tokens)
-        return len(words & self._sets[i]) >= least_shared(size, other)
+    turns: dict[int, list[Compared]] = {}
+    for text in texts:
+        for token in _rarest(text.tokens) if text.spoken_in else ():
+            turns.setdefault(token, []).append(text)
+    for text in texts:
+        if not text.utterances:
+            continue
+        words = frozenset(text.tokens)
+        near = {
+            domains
+            for token in _rarest(text.tokens)
+            for turn in turns.get(token, ())
+            if _is_near(words, turn.tokens)
+            for domains in turn.spoken_in
+        }
+        for identity, own in text.utterances:
+            if any(not {*own} & {*domains} for domains in near):
+                yield identity
 
 
-def _elsewhere(spoken_in: tuple[Domains, ...], domains: Domains) -> bool:
-    """Whether at least one of several dialogues, given by their domains, shares none with ``domains``."""
-    return not domains or any(not {*domains} & {*of_dialogue} for of_dialogue in spoken_in)
+def _rarest(tokens: Tokens) -> Tokens:
+    """Return the words of which one is shared with any near-duplicate."""
+    return tokens[: len(tokens) // 5 + 1]
+
+
+def _is_near(words: frozenset[int], tokens: Tokens) -> bool:
+    """Whether the Jaccard index is at least 4/5, in integers, since 0.8 has no exact binary representation."""
+    size, other = len(words), len(tokens)
+    return 5 * min(size, other) >= 4 * max(size, other) and 9 * len(words.intersection(tokens)) >= 4 * (size + other)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import msgspec
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, is_unicode
 from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, check_size, open_path
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.perturbation.corpora import dialogues_of, domains_of
 from parapet.transforms.perturbations.ood import CHAT
 from parapet.transforms.perturbations.ood.plan import user_turns_of
@@ -26,7 +25,6 @@ from parapet.transforms.storage.toml import read_table
 TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
 PLUG_IN = "plug-in"
 SMALL_TALK = "small talk"
-KINDS = (SMALL_TALK, TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD, PLUG_IN)
 _FIELDS = ("text", "utterance")
 _SUFFIXES = (".txt", ".json", ".jsonl", ".text", ".lst")
 # DSTC2's transcriptions of silence and noise
@@ -96,53 +94,31 @@ def _walk(folder: Path) -> list[Path]:
 
 def kind_of(path: Path) -> str:
     """Detect the format of a file from its content. Raises InputError if it is JSON of an unknown format."""
+    data = _bytes_of(path, str(path)).lstrip()
+    if not data:
+        raise InputError("the file is empty", path)
+    if not data.startswith((b"[", b"{")):
+        if b"\0" in data:
+            raise InputError("is not text: expected one utterance per line, or JSON", path)
+        return TEXT
     try:
-        with open_path(path) as handle:
-            head = handle.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
-            if not head:
-                raise InputError("the file is empty", path)
-            if not head.startswith((b"[", b"{")):
-                if b"\0" in head:
-                    raise InputError("is not text: expected one utterance per line, or JSON", path)
-                return TEXT
-            first = head.partition(b"\n")[0]
-            if head.startswith(b"{") and (kind := _kind_of_line(first, path)):
-                return kind
-            check_size(len(head) + len(rest := handle.read(MAX_DIALOGUE_FILE)), MAX_DIALOGUE_FILE, path)
-            data = head + rest
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path, "--source") from None
-    try:
-        return _kind_of_json(parse_json(data, path), path)
+        content = parse_json(data, path)
     except InputError:
-        if path.suffix.lower() in (".json", ".jsonl"):
+        if isinstance(_of_line(data.partition(b"\n")[0]), str) or path.suffix.lower() == ".jsonl":
+            return JSON_LINES
+        if path.suffix.lower() == ".json":
             raise
         return TEXT  # plain text may begin with a bracket
-
-
-def _kind_of_line(line: bytes, path: Path) -> str | None:
-    try:
-        item = parse_json_line(line)
-    except ValueError:
-        return JSON_LINES if path.suffix.lower() == ".jsonl" else None
-    if not isinstance(item, dict) or "turns" in item:
-        return None
-    if not any(field in item for field in _FIELDS):
-        raise InputError('has neither "text" nor "utterance"', path, "line 1")
-    return JSON_LINES
-
-
-def _kind_of_json(read: Any, path: Path) -> str:
-    first = read[0] if isinstance(read, list) and read else read
-    if isinstance(first, dict):
-        if isinstance(read, list) and "dialogue" in first:
-            return KEY_VALUE
-        if isinstance(read, list) and "dialogue_id" in first and "turns" in first:
-            return SGD
-        if isinstance(read, dict) and "session-id" in first and "turns" in first:
-            return DSTC2
-        if isinstance(read, dict) and any(field in first for field in _FIELDS):
+    first = content[0] if isinstance(content, list) and content else content
+    keys = first.keys() if isinstance(first, dict) else ()
+    if "turns" in keys:
+        return SGD if "dialogue_id" in keys else DSTC2
+    if "dialogue" in keys:
+        return KEY_VALUE
+    if isinstance(_of_line(data), str):
+        if b"\n" in data.strip():
             raise InputError("must be JSON lines, with one record per line", path)
+        return JSON_LINES
     raise InputError(
         'is JSON of an unknown kind: expected lines such as {"text": "..."}, a key-value corpus '
         '([{"dialogue": ...}]), a DSTC2 log, or SGD dialogues',
@@ -150,31 +126,33 @@ def _kind_of_json(read: Any, path: Path) -> str:
     )
 
 
-def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
-    """Yield the utterances of a file, and an error for each bad row. Raises InputError if the file cannot be read."""
-    return _READERS[file.kind](file)
-
-
-def _read(reader: Callable[[SourceFile, bytes], Rows], file: SourceFile) -> Iterator[Utterance | InputError]:
-    """Yield the utterances of a file that is read as a whole."""
+def _bytes_of(path: str | Path, name: str) -> bytes:
     try:
-        data = read_bytes(file.path, MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
+        return read_bytes(str(path), MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         if error.strerror is None:  # a network error, which the runner retries
             raise
-        raise InputError(f"cannot be read: {error.strerror}", file.name) from None
-    for where, utterance in reader(file, data):
-        if isinstance(utterance, InputError):
-            yield InputError(utterance.reason, file.name, where)
-        elif not is_unicode(utterance):
+        raise InputError(f"cannot be read: {error.strerror}", name) from None
+
+
+def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
+    """Yield the utterances of a file, and an error for each bad row. Raises InputError if the file cannot be read."""
+    if file.kind == SGD:
+        yield from _sgd(file)
+        return
+    for where, text in _READERS[file.kind](file):
+        if isinstance(text, InputError):
+            yield InputError(text.reason, file.name, where)
+        elif not is_unicode(text):
             yield InputError(
                 "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.name, where
             )
         else:
-            yield utterance_of(utterance, f"{file.name}:{where.removeprefix('line ')}")
+            yield utterance_of(text, f"{file.name}:{where.rpartition(' ')[2]}")
 
 
-def _lines(file: SourceFile, data: bytes) -> Rows:
+def _lines(file: SourceFile) -> Rows:
+    data = _bytes_of(file.path, file.name)
     check_plain_text(data[:1000], file.name)
     for number, line in enumerate(data.split(b"\n"), 1):
         try:
@@ -184,8 +162,8 @@ def _lines(file: SourceFile, data: bytes) -> Rows:
             yield f"line {number}", InputError(f"not_utf8: byte {error.start}; save the file as UTF-8")
 
 
-def _json_lines(_: SourceFile, data: bytes) -> Rows:
-    for number, line in enumerate(data.split(b"\n"), 1):
+def _json_lines(file: SourceFile) -> Rows:
+    for number, line in enumerate(_bytes_of(file.path, file.name).split(b"\n"), 1):
         if line.strip():
             yield f"line {number}", _of_line(line)
 
@@ -201,8 +179,8 @@ def _of_line(line: bytes) -> str | InputError:
     return texts[0] if isinstance(texts[0], str) else InputError("no_utterance: the utterance is not a text")
 
 
-def _key_value(file: SourceFile, data: bytes) -> Rows:
-    read = parse_json(data, file.name)
+def _key_value(file: SourceFile) -> Rows:
+    read = parse_json(_bytes_of(file.path, file.name), file.name)
     for i, item in enumerate(read if isinstance(read, list) else ()):
         turns = item.get("dialogue") if isinstance(item, dict) else None
         if not isinstance(turns, list):
@@ -220,14 +198,13 @@ def _key_value(file: SourceFile, data: bytes) -> Rows:
                 )
 
 
-def _dstc2(file: SourceFile, data: bytes) -> Rows:
+def _dstc2(file: SourceFile) -> Rows:
     """Yield the caller's turns: the transcriptions in ``label.json``, or else the first ASR hypotheses."""
-    log = _turns(parse_json(data, file.name), file.name)
+    log = _turns(parse_json(_bytes_of(file.path, file.name), file.name), file.name)
     labels: list[Any] = []
     label = os.path.join(os.path.dirname(file.path), "label.json")
     if os.path.basename(file.path) == "log.json" and is_there(label):
-        data = read_bytes(label, MAX_DIALOGUE_FILE)
-        labels = _turns(parse_json(data, label), file.name.replace("log.json", "label.json"))
+        labels = _turns(parse_json(_bytes_of(label, label), label), file.name.replace("log.json", "label.json"))
     for t, turn in enumerate(log):
         where = f"turns[{t}]"
         utterance = labels[t].get("transcription") if t < len(labels) and isinstance(labels[t], dict) else None
@@ -268,31 +245,27 @@ def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
             yield utterance_of(text, source_id(file.name, dialogue.dialogue_id, turn), domains)
 
 
-def _small_talk(file: SourceFile) -> Iterator[Utterance | InputError]:
+def _small_talk(file: SourceFile) -> Rows:
     for number, line in enumerate(read_table(__package__, "chat.toml")["lines"], 1):
-        yield utterance_of(line, f"{file.name}:{number}")
+        yield f"line {number}", line
 
 
-def _plugged(file: SourceFile) -> Iterator[Utterance | InputError]:
+def _plugged(file: SourceFile) -> Rows:
     """Yield the texts of a plug-in, numbered from 1."""
     chosen = plugins.choose(plugins.OOD_SOURCES, file.path, "--source")
     for number, text in enumerate(plugins.make(chosen), 1):
-        if not isinstance(text, str):
-            yield InputError(f"no_utterance: expected a text, found {type(text).__name__}", file.name, f"[{number}]")
-        elif not is_unicode(text):
-            yield InputError(
-                "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.name, f"[{number}]"
-            )
-        else:
-            yield utterance_of(text, f"{file.name}:{number}")
+        is_text = isinstance(text, str)
+        yield (
+            f"text {number}",
+            text if is_text else InputError(f"no_utterance: expected a text, found {type(text).__name__}"),
+        )
 
 
-_READERS: dict[str, Callable[[SourceFile], Iterator[Utterance | InputError]]] = {
-    TEXT: partial(_read, _lines),
-    JSON_LINES: partial(_read, _json_lines),
-    DSTC2: partial(_read, _dstc2),
-    KEY_VALUE: partial(_read, _key_value),
-    SGD: _sgd,
+_READERS: dict[str, Callable[[SourceFile], Rows]] = {
+    TEXT: _lines,
+    JSON_LINES: _json_lines,
+    DSTC2: _dstc2,
+    KEY_VALUE: _key_value,
     SMALL_TALK: _small_talk,
     PLUG_IN: _plugged,
 }

@@ -51,9 +51,6 @@ COMMAND = Command(
                 rare=True,
             ),
             Option(
-                "calibration", "calibration.json of another run, whose levels are used", "FILE", reads=True, rare=True
-            ),
-            Option(
                 "longest",
                 "maximum length of a turn that is spoken, in characters",
                 "N",
@@ -74,13 +71,6 @@ COMMAND = Command(
             ),
             Option("speaker", "text-to-speech engine (default: --engine)", "ENGINE", choices=_ENGINES, rare=True),
             Option("listener", "ASR engine (default: --engine)", "ENGINE", choices=_ENGINES, rare=True),
-            Option(
-                "normalisation",
-                "rules that normalise text, instead of the built-in ones",
-                "FILE",
-                reads=True,
-                rare=True,
-            ),
             Option("parallel_calls", "requests at a time, up to 32 (default: 4)", "N", type=int, rare=True),
         ),
         _AZURE: (

@@ -13,8 +13,6 @@ from typing import Any, Literal
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, parse_json
-from parapet.schemas.limits import read_whole
 from parapet.transforms.perturbations.speech.spoken import DRAWS, Word
 
 Kind = Literal["equal", "substitute", "delete", "insert"]
@@ -82,16 +80,8 @@ def alignment_text(reference: Sequence[str], hypothesis: Sequence[str], aligned:
 
     ``want`` was recognised correctly, ``three>tree`` substituted, ``a>`` deleted, ``>the`` inserted. The format, as in
     "i want three>tree a> >the", is unambiguous; it is empty if both sides are.
-
-    Raises:
-      ValueError: a word is empty, or contains a space or ">", which words of an utterance never do.
     """
-    if not all(map(_PLAIN, [*reference, *hypothesis])):
-        raise ValueError("not the words of an utterance: one is empty or has a space or '>'")
     return " ".join(_pairs(reference, hypothesis, aligned))
-
-
-_PLAIN = re.compile(r"[^\s>]+").fullmatch
 
 
 def _pairs(reference: Sequence[str], hypothesis: Sequence[str], aligned: Aligned) -> Iterator[str]:
@@ -368,7 +358,7 @@ def with_levels(before: Calibration, sums: Iterable[tuple[int, tuple[int, int]]]
     """Set the level of each set so that it comes closest to its target.
 
     Args:
-      before: the calibration; sets that already have a level keep it.
+      before: the calibration.
       sums: (level, (reference words, additional errors from that level on)), summed over all turns; words are counted
         at level 0.
 
@@ -376,8 +366,7 @@ def with_levels(before: Calibration, sums: Iterable[tuple[int, tuple[int, int]]]
       InputError: a target cannot be reached.
     """
     table = sorted(sums)
-    settings = [setting if setting.level is not None else _with_level(setting, table) for setting in before.settings]
-    return msgspec.structs.replace(before, settings=tuple(settings))
+    return msgspec.structs.replace(before, settings=tuple(_with_level(setting, table) for setting in before.settings))
 
 
 def _with_level(setting: Setting, table: Sequence[tuple[int, tuple[int, int]]]) -> Setting:
@@ -393,56 +382,3 @@ def _with_level(setting: Setting, table: Sequence[tuple[int, tuple[int, int]]]) 
     if words and abs(reached - target) > CLOSE * words and not least <= target <= most:
         raise InputError(unreachable(setting.target, least / words, most / words))
     return msgspec.structs.replace(setting, level=best)
-
-
-def read_calibration(
-    path: str, targets: Sequence[float], made_with: Mapping[str, object]
-) -> tuple[Calibration, list[str]]:
-    """Read the calibration of another run.
-
-    Args:
-      path: the ``calibration.json``.
-      targets: the word error rates of this run's sets.
-      made_with: the settings on which this run's word error rates depend.
-
-    Returns:
-      The calibration of these sets, and a line for each difference between the runs.
-
-    Raises:
-      InputError: the file does not exist, or lacks one of the targets.
-    """
-    data = read_whole(as_path(path), where="--calibration")
-    try:
-        decoded = parse_json(data, path)
-        calibration = msgspec.convert(decoded, Calibration)
-        before = dict(decoded["made_with"])
-    except InputError as error:
-        raise InputError(f"is not a calibration.json of speech_errors: {error.reason}", path, "--calibration") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"is not a calibration.json of speech_errors: {error}", path, "--calibration") from None
-    if (
-        not calibration.ratios
-        or calibration.start not in calibration.ratios
-        or not all(map(is_ratio, calibration.ratios))
-    ):  # NaN is read too
-        raise InputError("is not a calibration.json of speech_errors: its ratios cannot be used", path, "--calibration")
-    by_name = {setting.name: setting for setting in calibration.settings}
-    chosen = []
-    for target in targets:
-        setting = by_name.get(set_name(target))
-        if setting is None or setting.level is None or not 0 <= setting.level <= LEVELS:
-            names = ", ".join(sorted(by_name))
-            raise InputError(f"does not contain {set_name(target)}, only {names}", path, "--calibration")
-        chosen.append(setting)
-    changed = [
-        f"was calibrated with {name} {before.get(name)!r}, but this run has {value!r}"
-        for name, value in made_with.items()
-        if before.get(name) != value
-    ]
-    ratios = tuple(sorted(calibration.ratios, reverse=True))
-    return Calibration(ratios, calibration.start, tuple(chosen)), changed
-
-
-def is_ratio(snr: float) -> bool:
-    """Whether a signal-to-noise ratio in dB is valid."""
-    return -20 <= snr <= 60

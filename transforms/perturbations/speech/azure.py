@@ -40,7 +40,7 @@ KEY_VARIABLE, REGION_VARIABLE = "AZURE_SPEECH_KEY", "AZURE_SPEECH_REGION"
 WAITS = 1.0, 32.0  # seconds: maximum before the second attempt, and before any later one
 
 _VOICE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+){2,3}(:[A-Za-z0-9]+)?")
-_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+){1,2}")
+_LANGUAGE = "en-US"
 _REGION = re.compile(r"[a-z0-9]+")
 _ADDRESS = re.compile(r"(wss?)://([^\s/:@?#]+|\[[\da-f:]+\])(:\d+)?/?")
 _HERE = ("localhost", "127.0.0.1", "[::1]")
@@ -125,12 +125,12 @@ def sdk() -> Any:
     return speech
 
 
-def configuration(key: str, region: str, host: str, language: str) -> Any:
+def configuration(key: str, region: str, host: str) -> Any:
     """Return the configuration of clients: for Azure in a region, or for a host with the same protocol."""
     speech = sdk()
     place = {"host": host} if host else {"region": region}
     config = speech.SpeechConfig(**place, **({"subscription": key} if key else {}))
-    config.speech_recognition_language = language
+    config.speech_recognition_language = _LANGUAGE
     config.output_format = speech.OutputFormat.Detailed
     config.set_profanity(speech.ProfanityOption.Raw)
     config.set_speech_synthesis_output_format(speech.SpeechSynthesisOutputFormat.Raw16Khz16BitMonoPcm)
@@ -180,7 +180,6 @@ class _Azure:
       patience: how long a request is retried, in seconds. After that, later requests have one attempt each until one
         succeeds, so that each text does not wait for the end of an outage.
       parallel: the maximum number of concurrent requests.
-      language: the language of the speech, or of a text if the voice speaks several.
 
     Raises:
       InputError: an invalid argument.
@@ -193,17 +192,12 @@ class _Azure:
         seconds: float = 30,
         patience: float = 300,
         parallel: int = 1,
-        language: str = "en-US",
     ) -> None:
         if region and not _REGION.fullmatch(region):
             raise InputError("is not a region such as westeurope", "--azure_region", region)
         if endpoint and not _ADDRESS.fullmatch(endpoint):
             raise InputError("is not an address such as wss://HOST or ws://127.0.0.1:5000", "--azure_endpoint")
-        if not _LANGUAGE.fullmatch(language):
-            raise InputError("is not a language such as en-US", "language", language)
-        if parallel < 1:
-            raise InputError("must be at least 1", "parallel", str(parallel))
-        self.region, self.endpoint, self.language = region, endpoint.rstrip("/"), language
+        self.region, self.endpoint = region, endpoint.rstrip("/")
         self.seconds, self.patience, self.parallel = seconds, patience, parallel
         self._config: Any = None
         self._down = False
@@ -228,7 +222,7 @@ class _Azure:
             )
         if not self.endpoint and not _REGION.fullmatch(region):
             raise InputError("is not a region such as westeurope", REGION_VARIABLE)
-        self._config = configuration(key, region, self.endpoint, self.language)
+        self._config = configuration(key, region, self.endpoint)
 
     def close(self) -> None:
         """Forget the key. A second call does nothing."""
@@ -312,7 +306,7 @@ class AzureSynthesiser(_Azure):
         spoken = escape(text, {'"': "&quot;", "'": "&apos;"})
         return (
             '<speak version="1.0" xmlns="http://www.w3.org/2001/10/synthesis" '
-            f'xml:lang="{self.language}"><voice name="{voice}">{spoken}</voice></speak>'
+            f'xml:lang="{_LANGUAGE}"><voice name="{voice}">{spoken}</voice></speak>'
         )
 
 
@@ -323,12 +317,8 @@ class AzureRecogniser(_Azure):
       dollars_per_hour: the built-in list price of an hour of sound in real time, which may be outdated.
     """
 
+    name = f"azure:{_LANGUAGE}"
     dollars_per_hour = 1.0
-
-    @property
-    def name(self) -> str:
-        """Return engine and language."""
-        return f"azure:{self.language}"
 
     def hear(self, sound: Samples) -> str:
         """Recognise a sound; return words (Azure's lexical form, no punctuation), or an empty string without any.

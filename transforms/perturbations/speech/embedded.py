@@ -1,24 +1,15 @@
-"""The engine ``embedded``: Hibari for synthesis and Moonshine for recognition, both neural and offline.
-
-Only the library and the model of the package ``moonshine-voice`` are used, through ctypes: importing the package
-requires PortAudio, a system library. Voice activity detection is off, since a turn is continuous speech; with it, the
-silence before the speech becomes a separate line.
-"""
+"""The engine ``embedded``: Hibari for synthesis and Moonshine for recognition, both neural and offline."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from collections.abc import Iterator
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parapet.schemas.errors import InputError, MissingExtra, install_line
+from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech.engine import RATE, resampled, version_of
 from parapet.transforms.running.fence import Refused
 from parapet.transforms.running.seeding import stable_hash
@@ -111,67 +102,37 @@ def parse_voice(voice: str) -> tuple[str, float, float]:
 
 
 PACKAGE, MODEL = "moonshine-voice", "tiny-en"
-OPTIONS = {"vad_threshold": "0"}  # disables voice activity detection
+# Without voice activity detection, since a turn is continuous speech: otherwise, the silence before it is a line, too.
+OPTIONS = {"vad_threshold": "0"}
 
-_TINY, _HEADER = 0, 20_000  # the kind of model; the version of the interface used here
 # For sounds over half a minute, the model repeats the beginning until the end.
 _LONGEST, _SHORTEST = 25 * RATE, 15 * RATE
 _FRAME = RATE // 10
 
 
-class _Line(ctypes.Structure):
-    _fields_ = (
-        ("text", ctypes.c_char_p),
-        ("audio", ctypes.c_void_p),
-        ("audio_count", ctypes.c_size_t),
-        ("start", ctypes.c_float),
-        ("duration", ctypes.c_float),
-        ("id", ctypes.c_uint64),
-        ("flags", ctypes.c_int8 * 5),
-        ("speaker", ctypes.c_uint64),
-        ("speaker_index", ctypes.c_uint32),
-        ("latency", ctypes.c_uint32),
-        ("words", ctypes.c_void_p),
-        ("word_count", ctypes.c_uint64),
-    )
-
-
-class _Transcript(ctypes.Structure):
-    _fields_ = (("lines", ctypes.POINTER(_Line)), ("count", ctypes.c_uint64))
-
-
-class _Option(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_char_p))
-
-
 class Moonshine:
-    """Recognises English. Raises InputError if the package is missing or has no model."""
+    """Recognises English. Raises MissingExtra without the package."""
 
     parallel = 1
     dollars_per_hour = 0.0
 
     def __init__(self) -> None:
-        _folder()
         self.name = f"moonshine {MODEL} ({PACKAGE} {version_of(PACKAGE)})"
-        self._handle: int | None = None
+        self._model: Any = None
 
     def open(self) -> None:
         """Load the model, which takes some tenths of a second."""
         # A single thread takes less than half the processor time of several that wait for each other.
         os.environ.setdefault("MOONSHINE_ORT_SINGLE_THREAD", "1")
-        library = _library()
-        options = (_Option * len(OPTIONS))(*(_Option(name.encode(), value.encode()) for name, value in OPTIONS.items()))
-        model = str(_folder() / "assets" / MODEL).encode()
-        handle = library.moonshine_load_transcriber_from_files(model, _TINY, options, len(OPTIONS), _HEADER)
-        if handle < 0:
-            raise InputError(f"Moonshine cannot load its model (error {handle}): install {PACKAGE} again")
-        self._handle = handle
+        from moonshine_voice import ModelArch, Transcriber, get_model_path
+
+        self._model = Transcriber(get_model_path(MODEL), ModelArch.TINY, options=OPTIONS)
 
     def close(self) -> None:
         """Unload the model."""
-        if self._handle is not None:
-            _library().moonshine_free_transcriber(self._handle)
-            self._handle = None
+        if self._model is not None:
+            self._model.close()
+            self._model = None
 
     def hear(self, sound: Samples) -> str:
         """See :class:`~parapet.transforms.perturbations.speech.engine.Recogniser`."""
@@ -180,16 +141,13 @@ class Moonshine:
         return " ".join(filter(None, map(self._hear, _pieces(sound))))
 
     def _hear(self, sound: Samples) -> str:
-        assert self._handle is not None
-        samples = np.ascontiguousarray(sound.astype(np.float32) / 32768)
-        transcript = ctypes.POINTER(_Transcript)()
-        error = _library().moonshine_transcribe_without_streaming(
-            self._handle, samples.ctypes.data, len(samples), RATE, 0, ctypes.byref(transcript)
-        )
-        if error:
-            raise Refused(f"error_{abs(error)}: Moonshine could not transcribe the recording")
-        lines = [transcript.contents.lines[i].text or b"" for i in range(transcript.contents.count)]
-        return b" ".join(lines).decode("utf-8", errors="replace").strip()
+        from moonshine_voice import MoonshineError
+
+        try:
+            transcript = self._model.transcribe_without_streaming((sound.astype(np.float32) / 32768).tolist(), RATE)
+        except MoonshineError as error:
+            raise Refused(f"failed: Moonshine could not transcribe the recording: {error}") from None
+        return " ".join(line.text for line in transcript.lines).strip()
 
 
 def _pieces(sound: Samples) -> Iterator[Samples]:
@@ -200,29 +158,6 @@ def _pieces(sound: Samples) -> Iterator[Samples]:
         yield sound[:cut]
         sound = sound[cut:]
     yield sound
-
-
-def _folder() -> Path:
-    spec = find_spec("moonshine_voice")  # without importing it
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingExtra(PACKAGE, "speech")
-    folder = Path(spec.submodule_search_locations[0])
-    if not list((folder / "assets" / MODEL).glob("encoder*")):  # from 0.1.1 on the model is a download
-        raise InputError(f"{PACKAGE} {version_of(PACKAGE)} was installed without its model: {install_line('speech')}")
-    return folder
-
-
-@cache
-def _library() -> Any:
-    library = ctypes.CDLL(str(_folder() / "libmoonshine.so"))
-    library.moonshine_load_transcriber_from_files.argtypes = [
-        *(ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(_Option), ctypes.c_uint64, ctypes.c_int32)
-    ]
-    library.moonshine_transcribe_without_streaming.argtypes = [
-        *(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int32, ctypes.c_uint32),
-        ctypes.POINTER(ctypes.POINTER(_Transcript)),
-    ]
-    return library
 
 
 # The names that the module of an engine must define.

@@ -101,11 +101,6 @@ def choose(part: Part, named: str) -> plugins.Chosen:
     return plugins.choose(plugins.SPEECH_ENGINES, named, f"--{part}")
 
 
-def class_of(part: Part, chosen: plugins.Chosen) -> Any:
-    """Return the engine's class for a part. Raises InputError if it has none."""
-    return plugins.target_of(chosen, _PARTS[part][0])
-
-
 def make(part: Part, chosen: plugins.Chosen, options: Mapping[str, Any]) -> Any:
     """Create the engine's synthesiser or recogniser. Raises InputError if that fails, or a member is missing."""
     name, protocol = _PARTS[part]

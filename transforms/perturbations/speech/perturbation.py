@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 import shutil
 import tempfile
@@ -15,14 +13,12 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import apache_beam as beam
-import msgspec
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import ASR_TURNS
 from parapet.transforms.perturbation.base import (
     Analysis,
-    Detailed,
     Perturbation,
     Perturbed,
     Place,
@@ -33,7 +29,6 @@ from parapet.transforms.perturbation.base import (
 )
 from parapet.transforms.perturbation.corpora import (
     Corpus,
-    Item,
     in_languages,
     inlined,
     listed,
@@ -44,7 +39,7 @@ from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.speech import AUDIO, COMMAND, FLAGS_OF, LONGEST, RATIOS, SAMPLE
-from parapet.transforms.perturbations.speech.alignment import Calibration, Setting
+from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, set_name
 from parapet.transforms.perturbations.speech.engine import choose
 from parapet.transforms.perturbations.speech.replacing import (
     Form,
@@ -57,15 +52,23 @@ from parapet.transforms.perturbations.speech.replacing import (
     with_turns,
 )
 from parapet.transforms.perturbations.speech.setup import (
-    Config,
+    FORMS,
     Setup,
-    check_config,
+    check_extras,
     parse_ratios,
     parse_targets,
     prepare,
 )
 from parapet.transforms.perturbations.speech.sound import KINDS, sound_bytes
-from parapet.transforms.perturbations.speech.spoken import SpokenTurn, Utterance, draw_of, size_of, user_turns, voice_of
+from parapet.transforms.perturbations.speech.spoken import (
+    SECONDS_A_WORD,
+    SECONDS_AROUND,
+    Utterance,
+    draw_of,
+    occurrences_of,
+    user_turns,
+    voice_of,
+)
 from parapet.transforms.perturbations.speech.transcribing import Outcome, Transcriber, TurnOutcomes, transcribe
 from parapet.transforms.reports.report import Example, Line, Part, edited_words
 from parapet.transforms.reports.text import counted, percent
@@ -112,8 +115,6 @@ class SpeechErrors(Perturbation):
       form: ``heard``: the transcript itself; ``restored``: words that were recognised correctly have the original's
         spelling.
       longest: the maximum length of a turn that is spoken, in characters.
-      normalisation: a file of normalisation rules, in place of the built-in ones.
-      calibration: ``calibration.json`` of another run, whose ratios and levels are used.
       audio: ``wav`` or ``flac``: a run of whole files also writes the sound that was recognised.
       cache: the folder in which transcripts are cached; required if workers run elsewhere. Default: a temporary one.
       max_bad: the share of the turns that may have no transcript; these keep their utterance.
@@ -151,27 +152,21 @@ class SpeechErrors(Perturbation):
                        meaning="Turns with a word error rate of 60% or more."),
                 Metric("turn_wer.quartiles", "quartiles", percent=True, digits=0,
                        meaning="Quartiles of the word error rates of turns; each turn counts once."),
-                Metric("turn_snr", "SNR, dB", meaning="Signal-to-noise ratio: quartiles over the turns."),
             ),
         ),
-        Numbers("Turns by word error rate", "sets/*/turn_wer/tenths/*", ("set", "word error rate"),
-                (Metric("", ""),), {"0": "none", **{str(n): f"to {10 * n}%" for n in range(1, 11)}, "11": "more"},
-                chart="bars", by_set=True, in_card=False),
         Numbers("Word error rate by noise", "curve/*", ("point",),
                 (WER, Metric("snr", "signal-to-noise ratio, dB"), Metric("words", "words")),
                 note="Measured on the sample that calibrated the run."),
         Numbers("By domain", "sets/*/domains/*", ("set", "domain"), (WER, KEPT, Metric("turns", "turns")),
-                by_set=True, in_card=False),
-        Numbers("By voice", "sets/*/voices/*", ("set", "voice"), (WER, KEPT, Metric("turns", "turns")),
-                by_set=True, in_card=False),
+                in_card=False),
     )  # fmt: skip
     links: ClassVar = {
-        "calibration.json": "ratios and levels, for `--calibration` of another run",
         "SET/turns/": "a row for every user turn",
     }
 
     setup: Setup  # set by fit()
     try_engines = True  # once, before workers start
+    _transcriber: Transcriber | None = None  # on workers of a run of whole files
 
     def __init__(
         self,
@@ -189,8 +184,6 @@ class SpeechErrors(Perturbation):
         sample: int | None = None,
         form: Form = "heard",
         longest: int = LONGEST,
-        normalisation: str | Path | None = None,
-        calibration: str | Path | None = None,
         audio: str = "",
         cache: str | Path | None = None,
         max_bad: float = 0.01,
@@ -198,29 +191,24 @@ class SpeechErrors(Perturbation):
         super().__init__(seed=seed)
         self.max_bad = share_of(max_bad, "--max_bad")
         self.cache = str(cache).rstrip("/") if cache else None
-        if calibration and (snr or sample):
-            raise InputError("has its own ratios: leave out --snr and --sample", "--calibration")
         if voices is not None and not listed(comma_separated(voices)):
             raise InputError("must be one or more voices, such as heart,heart:1.1:0.9", "--voices")
-        self.config = Config(
-            targets=parse_targets(comma_separated(wer)),
-            ratios=parse_ratios(comma_separated(snr or RATIOS)),
-            sample=SAMPLE if sample is None else sample,
-            seed=self.seed,
-            noise=str(noise),
-            reverberation=reverberation,
-            engines={
-                "speaker": choose("speaker", speaker or engine),
-                "listener": choose("listener", listener or engine),
-            },
-            engine_options=dict(engine_options or {}),
-            voices=tuple(listed(comma_separated(voices or ""))),
-            normalisation=str(normalisation) if normalisation else None,
-            longest=longest,
-            form=form,
-            calibration=str(calibration) if calibration else None,
-        )
-        check_config(self.config)
+        self.targets, self.ratios = parse_targets(comma_separated(wer)), parse_ratios(comma_separated(snr or RATIOS))
+        self.sample, self.longest, self.form = SAMPLE if sample is None else sample, longest, form
+        self.noise, self.reverberation = str(noise), reverberation
+        self.engines = {
+            "speaker": choose("speaker", speaker or engine),
+            "listener": choose("listener", listener or engine),
+        }
+        self.engine_options, self.voices = dict(engine_options or {}), tuple(listed(comma_separated(voices or "")))
+        if not self.seed.isprintable():
+            raise InputError("must be a text of printable characters", "--seed")
+        for number, flag in ((self.sample, "--sample"), (longest, "--longest")):
+            if not isinstance(number, int) or number < 1:
+                raise InputError(f"{number}: must be 1 or more", flag)
+        if form not in FORMS:
+            raise InputError(f"{form!r} must be one of {', '.join(FORMS)}", "--form")
+        check_extras(self.engines.values(), self.noise)
         if audio and audio not in AUDIO:
             raise InputError(f"{audio!r} must be one of {', '.join(AUDIO)}", "--audio")
         self.audio = audio
@@ -228,7 +216,7 @@ class SpeechErrors(Perturbation):
     @property
     def sets(self) -> tuple[str, ...]:
         """Return the names of sets (``SR-10``), one for each rate."""
-        return self.config.sets
+        return tuple(map(set_name, self.targets))
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> Perturbation:
@@ -258,33 +246,31 @@ class SpeechErrors(Perturbation):
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
         files = [in_languages(file, self.languages) for file in inlined(selected(corpus, self.splits))]
-        self.setup = prepare(self.config, files, cache, self.try_engines)
-
-    def remarks(self) -> Iterator[tuple[int, str]]:
-        """Yield how this run differs from the calibrated one."""
-        yield from ((logging.WARNING, line) for line in self.setup.warnings)
+        self.setup = prepare(self, files, cache, self.try_engines)
 
     def plugins_used(self) -> Sequence[Chosen | None]:
         """Return the engines."""
-        return [*self.config.engines.values()]
+        return [*self.engines.values()]
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
         """Return the cache, and recordings of noise."""
-        noise = self.setup.config.noise
+        noise = self.noise
         return [("--cache", self.setup.channel.cache), *([] if noise in KINDS else [("--noise", noise)])]
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
         """Yield the amount of speech, and its price."""
         setup = self.setup
         synthesiser, recogniser = setup.channel.synthesiser, setup.channel.recogniser
-        size = size_of(files, setup.speakers)
-        ratios = len(setup.config.ratios if setup.calibrated is None else setup.calibrated.ratios)
-        hours = size.seconds / 3600 * ratios
-        price = size.characters * synthesiser.dollars_per_million / 1e6
-        yield f"{counted(size.turns, 'user turn')} to speak, {counted(size.texts, 'distinct text')}"
-        yield f"text to speech: {counted(size.characters, 'character')} with {synthesiser.name}, ${price:,.2f}"
+        turns = [utterance for file in files for utterance, _ in occurrences_of(file, setup.speakers)]
+        texts = set(turns)
+        characters, words = sum(len(each.text) for each in texts), sum(len(each.text.split()) for each in texts)
+        recordings = len(texts) * len(self.ratios)
+        hours = (SECONDS_A_WORD * words + SECONDS_AROUND * len(texts)) / 3600 * len(self.ratios)
+        price = characters * synthesiser.dollars_per_million / 1e6
+        yield f"{counted(len(turns), 'user turn')} to speak, {counted(len(texts), 'distinct text')}"
+        yield f"text to speech: {counted(characters, 'character')} with {synthesiser.name}, ${price:,.2f}"
         yield (
-            f"ASR: at most {counted(size.texts * ratios, 'recording')}, about {hours:.1f} hours, with "
+            f"ASR: at most {counted(recordings, 'recording')}, about {hours:.1f} hours, with "
             f"{recogniser.name}, ${hours * recogniser.dollars_per_hour:,.2f}"
         )
         yield (
@@ -314,62 +300,44 @@ class SpeechErrors(Perturbation):
         return State(place, shared["calibration"][""], state or {})
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: State) -> Perturbed:
-        """Return the dialogue with transcripts at the set's rate, and a row for every user turn."""
+        """Return the dialogue with transcripts at the set's rate, and a row for every user turn.
+
+        In a run of whole files with ``audio``, there is also the sound of its turns.
+        """
         known = typed(dialogue)
         setting = state.calibration.settings[self.sets.index(set_name)]
-        replaced = self._replaced(known, self._turns(known), setting, state)
-        return Perturbed(with_turns(dialogue, replaced), _rows(known, replaced))
-
-    def perturb_sets(self, item: Item, state: State) -> Iterator[tuple[str, Perturbed | InputError]]:
-        """Yield the dialogue in every set, with its counts, its wrong turns as examples, and the sound of its turns."""
-        dialogue = typed(item.raw) if item.dialogue is None else item.dialogue
-        turns, services = self._turns(dialogue), services_in_turns(dialogue)
-        for setting in state.calibration.settings:
-            replaced = self._replaced(dialogue, turns, setting, state)
-            rows = _rows(dialogue, replaced)
-            counts: Counter[Counted] = Counter()
-            for row in rows:
-                for key, n in turn_counts(row, services[row["turn"]]):
-                    counts[key] += n
-            counts.update(dict(dialogue_counts(state.place, rows)))
-            files, problems = self._sounds(setting, state.place, rows) if self.audio else ([], [])
-            if self.audio:
-                counts.update({"recordings": len(files), "lost_recordings": len(problems)})
-            yield (
-                setting.name,
-                Detailed(
-                    with_turns(item.raw, replaced),
-                    rows,
-                    counts=counts,
-                    problems=problems,
-                    shown=[row for row in rows if row["wer"]],
-                    files=files,
-                ),
-            )
+        replaced, services = self._replaced(known, setting, state), services_in_turns(known)
+        rows = [{"dialogue_id": known.dialogue_id, **turn.row} for turn in replaced]
+        counts: Counter[Counted] = Counter()
+        for row in rows:
+            for key, n in turn_counts(row, services[row["turn"]]):
+                counts[key] += n
+        counts.update(dict(dialogue_counts(state.place, rows)))
+        files, problems = self._sounds(setting, state.place, rows) if self.audio else ([], [])
+        if self.audio:
+            counts.update({"recordings": len(files), "lost_recordings": len(problems)})
+        shown = [row for row in rows if row["wer"]]
+        return Perturbed(with_turns(dialogue, replaced), rows, counts, problems, shown, files)
 
     def open(self) -> None:
         """Create a transcriber for the sound of turns; its engines are opened on first use."""
-        self._transcriber: Transcriber = Transcriber(self.setup.channel)
+        self._transcriber = Transcriber(self.setup.channel)
 
     def close(self) -> None:
         """Close the engines."""
-        self._transcriber.close()
+        if self._transcriber:
+            self._transcriber.close()
 
-    def _turns(self, dialogue: Dialogue) -> list[SpokenTurn]:
-        return list(user_turns(dialogue, self.setup.speakers))
-
-    def _replaced(
-        self, dialogue: Dialogue, turns: Sequence[SpokenTurn], setting: Setting, state: State
-    ) -> list[Replaced]:
+    def _replaced(self, dialogue: Dialogue, setting: Setting, state: State) -> list[Replaced]:
         """Return the user turns of a dialogue in one set."""
         speakers, noise = self.setup.speakers, self.setup.channel.noise.name
         voice = voice_of(dialogue.dialogue_id, speakers)
         replaced = []
-        for turn in turns:
+        for turn in user_turns(dialogue, speakers):
             draw = draw_of(dialogue.dialogue_id, turn.position, speakers)
             snr_of = partial(state.calibration.chosen, setting, words=len(turn.words), draw=draw)
             outcomes = state.outcomes[turn.position] if turn.words else ()
-            replaced.append(replaced_turn(turn, outcomes, snr_of, self.config.form, voice, noise))
+            replaced.append(replaced_turn(turn, outcomes, snr_of, self.form, voice, noise))
         return replaced
 
     def _sounds(
@@ -377,6 +345,9 @@ class SpeechErrors(Perturbation):
     ) -> tuple[list[tuple[str, bytes]], list[InputError]]:
         """Return the sound of each transcribed turn, and the errors of those without sound."""
         file, position = place
+        transcriber = self._transcriber
+        if transcriber is None:
+            return [], []
         files, problems = [], []
         for row in rows:
             if row["status"] != "heard":
@@ -385,7 +356,7 @@ class SpeechErrors(Perturbation):
             safe_id = _UNSAFE.sub("_", row["dialogue_id"])[:60]
             folder = f"{setting.name}/audio/{file.removesuffix('.json')}"
             try:
-                samples = self._transcriber.samples(Utterance(row["voice"], row["spoken"]), row["snr"])
+                samples = transcriber.samples(Utterance(row["voice"], row["spoken"]), row["snr"])
             except (Refused, Stopped) as error:
                 problems.append(InputError(f"no_audio: {error}", "", f"turns[{row['turn']}]"))
                 continue
@@ -415,24 +386,16 @@ class SpeechErrors(Perturbation):
             "made_with": self.setup.made_with,
         }
 
-    def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
-        """Return ``calibration.json``, for other runs."""
-        (calibration,) = reported["calibration"]
-        content = {**msgspec.to_builtins(calibration), "made_with": self.setup.made_with}
-        return {"calibration.json": (json.dumps(content, indent=2) + "\n").encode()}
-
     def recorded_options(self) -> dict[str, object]:
         """Return the options that determine the content, and the settings that the word error rates depend on."""
-        config = self.config
         return {
-            "wer": config.targets,
-            "form": config.form,
+            "wer": self.targets,
+            "form": self.form,
             "audio": self.audio,
-            "longest": config.longest,
-            "seed": config.seed,
-            "snr": config.ratios,
-            "sample": config.sample,
-            "calibration": "elsewhere" if self.setup.calibrated else "",
+            "longest": self.longest,
+            "seed": self.seed,
+            "snr": self.ratios,
+            "sample": self.sample,
             **self.setup.made_with,
             **dict.fromkeys(("cache", *FLAGS_OF["azure"]), ""),
         }
@@ -446,10 +409,6 @@ class SpeechErrors(Perturbation):
         if lost:
             lines.append(Line("lost slot values", [Part(", ".join(lost))]))
         return Example(f"{place_of(shown)}: {percent(shown['wer'])} of the words wrong at {shown['snr']:g} dB", lines)
-
-
-def _rows(dialogue: Dialogue, replaced: Iterable[Replaced]) -> list[dict[str, Any]]:
-    return [{"dialogue_id": dialogue.dialogue_id, **turn.row} for turn in replaced]
 
 
 def _counts(turn: TurnOutcomes) -> Iterator[tuple[Any, int]]:

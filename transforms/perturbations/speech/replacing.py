@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -214,8 +213,6 @@ def turn_counts(row: Mapping[str, Any], services: Iterable[str]) -> Iterator[tup
     if row["status"] != "heard":
         return
     errors = sum(row[kind] for kind in ("substitutions", "deletions", "insertions"))
-    yield "perfect", int(errors == 0)
-    yield "garbled", int(row["wer"] >= GARBLED)
     sums = {
         "turns": 1,
         **{name: row[name] for name in ("words", "substitutions", "deletions", "insertions")},
@@ -224,11 +221,10 @@ def turn_counts(row: Mapping[str, Any], services: Iterable[str]) -> Iterator[tup
     }
     domains = {domain_of(service) or service for service in services}
     for name, n in sums.items():
-        yield (f"voice_{name}", row["voice"]), n
+        yield name, n
         for domain in domains:
             yield (f"domain_{name}", domain), n
     yield ("turn_errors", f"{errors}/{row['words']}"), 1
-    yield ("turn_snr", f"{row['snr']:g}"), 1
 
 
 def dialogue_counts(place: Place, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], int]]:
@@ -249,7 +245,7 @@ def statistics(counts: Counts, settings: Sequence[Setting], curve: Iterable[Poin
     Args:
       counts: the counts of all turns and dialogues (:func:`turn_counts`, :func:`dialogue_counts`).
       settings: the sets.
-      curve: signal-to-noise ratio to (errors, words) of the sample; empty if the calibration is another run's.
+      curve: signal-to-noise ratio to (errors, words) of the sample.
     """
     return {
         "sets": {setting.name: _of_set(setting, counts) for setting in sorted(settings)},
@@ -262,30 +258,20 @@ def statistics(counts: Counts, settings: Sequence[Setting], curve: Iterable[Poin
 
 
 def _of_set(setting: Setting, counts: Counts) -> dict[str, Any]:
-    by_name: dict[str, dict[str, int]] = {}
-    for key, n in counts.items():
-        if key.set == setting.name and key.value:
-            of_name = by_name.setdefault(key.name, {})
-            of_name[str(key.value)] = of_name.get(str(key.value), 0) + n
-    errors, words = by_name.get("dialogue_errors", {}), by_name.get("dialogue_words", {})
-    low, high = interval([(errors[place], words[place]) for place in sorted(words)], setting.name)
-    parts = {
-        part: {
-            value: numbers([by_name[f"{part}_{name}"][value] for name in SUMS])
-            for value in sorted(by_name.get(f"{part}_turns", {}))
-        }
-        for part in ("domain", "voice")
-    }
+    name = setting.name
+    errors, words = (counts.by("value", f"dialogue_{kind}", set=name) for kind in ("errors", "words"))
+    low, high = interval([(errors[place], words[place]) for place in sorted(words)], name)
+    domains = {kind: counts.by("value", f"domain_{kind}", set=name) for kind in SUMS}
     return {
         "target": setting.target,
-        **numbers([sum(by_name.get(f"voice_{name}", {}).values()) for name in SUMS]),
+        **numbers([counts.sum(kind, set=name) for kind in SUMS]),
         "wer_low": low,
         "wer_high": high,
         "level": None if setting.level is None else setting.level / LEVELS,
-        "turn_wer": turn_rates(by_name.get("turn_errors", {})),
-        "turn_snr": _quartiles((float(snr), n) for snr, n in by_name.get("turn_snr", {}).items()),
-        "domains": parts["domain"],
-        "voices": parts["voice"],
+        "turn_wer": turn_rates(counts.by("value", "turn_errors", set=name)),
+        "domains": {
+            domain: numbers([domains[kind].get(domain, 0) for kind in SUMS]) for domain in sorted(domains["turns"])
+        },
     }
 
 
@@ -308,19 +294,14 @@ def turn_rates(turns: Mapping[str, int]) -> dict[str, Any]:
 
     Returns:
       ``quartiles``; ``perfect``, the share of turns without errors; ``garbled``, the share with a rate of at least
-        ``GARBLED``; ``tenths``, the number of turns without errors, with up to 10 %, up to 20 % and so on, and with
-        more than 100 %.
+        ``GARBLED``.
     """
     rates = [(int(errors) / int(words), n) for name, n in turns.items() for errors, words in [name.split("/")]]
     every = sum(n for _, n in rates)
-    tenths = [0] * 12
-    for rate, n in rates:
-        tenths[min(math.ceil(round(10 * rate, 9)), 11)] += n
     return {
         "quartiles": _quartiles(rates),
-        "perfect": tenths[0] / every if every else None,
+        "perfect": sum(n for rate, n in rates if not rate) / every if every else None,
         "garbled": sum(n for rate, n in rates if rate >= GARBLED) / every if every else None,
-        "tenths": tenths,
     }
 
 

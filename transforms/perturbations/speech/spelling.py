@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import product
 from operator import itemgetter
 
-from parapet.transforms.perturbations.speech.spoken import Normalisation
+from parapet.transforms.perturbations.speech.spoken import CONTRACTIONS, VARIANTS
 
 _MOST = 3  # words that are compared as a unit
 
 
-def respelled(reference: Sequence[str], hypothesis: Sequence[str], rules: Normalisation) -> list[str]:
+def respelled(reference: Sequence[str], hypothesis: Sequence[str]) -> list[str]:
     """Return the hypothesis with words that differ only in spelling respelled like the reference.
 
     Up to three words on either side are equal if their letters are ("p m", "pm"; "round trip", "roundtrip"), possibly
@@ -20,11 +20,10 @@ def respelled(reference: Sequence[str], hypothesis: Sequence[str], rules: Normal
     Args:
       reference: the words that were spoken.
       hypothesis: the words of the transcript.
-      rules: the rules with the tables ``variants`` and ``contractions``.
     """
     if list(reference) == list(hypothesis):
         return list(hypothesis)
-    spoken, heard = _spans(reference, rules), _spans(hypothesis, rules)
+    spoken, heard = _spans(reference), _spans(hypothesis)
     n, m = len(reference), len(hypothesis)
     same: dict[tuple[int, int], list[tuple[int, int]]] = {}  # start of equal stretches to their numbers of words
     for letters, stretches in spoken.items():
@@ -48,23 +47,23 @@ def respelled(reference: Sequence[str], hypothesis: Sequence[str], rules: Normal
     return words
 
 
-def _spans(words: Sequence[str], rules: Normalisation) -> dict[str, set[tuple[int, int]]]:
+def _spans(words: Sequence[str]) -> dict[str, set[tuple[int, int]]]:
     """Map letters to their places (first word, number of words).
 
     Variants and contractions are included both expanded and not.
     """
     spans: dict[str, set[tuple[int, int]]] = {}
-    for spelling in ([word.replace("'", "") for word in words], [_full(word, rules) for word in words]):
+    for spelling in ([word.replace("'", "") for word in words], [_full(word) for word in words]):
         for i in range(len(words)):
             for n in range(1, min(_MOST, len(words) - i) + 1):
                 spans.setdefault("".join(spelling[i : i + n]), set()).add((i, n))
     return spans
 
 
-def _full(word: str, rules: Normalisation) -> str:
-    if word in rules.variants:
-        return rules.variants[word].replace(" ", "")
-    for ending, stands_for in rules.contractions.items():
+def _full(word: str) -> str:
+    if word in VARIANTS:
+        return VARIANTS[word].replace(" ", "")
+    for ending, stands_for in CONTRACTIONS.items():
         if word.endswith(ending) and word != ending:
             return word.removesuffix(ending).replace("'", "") + stands_for
     return word.replace("'", "")

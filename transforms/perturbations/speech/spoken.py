@@ -1,7 +1,7 @@
 """The spoken form of an utterance (text normalisation): lower-case words in plain letters, numbers spelled out.
 
-It is the reference of the word error rate and the input of the synthesiser. Its rules are in ``normalisation.toml``, or
-in a file of this format.
+It is the reference of the word error rate and the input of the synthesiser. ``normalisation.toml`` has abbreviations,
+units and the like.
 """
 
 from __future__ import annotations
@@ -9,180 +9,65 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
-from importlib import resources
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile, Turn
 from parapet.schemas.errors import InputError, storable
-from parapet.schemas.layout import as_path
-from parapet.schemas.limits import read_text
 from parapet.transforms.perturbation.corpora import dialogues_of
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.seeding import stable_hash
-from parapet.transforms.storage.toml import convert, parse_toml
+from parapet.transforms.storage.toml import read_table
 
 WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")
 
-_PUNCTUATION = frozenset(".,:;'\"()/-_`")
+_RULES = read_table(__package__, "normalisation.toml")
+VERSION: str = _RULES["version"]
+VARIANTS: Mapping[str, str] = _RULES["variants"]
+CONTRACTIONS: Mapping[str, str] = _RULES["contractions"]
+_MONTHS: Sequence[str] = _RULES["months"]["names"]
+_ABBREVIATIONS: Mapping[str, str] = _RULES["abbreviations"]
+_BEFORE_NAMES: Mapping[str, str] = _RULES["before_names"]
+_AFTER_NAMES: Mapping[str, str] = _RULES["after_names"]
+_SYMBOLS: Mapping[str, str] = _RULES["symbols"]
+_FRACTIONS: Mapping[str, str] = _RULES["fractions"]
+_UNITS: Mapping[str, Sequence[str]] = _RULES["units"]
+_CURRENCIES: Mapping[str, Sequence[str]] = _RULES["currencies"]
+_SCALES: Mapping[str, str] = _RULES["scales"]
+_INITIALS = frozenset(_RULES["initials"])
+# Words that may be pronounced differently from their spelling.
+SPECIAL = frozenset({*_ABBREVIATIONS, *_BEFORE_NAMES, *_AFTER_NAMES, *_UNITS, *_INITIALS, "am"})
+_KEPT = frozenset({*_SYMBOLS, *_CURRENCIES})  # characters that are exempt from Unicode normalisation
 
-
-class Sayings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Words for the parts of numbers."""
-
-    point: str
-    minus: str
-    to: str
-    dot: str
-    zero: str
-    oh: str
-    oclock: str
-    hundred: str
-    midnight: str
-    and_: str = msgspec.field(name="and")
-
-
-class Months(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The names of the months, from January."""
-
-    names: tuple[str, ...]
-
-
-class Normalisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """The rules of a file; see ``normalisation.toml`` for the meaning of each table."""
-
-    version: str
-    sayings: Sayings
-    months: Months
-    abbreviations: dict[str, str] = {}
-    before_names: dict[str, str] = {}
-    after_names: dict[str, str] = {}
-    symbols: dict[str, str] = {}
-    fractions: dict[str, str] = {}
-    units: dict[str, tuple[str, str]] = {}
-    currencies: dict[str, tuple[str, ...]] = {}
-    scales: dict[str, str] = {}
-    initials: tuple[str, ...] = ()
-    variants: dict[str, str] = {}
-    contractions: dict[str, str] = {}
-
-    @cached_property
-    def tokens(self) -> re.Pattern[str]:
-        """The pattern that matches words, numbers and symbols; compiled once per process."""
-        return _token_pattern(self)
-
-    @cached_property
-    def id(self) -> str:
-        """A hash of all rules, since a file may change without changing its version."""
-        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:12]
-
-    @cached_property
-    def special(self) -> frozenset[str]:
-        """The words that may be pronounced differently from their spelling."""
-        return frozenset(
-            {*self.abbreviations, *self.before_names, *self.after_names, *self.units, *self.initials, "am"}
-        )
-
-    @cached_property
-    def kept(self) -> frozenset[str]:
-        """Characters with their own meaning, which are exempt from Unicode normalisation."""
-        return frozenset({*self.symbols, *self.currencies})
-
-
-def load_normalisation(path: str | Path | None = None) -> Normalisation:
-    """Load the rules of a TOML file, by default the built-in one.
-
-    Raises:
-      InputError: the file cannot be read, or has an entry that cannot be spoken.
-    """
-    if path is None:
-        path = "normalisation.toml"
-        data = resources.files("parapet.transforms.perturbations.speech").joinpath(path).read_bytes()
-    else:
-        place = as_path(path)
-        if not place.is_file():
-            raise InputError("there is no such file", path)
-        data = read_text(place).encode()
-    rules: Normalisation = convert(parse_toml(data, path), Normalisation, path)
-    for where, reason in _problems(rules):
-        raise InputError(reason, path, where)
-    return rules
-
-
-def _problems(rules: Normalisation) -> Iterator[tuple[str, str]]:
-    if not rules.version.strip():
-        yield "version", "is empty"
-    if len(rules.months.names) != 12:
-        yield "months.names", f"must name twelve months, found {len(rules.months.names)}"
-    for symbol, names in rules.currencies.items():
-        if len(names) not in (2, 4):
-            yield f"currencies.{symbol}", "must be two or four names: one, several, a hundredth, several hundredths"
-    for table in ("abbreviations", "before_names", "after_names", "units", "scales", "variants"):
-        for key in getattr(rules, table):
-            if not WORD.fullmatch(key):
-                yield f"{table}.{key}", f"{key!r} must be a word in lower-case letters"
-    for table in ("symbols", "currencies"):
-        for key in getattr(rules, table):
-            if len(key) != 1 or key.isspace() or key.isalpha() or key.isdigit() or key in _PUNCTUATION:
-                yield f"{table}.{key}", f"{key!r} must be a single character other than a letter, digit or punctuation"
-    for key in rules.fractions:
-        if not re.fullmatch(r"[0-9]{1,2}/[0-9]{1,2}", key):
-            yield f"fractions.{key}", f"{key!r} must be of the form 1/2"
-    for where, spoken_form in _said(msgspec.to_builtins(rules), ""):
-        if not spoken_form or not all(WORD.fullmatch(word) for word in spoken_form.split(" ")):
-            yield (
-                where,
-                f"{spoken_form!r} cannot be spoken: must be words in lower-case letters, separated by single spaces",
-            )
-
-
-def _said(value: object, where: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for key, held in value.items():
-            if key != "version" or where:
-                yield from _said(held, f"{where}.{key}" if where else key)
-    elif isinstance(value, list | tuple):
-        for i, held in enumerate(value):
-            yield from _said(held, f"{where}[{i}]")
-    elif isinstance(value, str):
-        yield where, value
-
-
-def _token_pattern(rules: Normalisation) -> re.Pattern[str]:
-    """Compile the pattern for all tokens, by kind. If several kinds match, the first one counts."""
-    currency, symbol, scale = (
-        "|".join(map(re.escape, table)) or r"(?!)" for table in (rules.currencies, rules.symbols, rules.scales)
-    )
-    amount = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
-    return re.compile(
-        rf"""
-        (?P<meridiem> (?<![a-z']) [ap]\.m (?![a-z]) \.? )
-        | (?P<word> [a-z]+ (?:'[a-z]+)* )
-        | (?P<phone> (?:\+\d{{1,3}}[-. ]?|1[-. ])?
-                     (?: (?: \(\d{{2,5}}\)[ -]? | \d{{3}}- | \d{{5}}- ) (?:\d{{3,4}}[-. ]){{0,4}}
-                       | \d{{3,5}}[-. ] (?:\d{{3,4}}[-. ]){{1,4}} ) \d{{4}} (?!\d) )
-        | (?P<iso> \d{{4}}-\d\d-\d\d (?!\d) )
-        | (?P<date> \d{{1,2}} (?P<sep>[/-]) \d{{1,2}} (?P=sep) (?:\d{{4}}|\d\d) (?!\d)
-                  | \d{{1,2}} / \d{{1,2}} (?![\d/]) )
-        | (?P<time> (?:[01]?\d|2[0-4]):[0-5]\d (?!:?\d) (?P<noon> (?= \s*[ap]\.?m(?![a-z]) ) )? )
-        | (?P<money> (?: (?P<before>{currency}) \s? (?P<amount>{amount})
-                       | (?P<amount_>{amount}) \s? (?P<after>{currency}) (?!\s?\d) )
-                     (?: \s? (?P<scale>{scale}) (?![a-z]) )? )
-        | (?P<ordinal> (?:\d{{1,3}}(?:,\d{{3}}){{1,2}} | \d{{1,9}}) (?:st|nd|rd|th) (?![a-z]) )
-        | (?P<decade> (?: (?:1[1-9]|20)\d | [1-9] )0 '?s (?![a-z]) )
-        | (?P<span> \d{{1,4}}-\d{{1,4}} (?![\d:/]|-\d) )
-        | (?P<dotted> \d+(?:\.\d+){{2,}} )
-        | (?P<number> {amount} | (?<![\w.])\.\d+ )
-        | (?P<minus> (?<!\S)-(?=\d) )
-        | (?P<to> -\s?(?=\d|{currency}) )
-        | (?P<dot> (?<=[a-z0-9])\.(?=(?:com|org|net|edu|gov)(?![a-z])) )
-        | (?P<symbol> {symbol} )
-        """,
-        re.VERBOSE,
-    )
+_CURRENCY, _SYMBOL, _SCALE = ("|".join(map(re.escape, table)) for table in (_CURRENCIES, _SYMBOLS, _SCALES))
+_AMOUNT = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
+# All tokens, by kind. If several kinds match, the first one counts.
+_TOKEN = re.compile(
+    rf"""
+    (?P<meridiem> (?<![a-z']) [ap]\.m (?![a-z]) \.? )
+    | (?P<word> [a-z]+ (?:'[a-z]+)* )
+    | (?P<phone> (?:\+\d{{1,3}}[-. ]?|1[-. ])?
+                 (?: (?: \(\d{{2,5}}\)[ -]? | \d{{3}}- | \d{{5}}- ) (?:\d{{3,4}}[-. ]){{0,4}}
+                   | \d{{3,5}}[-. ] (?:\d{{3,4}}[-. ]){{1,4}} ) \d{{4}} (?!\d) )
+    | (?P<iso> \d{{4}}-\d\d-\d\d (?!\d) )
+    | (?P<date> \d{{1,2}} (?P<sep>[/-]) \d{{1,2}} (?P=sep) (?:\d{{4}}|\d\d) (?!\d)
+              | \d{{1,2}} / \d{{1,2}} (?![\d/]) )
+    | (?P<time> (?:[01]?\d|2[0-4]):[0-5]\d (?!:?\d) (?P<noon> (?= \s*[ap]\.?m(?![a-z]) ) )? )
+    | (?P<money> (?: (?P<before>{_CURRENCY}) \s? (?P<amount>{_AMOUNT})
+                   | (?P<amount_>{_AMOUNT}) \s? (?P<after>{_CURRENCY}) (?!\s?\d) )
+                 (?: \s? (?P<scale>{_SCALE}) (?![a-z]) )? )
+    | (?P<ordinal> (?:\d{{1,3}}(?:,\d{{3}}){{1,2}} | \d{{1,9}}) (?:st|nd|rd|th) (?![a-z]) )
+    | (?P<span> \d{{1,4}}-\d{{1,4}} (?![\d:/]|-\d) )
+    | (?P<number> {_AMOUNT} | (?<![\w.])\.\d+ )
+    | (?P<to> -\s?(?=\d|{_CURRENCY}) )
+    | (?P<dot> (?<=[a-z0-9])\.(?=(?:com|org|net|edu|gov)(?![a-z])) )
+    | (?P<symbol> {_SYMBOL} )
+    """,
+    re.VERBOSE,
+)
+_ZERO = "zero"  # of digits that are read one by one
 
 
 _LETTERS = {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ħ": "h"}
@@ -201,17 +86,17 @@ class Word(msgspec.Struct, frozen=True):
     end: int
 
 
-def spoken_words(utterance: str, rules: Normalisation) -> list[Word]:
+def spoken_words(utterance: str) -> list[Word]:
     """Return the spoken words in order, with the characters that each comes from.
 
     Never raises an exception; characters that cannot be spoken are left out, see :func:`unspeakable`.
     """
-    text, starts, ends = _fold(utterance, rules.kept)
-    reading = Reading(text, utterance, starts, rules)
-    special, words = rules.special, list[Word]()
-    for match in rules.tokens.finditer(text):
+    text, starts, ends = _fold(utterance)
+    reading = Reading(text, utterance, starts)
+    words: list[Word] = []
+    for match in _TOKEN.finditer(text):
         text_here = match.group()
-        if match.lastgroup == "word" and text_here not in special:
+        if match.lastgroup == "word" and text_here not in SPECIAL:
             pieces = [(text_here, match.start(), match.end())]
         else:
             pieces = reading.read(match)
@@ -223,12 +108,11 @@ def spoken_words(utterance: str, rules: Normalisation) -> list[Word]:
     return words
 
 
-def unspeakable(utterance: str, rules: Normalisation, longest: int) -> str | None:
+def unspeakable(utterance: str, longest: int) -> str | None:
     """Return why an utterance cannot be spoken.
 
     Args:
       utterance: any text.
-      rules: the normalisation rules.
       longest: maximum number of characters of the utterance, and of its spoken form.
 
     Returns:
@@ -239,15 +123,15 @@ def unspeakable(utterance: str, rules: Normalisation, longest: int) -> str | Non
         return "too_long"
     if not utterance.isascii() and any(_fold_character(c) == " " and c.isalpha() for c in utterance):
         return "script"
-    text, _, _ = _fold(utterance, rules.kept)
+    text, _, _ = _fold(utterance)
     if not re.search("[a-z0-9]", text):
         return "empty"
-    words = spoken_words(utterance, rules)
+    words = spoken_words(utterance)
     return "too_long" if sum(len(word.text) for word in words) + len(words) - 1 > longest else None
 
 
-def _fold(utterance: str, kept: frozenset[str]) -> tuple[str, list[int], list[int]]:
-    """Fold a text to lower-case ASCII, except ``kept``; return it with the start and end of each character's source.
+def _fold(utterance: str) -> tuple[str, list[int], list[int]]:
+    """Fold a text to lower-case ASCII, except symbols; return it with the start and end of each character's source.
 
     The lists are empty if all characters keep their positions. Invisible characters belong to the character before
     them.
@@ -258,7 +142,7 @@ def _fold(utterance: str, kept: frozenset[str]) -> tuple[str, list[int], list[in
         folded = []
         starts, ends = [], []
         for i, c in enumerate(utterance):
-            new = c if c in kept else _fold_character(c)
+            new = c if c in _KEPT else _fold_character(c)
             if new:
                 folded.append(new)
                 starts.extend([i] * len(new))
@@ -306,8 +190,8 @@ _NEXT_WORD = re.compile(r"\.?\s+(?=[a-z])")
 class Reading:
     """Reads all tokens of an utterance except plain words, taking earlier tokens into account."""
 
-    def __init__(self, text: str, utterance: str, starts: Sequence[int], rules: Normalisation) -> None:
-        self._text, self._utterance, self._starts, self._rules = text, utterance, starts, rules
+    def __init__(self, text: str, utterance: str, starts: Sequence[int]) -> None:
+        self._text, self._utterance, self._starts = text, utterance, starts
         self.last: re.Match[str] | None = None
         self._here = 0
 
@@ -323,28 +207,24 @@ class Reading:
         return f"{match.group()[0]} m"
 
     def _word(self, match: re.Match[str]) -> str:
-        word, rules = match.group(), self._rules
-        if word in rules.initials and all(map(self._is_capital, range(match.start(), match.end()))):
+        word = match.group()
+        if word in _INITIALS and all(map(self._is_capital, range(match.start(), match.end()))):
             return " ".join(word)
         if word == "am":
             return "a m" if self._after("number", "time", "span") or self._word_before() in _HOURS else word
-        if word in rules.units and self._after("number", "span", gap=" -"):
-            return rules.units[word][self.last is None or self.last.group() != "1"]
-        if word in rules.after_names or word in rules.before_names:
+        if word in _UNITS and self._after("number", "span", gap=" -"):
+            return _UNITS[word][self.last is None or self.last.group() != "1"]
+        if word in _AFTER_NAMES or word in _BEFORE_NAMES:
             if self._after_name():
-                return rules.after_names.get(word) or rules.abbreviations.get(word, word)
+                return _AFTER_NAMES.get(word) or _ABBREVIATIONS.get(word, word)
             following = _NEXT_WORD.match(self._text, match.end())
             if following and self._is_capital(following.end()):
-                return rules.before_names.get(word) or rules.abbreviations.get(word, word)
-        return rules.abbreviations.get(word, word)
+                return _BEFORE_NAMES.get(word) or _ABBREVIATIONS.get(word, word)
+        return _ABBREVIATIONS.get(word, word)
 
     def _phone(self, match: re.Match[str]) -> str:
-        spoken_form = _digit_by_digit(re.sub(r"\D", "", match.group()), self._rules)
-        return (
-            f"{self._rules.symbols['+']} {spoken_form}"
-            if match.group()[0] == "+" and "+" in self._rules.symbols
-            else spoken_form
-        )
+        plus = f"{_SYMBOLS['+']} " if match.group()[0] == "+" else ""
+        return plus + _digit_by_digit(re.sub(r"\D", "", match.group()))
 
     def _iso(self, match: re.Match[str]) -> str:
         year, month, day = match.group().split("-")
@@ -352,8 +232,8 @@ class Reading:
 
     def _date(self, match: re.Match[str]) -> str:
         text = match.group()
-        if text in self._rules.fractions:
-            return self._fraction(self._rules.fractions[text])
+        if text in _FRACTIONS:
+            return self._fraction(_FRACTIONS[text])
         month, day, *year = re.split("[/-]", text)
         spoken_form = self._date_said(int(month), int(day), *year)
         # The day comes first, as in most of the world, only if a year makes it certainly a date: not in "24/7".
@@ -362,7 +242,7 @@ class Reading:
     def _date_said(self, month: int, day: int, year: str = "") -> str:
         if not (1 <= month <= 12 and 1 <= day <= 31):
             return ""
-        spoken_form = f"{self._rules.months.names[month - 1]} {_spelled(day, 'ordinal')}"
+        spoken_form = f"{_MONTHS[month - 1]} {_spelled(day, 'ordinal')}"
         return f"{spoken_form} {self._plain(year)}" if year else spoken_form
 
     def _parts(self, match: re.Match[str]) -> str:
@@ -370,22 +250,21 @@ class Reading:
 
     def _time(self, match: re.Match[str]) -> str:
         hour, minute = map(int, match.group().split(":"))
-        sayings = self._rules.sayings
-        hours = _spelled(hour) if hour else sayings.zero
+        hours = _spelled(hour) if hour else _ZERO
         if minute:
-            return f"{hours} {_spelled(minute)}" if minute > 9 else f"{hours} {sayings.oh} {_spelled(minute)}"
+            return f"{hours} {_spelled(minute)}" if minute > 9 else f"{hours} oh {_spelled(minute)}"
         if match["noon"] is not None:
             return hours
         if hour in (0, 24):
-            return sayings.midnight
-        return f"{hours} {sayings.oclock if hour <= 12 else sayings.hundred}"
+            return "midnight"
+        return f"{hours} o'clock" if hour <= 12 else f"{hours} hundred"
 
     def _money(self, match: re.Match[str]) -> str:
         amount = match["amount"] or match["amount_"]
-        names = self._rules.currencies[match["before"] or match["after"]]
+        names = _CURRENCIES[match["before"] or match["after"]]
         whole, _, decimals = amount.replace(",", "").partition(".")
         if match["scale"]:
-            return f"{self._amount(amount)} {self._rules.scales[match['scale']]} {names[1]}"
+            return f"{self._amount(amount)} {_SCALES[match['scale']]} {names[1]}"
         if len(decimals) != 2 or len(names) < 4:
             return f"{self._amount(amount)} {names[amount != '1']}"
         units, hundredths = whole.lstrip("0"), int(decimals)
@@ -394,27 +273,20 @@ class Reading:
             parts.append(f"{self._amount(whole)} {names[units != '1']}")
         if hundredths:
             parts.append(f"{_spelled(hundredths)} {names[2 + (hundredths != 1)]}")
-        return f" {self._rules.sayings.and_} ".join(parts)
+        return " and ".join(parts)
 
     def _ordinal(self, match: re.Match[str]) -> str:
         return _spelled(int(match.group()[:-2].replace(",", "")), "ordinal")
-
-    def _decade(self, match: re.Match[str]) -> str:
-        spoken_form = _spelled(int(match.group().rstrip("'s")), "year")
-        return f"{spoken_form[:-1]}ies" if spoken_form.endswith("y") else f"{spoken_form}s"
 
     def _span(self, match: re.Match[str]) -> list[tuple[str, int, int]]:
         """Read two numbers separately; the word "to" comes from the hyphen."""
         first, second = match.group().split("-")
         hyphen = match.start() + len(first)
         rising = int(first) < int(second) and not (first.startswith("0") or second.startswith("0"))
-        to = [(self._rules.sayings.to, hyphen, hyphen + 1)] if rising else []
+        to = [("to", hyphen, hyphen + 1)] if rising else []
         days = rising and self._after_month()
         days_spoken = [self._day(number) if days else self._plain(number) for number in (first, second)]
         return [(days_spoken[0], match.start(), hyphen), *to, (days_spoken[1], hyphen + 1, match.end())]
-
-    def _dotted(self, match: re.Match[str]) -> str:
-        return f" {self._rules.sayings.point} ".join(self._plain(part) for part in match.group().split("."))
 
     def _number(self, match: re.Match[str]) -> str:
         text = match.group()
@@ -422,31 +294,28 @@ class Reading:
             return self._amount(text)
         return self._day(text) if self._after_month() else self._plain(text)
 
-    def _minus(self, match: re.Match[str]) -> str:
-        return self._rules.sayings.minus
-
     def _to(self, match: re.Match[str]) -> str:
         last = self.last
         timely = self._after("time", "date", "iso", "money", "meridiem")
         hour = last is not None and last.group() in ("am", "pm") and last.end() == match.start()
-        return self._rules.sayings.to if timely or hour else ""
+        return "to" if timely or hour else ""
 
     def _dot(self, match: re.Match[str]) -> str:
-        return self._rules.sayings.dot
+        return "dot"
 
     def _symbol(self, match: re.Match[str]) -> str:
         if match.group() == "#" and not self._text[match.end() : match.end() + 1].isdigit():
             return ""
-        spoken_form = self._rules.symbols[match.group()]
+        spoken_form = _SYMBOLS[match.group()]
         return self._fraction(spoken_form) if match.group().isnumeric() else spoken_form
 
     def _fraction(self, said: str) -> str:
-        return f"{self._rules.sayings.and_} {said}" if self._after("number") else said
+        return f"and {said}" if self._after("number") else said
 
     def _plain(self, digits: str) -> str:
         """Read a number without comma and point: digit by digit, as a year, or as a cardinal."""
         if len(digits) > 4 or (digits[0] == "0" and len(digits) > 1):
-            return _digit_by_digit(digits, self._rules)
+            return _digit_by_digit(digits)
         number = int(digits)
         return _spelled(number, "year" if 1100 <= number <= 2099 else "cardinal")
 
@@ -459,9 +328,9 @@ class Reading:
         parts = []
         if whole:
             long = len(whole) > _LONGEST_NUMBER
-            parts.append(_digit_by_digit(whole, self._rules) if long else _spelled(int(whole)))
+            parts.append(_digit_by_digit(whole) if long else _spelled(int(whole)))
         if decimals:
-            parts += [self._rules.sayings.point, _digit_by_digit(decimals, self._rules)]
+            parts += ["point", _digit_by_digit(decimals)]
         return " ".join(parts)
 
     def _after(self, *kinds: str, gap: str = " ") -> bool:
@@ -474,7 +343,7 @@ class Reading:
 
     def _after_month(self) -> bool:
         word = self._word_before()
-        return bool(word) and self._rules.abbreviations.get(word, word) in self._rules.months.names
+        return bool(word) and _ABBREVIATIONS.get(word, word) in _MONTHS
 
     def _after_name(self) -> bool:
         """Whether the previous token is an ordinal, or a capitalised word other than "I" and the first one."""
@@ -488,8 +357,8 @@ class Reading:
         return self._utterance[self._starts[at] if self._starts else at].isupper()
 
 
-def _digit_by_digit(digits: str, rules: Normalisation) -> str:
-    return " ".join(rules.sayings.zero if digit == "0" else _spelled(int(digit)) for digit in digits)
+def _digit_by_digit(digits: str) -> str:
+    return " ".join(_ZERO if digit == "0" else _spelled(int(digit)) for digit in digits)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -504,7 +373,7 @@ def _spelled(number: int, kind: str = "cardinal") -> str:
 DRAWS = 10_000  # number of possible draws of a turn
 _MOST = 1 << 63
 _SHARDS = 3  # hexadecimal digits: 4,096 groups of texts
-_SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of Hibari at its own speed, including silence
+SECONDS_A_WORD, SECONDS_AROUND = 0.3, 0.8  # of Hibari at its own speed, including silence
 
 
 class Speakers(msgspec.Struct, frozen=True):
@@ -513,13 +382,11 @@ class Speakers(msgspec.Struct, frozen=True):
     Attributes:
       voices: the voices; each dialogue has one of them.
       seed: the seed of all draws.
-      rules: the normalisation rules for the spoken form.
       longest: maximum length of an utterance that is spoken, in characters.
     """
 
     voices: tuple[str, ...]
     seed: str
-    rules: Normalisation
     longest: int
 
 
@@ -570,8 +437,8 @@ def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[SpokenTurn]:
                     if any(isinstance(at, int) and not -_MOST <= at < _MOST for at in (span.start, span.exclusive_end)):
                         where = f"turns[{position}].frames[{f}]"
                         raise InputError(f"not_sgd: the span of {span.slot!r} exceeds 64 bits", "", where)
-            reason = unspeakable(turn.utterance, speakers.rules, speakers.longest)
-            words = [] if reason else spoken_words(turn.utterance, speakers.rules)
+            reason = unspeakable(turn.utterance, speakers.longest)
+            words = [] if reason else spoken_words(turn.utterance)
             yield SpokenTurn(position, turn, words, reason or "")
 
 
@@ -597,7 +464,7 @@ def occurrences_of(
 
     Args:
       file: the file.
-      speakers: the voices and the normalisation rules.
+      speakers: the voices.
       refused: receives the dialogues that raise exceptions, by file and position.
     """
     try:
@@ -632,34 +499,3 @@ def occurrences_of(
 def joined(words: Sequence[Word]) -> str:
     """Join words with spaces."""
     return " ".join(word.text for word in words)
-
-
-class Size(msgspec.Struct):
-    """The amount of speech in a corpus.
-
-    Attributes:
-      turns: user turns that are spoken.
-      texts: distinct utterances.
-      characters: number of characters of distinct utterances.
-      seconds: estimated duration of distinct utterances.
-    """
-
-    turns: int = 0
-    texts: int = 0
-    characters: int = 0
-    seconds: float = 0.0
-
-
-def size_of(files: Sequence[DialogueFile], speakers: Speakers) -> Size:
-    """Read all files and compute the amount of speech."""
-    size = Size()
-    seen: set[Utterance] = set()
-    for file in files:
-        for utterance, _ in occurrences_of(file, speakers):
-            size.turns += 1
-            if utterance not in seen:
-                seen.add(utterance)
-                size.characters += len(utterance.text)
-                size.seconds += _SECONDS_A_WORD * len(utterance.text.split()) + _SECONDS_AROUND
-    size.texts = len(seen)
-    return size

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import apache_beam as beam
@@ -32,7 +31,7 @@ from parapet.transforms.perturbations.speech.engine import RATE, Recogniser, Syn
 from parapet.transforms.perturbations.speech.sound import digest, read_sound, sound_bytes
 from parapet.transforms.perturbations.speech.spelling import respelled
 from parapet.transforms.perturbations.speech.spoken import (
-    Normalisation,
+    VERSION,
     Occurrence,
     Speakers,
     Utterance,
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbations.speech.engine import Samples
     from parapet.transforms.perturbations.speech.setup import Setup
 
-Argument = TypeVar("Argument")
 Answer = TypeVar("Answer")
 
 
@@ -84,7 +82,6 @@ class Channel(msgspec.Struct, frozen=True):
       recogniser: the ASR engine.
       noise: the noise added to the speech.
       seed: the seed of the noise.
-      rules: the normalisation rules for transcripts.
       cache: the folder for transcripts, and for speech that costs money.
     """
 
@@ -92,13 +89,7 @@ class Channel(msgspec.Struct, frozen=True):
     recogniser: Recogniser
     noise: sound.Noise
     seed: str
-    rules: Normalisation
     cache: str
-
-    @property
-    def paid(self) -> bool:
-        """Whether one of the engines costs money."""
-        return self.synthesiser.dollars_per_million > 0 or self.recogniser.dollars_per_hour > 0
 
     @property
     def parallel(self) -> bool:
@@ -108,9 +99,17 @@ class Channel(msgspec.Struct, frozen=True):
     def key(self, utterance: Utterance, snr: float) -> str:
         """Return a hash of everything that determines a transcript."""
         engines = [self.synthesiser.name, self.recogniser.name]
-        rules = [sound.VERSION, self.rules.id]
-        facts = [*rules, *engines, self.noise.name, stable_hash(self.seed), utterance.voice, utterance.text, snr]
-        return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
+        facts = [
+            sound.VERSION,
+            VERSION,
+            *engines,
+            self.noise.name,
+            stable_hash(self.seed),
+            utterance.voice,
+            utterance.text,
+            snr,
+        ]
+        return hashlib.sha256(msgspec.json.encode([*facts, utterance.voice, utterance.text, snr])).hexdigest()
 
 
 def _file_of(shard: str) -> str:
@@ -133,22 +132,9 @@ class Transcriber:
         self.decoded = 0
         self._open: set[str] = set()
         self._lock, self._opening = Lock(), Lock()
+        engines = (channel.synthesiser, channel.recogniser)
+        self._turns = {engine.name: BoundedSemaphore(engine.parallel) for engine in engines}
         self._last: tuple[Utterance, sound.Mixer] | None = None
-        self._kept: tuple[str, dict[str, Transcript]] | None = None  # a file of the cache, while it is in use
-
-    @contextmanager
-    def using(self, shard: str) -> Iterator[None]:
-        """Read the cached transcripts of a shard once, and write them once, unless one of the engines costs money."""
-        file = _file_of(shard)
-        cached = self._read(file)
-        before = len(cached)
-        self._kept = file, cached
-        try:
-            yield
-        finally:
-            self._kept = None
-            if len(cached) > before and not self.channel.paid:
-                self._write(file, cached)
 
     def close(self) -> None:
         """Close the engines."""
@@ -164,29 +150,30 @@ class Transcriber:
           utterances: (utterance, ratios in dB).
         """
         file = _file_of(shard)
-        is_kept = self._kept is not None and self._kept[0] == file
-        cached = self._kept[1] if self._kept is not None and is_kept else self._read(file)
+        cached = self._read(file)
         results, todo = self._look_up(utterances, cached)
         if not todo:
             return results
         self._open_once(self.channel.recogniser)
-        speeches = self._speeches([utterance for utterance, _ in todo])
 
         def transcribe(item: tuple[Utterance, list[float]]) -> None:
             utterance, ratios = item
-            fresh = self._recognise(utterance, ratios, self._mixer_of(utterance, speeches))
+            fresh = self._recognise(utterance, ratios, self._mixer_of(utterance))
             with self._lock:
                 for (utterance, snr), result in fresh.items():
                     if isinstance(result, Transcript):
                         cached[self.channel.key(utterance, snr)] = result
                         self.decoded += 1
                 results.update(fresh)
-                if self.channel.paid:
-                    self._write(file, cached)
+                with whole(join(self.channel.cache, file)) as handle:
+                    handle.write(msgspec.json.encode(cached, order="sorted"))
 
-        self._in_threads(transcribe, todo, self.channel.recogniser.parallel)
-        if not (is_kept or self.channel.paid):
-            self._write(file, cached)
+        if not self.channel.parallel:
+            for item in todo:
+                transcribe(item)
+            return results
+        with ThreadPoolExecutor(max(self.channel.synthesiser.parallel, self.channel.recogniser.parallel)) as pool:
+            list(pool.map(transcribe, todo))
         return results
 
     def samples(self, utterance: Utterance, snr: float) -> Samples:
@@ -207,24 +194,6 @@ class Transcriber:
                     todo.setdefault(utterance, []).append(snr)
         return results, list(todo.items())
 
-    def _speeches(self, utterances: Sequence[Utterance]) -> dict[Utterance, Samples | Failure]:
-        """Return a service's speech for several texts at a time.
-
-        It is empty for a local engine, which speaks text by text.
-        """
-        parallel = self.channel.synthesiser.parallel
-        if parallel == 1:
-            return {}
-        return dict(zip(utterances, self._in_threads(self._speech_or_failure, utterances, parallel), strict=True))
-
-    def _in_threads(
-        self, function: Callable[[Argument], Answer], arguments: Sequence[Argument], parallel: int
-    ) -> list[Answer]:
-        if parallel == 1:
-            return [function(argument) for argument in arguments]
-        with ThreadPoolExecutor(parallel) as pool:
-            return list(pool.map(function, arguments))
-
     def _speech_or_failure(self, utterance: Utterance) -> Samples | Failure:
         if self.channel.recogniser.name in self.stopped:  # the speech could not be recognised
             return Failure(self.stopped[self.channel.recogniser.name])
@@ -233,12 +202,12 @@ class Transcriber:
         except Refused as error:
             return Failure(error.reason)
 
-    def _mixer_of(self, utterance: Utterance, speeches: Mapping[Utterance, Samples | Failure]) -> sound.Mixer | Failure:
+    def _mixer_of(self, utterance: Utterance) -> sound.Mixer | Failure:
         """Return the mixer of an utterance; the last one is cached, since an utterance is needed at several ratios."""
         last = self._last
         if last is not None and last[0] == utterance:
             return last[1]
-        speech = speeches[utterance] if utterance in speeches else self._speech_or_failure(utterance)
+        speech = self._speech_or_failure(utterance)
         if isinstance(speech, Failure):
             return speech
         try:
@@ -269,7 +238,8 @@ class Transcriber:
         if engine.name in self.stopped:
             raise Refused(self.stopped[engine.name])
         try:
-            return call()
+            with self._turns[engine.name]:
+                return call()
         except Stopped as error:
             self.stopped[engine.name] = error.reason
             raise Refused(error.reason) from None
@@ -279,9 +249,8 @@ class Transcriber:
             raise Refused(bad_record(error, engine).reason) from None
 
     def _transcript(self, utterance: Utterance, words: str, samples: Samples) -> Transcript:
-        rules = self.channel.rules
-        normalised = [word.text for word in spoken_words(words, rules)]
-        spelled = " ".join(respelled(utterance.text.split(), normalised, rules))
+        normalised = [word.text for word in spoken_words(words)]
+        spelled = " ".join(respelled(utterance.text.split(), normalised))
         return Transcript(spelled, digest(samples), round(len(samples) / RATE, 3))
 
     def _speech(self, utterance: Utterance) -> Samples:
@@ -315,10 +284,6 @@ class Transcriber:
             return {}
         return _decode(read_written(self.channel.cache, file))
 
-    def _write(self, file: str, cached: dict[str, Transcript]) -> None:
-        with whole(join(self.channel.cache, file)) as handle:
-            handle.write(msgspec.json.encode(cached, order="sorted"))
-
 
 _STAGE = "transcription"
 
@@ -329,7 +294,7 @@ class Transcribed(NamedTuple):
     """PCollections of transcripts.
 
     Attributes:
-      curve: (ratio, (errors, words)) of the sample; empty if the calibration is another run's.
+      curve: (ratio, (errors, words)) of the sample.
       turns: TurnOutcomes.
       calibration: one Calibration, with the levels of all sets.
       refused: ((file, position), error) of dialogues that raised exceptions.
@@ -343,20 +308,16 @@ class Transcribed(NamedTuple):
 
 def transcribe(files: beam.PCollection, setup: Setup) -> Transcribed:
     """Transcribe the turns of DialogueFiles: first a sample, which calibrates the run, then all."""
-    pipeline, config = files.pipeline, setup.config
+    pipeline = files.pipeline
     read = beam.FlatMap(_uses_of, setup.speakers).with_outputs(REFUSED, main="uses")
     texts = files | "Spread files" >> beam.Reshuffle() | "Texts" >> read
     uses = texts["uses"]
-    if setup.calibrated is None:
-        curve, failed = transcribe_sample(uses, setup.channel, config.targets, config.ratios, config.sample)
-        first = (
-            pipeline
-            | "Once" >> beam.Create([config.targets], reshuffle=False)
-            | "Calibrate" >> beam.Map(calibration_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed))
-        )
-    else:
-        curve = pipeline | "No curve" >> beam.Create([], reshuffle=False)
-        first = pipeline | "Calibration" >> beam.Create([setup.calibrated], reshuffle=False)
+    curve, failed = transcribe_sample(uses, setup.channel, setup.ratios, setup.sample)
+    first = (
+        pipeline
+        | "Once" >> beam.Create([setup.targets], reshuffle=False)
+        | "Calibrate" >> beam.Map(calibration_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed))
+    )
     outcomes = transcribe_turns(uses, setup.channel, first)
     bins = outcomes[BINS] | "Sum bins" >> beam.CombinePerKey(sum_tuples)
     final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(bins))
@@ -393,21 +354,19 @@ class TurnOutcomes(msgspec.Struct, frozen=True):
 
 
 def transcribe_sample(
-    uses: beam.PCollection, channel: Channel, targets: Sequence[float], ratios: Sequence[float], size: int
+    uses: beam.PCollection, channel: Channel, ratios: Sequence[float], size: int
 ) -> tuple[beam.PCollection, beam.PCollection]:
-    """Transcribe some texts, chosen by hash, at every ratio: first at both extremes, to check that they suffice.
+    """Transcribe some texts, chosen by hash, at every ratio.
 
     Args:
       uses: PCollection of (Utterance, Occurrence).
       channel: the engines and the noise.
-      targets: the word error rates of the sets.
       ratios: the signal-to-noise ratios in dB, starting with the quietest noise.
       size: number of texts.
 
     Returns:
       PCollections of (ratio, (errors, words)), and of reasons of failures.
     """
-    quietest, *between, loudest = ratios
     chosen = (
         uses
         | "Sample" >> beam.Map(lambda use: (use[0].voice, use[0].text))  # keys must have plain types
@@ -417,35 +376,14 @@ def transcribe_sample(
         | "Group sample" >> beam.GroupByKey()
         | "Spread sample" >> beam.Reshuffle()
     )
-    hear = partial(_TranscribeSample, channel)
-    extremes = chosen | "Extremes" >> beam.ParDo(hear((quietest, loudest))).with_outputs(FAILED, main="curve")
-    ends = extremes.curve | "Sum extremes" >> beam.CombinePerKey(sum_tuples)
-    within_reach = (
-        uses.pipeline
-        | "Targets" >> beam.Create([tuple(targets)], reshuffle=False)
-        | "Within reach" >> beam.Map(_check_extremes, beam.pvalue.AsDict(ends), quietest, loudest)
-    )
-    others = chosen | "Between" >> beam.ParDo(hear(between), beam.pvalue.AsSingleton(within_reach)).with_outputs(
-        FAILED, main="curve"
-    )
-    sums = others.curve | "Sum between" >> beam.CombinePerKey(sum_tuples)
-    curve = (ends, sums) | "Curve" >> beam.Flatten()
-    return curve, (extremes[FAILED], others[FAILED]) | "Failures" >> beam.Flatten()
+    heard = chosen | "Hear sample" >> beam.ParDo(_TranscribeSample(channel, ratios)).with_outputs(FAILED, main="curve")
+    return heard.curve | "Sum sample" >> beam.CombinePerKey(sum_tuples), heard[FAILED]
 
 
 def _by_shard(chosen: Sequence[tuple[str, str]]) -> Iterator[tuple[str, tuple[str, str]]]:
-    expect(2 * len(chosen), "texts", "calibration")
+    expect(len(chosen), "texts", "calibration")
     for voice, text in chosen:
         yield shard_of(Utterance(voice, text)), (voice, text)
-
-
-def _check_extremes(
-    targets: Sequence[float], ends: Mapping[float, tuple[int, int]], quietest: float, loudest: float
-) -> bool:
-    """Return True, or raise InputError if a target cannot be reached with these ratios."""
-    if quietest in ends and loudest in ends:
-        check_within_reach(targets, _rate(*ends[quietest]), _rate(*ends[loudest]))
-    return True
 
 
 def _rate(errors: int, words: int) -> float:
@@ -484,22 +422,16 @@ class _TranscribeSample(_Transcribes):
         self.ratios = ratios
 
     def process(
-        self, group: tuple[str, Iterable[tuple[str, str]]], within_reach: bool = True
+        self, group: tuple[str, Iterable[tuple[str, str]]]
     ) -> Iterator[tuple[float, tuple[int, int]] | TaggedOutput]:
-        """Yield the errors and words of each text of a shard at each ratio.
-
-        Args:
-          group: the shard, and its (voice, text) pairs.
-          within_reach: a side input that waits for the extremes, so that an unreachable target ends the run first.
-        """
+        """Yield the errors and words of each text of a shard at each ratio."""
         shard, texts = group
-        with self.transcriber.using(shard):
-            for utterance in tracked([Utterance(*text) for text in sorted(texts)], "texts", "calibration"):
-                for (_, snr), result in self.transcriber.transcribe(shard, [(utterance, self.ratios)]).items():
-                    if isinstance(result, Transcript):
-                        yield snr, errors_of(utterance, result)
-                    else:
-                        yield TaggedOutput(FAILED, result.reason)
+        for utterance in tracked([Utterance(*text) for text in sorted(texts)], "texts", "calibration"):
+            for (_, snr), result in self.transcriber.transcribe(shard, [(utterance, self.ratios)]).items():
+                if isinstance(result, Transcript):
+                    yield snr, errors_of(utterance, result)
+                else:
+                    yield TaggedOutput(FAILED, result.reason)
         self.count()
 
 
@@ -516,12 +448,14 @@ def calibration_of(
     """Calibrate a run from its sample.
 
     Raises:
-      InputError: there are no transcripts, because the engine failed or no user turn has words.
+      InputError: there are no transcripts, because the engine failed or no user turn has words; or a target is far from
+        the rates of the sample.
     """
     rates = {snr: _rate(*sums) for snr, sums in curve}
     if len(rates) < 2:
         reason = min(failed, default="no user turn contains words that can be spoken")
         raise InputError(f"no turn was transcribed, so nothing was published: {reason}")
+    check_within_reach(targets, rates[max(rates)], rates[min(rates)])
     return calibration(targets, rates)
 
 
@@ -554,8 +488,7 @@ class _TranscribeShard(_Transcribes):
         uses: dict[Utterance, list[Occurrence]] = {}
         for utterance, use in sorted(of_shard):
             uses.setdefault(utterance, []).append(use)
-        with self.transcriber.using(shard):
-            all_outcomes = transcribe_as_needed(self.transcriber, shard, uses, calibration)
+        all_outcomes = transcribe_as_needed(self.transcriber, shard, uses, calibration)
         self.count()
         advance(sum(map(len, uses.values())), "turns", _STAGE)
         bins: dict[int, tuple[int, ...]] = {}
