@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from parapet.pipelines import progress, runners, stopping, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input, may_be_path
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
-from parapet.schemas.hub_tables import PREFIX, download
 from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.reports.text import counted as counted
 from parapet.transforms.running.fence import calling, commanding
@@ -265,8 +264,6 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
 
     Runs before anything heavy is imported, so it is immediate.
     """
-    if str(sgd := getattr(args, "sgd", "")).startswith(PREFIX):
-        args.sgd = str(download(sgd))
     for action, path in _inputs(parser, args):
         if not is_input(action):
             continue

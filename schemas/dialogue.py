@@ -17,10 +17,10 @@ import msgspec
 import orjson
 from msgspec import UNSET, UnsetType
 
-from parapet.schemas import hub_tables, limits
+from parapet.schemas import limits
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place, storable, surrogate_in
 from parapet.schemas.json_text import check_kept, items_in, parse_as_python, parse_json, without_mark
-from parapet.schemas.layout import DIALOGUE_FILE, SINGLE, SPLITS, SplitSchemas, as_path, dialogue_files
+from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, dialogue_files
 from parapet.schemas.limits import in_bytes, read_whole
 from parapet.schemas.service import Service
 
@@ -297,7 +297,6 @@ _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
 
 
-ROWS = "rows"  # of a table, see parapet.schemas.hub_tables
 MESSAGES = "messages"  # chat messages, see parapet.schemas.messages
 
 
@@ -310,8 +309,7 @@ class DialogueFile(msgspec.Struct, frozen=True):
       path: its full path.
       size: its size in bytes.
       content: its bytes if it exists in memory only.
-      form: the form of the file: empty for the SGD layout, ``MESSAGES`` or ``ROWS``.
-      rows: for ``ROWS``, the range of rows in the file at ``path``, without its end (-1 for all rows).
+      form: the form of the file: empty for the SGD layout, or ``MESSAGES``.
       repeated: (position, problem) of dialogues whose id another file of the split has, too.
       languages: the languages of the dialogues to analyze; if empty, all.
     """
@@ -322,7 +320,6 @@ class DialogueFile(msgspec.Struct, frozen=True):
     size: int
     content: bytes | None = None
     form: str = ""
-    rows: tuple[int, int] = (0, -1)
     repeated: tuple[tuple[int, str], ...] = ()
     languages: tuple[str, ...] = ()
 
@@ -336,8 +333,6 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
     """List the dialogue files in folders below ``root``, largest first. Raises InputError if there are none."""
     of_folders = corpus_files(root)
     paths = [(folder, path) for folder in folders for path in of_folders.get(folder, ())]
-    if paths and not is_dialogue_file(paths[0][1]):
-        return _files_of_rows(paths)
     if not paths:
         raise InputError("contains no dialogues: expected files such as train/dialogues_001.json", root)
     with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
@@ -394,26 +389,8 @@ def check_no_id_twice(files: Iterable[DialogueFile]) -> None:
 
 
 def corpus_files(root: Path) -> dict[str, list[Path]]:
-    """List the files with dialogues of each folder below ``root``, in the SGD layout or as tables."""
-    folders = {folder: files for folder in ("", *SPLITS) if (files := dialogue_files(root, folder))}
-    return folders or hub_tables.dialogue_tables(root)
-
-
-def is_dialogue_file(path: Path) -> bool:
-    """Whether a file has the name of a dialogue file in the SGD layout."""
-    return DIALOGUE_FILE.fullmatch(path.name) is not None
-
-
-def _files_of_rows(paths: Iterable[tuple[str, Path]]) -> list[DialogueFile]:
-    files = []
-    counts: dict[str, int] = {}
-    for folder, path in paths:
-        parts = hub_tables.parts_of(path)
-        for part in parts:
-            counts[folder] = counts.get(folder, 0) + 1
-            name, size = f"dialogues_{counts[folder]:03}.json", path.stat().st_size // len(parts)
-            files.append(DialogueFile(folder, name, str(path), size, form=ROWS, rows=part))
-    return sorted(files, key=lambda file: (-file.size, file.relative))
+    """List the dialogue files of each folder below ``root``."""
+    return {folder: files for folder in ("", *SPLITS) if (files := dialogue_files(root, folder))}
 
 
 def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str, SplitSchemas]:
@@ -460,22 +437,6 @@ def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
         if isinstance(dialogue_id, str) and (reason := repeated_id(dialogue_id, position, first)):
             item, plain = InputError(reason), False
         yield item, plain
-
-
-def checked_each(items: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
-    """Yield parsed items of any other source in the form of :func:`read_each`."""
-    first: dict[str, int] = {}
-    for position, item in enumerate(items):
-        dialogue_id, reason = (item.get("dialogue_id"), "") if isinstance(item, dict) else (None, "")
-        if isinstance(item, dict):
-            reason = over_limit(dialogue_id, item.get("turns"))
-        if isinstance(dialogue_id, str) and not reason:
-            reason = repeated_id(dialogue_id, position, first)
-        at = not_finite_in(item) if isinstance(item, dict) and not reason else None
-        if reason or at is not None:
-            yield InputError(reason or f"not_sgd: {NOT_FINITE}", "", at or ""), False
-        else:
-            yield item, isinstance(item, dict) and surrogate_in(item) is None
 
 
 def read_item(raw: bytes) -> tuple[Any, bool]:

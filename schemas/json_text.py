@@ -25,8 +25,6 @@ from parapet.schemas.limits import MAX_DEPTH
 
 _WRITTEN = 254  # maximum levels that orjson writes
 _MAX_DIGITS = 4_300  # of an integer; Python's limit
-_PARQUET = b"PAR1"
-_SAVED = "if it has dialogues, parapet.load_corpus(FOLDER).save('sgd') writes them in SGD's layout"
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 # Strings are matched as a whole, so that brackets and commas in them do not count; a single quote is never closed.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{},]', re.DOTALL)
@@ -302,8 +300,6 @@ def _parse_as_python(data: bytes, path: object) -> Any:
     try:
         return parse_as_python(data)
     except UnicodeDecodeError as error:
-        if data.startswith(_PARQUET):
-            raise InputError(f"a Parquet file, and not JSON: {_SAVED}", path) from None
         raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path) from None
     except json.JSONDecodeError as error:
         raise InputError(f"not JSON: {error.msg}", path, f"line {error.lineno} column {error.colno}") from None

@@ -582,8 +582,7 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     """Read the schemas of a corpus, or a single schema file.
 
     Args:
-      root: ``ROOT/{train,dev,test}/schema.json``, a folder or file of dialogues as rows
-        (:mod:`parapet.schemas.hub_tables`), a folder with a ``schema.json`` or ``tools.json``, or such a file; or
+      root: ``ROOT/{train,dev,test}/schema.json``, a folder with a ``schema.json`` or ``tools.json``, or such a file; or
         the folder of a split, with a ``schema.json`` for all splits beside it.
       leave_out_bad: gives services that break a rule in ``bad`` instead of raising, as long as one is good.
 
@@ -600,8 +599,6 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     places = [(path, split) for path, split in places if path.exists()]
     for path, _ in places if output is None else ():
         check_published(path.parent)
-    if not places and (rows := _schemas_of_rows(root)):
-        return compared(rows, leave_out_bad)
     if not places:
         path = root
         if root.is_dir():
@@ -613,18 +610,6 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
         expected = "expected train/schema.json, dev/schema.json or test/schema.json, or schema.json beside dialogues"
         raise InputError(f"contains no schema: {expected}{held_by(root)}", root)
     return compared([_read_lenient(path, split) for path, split in places], leave_out_bad)
-
-
-def _schemas_of_rows(root: Path) -> list[SplitSchemas]:
-    """Read the schemas for tables of dialogues; empty if there is a ``schema.json`` or no such tables."""
-    from parapet.schemas import hub_tables
-
-    if root.is_file() and not hub_tables.is_dialogue_table(root):
-        return []
-    beside = (root.parent if root.is_file() else root) / "schema.json"
-    if beside.exists():
-        return [_read_lenient(beside, SINGLE)] if root.is_file() else []
-    return hub_tables.read_schemas(root)
 
 
 def compared(splits: list[SplitSchemas], leave_out_bad: bool = False) -> list[SplitSchemas]:

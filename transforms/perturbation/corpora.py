@@ -20,13 +20,11 @@ import msgspec
 
 from parapet.schemas.dialogue import (
     MESSAGES,
-    ROWS,
     Dialogue,
     DialogueFile,
     Frame,
     State,
     check_no_id_twice,
-    checked_each,
     dialogue_folders,
     dialogue_text,
     file_bytes,
@@ -35,7 +33,6 @@ from parapet.schemas.dialogue import (
     typed,
 )
 from parapet.schemas.errors import InputError, run_header
-from parapet.schemas.hub_tables import SUFFIXES, read_rows
 from parapet.schemas.layout import (
     SINGLE,
     SPLITS,
@@ -315,12 +312,7 @@ def selected(corpus: Corpus, splits: Sequence[str]) -> Corpus:
 
 
 def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
-    return {
-        schemas.relative_path: schema_bytes(schemas.raw)
-        if schemas.tools is None and schemas.path.endswith(SUFFIXES)
-        else read_whole(as_path(schemas.path), MAX_SCHEMA_FILE)
-        for schemas in folders.values()
-    }
+    return {schemas.relative_path: read_whole(as_path(schemas.path), MAX_SCHEMA_FILE) for schemas in folders.values()}
 
 
 def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Sequence[Any]]) -> Corpus:
@@ -407,11 +399,6 @@ def read_file(file: DialogueFile) -> bytes:
     """Return the bytes of a dialogue file. Raises InputError if it cannot be read and a retry would not help."""
     if file.content is not None:
         return file.content
-    if file.form == ROWS:
-        rows = list(checked_each(read_rows(file.path, *file.rows)))
-        if error := next((row for row, _ in rows if isinstance(row, InputError)), None):
-            raise InputError(error.reason, file.path, error.where)
-        return file_bytes([dialogue_text(row, plain) for row, plain in rows])
     try:
         return read_input(file.path, MAX_DIALOGUE_FILE)
     except OSError as error:
@@ -426,8 +413,6 @@ def read_items(file: DialogueFile) -> Iterator[tuple[Any, bool]]:
     Raises:
       InputError: the file cannot be read, or is not a list; may come after some items.
     """
-    if file.form == ROWS and file.content is None:
-        return checked_each(read_rows(file.path, *file.rows))
     read = read_messages if file.form == MESSAGES else read_each
     items = read(read_file(file), file.path)
     if not file.repeated:
