@@ -235,7 +235,7 @@ def _joined(
 
 def _dialogue(file: DialogueFile) -> Dialogue:
     dialogue: Dialogue
-    ((dialogue, _),) = read_each(file.content or b"", file.path)
+    (dialogue,) = read_each(file.content or b"", file.path)
     if isinstance(dialogue, InputError):
         raise dialogue
     return dialogue
@@ -260,7 +260,7 @@ class _Perturb(beam.DoFn):
         except RecursionError:
             yield _refused(dialogue, InputError("not_sgd: nested too deeply"), self.strict)
             return
-        item = Item(0, own, plain=False, error=state if isinstance(state, InputError) else None)
+        item = Item(0, own, error=state if isinstance(state, InputError) else None)
         try:
             item = apply(self.perturbation, item, self.set_name, state, self.services)
         except UserCodeError:

@@ -27,10 +27,9 @@ import msgspec
 import orjson
 
 from parapet.schemas.errors import InputError, install_line
-from parapet.schemas.json_text import items_in, parse_exactly, too_deep, without_mark
 from parapet.schemas.json_text import parse_json as parse_json
 from parapet.schemas.json_text import parse_json_line as parse_json_line
-from parapet.schemas.limits import MAX_DEPTH, MAX_SCHEMA_FILE, MAX_SERVICES, read_whole
+from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.schemas.service import Service, parse_service
 from parapet.schemas.tools import NAMES, TOOLS, ToolFile, are_tools
 
@@ -444,7 +443,6 @@ def _storage(place: str) -> _Storage | None:
 
 SPLITS = ("train", "dev", "test")
 DIALOGUE_FILE = re.compile(r"dialogues_[0-9]+\.json")
-_NAME = re.compile(rb'"service_name"\s*+:\s*+"([^"\\]*+)"')
 _SCHEMA_FILES = ("schema.json", *(f"{split}/schema.json" for split in SPLITS))
 SINGLE = "schema"  # the split name for a single schema file
 TRAIN, TEST = "train", "test"  # the default splits: for training sets, and for all others
@@ -633,7 +631,7 @@ def _read_lenient(path: Path, split: str) -> SplitSchemas:
     data = read_whole(path, MAX_SCHEMA_FILE)
     if not are_tools(data):
         try:
-            schemas = parse_services(parse_schema_items(data, path), path, split)
+            schemas = parse_services(parse_json(data, path), path, split)
         except InputError as error:
             raise (InputError(reason, path) if (reason := _foreign(data, path)) else error) from None
         if not schemas.services and (reason := _foreign(data, path)):
@@ -668,29 +666,6 @@ def _foreign(data: bytes, path: Path) -> str:
     return ""
 
 
-def parse_schema_items(data: bytes, path: object) -> Any:
-    """Parse a schema file to services that are preserved exactly, or else a ``BadService``.
-
-    Raises:
-      InputError: the file is not JSON.
-    """
-    data = without_mark(data, path)
-    items = items_in(data)
-    if items is None:
-        return parse_json(data, path)  # for the error message
-    services: list[Any] = []
-    for i, item in enumerate(items[: MAX_SERVICES + 1]):
-        try:
-            services.append(parse_exactly(item))
-        except InputError as error:
-            name = _NAME.search(item)
-            raw = {"service_name": name[1].decode("utf-8", "replace")} if name else None
-            services.append(BadService(InputError(error.reason, path, f"[{i}]{error.where}"), raw))
-        except ValueError:
-            return parse_json(data, path)
-    return services
-
-
 def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
     """Validate the parsed services of a schema file. Invalid services are in ``bad``.
 
@@ -706,8 +681,6 @@ def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
         raise InputError(f"expected a list of services, found {type(items).__name__}", path)
     if not items:
         raise InputError("the list of services is empty", path)
-    if len(items) > MAX_SERVICES:
-        raise InputError(f"has more than {MAX_SERVICES:,} services", path)
     schemas = SplitSchemas(split, str(path), [], [])
     # compared without case, since some file systems would mix up the pages of two such services
     places: dict[str, list[int]] = {}
@@ -715,15 +688,6 @@ def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
         if isinstance(item, dict):
             places.setdefault(str(item.get("service_name")).casefold(), []).append(i)
     for i, item in enumerate(items):
-        if isinstance(item, BadService):
-            schemas.bad.append(item)
-            continue
-        if place := too_deep(item):
-            # such a service cannot be written to a dead letter, so only its name is kept
-            error = InputError(f"nested more than {MAX_DEPTH} levels deep", path, f"[{i}]{place}")
-            known = {"service_name": item.get("service_name")} if isinstance(item, dict) else None
-            schemas.bad.append(BadService(error, known))
-            continue
         try:
             service = parse_service(item, path, f"[{i}]")
             same = places[service.service_name.casefold()]

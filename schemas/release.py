@@ -492,6 +492,6 @@ def parse_manifest(data: bytes, path: object) -> Manifest:
         raise InputError(f"not a manifest in the format {FORMAT}", path)
     try:
         return msgspec.convert(raw, Manifest)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+    except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None

@@ -66,7 +66,6 @@ class Item(NamedTuple):
     Attributes:
       position: its position in the file, from 0.
       raw: the dialogue in the format of its file.
-      plain: whether it is plain JSON, without NaN and lone surrogates.
       error: why it cannot be used, or None.
       rows: the changes, if the corpus is perturbed.
       dialogue: ``raw`` as a typed object; None if it was not parsed.
@@ -74,7 +73,6 @@ class Item(NamedTuple):
 
     position: int
     raw: Any
-    plain: bool
     error: InputError | None = None
     rows: Sequence[dict[str, Any]] = ()
     dialogue: Dialogue | None = None
@@ -238,7 +236,7 @@ def text_in(file: DialogueFile, item: Item, dialogue: dict[str, Any]) -> bytes:
       InputError: the form of the file cannot express it.
     """
     if file.form != MESSAGES:
-        return dialogue_text(dialogue, item.plain)
+        return dialogue_text(dialogue)
     if LINE not in item.raw:
         raise InputError(f"the key {LINE!r} of the dialogue is gone, which has its chat messages")
     return line_text(item.raw[LINE], dialogue["turns"])
@@ -407,7 +405,7 @@ def read_file(file: DialogueFile) -> bytes:
         raise InputError(f"cannot be read: {error.strerror}", file.path) from None
 
 
-def read_items(file: DialogueFile) -> Iterator[tuple[Any, bool]]:
+def read_items(file: DialogueFile) -> Iterator[Any]:
     """Yield the items of a file of any form, in the form of ``parapet.schemas.dialogue.read_each``.
 
     Raises:
@@ -418,7 +416,7 @@ def read_items(file: DialogueFile) -> Iterator[tuple[Any, bool]]:
     if not file.repeated:
         return items
     repeated = {position: InputError(reason) for position, reason in file.repeated}
-    return ((repeated[i], False) if i in repeated else item for i, item in enumerate(items))
+    return (repeated.get(i, item) for i, item in enumerate(items))
 
 
 def in_languages(file: DialogueFile, languages: Collection[str]) -> DialogueFile:
@@ -447,17 +445,17 @@ def _usable(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
     return (item for item in corpus.read(file) if item.error is None)
 
 
-def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
-    """Yield (position, raw dialogue, whether it is plain JSON, typed dialogue or error).
+def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | InputError]]:
+    """Yield (position, raw dialogue, typed dialogue or error).
 
     Raises:
       InputError: the file cannot be read or is not a list; possibly raised after some dialogues.
     """
-    for position, (raw, plain) in enumerate(tracked(read_items(file), "dialogues", READING)):
+    for position, raw in enumerate(tracked(read_items(file), "dialogues", READING)):
         try:
-            yield position, raw, plain, check_language(typed(raw), file.languages)
+            yield position, raw, check_language(typed(raw), file.languages)
         except InputError as error:
-            yield position, raw, plain, error
+            yield position, raw, error
 
 
 def items_of(file: DialogueFile) -> Iterator[Item]:
@@ -466,11 +464,11 @@ def items_of(file: DialogueFile) -> Iterator[Item]:
     Raises:
       InputError: the file cannot be read or is not a list; possibly raised after some dialogues.
     """
-    for position, raw, plain, dialogue in dialogues_of(file):
+    for position, raw, dialogue in dialogues_of(file):
         if isinstance(dialogue, InputError):
-            yield Item(position, raw, plain, dialogue)
+            yield Item(position, raw, dialogue)
         else:
-            yield Item(position, raw, plain, dialogue=dialogue)
+            yield Item(position, raw, dialogue=dialogue)
 
 
 def listed(given: str) -> list[str]:

@@ -18,7 +18,7 @@ import apache_beam as beam
 import msgspec
 
 from parapet.schemas.dialogue import MESSAGES, DialogueFile, typed
-from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
+from parapet.schemas.errors import InputError, UserCodeError
 from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Detailed, Perturbation, analysis_of
 from parapet.transforms.perturbation.corpora import Corpus, Item, text_in
@@ -39,7 +39,6 @@ from parapet.transforms.running.counts import (
     CountKey,
     Counts,
     DeadLetter,
-    Value,
     dead_dialogue,
     dead_file,
     id_of,
@@ -289,8 +288,6 @@ class _FileOfSets:
     def _of_set(self, name: str, item: Item, perturbed: Detailed, text: bytes) -> _OfSet:
         """Compute the rows, counts, problems, examples and files of a dialogue in a set."""
         rows, shown = perturbed.rows, perturbed.rows if perturbed.shown is None else perturbed.shown
-        if not item.plain:
-            rows, shown = [storable_row(row) for row in rows], [storable_row(row) for row in shown]
         if name in self.rows and is_plugin(self.perturbation):
             table_of_rows(self.perturbation, rows)  # raises if they do not fit its schema
         counts, split = [], self.file.split
@@ -302,7 +299,7 @@ class _FileOfSets:
             counts.append((CountKey("dialogues_changed", name, split), int(changed > 0)))
         for key, n in perturbed.counts.items():
             count, value = (key, "") if isinstance(key, str) else key
-            counts.append((CountKey(count, name, split, value if item.plain else _storable(value)), index(n)))
+            counts.append((CountKey(count, name, split, value), index(n)))
         examples = []
         for i, example in enumerate(shown):
             place = f"example\0{self.perturbation.seed}\0{name}\0{self.file.relative}\0{item.position}\0{i}"
@@ -346,10 +343,6 @@ class _FileOfSets:
             path, data = rows_file(self.perturbation, self.file, rows)
             path = f"{self.folders[name]}/{path}" if self.folders[name] else path
             self.result.written.append(write_staged(self.output, path, data))
-
-
-def _storable(value: Value) -> Value:
-    return storable(value) if isinstance(value, str) else tuple(map(storable, value))
 
 
 def metadata_files(

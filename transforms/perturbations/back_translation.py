@@ -147,7 +147,7 @@ def hidden_texts(file: DialogueFile, how: Translating, answers: Answers) -> Iter
 
 def _texts(file: DialogueFile, texts_of: TextsOf) -> Iterator[tuple[str, str] | TaggedOutput]:
     try:
-        for position, _, _, dialogue in dialogues_of(file):
+        for position, _, dialogue in dialogues_of(file):
             if isinstance(dialogue, InputError):
                 continue
             try:
@@ -174,7 +174,7 @@ def plan_lines(files: Iterable[DialogueFile], how: Translating) -> Iterator[str]
     answers = known_answers(how.known, how.pivots)
     for file in files:
         with suppress(InputError):
-            for _, _, _, dialogue in dialogues_of(file):
+            for _, _, dialogue in dialogues_of(file):
                 for user_turn in () if isinstance(dialogue, InputError) else user_turns(dialogue):
                     pivot = pivot_of(user_turn, how.pivots, how.seed)
                     if not (text := plain_text(user_turn)):

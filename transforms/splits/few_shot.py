@@ -424,10 +424,10 @@ def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str
     if not uses:
         return
     (file,) = groups["file"]
-    for position, raw, plain, _ in dialogues_of(file):
+    for position, raw, _ in dialogues_of(file):
         if position in uses:
             with needed(file.path, f"[{position}]"):
-                text = sgd.dialogue_text(raw, plain)
+                text = sgd.dialogue_text(raw)
             for path, rank in uses[position]:
                 yield path, (rank, text)
 

@@ -172,7 +172,6 @@ class SplitDialogue(NamedTuple):
 
     position: int
     raw: dict[str, Any]
-    plain: bool
     dialogue: Dialogue
     used: Used
 
@@ -192,12 +191,12 @@ def take_each(
       InputError: the file cannot be read to its end; may come after some dialogues.
     """
     result.counts.add("files")
-    for position, raw, plain, dialogue in tracked(dialogues_of(file), "dialogues"):
+    for position, raw, dialogue in tracked(dialogues_of(file), "dialogues"):
         result.counts.add("dialogues")
         try:
             if isinstance(dialogue, InputError):
                 raise dialogue
-            take(SplitDialogue(position, raw, plain, dialogue, used_by(dialogue, services)))
+            take(SplitDialogue(position, raw, dialogue, used_by(dialogue, services)))
         except Exception as error:
             result.dead_letters.append(dead_dialogue(file, id_of(raw, position), bad_record(error)))
             result.counts.add("left_out")
@@ -460,14 +459,14 @@ def write_file(file: DialogueFile, split: UnseenServices, run: RunInfo) -> FileR
     combinations: Counter[Combination] = Counter()
 
     def take(item: SplitDialogue) -> None:
-        text = dialogue_text(item.raw, item.plain)
+        text = dialogue_text(item.raw)
         combination = (file.split, item.used.touched, item.used.idle)
         user_turns = sum(turn.speaker == "USER" for turn in item.dialogue.turns)
         texts = {}
         for group in split.groups:
             destination = split.destination(group, file.split, item.used)
             dropped = split.dropped(group, destination, item.used) if destination in SETS else ()
-            shown = dialogue_text(without(item.raw, dropped), item.plain) if dropped else text
+            shown = dialogue_text(without(item.raw, dropped)) if dropped else text
             texts[group] = destination, shown
         # Nothing raises from here on.
         combinations[*combination, "dialogues"] += 1

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from parapet.schemas.errors import InputError, is_unicode
+from parapet.schemas.errors import InputError
 from parapet.transforms.reports.text import words
 from parapet.transforms.running import plugins
 from parapet.transforms.running.fence import Refused
@@ -189,8 +189,8 @@ class Local:
         """Return the translations in order; ``""`` if the model's translation is empty.
 
         Raises:
-          Refused: ``pair`` if no model has these languages, ``invalid`` if a text is not valid Unicode, ``too_long`` if
-            it is too long for the model, ``cut_off`` if its translation does not end, ``memory`` if memory runs out.
+          Refused: ``pair`` if no model has these languages, ``too_long`` if a text is too long for the model,
+            ``cut_off`` if its translation does not end, ``memory`` if memory runs out.
           InputError: the model cannot be loaded, or its files have changed.
         """
         folder = self.folders.get(f"{source}-{target}") or self.folders.get(ANY)
@@ -198,8 +198,6 @@ class Local:
             raise Refused(
                 f"pair: {source} to {target}: there is no model for this pair, only for {', '.join(self.folders)}"
             )
-        if not all(map(is_unicode, texts)):
-            raise Refused("invalid: the text is not valid Unicode", splits=True)
         with LOCK:
             if folder.path not in self._models:
                 self._models[folder.path] = load(folder, self.threads)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -12,7 +10,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.decisions import csv_bytes
-from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
+from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import KINDS, REWRITINGS, Assignment, DeadLetter, Kind, RewrittenTurn
 from parapet.schemas.service import response_id
@@ -254,8 +252,6 @@ def shortfall(outcomes: Iterable[DialogueOutcome]) -> bytes:
 
 
 Turns = dict[int, SourceTurn | str]  # position to the turn, or the reason why it cannot have been a task
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Rewriting(Entry, kw_only=True):
@@ -508,11 +504,11 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
         turns: dict[str, Turns] = {}
         for file in self.files:
             try:
-                for position, raw, plain, dialogue in tracked(dialogues_of(file), "dialogues"):
+                for position, raw, dialogue in tracked(dialogues_of(file), "dialogues"):
                     name, place = id_of(raw, position), (file.relative, position)
                     if name in positions and name.isprintable() and place < first.get(name, ("\U0010ffff", 0)):
                         first[name] = place
-                        source = _source(raw, plain, dialogue, f"{name} of {file.relative}")
+                        source = _source(dialogue, f"{name} of {file.relative}")
                         turns[name] = {at: _turn(source, at) for at in positions[name]}
             except Exception as error:
                 bad = bad_record(error)
@@ -539,14 +535,11 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
         return Results(numbers, report, files, {"rewritten": len(rewritten)})
 
 
-def _source(raw: Any, plain: bool, dialogue: Dialogue | InputError, place: str) -> Dialogue | str:
-    """Return a dialogue, or why it cannot be used; lone surrogates become spaces, as on the page."""
+def _source(dialogue: Dialogue | InputError, place: str) -> Dialogue | str:
+    """Return a dialogue, or why it cannot be used."""
     if isinstance(dialogue, InputError):
         return f"bad_dialogue: {place}: {dialogue.where}: {dialogue.reason}"
-    try:
-        return dialogue if plain else typed(json.loads(_SURROGATE.sub(" ", json.dumps(raw, ensure_ascii=False))))
-    except Exception as error:
-        return f"bad_dialogue: {place}: {bad_record(error).reason}"
+    return dialogue
 
 
 def _turn(source: Dialogue | str, position: int) -> SourceTurn | str:

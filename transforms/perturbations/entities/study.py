@@ -209,7 +209,7 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
     wants_values = studied.is_perturbed or studied.is_source
     file = studied.file
     try:
-        for position, (raw, _) in enumerate(tracked(read_items(file), "dialogues", ANALYSIS)):
+        for position, raw in enumerate(tracked(read_items(file), "dialogues", ANALYSIS)):
             if studied.in_training:
                 if isinstance(raw, InputError):
                     raise InputError(raw.reason, file.path, f"[{position}] {raw.where}".strip())
@@ -250,7 +250,7 @@ def _refusing(studied: StudiedFile, position: int, refused: Refused) -> Iterator
 def _groups(studied: StudiedFile, kinds: Kinds, refused: Refused) -> Iterator[list[Group]]:
     """Yield the values of open slots of each readable dialogue; the step that writes the set reports the others."""
     with suppress(InputError):
-        for position, (raw, _) in enumerate(read_items(studied.file)):
+        for position, raw in enumerate(read_items(studied.file)):
             groups = None
             with _refusing(studied, position, refused):
                 groups = find_values(check_language(typed(raw), studied.file.languages), kinds).groups

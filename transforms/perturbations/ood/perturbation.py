@@ -36,7 +36,6 @@ from parapet.transforms.perturbations.ood.plan import (
     Config,
     Injection,
     Row,
-    check_unicode,
     injected,
     most_uses,
     parse_rates,
@@ -173,14 +172,10 @@ class OutOfDomain(Perturbation):
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
         """Return the dialogue with the injections of a set, and a row for every user turn."""
-        if error := check_unicode(dialogue):
-            raise error
         return self._perturbed(dialogue, self._of_set(state, set_name))
 
     def perturb_sets(self, item: Item, state: Sequence[Injection] | None) -> Iterator[tuple[str, Perturbed]]:
         """Yield the dialogue in every set; sets with the same injections share the result."""
-        if not item.plain and (error := check_unicode(item.raw)):
-            raise error
         injections, perturbed = None, None
         for name in self.sets:
             of_set = self._of_set(state, name)

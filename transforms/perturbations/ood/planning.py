@@ -12,11 +12,9 @@ import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import Dialogue, DialogueFile, over_limit, read_item, repeated_id
+from parapet.schemas.dialogue import Dialogue, DialogueFile, repeated_id
 from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError, storable
-from parapet.schemas.json_text import has_key_twice
-from parapet.schemas.limits import MAX_DIALOGUE
 from parapet.transforms.perturbation.base import REFUSED, Analysis
 from parapet.transforms.perturbation.corpora import dialogues_of, domains_of
 from parapet.transforms.perturbation.corpora import read_file as file_bytes
@@ -37,7 +35,6 @@ from parapet.transforms.perturbations.ood.plan import (
     Config,
     Injection,
     Place,
-    check_unicode,
     places_of,
     plan,
     user_turns_of,
@@ -60,7 +57,6 @@ from parapet.transforms.running.progress import ANALYSIS, tracked
 
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _typed = msgspec.json.Decoder(Dialogue).decode
-_encode = msgspec.json.Encoder().encode
 
 PLACES, DEAD_LETTERS, COUNTS = "places", "dead_letters", "counts"
 
@@ -142,8 +138,6 @@ class Texts:
 def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | InputError]]:
     """Yield (position, raw dialogue if there is an error, typed dialogue or the error).
 
-    Dialogues that a table of turns cannot contain are errors, too.
-
     Raises:
       InputError: the file cannot be read, or is not a list; may come after some dialogues.
     """
@@ -157,16 +151,12 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | I
             dialogue_here = _typed(raw)
             if position in repeated or repeated_id(dialogue_here.dialogue_id, position, first):
                 break
-            if _is_refused(bytes(raw), dialogue_here):
-                break
             yield position, None, _in_language(dialogue_here, file)
             position += 1
         else:
             return
-    # from the first dialogue that is invalid or not plain JSON
-    for at, item, plain, dialogue in islice(dialogues_of(file), position, None):
-        error = check_unicode(item) if isinstance(dialogue, Dialogue) and not plain else None
-        yield at, item, error or dialogue
+    # from the first dialogue that is invalid
+    yield from islice(dialogues_of(file), position, None)
 
 
 def _in_language(dialogue: Dialogue, file: DialogueFile) -> Dialogue | InputError:
@@ -174,16 +164,6 @@ def _in_language(dialogue: Dialogue, file: DialogueFile) -> Dialogue | InputErro
         return check_language(dialogue, file.languages)
     except OtherLanguage as error:
         return error
-
-
-def _is_refused(raw: bytes, dialogue: Dialogue) -> bool:
-    """Whether the step that writes the dialogue refuses it.
-
-    Duplicate keys are only searched if there are unknown keys.
-    """
-    if len(raw) > MAX_DIALOGUE or over_limit(dialogue.dialogue_id, dialogue.turns):
-        return True
-    return has_key_twice(raw, _encode(dialogue)) and isinstance(read_item(raw)[0], InputError)
 
 
 @uncollected

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.dialogue import DialogueFile
-from parapet.schemas.errors import InputError, is_unicode
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, check_size, open_path
 from parapet.transforms.perturbation.corpora import dialogues_of, domains_of
@@ -166,10 +166,6 @@ def _read(reader: Callable[[SourceFile, bytes], Rows], file: SourceFile) -> Iter
     for where, utterance in reader(file, data):
         if isinstance(utterance, InputError):
             yield InputError(utterance.reason, file.name, where)
-        elif not is_unicode(utterance):
-            yield InputError(
-                "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.name, where
-            )
         else:
             yield utterance_of(utterance, f"{file.name}:{where.removeprefix('line ')}")
 
@@ -258,7 +254,7 @@ def _first_hypothesis(turn: Any) -> Any:
 
 def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
     dialogues = dialogues_of(DialogueFile("", file.name, file.path, 0))
-    for position, _, _, dialogue in dialogues:
+    for position, _, dialogue in dialogues:
         if isinstance(dialogue, InputError):
             yield InputError(dialogue.reason, file.name, f"[{position}].{dialogue.where}")
             continue
@@ -279,10 +275,6 @@ def _plugged(file: SourceFile) -> Iterator[Utterance | InputError]:
     for number, text in enumerate(plugins.make(chosen), 1):
         if not isinstance(text, str):
             yield InputError(f"no_utterance: expected a text, found {type(text).__name__}", file.name, f"[{number}]")
-        elif not is_unicode(text):
-            yield InputError(
-                "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.name, f"[{number}]"
-            )
         else:
             yield utterance_of(text, f"{file.name}:{number}")
 

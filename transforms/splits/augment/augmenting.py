@@ -137,10 +137,10 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
     }
     batches, ids = [], []
     counts.add("dialogues", 0)
-    for i, (dialogue, plain) in enumerate(tracked(read_items(file), "dialogues")):
+    for i, dialogue in enumerate(tracked(read_items(file), "dialogues")):
         counts.add("dialogues")
         name = id_of(dialogue, i)  # before the dialogue's id is replaced by those of its versions
-        versions, refused = make_versions(dialogue, plain, file.name, augmentation)
+        versions, refused = make_versions(dialogue, file.name, augmentation)
         for label, error in refused.items():
             result.dead_letters.append(dead_dialogue(file, name, error, label))
             counts.add("left_out", set=label)
@@ -183,7 +183,7 @@ def version_id(source: str, label: str) -> str:
 
 
 def make_versions(
-    dialogue: Any, plain: bool, file: str, augmentation: Augmentation
+    dialogue: Any, file: str, augmentation: Augmentation
 ) -> tuple[Versions | None, dict[str, InputError]]:
     """Rename a dialogue for every version.
 
@@ -199,7 +199,7 @@ def make_versions(
         source = typed(dialogue).dialogue_id  # rows need a valid dialogue
         for variant in augmentation.versions:
             try:
-                texts[variant.name], row = _version(variant, places, plain, source, file)
+                texts[variant.name], row = _version(variant, places, source, file)
                 rows.append(row)
             except Exception as error:
                 refused[variant.name] = bad_record(error)
@@ -209,9 +209,9 @@ def make_versions(
         return None, {variant.name: bad for variant in augmentation.versions}
 
 
-def _version(variant: Variant, places: Places, plain: bool, source: str, file: str) -> tuple[bytes, dict[str, Any]]:
+def _version(variant: Variant, places: Places, source: str, file: str) -> tuple[bytes, dict[str, Any]]:
     places.dialogue["dialogue_id"] = version_id(source, variant.name)
-    text = dialogue_text(rename(variant, places), plain)
+    text = dialogue_text(rename(variant, places))
     return text, row_of(places.dialogue, file, variant.name, source)
 
 
