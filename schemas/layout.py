@@ -10,17 +10,15 @@ A folder without traces was written by another program, and is accepted.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
 import os
 import re
-import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -43,8 +41,6 @@ _RELEASE, _SUMS, _FORMAT = "MANIFEST.json", "SHA256SUMS", "parapet-release/"
 # Files that people open, fill in and correct. All others must have their original size.
 _FOR_PEOPLE = (".csv", ".html", ".md", ".svg", ".tex", ".toml", ".xml")
 _OF_CORPUS = re.compile(r"schema\.json|dialogues_[0-9]+\.json")  # file names that readers look for
-_DEEPEST = 6  # maximum depth of a corpus below an output
-_ANCESTORS = 6  # maximum number of folders of a bucket to check
 _MANIFESTS = (MANIFEST, PREVIOUS, f"{STAGING}/{PREVIOUS}")
 _TRACES = (*_MANIFESTS, _RELEASE, _SUMS)
 _PARTS = re.compile(r"^(train|predict|evaluate)_")
@@ -124,11 +120,11 @@ def find_output(path: str | Path) -> Output | None:
       InputError: the folder is an incomplete release.
     """
     text = plain_path(path)
-    if "://" in text:
-        storage = _storage(text)
-        return None if storage is None else _nearest(storage, text.rstrip("/"))
-    here, real = os.path.abspath(text), os.path.realpath(text)
-    return _nearest(_LOCAL, here) or (_nearest(_LOCAL, real) if real != here else None)
+    try:
+        places = [as_path(text)] if "://" in text else [Path(os.path.abspath(text)), Path(os.path.realpath(text))]
+    except InputError:  # its reader reports storage that cannot be accessed
+        return None
+    return next(filter(None, map(_nearest, dict.fromkeys(places))), None)
 
 
 def command_of(pipeline: str) -> str:
@@ -142,57 +138,35 @@ def stays_within(folder: str, relative: str) -> bool:
     return os.path.commonpath([root, os.path.realpath(os.path.dirname(os.path.join(folder, relative)))]) == root
 
 
-class _Storage(Protocol):
-    """The storage of an output."""
-
-    def is_folder(self, place: str) -> bool:
-        """Whether to begin the search here rather than in the parent folder."""
-
-    def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
-        """Read the existing files among ``names``."""
-
-    def has(self, folder: str, name: str) -> bool:
-        """Whether a file exists."""
-
-    def begun(self, folder: str) -> str | None:
-        """Return the pipeline of an unpublished run, an empty string if it is unknown, or None without a run."""
-
-    def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Yield (file, problem) for files that differ from the manifest."""
-
-    def corpus_files(self, folder: str, below: str) -> Iterator[str]:
-        """Yield the corpus files in the folder ``below``, without those of other outputs, as paths below ``folder``."""
-
-
-def _nearest(storage: _Storage, place: str) -> Output | None:
-    folder, below = (place, "") if storage.is_folder(place) else os.path.split(place)
+def _nearest(folder: Path) -> Output | None:
+    below = ""
     while True:
-        if output := _output_at(storage, folder, below):
+        if output := _output_at(folder, below):
             return output
-        parent, name = os.path.split(folder)
-        if not name or parent.endswith((":", "://")):
+        if folder.parent == folder:
             return None
-        folder, below = parent, f"{name}/{below}".rstrip("/")
+        folder, below = folder.parent, f"{folder.name}/{below}".rstrip("/")
 
 
-def _output_at(storage: _Storage, folder: str, below: str) -> Output | None:
+def _output_at(folder: Path, below: str) -> Output | None:
     """Return the output of a folder if the input is the folder itself or among the files of the run."""
-    output = storage.read(folder, _TRACES)
-    if _RELEASE in output and _SUMS not in output:
-        _check_release(output[_RELEASE], folder, below)
-    manifests = {name: parsed for name in _MANIFESTS if (parsed := _manifest(output.get(name)))}
+    with ThreadPoolExecutor(len(_TRACES)) as pool:  # a bucket answers one question after another slowly
+        contents = zip(_TRACES, pool.map(lambda name: _content(folder / name), _TRACES), strict=True)
+        traces = {name: data for name, data in contents if data is not None}
+    if _RELEASE in traces and _SUMS not in traces:
+        _check_release(traces[_RELEASE], folder, below)
+    manifests = {name: parsed for name in _MANIFESTS if (parsed := _manifest(traces.get(name)))}
     if manifest := manifests.get(MANIFEST):
-        return Output(folder, below, manifest["pipeline"], manifest) if _has(manifest["files"], below) else None
-    if MANIFEST in output and not below and _json(output[MANIFEST]) is None:
-        raise InputError("is not JSON: it is truncated, or Parapet did not write it; remove it", f"{folder}/{MANIFEST}")
+        return Output(str(folder), below, manifest["pipeline"], manifest) if _has(manifest["files"], below) else None
+    if MANIFEST in traces and not below and _json(traces[MANIFEST]) is None:
+        raise InputError("is not JSON: it is truncated, or Parapet did not write it; remove it", folder / MANIFEST)
     for manifest in manifests.values():
         if _has(manifest["files"], below):
-            return Output(folder, below, manifest["pipeline"], None)
-    pipeline = None if below else storage.begun(folder)
-    if pipeline is not None:
-        return Output(folder, below, pipeline, None)
+            return Output(str(folder), below, manifest["pipeline"], None)
+    if not below and _exists(folder / STAGING):
+        return Output(str(folder), below, "", None)
     # The deepest input in an output is OUT/v1/test/schema.json. A file for people may be the user's own.
-    if not output and below.count("/") < 3 and not below.endswith(_FOR_PEOPLE) and storage.has(folder, DEAD_LETTERS):
+    if not traces and below.count("/") < 3 and not below.endswith(_FOR_PEOPLE) and _exists(folder / DEAD_LETTERS):
         raise InputError(
             f"has {DEAD_LETTERS} but no {MANIFEST}: either a command did not finish here, or this is only a "
             "part of its output. Run the command again with a new output folder, or copy its whole output; "
@@ -202,7 +176,19 @@ def _output_at(storage: _Storage, folder: str, below: str) -> Output | None:
     return None
 
 
-def _check_release(data: bytes, folder: str, below: str) -> None:
+def _content(path: Path) -> bytes | None:
+    with suppress(Exception):  # exceptions differ between storages; the reader of the input reports them
+        return path.read_bytes()
+    return None
+
+
+def _exists(path: Path) -> bool:
+    with suppress(Exception):
+        return path.exists()
+    return False
+
+
+def _check_release(data: bytes, folder: Path, below: str) -> None:
     manifest = _json(data)
     is_ours = isinstance(manifest, dict) and str(manifest.get("format")).startswith(_FORMAT)
     if is_ours and below.partition("/")[0] in ("", "sgd", "data"):
@@ -228,12 +214,8 @@ def _manifest(data: bytes | None) -> dict[str, Any]:
 
 def _json(data: bytes | None) -> Any:
     """Parse JSON; None if it is invalid."""
-    if not data:
-        return None
-    with suppress(ValueError, RecursionError):
-        return orjson.loads(data)
-    with suppress(ValueError, RecursionError):
-        return json.loads(data)  # a file name may not be valid Unicode
+    with suppress(ValueError):
+        return orjson.loads(data or b"")
     return None
 
 
@@ -243,23 +225,22 @@ def check_output(output: Output, flag: str = "") -> None:
     if output.manifest is None:
         run = f"a run of '{command}'" if output.pipeline else "a run of Parapet"
         raise InputError(f"{run} was interrupted here: run that command again to finish it", folder, flag)
-    storage = _storage(folder)
-    if storage is None:
-        return
     files = output.manifest["files"]
     read = {name: facts for name, facts in files.items() if _is_read(name, below) and not name.endswith(_FOR_PEOPLE)}
-    for name, difference in storage.differing(output, read):
-        traces = f"{MANIFEST} and {DEAD_LETTERS}" if DEAD_LETTERS in files else MANIFEST
-        advice = f"run that command again, or remove {traces} to use the folder as it is"
-        raise InputError(f"{difference} since '{command}' wrote this folder: {advice}", f"{folder}/{name}", flag)
-    if below not in files and any(_OF_CORPUS.fullmatch(os.path.basename(name)) for name in read):
-        for name in storage.corpus_files(folder, below):
-            if name not in files:
-                reason = (
-                    f"was not written by the run of '{command}' that wrote this folder (see {MANIFEST}): move it "
-                    "elsewhere"
-                )
-                raise InputError(reason, f"{folder}/{name}", flag)
+    with ThreadPoolExecutor(16) as pool:
+        sizes = pool.map(_size, [as_path(folder) / name for name in read])
+    for (name, facts), size in zip(read.items(), sizes, strict=True):
+        if size is None or size != facts.get("bytes", size):
+            difference = "has been removed" if size is None else "has been changed"
+            traces = f"{MANIFEST} and {DEAD_LETTERS}" if DEAD_LETTERS in files else MANIFEST
+            advice = f"run that command again, or remove {traces} to use the folder as it is"
+            raise InputError(f"{difference} since '{command}' wrote this folder: {advice}", f"{folder}/{name}", flag)
+
+
+def _size(path: Path) -> int | None:
+    with suppress(OSError):
+        return path.stat().st_size
+    return None
 
 
 def _is_read(name: str, below: str) -> bool:
@@ -269,176 +250,6 @@ def _is_read(name: str, below: str) -> bool:
     folder, _, file = name.rpartition("/")
     is_beside = folder == os.path.dirname(below) and os.path.basename(below) == "schema.json"
     return is_beside and _OF_CORPUS.fullmatch(file) is not None
-
-
-def _recorded(facts: Any) -> tuple[Any, Any]:
-    """Return (bytes, sha256) of a file in a manifest, with None for missing values."""
-    if isinstance(facts, str):
-        return None, facts
-    return (facts.get("bytes"), facts.get("sha256")) if isinstance(facts, dict) else (None, None)
-
-
-class _Local:
-    def is_folder(self, place: str) -> bool:
-        return os.path.isdir(place)
-
-    def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
-        files = {}
-        for name in names:
-            path = os.path.join(folder, name)
-            with suppress(OSError):
-                if stat.S_ISREG(os.stat(path).st_mode):  # opening a FIFO would block forever
-                    files[name] = Path(path).read_bytes()
-        return files
-
-    def has(self, folder: str, name: str) -> bool:
-        return os.path.isfile(os.path.join(folder, name))
-
-    def begun(self, folder: str) -> str | None:
-        staging = os.path.join(folder, STAGING)
-        with suppress(OSError):
-            names = [f"{STAGING}/{name}" for name in sorted(os.listdir(staging)) if name.startswith(OWNER)]
-            owners = [owner for data in self.read(folder, names).values() if isinstance(owner := _json(data), dict)]
-            return next((str(owner["pipeline"]) for owner in owners if "pipeline" in owner), "")
-        return None
-
-    def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Files newer than the manifest, which was moved into place last, were changed, or the folder is a copy."""
-        try:
-            written = os.stat(os.path.join(output.folder, MANIFEST)).st_ctime_ns
-        except OSError:
-            yield MANIFEST, "has been removed"
-            return
-        changed = {"": 0}  # folder below the output to the latest change of it, or of a folder above it
-        for name, facts in files.items():
-            path, (size, digest) = os.path.join(output.folder, name), _recorded(facts)
-            if any(part in ("", ".", "..") for part in name.split("/")):
-                yield MANIFEST, f"has been changed (it names {name!r}, a file outside of this folder)"
-                return
-            try:
-                status = os.stat(path)
-            except (OSError, ValueError):
-                yield name, "has been removed"
-                continue
-            if not stat.S_ISREG(status.st_mode) or size not in (None, status.st_size):
-                yield name, "has been changed"
-                continue
-            is_younger = max(status.st_ctime_ns, _changed(output.folder, os.path.dirname(name), changed)) > written
-            if digest is not None and (size is None or is_younger):
-                state = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-                if _sha256(path, state) != digest:
-                    yield name, "has been changed"
-
-    def corpus_files(self, folder: str, below: str) -> Iterator[str]:
-        waiting, seen = [(below, 0)], set()
-        while waiting:
-            place, depth = waiting.pop()
-            with suppress(OSError), os.scandir(os.path.join(folder, place)) as scanned:
-                entries = {entry.name: entry for entry in scanned}
-                if depth and not entries.keys().isdisjoint((STAGING, *_TRACES)):
-                    continue  # another output
-                for name, entry in sorted(entries.items()):
-                    relative = f"{place}/{name}".lstrip("/")
-                    if _OF_CORPUS.fullmatch(name):
-                        yield relative
-                    elif depth < _DEEPEST and not name.startswith(".") and entry.is_dir():
-                        status = entry.stat()
-                        if (known := (status.st_dev, status.st_ino)) not in seen:  # links may form cycles
-                            seen.add(known)
-                            waiting.append((relative, depth + 1))
-
-
-def _changed(folder: str, relative: str, known: dict[str, int]) -> int:
-    """Return the latest change of a folder or those above it, since a moved folder keeps the times inside it."""
-    if relative not in known:
-        above = _changed(folder, os.path.dirname(relative), known)
-        known[relative] = max(above, os.stat(os.path.join(folder, relative)).st_ctime_ns)
-    return known[relative]
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def _sha256(path: str, state: tuple[int, ...]) -> str:
-    """Return the hash of a file in a given state, cached so that a process reads it once."""
-    with open(path, "rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-class _Bucket:
-    """Requests all files at once, because requests are slow. Times are ignored, because copies have their own."""
-
-    def __init__(self, place: str) -> None:
-
-        self.place = place
-        self.storage: Any = as_path(place).fs  # type: ignore[attr-defined]
-
-    @functools.cached_property
-    def known(self) -> dict[str, bytes]:
-        """Return the traces in the folder and in those above it, by their paths in the bucket."""
-        ancestors = [place := self.place]
-        while place.count("/") > 3 and len(ancestors) < _ANCESTORS:  # gs://bucket/folder
-            place = place.rpartition("/")[0]
-            ancestors.append(place)
-        traces = [f"{folder}/{name}" for folder in ancestors for name in _TRACES]
-        with suppress(Exception):  # exceptions differ between storages
-            return {self._key(path): data for path, data in self.storage.cat(traces, on_error="omit").items()}
-        return {}
-
-    def _key(self, path: str) -> str:
-        return str(self.storage._strip_protocol(path))
-
-    def is_folder(self, place: str) -> bool:
-        return True
-
-    def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
-        paths = {name: self._key(f"{folder}/{name}") for name in names}
-        return {name: self.known[path] for name, path in paths.items() if path in self.known}
-
-    def has(self, folder: str, name: str) -> bool:
-        with suppress(Exception):  # exceptions differ between storages
-            return bool(self.storage.exists(f"{folder}/{name}"))
-        return False
-
-    def begun(self, folder: str) -> str | None:
-        return None  # outputs in buckets have no staging folder
-
-    def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        listing = self._listed(output.folder, output.below)
-        for name, facts in files.items():
-            size, _ = _recorded(facts)
-            if name not in listing:
-                yield name, "has been removed"
-            elif size not in (None, listing[name]):
-                yield name, "has been changed"
-
-    def corpus_files(self, folder: str, below: str) -> Iterator[str]:
-        names = self._listed(folder, below)
-        others = {os.path.dirname(name) for name in names if os.path.basename(name) == MANIFEST} - {""}
-        for name in sorted(names):
-            inside = any(name.startswith(f"{other}/") for other in others)
-            if _OF_CORPUS.fullmatch(os.path.basename(name)) and not inside and not f"/{name}".count("/."):
-                yield name
-
-    def _listed(self, folder: str, below: str) -> dict[str, int]:
-        """List the files that may be read, with their sizes."""
-        place = os.path.dirname(below) if below.endswith(".json") else below
-        try:
-            listing = self.storage.find(f"{folder}/{place}".rstrip("/"), detail=True)
-        except Exception as error:  # exceptions differ between storages
-            raise InputError(f"cannot be listed: {error}", folder) from None
-        start = len(self._key(folder)) + 1
-        return {self._key(path)[start:]: info["size"] for path, info in listing.items()}
-
-
-_LOCAL = _Local()
-
-
-def _storage(place: str) -> _Storage | None:
-    """Return the storage of an input; None if it cannot be accessed, which its reader reports."""
-    if "://" not in place:
-        return _LOCAL
-    with suppress(Exception):  # exceptions differ between storages
-        return _Bucket(place.rstrip("/"))
-    return None
 
 
 SPLITS = ("train", "dev", "test")
