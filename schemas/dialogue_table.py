@@ -111,13 +111,6 @@ SERVICES = pa.schema(
 )
 
 
-def dialogue_rows(dialogues: Sequence[Mapping[str, Any]], file: str, data: bytes) -> list[dict[str, Any]]:
-    """Convert a dialogue file to rows, given its name, and its bytes to detect the layout."""
-    rows = [dialogue_row(dialogue, file, i) for i, dialogue in enumerate(dialogues)]
-    layout = layout_of(data, dialogue_bytes(dialogues))
-    return [{**row, "layout": layout} for row in rows]
-
-
 def service_rows(services: Sequence[Mapping[str, Any]], variant: str, data: bytes) -> list[dict[str, Any]]:
     """Convert a schema file to rows, given its corpus, and its bytes to detect the layout."""
     layout = layout_of(data, schema_bytes(services))
