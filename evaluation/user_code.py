@@ -25,7 +25,6 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError, UserCodeError
-from parapet.transforms.running.fence import calling
 
 _PACKAGES = {"site-packages", "dist-packages"}
 _PACKAGE = Path(__file__).parents[1]
@@ -214,8 +213,7 @@ def running(code: UserCode, headline: str) -> Iterator[None]:
     folders = code.search_path
     sys.path[:0] = folders
     try:
-        with calling():
-            yield
+        yield
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # a user's code may raise anything

@@ -22,7 +22,6 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import Corpus, Item, in_languages, items_of
 from parapet.transforms.perturbation.metrics import CHANGES, Metric, Numbers
 from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant
-from parapet.transforms.running.fence import calling
 from parapet.transforms.running.seeding import key_of, seed_text
 
 if TYPE_CHECKING:
@@ -337,8 +336,7 @@ class Perturbation:
         Raises:
           InputError: the dialogue cannot be perturbed for any set.
         """
-        with calling():
-            results = [(name, self.perturb(item.raw, name, state)) for name in self.sets]
+        results = [(name, self.perturb(item.raw, name, state)) for name in self.sets]
         return iter(results)
 
     def open(self) -> None:

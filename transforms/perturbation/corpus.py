@@ -38,7 +38,7 @@ from parapet.transforms.perturbation.base import (
 from parapet.transforms.perturbation.corpora import Corpus, Item, check_languages, checked_items, inlined
 from parapet.transforms.perturbation.languages import other_language
 from parapet.transforms.running import plugins
-from parapet.transforms.running.fence import PLUGIN, Fault, calling, is_plugin
+from parapet.transforms.running.fence import PLUGIN, Fault, is_plugin
 
 _FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
 
@@ -271,8 +271,7 @@ def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, ser
         return item
     try:
         guard = guard_for(perturbation, item, services)
-        with calling():
-            returned = perturbation.perturb(item.raw, set_name, state)
+        returned = perturbation.perturb(item.raw, set_name, state)
         perturbed = checked(perturbation, returned)
         if guard is not None:
             guard.check(perturbed.dialogue)

@@ -43,7 +43,7 @@ from parapet.transforms.running.counts import (
     dead_file,
     id_of,
 )
-from parapet.transforms.running.fence import Fault, bad_record, calling, is_plugin
+from parapet.transforms.running.fence import Fault, bad_record, is_plugin
 from parapet.transforms.running.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.running.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
 from parapet.transforms.storage.files import WriteFiles, Written, write_staged
@@ -160,12 +160,10 @@ class _Opened:
 
     def __init__(self, perturbation: Perturbation) -> None:
         self.perturbation = perturbation
-        with calling():
-            perturbation.open()
+        perturbation.open()
 
     def close(self) -> None:
-        with calling():
-            self.perturbation.close()
+        self.perturbation.close()
 
 
 def write_file(
@@ -263,8 +261,7 @@ class _FileOfSets:
                 text = text_in(self.file, item, item.raw)
                 return [(name, self._of_set(name, item, unchanged, text)) for name in self.perturbation.sets]
         place = (self.file.relative, item.position)
-        with calling():
-            state = self.perturbation.state_of(place, state, shared)
+        state = self.perturbation.state_of(place, state, shared)
         guard = guard_for(self.perturbation, item, self.services)
         texts: dict[int, tuple[Any, bytes]] = {}  # several sets may share the result of a short dialogue
         of_sets: list[tuple[str, _OfSet | InputError]] = []
