@@ -19,7 +19,6 @@ from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import unquote
 
 import msgspec
 import orjson
@@ -119,7 +118,7 @@ def find_output(path: str | Path) -> Output | None:
     Raises:
       InputError: the folder is an incomplete release.
     """
-    text = plain_path(path)
+    text = str(path)
     try:
         places = [as_path(text)] if "://" in text else [Path(os.path.abspath(text)), Path(os.path.realpath(text))]
     except InputError:  # its reader reports storage that cannot be accessed
@@ -303,8 +302,8 @@ def as_path(path: str | Path) -> Path:
     Raises:
       InputError: the storage is unknown, or the extra for it is not installed.
     """
-    if "://" not in (text := plain_path(path)):
-        return Path(text)
+    if "://" not in str(path):
+        return Path(path)
     from fsspec import get_filesystem_class
     from upath import UPath
 
@@ -344,36 +343,11 @@ def same_place(first: str | Path, second: str | Path) -> bool:
 
 def is_below(path: str | Path, folder: str | Path) -> bool:
     """Whether a path is in a folder, or is the folder, by its name or by where links lead."""
-    path, folder = plain_path(path), plain_path(folder)
+    path, folder = str(path), str(folder)
     if "://" in f"{path}{folder}":
         return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
     places = ((absolute(path), absolute(folder)) for absolute in (os.path.abspath, os.path.realpath))
     return any(Path(path).is_relative_to(folder) for path, folder in places)
-
-
-def plain_path(path: str | Path) -> str:
-    """Return the path of a local file's address (``file:///...``); other paths and addresses as they are.
-
-    Raises:
-      InputError: the address is of another machine, or its path is not absolute.
-    """
-    text = str(path)
-    if text[:6].lower() != "file:/":
-        return text
-    rest = text.removeprefix(text[:5])
-    host, slash, below = rest[2:].partition("/") if rest.startswith("//") else ("", "/", rest[1:])
-    if host not in ("", "localhost") or not slash:
-        raise InputError("is no address of a local file: give its path, or file:///PATH", text)
-    return f"/{unquote(below)}"
-
-
-def with_plain_paths(value: Any) -> Any:
-    """Return a value from TOML with the path instead of the address of each local file."""
-    if isinstance(value, dict):
-        return {key: with_plain_paths(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [with_plain_paths(item) for item in value]
-    return plain_path(value) if isinstance(value, str) else value
 
 
 def sample_root() -> Path:

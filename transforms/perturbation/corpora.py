@@ -40,7 +40,6 @@ from parapet.schemas.layout import (
     as_path,
     is_there,
     parse_services,
-    plain_path,
     raw_by_name,
     read_root,
     schema_bytes,
@@ -164,7 +163,7 @@ class Corpus:
 
         if not isinstance(folder, str | os.PathLike):
             raise InputError(f"expected the path of a folder, not {folder!r}")
-        folder = plain_path(folder)
+        folder = str(folder)
         for path in [file.path for file in self.files] + [schemas.path for schemas in self.folders.values()]:
             if path and is_there(path) and as_path(path).resolve().is_relative_to(as_path(folder).resolve()):
                 raise InputError("the corpus was read from this folder: choose another folder", folder)
