@@ -230,9 +230,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
 def test_a_rerun_does_not_replace_what_somebody_has_filled_in(tmp_path):
     run(tmp_path, FIRST)
     (tmp_path / "shortfall.csv").write_bytes(b"filled in")
-    reason = (
-        "shortfall.csv: has been changed since it was written: move it elsewhere"
-    )
+    reason = "shortfall.csv: has been changed since it was written: move it elsewhere"
     raised(InputError, files.prepare, str(tmp_path), "compose", match=reason)
     (tmp_path / "shortfall.csv").unlink()
     run(tmp_path, FIRST)

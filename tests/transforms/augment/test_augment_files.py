@@ -29,9 +29,8 @@ def huge_span(dialogue):
     (bad_slot, "1_00001", "unknown_slot: service '"),
     (lambda dialogue: dialogue.pop("dialogue_id"), "[1]", "not_sgd: Object missing required field `dialogue_id`"),
     (lambda dialogue: dialogue.update(services=["None_1"]), "1_00001", "unknown_service: no schema has a service"),
-    (lambda of: of.update(mine=2**70), "1_00001", "not_parquet: contains a value that Parquet cannot store: "),
+    (lambda of: of.update(mine=2**70), "1_00001", "is not JSON: Integer exceeds 64-bit range"),
     (huge_span, "1_00001", "not_parquet: "),
-    (lambda dialogue: dialogue["turns"][0].update(utterance="\ud800"), "1_00001", "not_"),
 )
 def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd")

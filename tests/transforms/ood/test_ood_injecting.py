@@ -131,11 +131,8 @@ def outcomes(dialogues):
     "items",
     [GOOD, GOOD],
     [GOOD, b"{}", GOOD],
-    [GOOD, MORE % b'"\\ud800"', GOOD],
     [GOOD, MORE % b"1e999", MORE % b"NaN", GOOD],
     [GOOD, MORE % b'"\x80"'],  # not UTF-8, where nothing looks at it
-    [GOOD, MORE % (b"[" * 2000 + b"]" * 2000), GOOD],
-    [GOOD, GOOD.replace(b"Hello", b"\\ud800"), GOOD],
     [GOOD, GOOD.replace(b"Hello", "grüß".encode()), b"1"],
     [GOOD, b"{"],
     [],
@@ -143,8 +140,5 @@ def outcomes(dialogues):
 def test_the_same_as_of_a_file_that_is_written(items):
     data = b"[" + b",".join(items) + b"]"
     file = DialogueFile("train", "dialogues_001.json", "a.json", len(data), data)
-    written = (
-        (at, (plans.check_unicode(raw) if not isinstance(one, InputError) and not plain else None) or one)
-        for at, raw, plain, one in dialogues_of(file)
-    )
-    assert outcomes((at, one) for at, _, one in sound_dialogues(file)) == outcomes(written)
+    found = outcomes((at, dialogue) for at, _, dialogue in sound_dialogues(file))
+    assert found == outcomes((at, dialogue) for at, _, dialogue in dialogues_of(file))

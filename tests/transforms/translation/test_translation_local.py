@@ -134,7 +134,6 @@ def test_languages_that_a_model_has_not(models, given, pair, reason):
 def test_texts_that_it_cannot_translate(models, name, monkeypatch):
     engine = opened({"zh-en": models[name]})
     assert raised(Refused, engine.translate, ["价格", "价格 " * 64], "zh", "en", match="too_long: ").splits
-    raised(Refused, engine.translate, ["\ud800"], "zh", "en", match="invalid: the text is not valid Unicode")
     engine = opened({"zh-en": models[name]}, max_tokens=3)
     texts = ["价格", "价格 电影 数量 何处"]
     assert raised(Refused, engine.translate, texts, "zh", "en", match=r"cut_off: .* within 3 tokens").splits
