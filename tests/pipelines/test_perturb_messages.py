@@ -216,8 +216,7 @@ def test_in_python_they_are_what_the_command_writes(chats, tmp_path):
 def test_lines_come_back(messages, is_ascii):
     record = {"messages": [{"role": role, "content": text} for role, text in messages]}
     line = json.dumps(record, ensure_ascii=is_ascii).encode()
-    ((dialogue, plain),) = read_messages(line + b"\n", "chats.jsonl")
-    assert plain
+    (dialogue,) = read_messages(line + b"\n", "chats.jsonl")
     assert line_text(dialogue[LINE], dialogue["turns"]) == line + b"\n"
     changed = [{**turn, "utterance": f"{turn['utterance']}!"} for turn in dialogue["turns"]]
     expected = [text + "!" * (role == "user") for role, text in messages]

@@ -412,11 +412,6 @@ def one_state(**changes):
     return json.dumps(lines_of(sample_dialogues(), "state")[0] | changes)
 
 
-def twice(text):
-    """JSON whose first slots are there twice: the first time with another value."""
-    return text.replace('"slot_values": {', '"slot_values": {"item_type": ["tank"], "item_type": ["bike"], ', 1)
-
-
 def an_extra_frame(service):
     """Adds a frame to the first turn: of a service, or again the first."""
 
@@ -430,10 +425,7 @@ def an_extra_frame(service):
 
 
 NOT_THERE = "1_00000 turns[0] Zoos_1: the schemas of the reference do not have this service"
-TWICE = "state.slot_values.item_type: the key appears twice"
 UNCLEAR = {
-    "a slot twice": (FILE, twice, f"{FILE}: [0].turns[0].frames[0].{TWICE}"),
-    "a slot twice in a line": ("a.jsonl", lambda _: twice(one_state()), f"a.jsonl: line 1: {TWICE}"),
     "a service that is not there": (FILE, an_extra_frame("Zoos_1"), f"{FILE}: {NOT_THERE}"),
     "a service twice": (FILE, an_extra_frame(None), f"{FILE}: 1_00000 turns[0] Repairs_1: this service appears twice"),
     "a strange service in a line": ("a.jsonl", lambda _: f"{one_state()}\n{one_state(service='Zoos_1')}", NOT_THERE),
