@@ -27,7 +27,7 @@ from parapet.schemas.layout import (
     dialogue_files,
     is_there,
 )
-from parapet.schemas.limits import MAX_LINE, in_bytes, lines_of, open_path
+from parapet.schemas.limits import open_path
 from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.matching import find_variants
 
@@ -78,9 +78,7 @@ def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
 
 def parse_lines(handle: BinaryIO, decoder: msgspec.json.Decoder[AnyRow], path: str) -> Iterator[tuple[int, AnyRow]]:
     """Yields the rows of an open file; only one line is in memory at a time. See :func:`read_lines`."""
-    for number, line in lines_of(handle):
-        if line is None:
-            raise InputError(f"has more than {in_bytes(MAX_LINE)}", path, f"line {number}")
+    for number, line in enumerate(iter(handle.readline, b""), 1):
         text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
         if text.strip():
             yield number, parse_line(text, decoder, path, f"line {number}")

@@ -1,8 +1,7 @@
-"""Reading files as a whole or by line, with limits on their size that are far above real data."""
+"""Reading whole files, with limits on their size that are far above real data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -81,25 +80,6 @@ def check_plain(head: bytes, path: object, where: str = "") -> None:
 def compression_of(head: bytes) -> str:
     """Return the format of a compressed file or archive by its first bytes, or ``""``."""
     return next((name for magic, name in _MAGIC if head.startswith(magic)), "")
-
-
-def lines_of(handle: BinaryIO, limit: int = 0) -> Iterator[tuple[int, bytes | None]]:
-    """Yield (line number from 1, line with its end) of a file; the line is None if it exceeds the limit.
-
-    Args:
-      handle: the file, positioned at the beginning of a line.
-      limit: maximum bytes per line; 0 for ``MAX_LINE``.
-    """
-    limit = limit or MAX_LINE
-    number = 0
-    while line := handle.readline(limit + 1):
-        number += 1
-        if len(line) <= limit:
-            yield number, line
-            continue
-        while line and not line.endswith(b"\n"):
-            line = handle.readline(limit)
-        yield number, None
 
 
 def check_size(size: int, limit: int, path: object, where: str = "") -> None:
