@@ -105,9 +105,6 @@ def is_marker(act: str, slot: str, slots: Container[str] | None = None) -> bool:
 class _AnyDialogue(Protocol):
     dialogue_id: str
 
-    @property
-    def turns(self) -> Sequence[object]: ...
-
 
 AnyDialogue = TypeVar("AnyDialogue", bound=_AnyDialogue)
 
