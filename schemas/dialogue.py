@@ -369,20 +369,40 @@ def read_each(data: bytes, path: object) -> Iterator[Any]:
     """
     data = without_mark(data, path)
     try:
-        items = _split(data)
+        items = map(_decoded, _split(data))
     except (msgspec.MsgspecError, RecursionError):
-        kind = type(parse_json(data, path)).__name__  # raises InputError with line and column if it is not JSON
-        raise InputError(f"expected a list of dialogues, found {kind}", path) from None
+        items = map(_checked, _list_in(data, path))
     first: dict[str, int] = {}
-    for position, raw in enumerate(items):
-        try:
-            item = parse_json_line(bytes(raw))
-        except ValueError as error:
-            yield InputError(f"not_sgd: {error}")
-            continue
+    for position, item in enumerate(items):
         dialogue_id = item.get("dialogue_id") if isinstance(item, dict) else None
         is_repeated = isinstance(dialogue_id, str) and repeated_id(dialogue_id, position, first)
         yield InputError(is_repeated) if is_repeated else item
+
+
+def _decoded(raw: msgspec.Raw) -> Any:
+    try:
+        return parse_json_line(bytes(raw))
+    except ValueError as error:
+        return InputError(f"not_sgd: {error}")
+
+
+def _list_in(data: bytes, path: object) -> list[Any]:
+    """Parse a list of which msgspec refuses an item, such as one with NaN, which Python's json module writes."""
+    try:
+        items = json.loads(data)
+    except (ValueError, RecursionError):
+        items = parse_json(data, path)  # raises InputError with line and column
+    if not isinstance(items, list):
+        raise InputError(f"expected a list of dialogues, found {type(items).__name__}", path)
+    return items
+
+
+def _checked(item: Any) -> Any:
+    try:
+        json.dumps(item, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        return InputError(f"not_sgd: {error}")
+    return item
 
 
 def file_bytes(texts: Sequence[bytes]) -> bytes:

@@ -27,14 +27,18 @@ def parse_json(data: bytes, path: object) -> Any:
 def _explained(data: bytes, path: object, error: Exception) -> InputError:
     """Return an error with line and column, which msgspec does not tell."""
     try:
-        json.loads(data.decode())
+        json.loads(data.decode(), parse_constant=_refuse)
     except UnicodeDecodeError as unreadable:
         return InputError(f"not UTF-8 at byte {unreadable.start}: save the file as UTF-8", path)
     except json.JSONDecodeError as wrong:
         return InputError(f"not JSON: {wrong.msg}", path, f"line {wrong.lineno} column {wrong.colno}")
-    except (ValueError, RecursionError):  # a number with thousands of digits, or deep nesting
-        pass
-    return InputError(f"not JSON: {_reason(error)}", path)  # such as NaN, which Python accepts
+    except ValueError as wrong:
+        return InputError(f"not JSON: {wrong}", path)
+    return InputError(f"not JSON: {_reason(error)}", path)  # Python reads some of what msgspec refuses
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no value of JSON")
 
 
 def _reason(error: Exception) -> str:

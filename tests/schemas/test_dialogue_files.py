@@ -33,6 +33,8 @@ def test_the_bytes_are_those_of_json(items, escaped):
     "item reason",
     (b'{"a": 1e999}', "not_sgd: Number out of range"),
     (b'{"a": "\xff"}', "not_sgd: 'utf-8' codec can't decode byte 0xff"),
+    (b'{"a": NaN}', "not_sgd: Out of range float values are not JSON compliant"),
+    (b'{"a": "\\ud800"}', "not_sgd: 'utf-8' codec can't encode character '\\ud800'"),
 )
 def test_an_item_that_cannot_be_decoded_is_refused_by_itself(item, reason):
     first, refused, last = read_each(b'[{"a": "\\":"},' + item + b',{"b" : 1}]', "x")

@@ -51,7 +51,7 @@ def test_dialogues_of_another_format_are_named_and_published_where_that_is_allow
     "record value reason",
     ("dialogue", [{"dialogue_id": 1, "services": [], "turns": []}], r"\[0\]: is not a dialogue"),
     ("dialogue", 1, "expected a list of dialogues"),
-    ("service", [float("nan")], "not JSON: invalid character"),
+    ("service", [float("nan")], "not JSON: NaN is no value of JSON"),
 )
 def test_what_cannot_be_published_is_named_with_its_file(record, value, reason):
     source = Source(record, "original", "original", "test", "folder/file.json", 0, "test/file.json")
@@ -60,4 +60,4 @@ def test_what_cannot_be_published_is_named_with_its_file(record, value, reason):
 
 def test_statistics_that_are_no_json(toml, tmp_path):
     (toml.parent / "statistics.json").write_text('{"a": [1, NaN]}')
-    assert "statistics.json: not JSON: invalid character" in build(toml, tmp_path / "out", status=2).errors
+    assert "statistics.json: not JSON: NaN is no value of JSON" in build(toml, tmp_path / "out", status=2).errors
