@@ -127,7 +127,7 @@ def test_requests_that_an_endpoint_refused_are_no_other_turns(tmp_path):
     ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
     ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": "{"}, "not JSON"),
     ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": "c"}}'}, "contains no metrics"),
-    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": NaN}}'}, "is not a number"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": NaN}}'}, "NaN is no value of JSON"),
 )
 def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():
