@@ -6,7 +6,6 @@ Files are read one dialogue at a time, and written byte for byte like the publis
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.json_text import parse_json, parse_json_line, without_mark
-from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, dialogue_files
+from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_ascii, as_path, dialogue_files
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.schemas.service import Service
 
@@ -253,7 +252,6 @@ OPENING, BETWEEN, CLOSING = b"[\n", b",\n", b"\n]\n"
 EMPTY = b"[]\n"
 
 _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
-_NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
 
 
 MESSAGES = "messages"  # chat messages, see parapet.schemas.messages
@@ -417,17 +415,9 @@ def dialogue_text(dialogue: Any) -> bytes:
       InputError: it is nested too deeply, or has a value that JSON cannot represent.
     """
     try:
-        return as_ascii(orjson.dumps([dialogue], option=_OPTIONS)[2:-2])
-    except TypeError as error:
+        data = orjson.dumps([dialogue], option=_OPTIONS)[2:-2]
+        if b"null" in data:  # orjson also writes it for NaN
+            json.dumps(dialogue, allow_nan=False)
+        return as_ascii(data)
+    except (TypeError, ValueError) as error:
         raise InputError(f"is not JSON: {error}") from None
-
-
-def as_ascii(data: bytes) -> bytes:
-    """Escape every character outside of ASCII, and DEL, as Python's json module does."""
-    if data.isascii() and b"\x7f" not in data:
-        return data
-    return _NOT_ASCII.sub(_escape, data.decode()).encode("ascii")
-
-
-def _escape(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1]

@@ -319,7 +319,10 @@ def dialogue_lines(data: bytes, file: str, path: object) -> FileLines:
     items = parse_json(data, path)
     if not isinstance(items, list):
         raise InputError("expected a list of dialogues", path)
-    layout = layout_of(data, dialogue_bytes(items))
+    try:
+        layout = layout_of(data, dialogue_bytes(items))
+    except TypeError as error:
+        raise InputError(f"contains a value that cannot be stored: {error}", path) from None
     result = FileLines()
     for i, item in enumerate(items):
         if not isinstance(item, dict) or not isinstance(dialogue_id := item.get("dialogue_id"), str):

@@ -251,6 +251,8 @@ def _is_read(name: str, below: str) -> bool:
     return is_beside and _OF_CORPUS.fullmatch(file) is not None
 
 
+_NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
+_PUBLISHED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 SPLITS = ("train", "dev", "test")
 DIALOGUE_FILE = re.compile(r"dialogues_[0-9]+\.json")
 _SCHEMA_FILES = ("schema.json", *(f"{split}/schema.json" for split in SPLITS))
@@ -546,10 +548,18 @@ def schema_bytes(services: Sequence[Any]) -> bytes:
 
 def dialogue_bytes(dialogues: Sequence[Any]) -> bytes:
     """Format a dialogue file like the published ones: two spaces, sorted keys, ASCII, a newline at the end."""
-    data = orjson.dumps(dialogues, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    return as_ascii(orjson.dumps(dialogues, option=_PUBLISHED | orjson.OPT_APPEND_NEWLINE))
+
+
+def as_ascii(data: bytes) -> bytes:
+    """Escape every character outside of ASCII, and DEL, as Python's json module does."""
     if data.isascii() and b"\x7f" not in data:
         return data
-    return (json.dumps(dialogues, indent=2, sort_keys=True) + "\n").encode("ascii")
+    return _NOT_ASCII.sub(_escape, data.decode()).encode("ascii")
+
+
+def _escape(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]
 
 
 def is_root(path: Path) -> bool:

@@ -110,11 +110,6 @@ class Outputs(NamedTuple):
     examples: beam.PCollection | None = None
     others: Mapping[str, beam.PCollection] = {}
 
-    @classmethod
-    def plain(cls, written: beam.PCollection, counts: beam.PCollection) -> Outputs:
-        """Return the outputs of a run without dead letters and examples."""
-        return cls(written, None, counts)
-
     def with_more(self, label: str, **more: beam.PCollection) -> Outputs:
         """Add further written files, dead letters or counts."""
         flattened = {
