@@ -118,7 +118,7 @@ def find_output(path: str | Path) -> Output | None:
     Raises:
       InputError: the folder is an incomplete release.
     """
-    text = str(path)
+    text = str(path).rstrip("/")
     try:
         places = [as_path(text)] if "://" in text else [Path(os.path.abspath(text)), Path(os.path.realpath(text))]
     except InputError:  # its reader reports storage that cannot be accessed
