@@ -133,7 +133,7 @@ def entities(corpus: Path) -> tuple[float, int]:
     for split in layout.read_root(corpus):
         files = read_corpus(corpus, [split.split])
         replacer = fitted(UnseenEntities(seed=SEED, training=corpus), files).of(("", 0))
-        for _, raw, _, dialogue in (dialogue for file in files.files for dialogue in dialogues_of(file)):
+        for _, raw, dialogue in (dialogue for file in files.files for dialogue in dialogues_of(file)):
             assert not isinstance(dialogue, InputError)
             found = find_values(dialogue, replacer.kinds)
             _, table = keep_unclear(dialogue, found)

@@ -81,7 +81,7 @@ def build_plainly(sgd: Path, out: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from parapet.schemas.dialogue_table import DIALOGUES, dialogue_rows
+    from parapet.schemas.dialogue_table import DIALOGUES, dialogue_lines
 
     for split in sorted(path.parent for path in sgd.glob("*/schema.json")):
         (out / split.name).mkdir(parents=True)
@@ -91,7 +91,8 @@ def build_plainly(sgd: Path, out: Path) -> None:
                 data = path.read_bytes()
                 digests.append(hashlib.sha256(data).hexdigest())
                 (out / split.name / path.name).write_bytes(data)
-                table = pa.Table.from_pylist(dialogue_rows(orjson.loads(data), path.name, data), DIALOGUES)
+                rows_of_file = map(orjson.loads, dialogue_lines(data, path.name, path).lines)
+                table = pa.Table.from_pylist(list(rows_of_file), DIALOGUES)
                 writer.write_table(table)
                 for row in table.to_pylist():
                     rows.update(orjson.dumps(row, option=orjson.OPT_SORT_KEYS))

@@ -17,8 +17,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.schemas.dialogue import Dialogue, corpus_files
-from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
-from parapet.schemas.json_text import check_kept
+from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import (
     SINGLE,
     TRAIN,
@@ -28,7 +27,7 @@ from parapet.schemas.layout import (
     dialogue_files,
     is_there,
 )
-from parapet.schemas.limits import MAX_LINE, in_bytes, lines_of, open_path
+from parapet.schemas.limits import open_path
 from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.matching import find_variants
 
@@ -70,8 +69,7 @@ def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
     """Yields the rows of JSON lines with their line number, from 1. Blank lines and unknown fields are ignored.
 
     Raises:
-      InputError: the file does not exist, is not UTF-8 or JSON (without NaN and infinities), has a key twice in an
-        object, or is not of ``kind``; with the line.
+      InputError: the file does not exist, is not UTF-8 or JSON, or is not of ``kind``; with the line.
     """
     with open_path(existing_file(path)) as handle:
         yield from parse_lines(handle, msgspec.json.Decoder(kind), path)
@@ -79,9 +77,7 @@ def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
 
 def parse_lines(handle: BinaryIO, decoder: msgspec.json.Decoder[AnyRow], path: str) -> Iterator[tuple[int, AnyRow]]:
     """Yields the rows of an open file; only one line is in memory at a time. See :func:`read_lines`."""
-    for number, line in lines_of(handle):
-        if line is None:
-            raise InputError(f"has more than {in_bytes(MAX_LINE)}", path, f"line {number}")
+    for number, line in enumerate(iter(handle.readline, b""), 1):
         text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
         if text.strip():
             yield number, parse_line(text, decoder, path, f"line {number}")
@@ -91,13 +87,10 @@ def parse_line(line: bytes, decoder: msgspec.json.Decoder[AnyRow], path: str, wh
     """Parses a row. Raises InputError as :func:`read_lines`."""
     try:
         row = decoder.decode(line)
-        check_kept(line, _decode(line))
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason, at = f"this is not JSON: {error}", ""
-    except InputError as error:
-        reason, at = error.reason, error.where.removeprefix(".")
     else:
         return row
     raise InputError(f"{at}: {reason}" if at else reason, path, where)
@@ -273,18 +266,14 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
     """Yields the dialogues of a split, each with the path of its file, in the order of paths.
 
     Raises:
-      InputError: a file or dialogue cannot be read or is not Unicode, two dialogues have the same id, or the split does
+      InputError: a file or dialogue cannot be read, two dialogues have the same id, or the split does
         not exist.
     """
     for file in sorted(read_corpus(root, [split]).files, key=lambda file: file.path):
-        for position, raw, plain, dialogue in dialogues_of(file):
+        for position, _, dialogue in dialogues_of(file):
             where = f"[{position}]"
             if isinstance(dialogue, InputError):
                 raise InputError(dialogue.reason, file.path, f"{where} {dialogue.where}".strip())
-            if not plain and surrogate_in(raw) is not None:
-                raise InputError(
-                    "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.path, where
-                )
             yield file.path, dialogue
 
 

@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError, UserCodeError
-from parapet.transforms.running.fence import calling
 
 _PACKAGE = f"{Path(__file__).parents[1]}/"
 
@@ -175,8 +174,7 @@ def running(code: UserCode, headline: str) -> Iterator[None]:
       UserCodeError: the code raised an exception. An InputError of its own is passed on.
     """
     try:
-        with calling():
-            yield
+        yield
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # a user's code may raise anything

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.hub_tables import PREFIX, download
 from parapet.schemas.layout import as_path, check_published, is_there, sample_root
 from parapet.transforms.perturbation.corpora import Corpus, read_corpus
 
@@ -22,9 +21,7 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
 
     Args:
       root: a folder in the SGD layout (``ROOT/{train,dev,test}/schema.json`` and ``dialogues_NNN.json``), the folder of
-        a single split, a schema file, or a release made by ``parapet release``. Or the dialogues of the Hugging
-        Face hub's ``schema_guided_dstc8``: a folder of ``save_to_disk``, Parquet or JSON lines, with ``schema.json`` or
-        the configuration ``schema`` beside them, or ``hf:NAME``, which is downloaded. Local, or in a bucket
+        a single split, a schema file, or a release made by ``parapet release``. Local, or in a bucket
         (``gs://``). By default, the sample that comes with Parapet.
       name: which corpus of a release to open.
 
@@ -44,8 +41,6 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
     """
     if root is None:
         return read_corpus(sample_root(), None)
-    if str(root).startswith(PREFIX):
-        root = download(str(root))
     check_published(root)
     corpora = as_path(root) / "sgd"
     if is_there(as_path(root) / "MANIFEST.json") and is_there(corpora):

@@ -6,7 +6,6 @@ such dialogues to a dead-letter output instead.
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -32,14 +31,14 @@ from parapet.evaluation.dst.frames import (
     slots_of,
 )
 from parapet.evaluation.dst.totals import Totals, add_up, means, merged
-from parapet.schemas.dialogue import DialogueFile, read_each, typed
+from parapet.schemas.dialogue import DialogueFile, dialogue_text, file_bytes, read_each, typed
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.layout import services_by_name
 from parapet.schemas.service import parse_service
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, checked_analysis, set_of
 from parapet.transforms.perturbation.corpora import Corpus, Item
 from parapet.transforms.perturbation.corpus import Services, apply, options_named, perturbation_of
-from parapet.transforms.running.counts import dead_dialogue, id_of
+from parapet.transforms.running.counts import DeadLetter, dead_dialogue, id_of
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.variants.matching import Known, Variant
 from parapet.transforms.variants.perturbation import places_of, rename, renamed_corpora
@@ -104,7 +103,7 @@ class Perturb(beam.PTransform):
 
     def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection[Dialogue]:
         """Perturbs a PCollection of dialogues."""
-        return self._perturbed(dialogues, strict=True).dialogues
+        return _strict(self._perturbed(dialogues))
 
     def with_outputs(self) -> beam.PTransform:
         """Returns a transform with three outputs: ``dialogues``, ``rows`` (dicts with the columns of the perturbation's
@@ -118,15 +117,15 @@ class Perturb(beam.PTransform):
           ...     _ = outputs.dead_letters | beam.Map(lambda letter: print(letter.dialogue_id, letter.reason))
           1 not_sgd: Object missing required field `services`
         """
-        return _Outputs(self.default_label(), lambda dialogues: self._perturbed(dialogues, strict=False))
+        return _Outputs(self.default_label(), self._perturbed)
 
-    def _perturbed(self, dialogues: beam.PCollection[Dialogue], strict: bool) -> Any:
-        perturb = beam.ParDo(_Perturb(self.perturbation, self.set_name, self.services, strict))
+    def _perturbed(self, dialogues: beam.PCollection[Dialogue]) -> Any:
+        perturb = beam.ParDo(_Perturb(self.perturbation, self.set_name, self.services))
         if not self.perturbation.needs_analysis():
             return dialogues | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
         if not self.perturbation.analyzes_dialogues:
             return self._with_shared(dialogues, perturb)
-        files = dialogues | "As files" >> _as_files(strict)
+        files = dialogues | "As files" >> beam.ParDo(_AsFile()).with_outputs(DEAD_LETTERS, main="files")
         analysis = files.files | "Analyze" >> _Analyze(self.perturbation)
         perturbation, names = self.perturbation, tuple(analysis.side_inputs())
         shared = [beam.pvalue.AsDict(pairs) for pairs in analysis.side_inputs().values()]
@@ -163,6 +162,28 @@ class _Perturbed(NamedTuple):
     dead_letters: beam.PCollection
 
 
+def _strict(outputs: Any) -> beam.PCollection:
+    """Returns the dialogues of a transform, whose first dead letter fails the pipeline."""
+    _ = outputs.dead_letters | "Fail" >> beam.Map(_fail)
+    return outputs.dialogues
+
+
+def _fail(letter: DeadLetter) -> None:
+    raise InputError(letter.reason, f"dialogue {letter.dialogue_id}", letter.where)
+
+
+def _refused(dialogue: Any, error: Exception, code: object = None, variant: str = "") -> TaggedOutput:
+    """Makes the dead letter of a dialogue. Raises the exception if the dialogue is not its cause."""
+    file = DialogueFile("", "", "", 0)
+    return TaggedOutput(DEAD_LETTERS, dead_dialogue(file, id_of(dialogue, 0), bad_record(error, code), variant))
+
+
+def _copied(dialogue: Dialogue) -> Dialogue:
+    """Copies a dialogue: a step that modifies it in place must not affect others."""
+    copy: Dialogue = pickle.loads(pickle.dumps(dialogue, pickle.HIGHEST_PROTOCOL))  # noqa: S301 (faster than deepcopy)
+    return copy
+
+
 class _Outputs(beam.PTransform):
     """A transform with several outputs, defined by a function."""
 
@@ -189,26 +210,15 @@ class _Analyze(beam.PTransform):
 class _AsFile(beam.DoFn):
     """Turns a dialogue into a file that contains only it and has its name."""
 
-    def __init__(self, strict: bool) -> None:
-        super().__init__()
-        self.strict = strict
-
     def process(self, dialogue: Dialogue) -> Iterator[DialogueFile | TaggedOutput]:
         try:
             typed(dialogue)
-            content = json.dumps([dialogue]).encode()
+            content = file_bytes([dialogue_text(dialogue)])
         except InputError as error:
-            yield _refused(dialogue, error, self.strict)
-        except (TypeError, ValueError, RecursionError) as error:
-            yield _refused(dialogue, InputError(f"is not JSON: {error}"), self.strict)
+            yield _refused(dialogue, error)
         else:
             name = id_of(dialogue, 0)
             yield DialogueFile("", name, f"dialogue {name}", len(content), content)
-
-
-def _as_files(strict: bool) -> beam.PTransform:
-    as_file: beam.PTransform = beam.ParDo(_AsFile(strict)).with_outputs(DEAD_LETTERS, main="files")
-    return as_file
 
 
 def _keyed(file: DialogueFile) -> tuple[str, DialogueFile]:
@@ -235,54 +245,35 @@ def _joined(
 
 def _dialogue(file: DialogueFile) -> Dialogue:
     dialogue: Dialogue
-    ((dialogue, _),) = read_each(file.content or b"", file.path)
+    (dialogue,) = read_each(file.content or b"", file.path)
     if isinstance(dialogue, InputError):
         raise dialogue
     return dialogue
 
 
 class _Perturb(beam.DoFn):
-    """Perturbs dialogues, or pairs (dialogue, state) if dialogues are analyzed."""
+    """Perturbs dialogues, or pairs (dialogue, state or error) if dialogues are analyzed."""
 
-    def __init__(self, perturbation: Perturbation, set_name: str, services: Services | None, strict: bool) -> None:
+    def __init__(self, perturbation: Perturbation, set_name: str, services: Services | None) -> None:
         super().__init__()
-        self.perturbation, self.set_name, self.services, self.strict = perturbation, set_name, services, strict
+        self.perturbation, self.set_name, self.services = perturbation, set_name, services
 
     def process(self, element: Any) -> Iterator[Dialogue | TaggedOutput]:
         dialogue, state = element if isinstance(element, tuple) else (element, None)
         try:
             typed(dialogue)
-            # A class that modifies the dialogue in place must not affect other steps. Pickle is faster than deepcopy.
-            own = pickle.loads(pickle.dumps(dialogue, pickle.HIGHEST_PROTOCOL))  # noqa: S301
-        except InputError as error:
-            yield _refused(dialogue, error, self.strict)
-            return
-        except RecursionError:
-            yield _refused(dialogue, InputError("not_sgd: nested too deeply"), self.strict)
-            return
-        item = Item(0, own, plain=False, error=state if isinstance(state, InputError) else None)
-        try:
+            item = Item(0, _copied(dialogue), state if isinstance(state, InputError) else None)
             item = apply(self.perturbation, item, self.set_name, state, self.services)
+            if item.error is not None:
+                raise item.error
         except UserCodeError:
             raise
         except Exception as error:
-            if self.strict:
-                raise
-            item = item._replace(error=bad_record(error, self.perturbation))
-        if item.error is not None:
-            yield _refused(dialogue, item.error, self.strict)
+            yield _refused(dialogue, error, self.perturbation)
             return
         yield item.raw
         for row in item.rows:
             yield TaggedOutput(ROWS, row)
-
-
-def _refused(dialogue: Any, error: InputError, strict: bool, variant: str = "") -> TaggedOutput:
-    """Makes the dead letter of a dialogue. Raises InputError if the pipeline has no output for dead letters."""
-    name = id_of(dialogue, 0)
-    if strict:
-        raise InputError(error.reason, f"dialogue {name}", error.where)
-    return TaggedOutput(DEAD_LETTERS, dead_dialogue(DialogueFile("", "", "", 0), name, error, variant))
 
 
 @with_input_types(Dialogue)
@@ -344,37 +335,35 @@ class ApplyVariants(beam.PTransform):
 
     def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection[tuple[str, Dialogue]]:
         """Maps a PCollection of dialogues to a PCollection of (variant, dialogue)."""
-        return self._renamed(dialogues, strict=True).dialogues
+        return _strict(self._renamed(dialogues))
 
     def with_outputs(self) -> beam.PTransform:
         """Returns the same transform with two outputs: ``dialogues``, and ``dead_letters`` with the reason for each."""
-        return _Outputs(self.default_label(), lambda dialogues: self._renamed(dialogues, strict=False))
+        return _Outputs(self.default_label(), self._renamed)
 
-    def _renamed(self, dialogues: beam.PCollection[Dialogue], strict: bool) -> Any:
-        rename_each = beam.ParDo(_Rename(self.variants, self.known, strict))
-        files = dialogues | "As files" >> _as_files(strict)
-        renamed = files.files | "Rename" >> rename_each.with_outputs(DEAD_LETTERS, main="dialogues")
-        dead_letters = (files[DEAD_LETTERS], renamed[DEAD_LETTERS]) | "All dead letters" >> beam.Flatten()
-        return _Renamed(renamed.dialogues, dead_letters)
-
-
-class _Renamed(NamedTuple):
-    dialogues: beam.PCollection
-    dead_letters: beam.PCollection
+    def _renamed(self, dialogues: beam.PCollection[Dialogue]) -> Any:
+        rename_each = beam.ParDo(_Rename(self.variants, self.known))
+        return dialogues | "Rename" >> rename_each.with_outputs(DEAD_LETTERS, main="dialogues")
 
 
 class _Rename(beam.DoFn):
-    def __init__(self, variants: Sequence[Variant], known: Known, strict: bool) -> None:
+    def __init__(self, variants: Sequence[Variant], known: Known) -> None:
         super().__init__()
-        self.variants, self.known, self.strict = variants, known, strict
+        self.variants, self.known = variants, known
 
-    def process(self, file: DialogueFile) -> Iterator[tuple[str, Dialogue] | TaggedOutput]:
+    def process(self, dialogue: Dialogue) -> Iterator[tuple[str, Dialogue] | TaggedOutput]:
+        try:
+            typed(dialogue)
+        except InputError as error:
+            yield _refused(dialogue, error)
+            return
         for variant in self.variants:
-            dialogue = _dialogue(file)  # renamed in place, so each variant needs its own copy
             try:
-                yield variant.name, rename(variant, places_of(dialogue, self.known))
+                renamed = rename(variant, places_of(_copied(dialogue), self.known))  # in place
             except InputError as error:
-                yield _refused(dialogue, error, self.strict, variant.name)
+                yield _refused(dialogue, error, variant=variant.name)
+            else:
+                yield variant.name, renamed
 
 
 @with_output_types(dict[str, dict[str, float]])

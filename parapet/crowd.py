@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from parapet.schemas.errors import InputError, surrogate_in
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published
 
 if TYPE_CHECKING:
@@ -253,10 +253,7 @@ def _paths_and_records(items: Any, place: str, kind: type[Record]) -> tuple[list
 
 def _checked(record: Record, place: str) -> Record:
     """Checks the types of a record's fields, which msgspec does not check for a struct constructed in Python."""
-    values = msgspec.to_builtins(record)
-    if (half := surrogate_in(values)) is not None:
-        raise InputError("contains a lone surrogate, which is not a valid character: replace it", place, half)
     try:
-        return msgspec.convert(values, type(record))
+        return msgspec.convert(msgspec.to_builtins(record), type(record))
     except msgspec.ValidationError as error:
         raise InputError(str(error), place) from None

@@ -21,10 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from parapet.pipelines import progress, runners, stopping, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input, may_be_path
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
-from parapet.schemas.hub_tables import PREFIX, download
 from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.reports.text import counted as counted
-from parapet.transforms.running.fence import calling, commanding
 from parapet.transforms.storage.disk import reading, writing
 
 if TYPE_CHECKING:
@@ -116,7 +114,7 @@ def _run(
     act: Callable[[Config, argparse.Namespace], int | None],
     stopped: str,
 ) -> int:
-    with commanding(), _locking() as locks:
+    with _locking() as locks:
         try:
             with starting(parser.prog, argv) as run:
                 args, rest = parser.parse(argv)
@@ -265,8 +263,6 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
 
     Runs before anything heavy is imported, so it is immediate.
     """
-    if str(sgd := getattr(args, "sgd", "")).startswith(PREFIX):
-        args.sgd = str(download(sgd))
     for action, path in _inputs(parser, args):
         if not is_input(action):
             continue
@@ -344,8 +340,7 @@ def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
     from parapet.transforms.storage.files import read_written
 
     statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))
-    with calling():
-        lines = list(perturbation.summary(statistics))
+    lines = list(perturbation.summary(statistics))
     for line in lines:
         say(line)
     return statistics

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from parapet.pipelines import progress, runners, workers
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SPLITS, TEST, as_path, plain_path, sample_root
+from parapet.schemas.layout import SPLITS, TEST, as_path, sample_root
 
 EXIT_USAGE = 2
 INPUT, OUTPUT, RUNNING = "input", "output", "running"
@@ -29,7 +29,6 @@ Add = Callable[..., argparse.Action]
 
 _MOST_COLUMNS = 100  # for the help on a wide terminal
 _EXAMPLE_LINES = 5  # lines of examples in the short help
-_NAMES = re.compile(r"(?:[\w.-]+=)*")
 _COMMENT = re.compile(r"^(.*\S)\s+(# .*)$")
 _WHERE_RUNNER_FLAGS_GO = "Flags of Apache Beam (--runner, --direct_running_mode, --project, ...) go to the runner."
 
@@ -196,7 +195,6 @@ class StrictParser(argparse.ArgumentParser):
         argv = [_SAMPLE.sub(lambda _: str(sample_root()), argument) for argument in argv]
         ours = {canonical(flag): flag for flag in self._option_string_actions if flag.startswith("--")}
         end = argv.index("--") if "--" in argv else len(argv)
-        argv = [*map(self._plain, argv[:end]), *argv[end:]]
         result, strange = list(argv), {}
         for i, argument in enumerate(argv[:end]):
             flag, equals, value = argument.partition("=")
@@ -222,16 +220,6 @@ class StrictParser(argparse.ArgumentParser):
             value = getattr(args, action.dest, None)
             if (is_input(action) or action.dest == "output") and value != action.default and value in ("", [""]):
                 self.error(f"{action.option_strings[0]}: is empty: give a path")
-
-    def _plain(self, argument: str) -> str:
-        """Replaces the address of a local file by its path, also behind ``--flag=`` and ``NAME=``."""
-        name, address, rest = argument.partition("file:/")
-        if not address or not _NAMES.fullmatch(name):
-            return argument
-        try:
-            return name + plain_path(address + rest)
-        except InputError as error:
-            self.error(str(error))
 
 
 class Parser(StrictParser):

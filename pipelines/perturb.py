@@ -265,7 +265,6 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
     """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
     from parapet.transforms.perturbation.corpora import check_languages, listed, messages_corpus, read_corpus
     from parapet.transforms.perturbation.corpus import check_needs_none, complete
-    from parapet.transforms.running.fence import calling
     from parapet.transforms.running.runs import RunInfo
 
     which = class_of(name, command)
@@ -273,12 +272,9 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
     messages: list[str] = getattr(args, "messages", [])
     if messages:
         _check_messages(args)
-    with calling():
-        perturbation: Perturbation = (
-            language_variations(args)
-            if name == TRANSLATING
-            else complete(which.from_flags({**vars(args), "sgd": root}))
-        )
+    perturbation: Perturbation = (
+        language_variations(args) if name == TRANSLATING else complete(which.from_flags({**vars(args), "sgd": root}))
+    )
     if messages:
         check_needs_none(perturbation, "chat messages", "--messages")
         corpus = messages_corpus(messages)
@@ -290,8 +286,7 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
     check_languages(perturbation.name, perturbation.languages, corpus, where)
     needs_whole = perturbation.needs_corpus() or perturbation.analyzes_all_splits
     whole = read_corpus(root, None) if needs_whole and not messages else corpus
-    with calling():
-        perturbation.fit(whole)
+    perturbation.fit(whole)
     analyzed = whole if perturbation.analyzes_all_splits else corpus
     for level, line in [*((logging.WARNING, line) for line in analyzed.problems), *perturbation.remarks()]:
         logging.log(level, "%s", line)

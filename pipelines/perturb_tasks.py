@@ -192,11 +192,9 @@ def run(name: str, argv: Sequence[str]) -> int:
 
 def _check(name: str, args: argparse.Namespace) -> Plan:
     from parapet.transforms.perturbation.corpus import complete
-    from parapet.transforms.running.fence import calling
 
     files = _files_of(args)
-    with calling():
-        perturbation = complete(class_of(name, command_of(name)).from_flags({**vars(args), "sgd": ""}))
+    perturbation = complete(class_of(name, command_of(name)).from_flags({**vars(args), "sgd": ""}))
     if not perturbation.keeps_turns or perturbation.needs_corpus():
         raise InputError(f"{name} requires dialogues, but the request of a task is a single turn", "--tasks")
     return Plan(files, perturbation, args.output)

@@ -27,7 +27,6 @@ _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _OF_PROPERTIES = ("properties", "dependentSchemas", "dependentRequired", "dependencies")
 _VALUES = ("default", "const", "example")
 _LISTS_OF_VALUES = ("enum", "examples")
-_WITH_SUBSCHEMAS = frozenset((*_SAME_PLACE, *_ITEMS, *_OTHERS, *_APART, *_KEYED, *_LISTS, *_OF_PROPERTIES))
 # Keywords whose strings are no texts that may mention a name.
 NO_TEXTS = frozenset((
     "type", "format", "pattern", "$id", "$schema", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor",
@@ -269,32 +268,23 @@ class Renaming:
         shape = self._parameters.shape("")
         return arguments if shape is None else self._value(arguments, shape)
 
-    def _schema(self, value: Any, pointer: str, near: Mapping[str, str], around: _Shape | None = None) -> Any:
+    def _schema(self, value: Any, pointer: str, near: Mapping[str, str]) -> Any:
         """Rename a subschema, or a part of the root that contains subschemas.
 
         Args:
           value: the part of the schema.
           pointer: its pointer.
           near: the names that its texts may mention, with the nearest parameter of each name.
-          around: the shape of the subschema if the part belongs to a keyword of which nothing is known.
         """
         shape = self._parameters.shape(pointer)
         if isinstance(value, list):
-            if around is not None and value and all(isinstance(item, str) for item in value):
-                is_names = all(item in around.properties for item in value)
-                return [self._renamer(around)(item) if is_names else self._text(item, near) for item in value]
-            return [self._schema(item, f"{pointer}/{i}", near, around) for i, item in enumerate(value)]
+            return [self._schema(item, f"{pointer}/{i}", near) for i, item in enumerate(value)]
         if isinstance(value, str):
             return self._text(value, near)
         if not isinstance(value, dict):
             return value
         if shape is None:
-            is_names = around is not None and bool(value) and all(name in around.properties for name in value)
-            rename = self._renamer(around) if around is not None and is_names else str
-            return {
-                rename(key): self._schema(item, f"{pointer}/{_escaped(key)}", near, around)
-                for key, item in value.items()
-            }
+            return {key: self._schema(item, f"{pointer}/{_escaped(key)}", near) for key, item in value.items()}
         rename, written = self._renamer(shape), dict[str, Any]()
         near = {**near, **{name: rename(name) for name in shape.properties}}
         for key, item in value.items():
@@ -330,8 +320,10 @@ class Renaming:
                 written[key] = item
             elif isinstance(item, str):
                 written[key] = self._text(item, near, _literals(value))
+            elif isinstance(item, list) and item and all(map(shape.properties.__contains__, map(str, item))):
+                written[key] = [*map(rename, item)]  # such as Gemini's propertyOrdering
             else:
-                written[key] = self._schema(item, place, near, None if key in _WITH_SUBSCHEMAS else shape)
+                written[key] = self._schema(item, place, near)
         if pointer in self._descriptions:
             text = self._descriptions[pointer]
             written["description"] = text if self._is_final else self._text(text, near, _literals(value))

@@ -78,11 +78,6 @@ def csv_bytes(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> bytes:
     return b"".join(csv_lines(columns, rows))
 
 
-def decisions_csv(rows: Iterable[Decision]) -> bytes:
-    """Format decisions as a file for :func:`parse_decisions`, without their sources."""
-    return csv_bytes(COLUMNS, ([row.response_id, row.decision, row.text, row.reason, row.reviewer] for row in rows))
-
-
 def parse_decisions(data: bytes, path: object) -> tuple[list[Decision], list[BadRow]]:
     """Read a decisions CSV, or a review sheet with its decision column filled in.
 

@@ -6,7 +6,6 @@ Files are read one dialogue at a time, and written byte for byte like the publis
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,14 +16,11 @@ import msgspec
 import orjson
 from msgspec import UNSET, UnsetType
 
-from parapet.schemas import hub_tables, limits
-from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place, storable, surrogate_in
-from parapet.schemas.json_text import check_kept, items_in, parse_as_python, parse_json, without_mark
-from parapet.schemas.layout import DIALOGUE_FILE, SINGLE, SPLITS, SplitSchemas, as_path, dialogue_files
-from parapet.schemas.limits import in_bytes, read_whole
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.json_text import parse_json, parse_json_line, without_mark
+from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_ascii, as_path, dialogue_files
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.schemas.service import Service
-
-_HALF = "not_unicode: the text contains a lone surrogate, which is not valid Unicode"
 
 
 class Action(msgspec.Struct):
@@ -108,22 +104,15 @@ def is_marker(act: str, slot: str, slots: Container[str] | None = None) -> bool:
 class _AnyDialogue(Protocol):
     dialogue_id: str
 
-    @property
-    def turns(self) -> Sequence[object]: ...
-
 
 AnyDialogue = TypeVar("AnyDialogue", bound=_AnyDialogue)
 
 _decoder = msgspec.json.Decoder(list[Dialogue])
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode = msgspec.json.Decoder().decode
 
 
 def typed(raw: Any) -> Dialogue:
     """Validate a parsed dialogue and convert it to typed objects.
-
-    Utterances, values and names of slots may contain lone surrogates, as JSON allows; keys and names of services may
-    not, since files and tables are named after them.
 
     Raises:
       InputError: it is not a dialogue; ``where`` is the place in it.
@@ -131,19 +120,10 @@ def typed(raw: Any) -> Dialogue:
     if isinstance(raw, InputError):  # from read_each
         raise raw
     try:
-        dialogue = msgspec.convert(raw, Dialogue)
+        return msgspec.convert(raw, Dialogue)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(f"not_sgd: {reason}", "", at) from None
-    except UnicodeEncodeError:
-        raise InputError(_HALF, "", surrogate_in(raw) or "") from None
-    if (half := surrogate_in(dialogue.services, "services")) is not None:
-        raise InputError(_HALF, "", half)
-    for t, turn in enumerate(dialogue.turns):
-        for f, frame in enumerate(turn.frames):
-            if (half := surrogate_in(frame.service, f"turns[{t}].frames[{f}].service")) is not None:
-                raise InputError(_HALF, "", half)
-    return dialogue
 
 
 def repeated_id(dialogue_id: str, position: int, first: dict[str, int]) -> str:
@@ -160,7 +140,7 @@ def repeated_id(dialogue_id: str, position: int, first: dict[str, int]) -> str:
     earlier = first.setdefault(dialogue_id, position)
     if earlier == position:
         return ""
-    return f"duplicate_id: dialogue {storable(dialogue_id)!r} appears twice, first at [{earlier}]: give each its own id"
+    return f"duplicate_id: dialogue {dialogue_id!r} appears twice, first at [{earlier}]: give each its own id"
 
 
 def check_ids(dialogue_ids: Iterable[str], path: object) -> None:
@@ -171,18 +151,9 @@ def check_ids(dialogue_ids: Iterable[str], path: object) -> None:
             raise InputError(reason, path, f"[{position}]")
 
 
-def over_limit(dialogue_id: object, turns: object) -> str:
-    """Return why a dialogue is too large, or ``""``."""
-    if isinstance(turns, list) and len(turns) > limits.MAX_TURNS:
-        return f"too_large: the dialogue has {len(turns):,} turns, over the limit of {limits.MAX_TURNS:,}"
-    if isinstance(dialogue_id, str) and len(dialogue_id) > limits.MAX_ID:
-        return f"too_large: the dialogue_id has {len(dialogue_id):,} characters, over the limit of {limits.MAX_ID:,}"
-    return ""
-
-
 def read_dialogues(path: str | Path) -> list[Dialogue]:
     """Read a dialogue file. Raises InputError with file, position and reason."""
-    return parse_dialogues(read_whole(as_path(path), limits.MAX_DIALOGUE_FILE), path)
+    return parse_dialogues(read_whole(as_path(path), MAX_DIALOGUE_FILE), path)
 
 
 def parse_dialogues(data: bytes, path: object) -> list[Dialogue]:
@@ -194,33 +165,21 @@ def decode_dialogues(decoder: msgspec.json.Decoder[list[AnyDialogue]], data: byt
     """Parse the bytes of a dialogue file with a decoder.
 
     Raises:
-      InputError: the bytes are not JSON or not such dialogues; or a dialogue exceeds a limit, has the id of an earlier
-        one, or a duplicate key in an object. The error has file, position and reason.
+      InputError: the bytes are not JSON or not such dialogues, or two dialogues have the same id. The error has file,
+        position and reason.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         if not data.isascii():
             data.decode()  # unknown keys are not decoded below
         dialogues = decoder.decode(data)
-        items = _split(data)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        parsed = parse_json(data, path)  # for line and column in the error
-        if (half := surrogate_in(parsed)) is not None:
-            raise InputError(_HALF, path, half) from None
-        raise InputError(NOT_FINITE, path, not_finite_in(parsed) or "") from None
-    first: dict[str, int] = {}
-    for i, (dialogue, item) in enumerate(zip(dialogues, items, strict=True)):
-        reason = over_limit(dialogue.dialogue_id, dialogue.turns) or repeated_id(dialogue.dialogue_id, i, first)
-        if reason:
-            raise InputError(reason, path, f"[{i}]")
-        raw = bytes(item)
-        try:
-            check_kept(raw, _decode(raw))
-        except InputError as error:
-            raise InputError(error.reason, path, f"[{i}]{error.where}") from None
+        parse_json(data, path)  # for line and column in the error
+        raise
+    check_ids((dialogue.dialogue_id for dialogue in dialogues), path)
     return dialogues
 
 
@@ -291,13 +250,10 @@ def _frame_problems(turn: Turn, frame: Frame, slots: set[str], intents: set[str]
 # The text before the first dialogue of a file, between two, and after the last.
 OPENING, BETWEEN, CLOSING = b"[\n", b",\n", b"\n]\n"
 EMPTY = b"[]\n"
-NULL = b"null"  # orjson also writes it for NaN, which Python's json module refuses
 
 _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
-_NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
 
 
-ROWS = "rows"  # of a table, see parapet.schemas.hub_tables
 MESSAGES = "messages"  # chat messages, see parapet.schemas.messages
 
 
@@ -310,8 +266,7 @@ class DialogueFile(msgspec.Struct, frozen=True):
       path: its full path.
       size: its size in bytes.
       content: its bytes if it exists in memory only.
-      form: the form of the file: empty for the SGD layout, ``MESSAGES`` or ``ROWS``.
-      rows: for ``ROWS``, the range of rows in the file at ``path``, without its end (-1 for all rows).
+      form: the form of the file: empty for the SGD layout, or ``MESSAGES``.
       repeated: (position, problem) of dialogues whose id another file of the split has, too.
       languages: the languages of the dialogues to analyze; if empty, all.
     """
@@ -322,7 +277,6 @@ class DialogueFile(msgspec.Struct, frozen=True):
     size: int
     content: bytes | None = None
     form: str = ""
-    rows: tuple[int, int] = (0, -1)
     repeated: tuple[tuple[int, str], ...] = ()
     languages: tuple[str, ...] = ()
 
@@ -336,8 +290,6 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
     """List the dialogue files in folders below ``root``, largest first. Raises InputError if there are none."""
     of_folders = corpus_files(root)
     paths = [(folder, path) for folder in folders for path in of_folders.get(folder, ())]
-    if paths and not is_dialogue_file(paths[0][1]):
-        return _files_of_rows(paths)
     if not paths:
         raise InputError("contains no dialogues: expected files such as train/dialogues_001.json", root)
     with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
@@ -349,41 +301,32 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
     return sorted(files, key=lambda file: (-file.size, file.relative))
 
 
-_ID = re.compile(rb'"dialogue_id"\s*:\s*("(?:[^"\\]|\\.)*+")')
+class _Id(msgspec.Struct):
+    dialogue_id: Any = None
+
+
+_ids = msgspec.json.Decoder(list[_Id])
 
 
 def _repeated(
     files: Sequence[DialogueFile], pool: ThreadPoolExecutor
 ) -> Iterator[tuple[DialogueFile, tuple[tuple[int, str], ...]]]:
     """Yield the files in order, each with the dialogues whose id an earlier file of the split has, too."""
-    suspects: set[tuple[str, bytes]] = set()
-    known: set[tuple[str, bytes]] = set()
-    for file, data in zip(files, pool.map(_content, files), strict=True):
-        ids = {(file.split, text) for text in _ID.findall(data)}
-        suspects |= ids & known
-        known |= ids
     first: dict[tuple[str, str], str] = {}
-    for file in files:
+    for file, ids in zip(files, pool.map(_ids_in, files), strict=True):
         repeated = []
-        data = _content(file) if suspects else b""
-        if any((file.split, text) in suspects for text in _ID.findall(data)):
-            with suppress(InputError):  # its reader explains what is wrong with the file
-                for position, (item, _) in enumerate(read_each(data, file.path)):
-                    name = item.get("dialogue_id") if isinstance(item, dict) else None
-                    if (
-                        isinstance(name, str)
-                        and (place := first.setdefault((file.split, name), file.path)) != file.path
-                    ):
-                        reason = f"duplicate_id: dialogue {storable(name)!r} is in {place}, too: give each its own id"
-                        repeated.append((position, reason))
+        for position, name in enumerate(ids):
+            if isinstance(name, str) and (place := first.setdefault((file.split, name), file.path)) != file.path:
+                repeated.append((position, f"duplicate_id: dialogue {name!r} is in {place}, too: give each its own id"))
         yield file, tuple(repeated)
 
 
-def _content(file: DialogueFile) -> bytes:
-    """Return the bytes of a file; empty if its reader will refuse it."""
-    with suppress(InputError, OSError):
-        return read_whole(as_path(file.path), limits.MAX_DIALOGUE_FILE)
-    return b""
+def _ids_in(file: DialogueFile) -> list[Any]:
+    """Return the ids of a file's dialogues; an empty list if its reader will refuse it."""
+    with suppress(InputError, OSError, ValueError, RecursionError):
+        data = read_whole(as_path(file.path), MAX_DIALOGUE_FILE)
+        return [item.dialogue_id for item in _ids.decode(data.removeprefix(b"\xef\xbb\xbf"))]
+    return []
 
 
 def check_no_id_twice(files: Iterable[DialogueFile]) -> None:
@@ -394,26 +337,8 @@ def check_no_id_twice(files: Iterable[DialogueFile]) -> None:
 
 
 def corpus_files(root: Path) -> dict[str, list[Path]]:
-    """List the files with dialogues of each folder below ``root``, in the SGD layout or as tables."""
-    folders = {folder: files for folder in ("", *SPLITS) if (files := dialogue_files(root, folder))}
-    return folders or hub_tables.dialogue_tables(root)
-
-
-def is_dialogue_file(path: Path) -> bool:
-    """Whether a file has the name of a dialogue file in the SGD layout."""
-    return DIALOGUE_FILE.fullmatch(path.name) is not None
-
-
-def _files_of_rows(paths: Iterable[tuple[str, Path]]) -> list[DialogueFile]:
-    files = []
-    counts: dict[str, int] = {}
-    for folder, path in paths:
-        parts = hub_tables.parts_of(path)
-        for part in parts:
-            counts[folder] = counts.get(folder, 0) + 1
-            name, size = f"dialogues_{counts[folder]:03}.json", path.stat().st_size // len(parts)
-            files.append(DialogueFile(folder, name, str(path), size, form=ROWS, rows=part))
-    return sorted(files, key=lambda file: (-file.size, file.relative))
+    """List the dialogue files of each folder below ``root``."""
+    return {folder: files for folder in ("", *SPLITS) if (files := dialogue_files(root, folder))}
 
 
 def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str, SplitSchemas]:
@@ -432,77 +357,50 @@ def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str,
     return {name: split for name, split in split_schemas.items() if name in files}
 
 
-def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
+def read_each(data: bytes, path: object) -> Iterator[Any]:
     """Yield the items of a dialogue file, with only one of them parsed at a time.
 
-    Yields:
-      (item, whether it is plain JSON, without lone surrogates). An item that exceeds a limit, has values that cannot be
-        preserved or are not JSON, or has the id of an earlier item, is replaced by an ``InputError``.
+    An item that cannot be decoded or has the id of an earlier item is replaced by an ``InputError``.
 
     Raises:
-      InputError: the file is not JSON or not a list; possibly raised after some items.
+      InputError: the file is not JSON or not a list; raised before the first item.
     """
     data = without_mark(data, path)
-    items: Sequence[Any] | None
     try:
-        items = _split(data)
+        items = map(_decoded, _split(data))
     except (msgspec.MsgspecError, RecursionError):
-        items = items_in(data)
-    first: dict[str, int] = {}
-    for position, raw in enumerate(_parsed(data, path) if items is None else items):
-        try:
-            item, plain = read_item(bytes(raw))
-        except ValueError:
-            # parse the whole file, so that the error has line and column
-            _parsed(data, path)
-            raise InputError("is not JSON", path) from None
-        dialogue_id = item.get("dialogue_id") if isinstance(item, dict) else None
-        if isinstance(dialogue_id, str) and (reason := repeated_id(dialogue_id, position, first)):
-            item, plain = InputError(reason), False
-        yield item, plain
-
-
-def checked_each(items: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
-    """Yield parsed items of any other source in the form of :func:`read_each`."""
+        items = map(_checked, _list_in(data, path))
     first: dict[str, int] = {}
     for position, item in enumerate(items):
-        dialogue_id, reason = (item.get("dialogue_id"), "") if isinstance(item, dict) else (None, "")
-        if isinstance(item, dict):
-            reason = over_limit(dialogue_id, item.get("turns"))
-        if isinstance(dialogue_id, str) and not reason:
-            reason = repeated_id(dialogue_id, position, first)
-        at = not_finite_in(item) if isinstance(item, dict) and not reason else None
-        if reason or at is not None:
-            yield InputError(reason or f"not_sgd: {NOT_FINITE}", "", at or ""), False
-        else:
-            yield item, isinstance(item, dict) and surrogate_in(item) is None
+        dialogue_id = item.get("dialogue_id") if isinstance(item, dict) else None
+        is_repeated = isinstance(dialogue_id, str) and repeated_id(dialogue_id, position, first)
+        yield InputError(is_repeated) if is_repeated else item
 
 
-def read_item(raw: bytes) -> tuple[Any, bool]:
-    """Parse an item, and return whether it is plain. Raises ValueError if it is not JSON."""
-    if len(raw) > limits.MAX_DIALOGUE:
-        reason = f"too_large: the dialogue has {len(raw):,} bytes, over the limit of {in_bytes(limits.MAX_DIALOGUE)}"
-        return InputError(reason), False
+def _decoded(raw: msgspec.Raw) -> Any:
     try:
-        try:
-            item, plain = _decode(raw), True
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            item, plain = parse_as_python(raw), False
-        if not plain and (at := not_finite_in(item)) is not None:
-            raise InputError(NOT_FINITE, "", at)
-        check_kept(raw, item)
-    except InputError as error:
-        return InputError(f"not_sgd: {error.reason}", "", error.where.removeprefix(".")), False
-    if isinstance(item, dict) and (reason := over_limit(item.get("dialogue_id"), item.get("turns"))):
-        return InputError(reason), False
-    return item, plain
+        return parse_json_line(bytes(raw))
+    except ValueError as error:
+        return InputError(f"not_sgd: {error}")
 
 
-def _parsed(data: bytes, path: object) -> list[Any]:
-    items = parse_json(data, path)
+def _list_in(data: bytes, path: object) -> list[Any]:
+    """Parse a list of which msgspec refuses an item, such as one with NaN, which Python's json module writes."""
+    try:
+        items = json.loads(data)
+    except (ValueError, RecursionError):
+        items = parse_json(data, path)  # raises InputError with line and column
     if not isinstance(items, list):
         raise InputError(f"expected a list of dialogues, found {type(items).__name__}", path)
     return items
+
+
+def _checked(item: Any) -> Any:
+    try:
+        json.dumps(item, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        return InputError(f"not_sgd: {error}")
+    return item
 
 
 def file_bytes(texts: Sequence[bytes]) -> bytes:
@@ -510,39 +408,16 @@ def file_bytes(texts: Sequence[bytes]) -> bytes:
     return OPENING + BETWEEN.join(texts) + CLOSING if texts else EMPTY
 
 
-def dialogue_text(dialogue: Any, plain: bool = True) -> bytes:
+def dialogue_text(dialogue: Any) -> bytes:
     """Format a dialogue as in a file, like ``json.dumps(..., indent=2, sort_keys=True)``: ASCII, indented.
-
-    Args:
-      dialogue: the dialogue.
-      plain: the flag from :func:`read_each`.
 
     Raises:
       InputError: it is nested too deeply, or has a value that JSON cannot represent.
     """
-    if plain:
-        try:
-            data = orjson.dumps([dialogue], option=_OPTIONS)[2:-2]
-        except TypeError as error:  # integers beyond 64 bits, or deep nesting
-            if "must be str" in str(error):  # Python's json module would write the key 1 as "1"
-                raise InputError(f"is not JSON: {error}") from None
-            data = NULL
-        if NULL not in data:
-            return as_ascii(data)
     try:
-        return json.dumps([dialogue], indent=2, sort_keys=True, allow_nan=False)[2:-2].encode("ascii")
-    except RecursionError:
-        raise InputError("not_sgd: nested too deeply") from None
+        data = orjson.dumps([dialogue], option=_OPTIONS)[2:-2]
+        if b"null" in data:  # orjson also writes it for NaN
+            json.dumps(dialogue, allow_nan=False)
+        return as_ascii(data)
     except (TypeError, ValueError) as error:
         raise InputError(f"is not JSON: {error}") from None
-
-
-def as_ascii(data: bytes) -> bytes:
-    """Escape every character outside of ASCII, and DEL, as Python's json module does."""
-    if data.isascii() and b"\x7f" not in data:
-        return data
-    return _NOT_ASCII.sub(_escape, data.decode()).encode("ascii")
-
-
-def _escape(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1]

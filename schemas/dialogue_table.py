@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,10 +21,9 @@ import msgspec
 import orjson
 import pyarrow as pa
 import pyarrow.json
-from msgspec import UNSET
 
-from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, Turn, as_ascii
-from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place, storable, surrogate_in
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import dialogue_bytes, parse_json, schema_bytes
 
 _PAIR = pa.struct([("key", pa.string()), ("value", pa.string())])
@@ -112,38 +111,15 @@ SERVICES = pa.schema(
 )
 
 
-def dialogue_rows(dialogues: Sequence[Mapping[str, Any]], file: str, data: bytes) -> list[dict[str, Any]]:
-    """Convert a dialogue file to rows, given its name, and its bytes to detect the layout."""
-    rows = [dialogue_row(dialogue, file, i) for i, dialogue in enumerate(dialogues)]
-    layout = layout_of(data, dialogue_bytes(dialogues))
-    return [{**row, "layout": layout} for row in rows]
-
-
 def service_rows(services: Sequence[Mapping[str, Any]], variant: str, data: bytes) -> list[dict[str, Any]]:
     """Convert a schema file to rows, given its corpus, and its bytes to detect the layout."""
     layout = layout_of(data, schema_bytes(services))
     return [{**service_row(service, variant, i), "layout": layout} for i, service in enumerate(services)]
 
 
-def dialogue_file(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Convert rows in any order to a dialogue file."""
-    ordered = sorted(rows, key=lambda row: int(row["position"]))
-    return _laid_out(dialogue_bytes([dialogue_of(row) for row in ordered]), ordered)
-
-
-def schema_file(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Convert rows in any order to a schema file."""
-    ordered = sorted(rows, key=lambda row: int(row["position"]))
-    return _laid_out(schema_bytes([service_of(row) for row in ordered]), ordered)
-
-
 def layout_of(data: bytes, published: bytes) -> str:
     """Detect a file's layout from its bytes, and from the bytes in the published layout."""
     return "published" if data == published else "no_newline" if data + b"\n" == published else "other"
-
-
-def _laid_out(data: bytes, rows: Sequence[Mapping[str, Any]]) -> bytes:
-    return data[:-1] if rows and rows[0]["layout"] == "no_newline" else data
 
 
 def dialogue_row(dialogue: Mapping[str, Any], file: str, position: int) -> dict[str, Any]:
@@ -288,84 +264,30 @@ def _sorted_json(found: Any) -> bytes:
 
 
 _BLOCK = 64 * 2**20  # bytes of lines that Arrow parses at a time
-_INT32 = range(-(2**31), 2**31)
-
-
-class FileLines(msgspec.Struct, frozen=True):
-    """The typed dialogues of a file, and its rows as lines of JSON."""
-
-    dialogues: list[Dialogue]
-    lines: list[bytes]
 
 
 class Malformed(msgspec.Struct, frozen=True):
-    """A dialogue that is not in SGD format: its position in the file, its id, the place in it and the reason."""
+    """A dialogue that is not in SGD format: its id, the place in it and the reason."""
 
-    position: int
     dialogue_id: str
     where: str
     reason: str
 
 
-# The rows of DIALOGUES. _Action and _Span represent missing fields as null.
+class FileLines(msgspec.Struct, frozen=True):
+    """A dialogue file as rows: each a line of JSON, with the id of its dialogue.
 
+    Attributes:
+      ids: the ids of all dialogues.
+      lines: the rows of all dialogues.
+      dialogues: the typed dialogues in SGD format.
+      malformed: the other dialogues, whose rows have everything in ``source_json``.
+    """
 
-class _Action(msgspec.Struct):
-    act: str
-    canonical_values: list[str] | None
-    slot: str
-    values: list[str]
-
-
-class _Span(msgspec.Struct):
-    exclusive_end: int | None
-    slot: str
-    start: int | None
-
-
-class _Pair(msgspec.Struct):
-    key: str
-    value: str | list[str]
-
-
-class _Call(msgspec.Struct):
-    method: str
-    parameters: list[_Pair]
-
-
-class _State(msgspec.Struct):
-    active_intent: str
-    requested_slots: list[str]
-    slot_values: list[_Pair]
-
-
-class _Frame(msgspec.Struct):
-    actions: Sequence[Action | _Action] | None
-    service: str
-    service_call: _Call | None
-    service_results: list[list[_Pair]] | None
-    slots: Sequence[SlotSpan | _Span]
-    state: _State | None
-
-
-class _Turn(msgspec.Struct):
-    frames: list[_Frame]
-    speaker: str
-    utterance: str
-
-
-class _Row(msgspec.Struct):
-    dialogue_id: str
-    file: str
-    layout: str
-    position: int
-    services: list[str]
-    source_json: None
-    turns: list[_Turn]
-
-
-_decode = msgspec.json.Decoder(list[Dialogue]).decode
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+    ids: list[str] = []
+    lines: list[bytes] = []
+    dialogues: list[Dialogue] = []
+    malformed: list[Malformed] = []
 
 
 @contextmanager
@@ -384,7 +306,7 @@ def collection_paused() -> Iterator[None]:
 
 
 def dialogue_lines(data: bytes, file: str, path: object) -> FileLines:
-    """Parse a dialogue file to typed dialogues and lines.
+    """Convert a dialogue file to lines.
 
     Args:
       data: the bytes of the file.
@@ -392,72 +314,31 @@ def dialogue_lines(data: bytes, file: str, path: object) -> FileLines:
       path: the path for messages.
 
     Raises:
-      InputError: the file is not a list of dialogues, or Parquet cannot represent it.
-    """
-    try:
-        return _parsed(data, file, path)
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
-    except InputError as error:
-        raise InputError(error.reason, path, error.where) from None
-    except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-        where, error = _first_unfit(data, file) or ("", error)
-        raise InputError(f"contains a value that Parquet cannot store: {error}", path, where) from None
-
-
-def _first_unfit(data: bytes, file: str) -> tuple[str, Exception] | None:
-    """Return the place of the first dialogue that Parquet cannot represent, and why."""
-    for i, item in enumerate(parse_json(data, file)):
-        where = f"[{i}] (dialogue {storable(str(item.get('dialogue_id')))})"
-        if (half := surrogate_in(item)) is not None:
-            return f"{where}.{half}", ValueError("lone surrogate")
-        try:
-            _long_way([item], [0], file, "other")
-        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-            return where, error
-    return None
-
-
-def lines_of_any(data: bytes, file: str, path: object) -> tuple[FileLines, list[Malformed]]:
-    """Parse a file in which dialogues may not be in SGD format; their rows have everything in ``source_json``.
-
-    Args:
-      data: the bytes of the file.
-      file: the file name for the rows.
-      path: the path for messages.
-
-    Returns:
-      The lines of all dialogues, with typed objects of those in SGD format; and the malformed ones.
-
-    Raises:
-      InputError: the file is not a list of JSON objects with a ``dialogue_id``, or Parquet cannot represent it.
+      InputError: the file is not a list of JSON objects with a ``dialogue_id``.
     """
     items = parse_json(data, path)
     if not isinstance(items, list):
         raise InputError("expected a list of dialogues", path)
-    layout = layout_of(data, dialogue_bytes(items))
-    dialogues: list[Dialogue] = []
-    lines: list[bytes] = []
-    malformed: list[Malformed] = []
+    try:
+        layout = layout_of(data, dialogue_bytes(items))
+    except TypeError as error:
+        raise InputError(f"contains a value that cannot be stored: {error}", path) from None
+    result = FileLines()
     for i, item in enumerate(items):
-        if not isinstance(item, dict) or not isinstance(key := item.get("dialogue_id"), str):
+        if not isinstance(item, dict) or not isinstance(dialogue_id := item.get("dialogue_id"), str):
             raise InputError("is not a dialogue: it has no 'dialogue_id'", path, f"[{i}]")
         try:
-            dialogue = msgspec.convert(item, Dialogue)
-            lines += _long_way(items, [i], file, layout)
-            dialogues.append(dialogue)
-            continue
+            result.dialogues.append(msgspec.convert(item, Dialogue))
+            row = dialogue_row(item, file, i)
         except msgspec.ValidationError as error:
-            reason, at = reason_and_place(error)
-        except InputError as error:
-            reason, at = error.reason, error.where.partition(".")[2]
-        except (TypeError, UnicodeEncodeError, pa.ArrowException) as error:
-            raise InputError(f"contains a value that Parquet cannot store: {error}", path, f"[{i}]") from None
-        malformed.append(Malformed(i, key, at, reason))
-        row = {"services": None, "turns": None, "source_json": json.dumps(item, sort_keys=True)}
-        lines.append(_encode_sorted({"dialogue_id": key, "file": file, "layout": layout, "position": i, **row}))
-    return FileLines(dialogues, lines), malformed
+            reason, where = reason_and_place(error)
+            result.malformed.append(Malformed(dialogue_id, where, reason))
+            source = json.dumps(item, sort_keys=True)
+            row = {"dialogue_id": dialogue_id, "file": file, "position": i, "services": None, "turns": None}
+            row["source_json"] = source
+        result.ids.append(dialogue_id)
+        result.lines.append(_sorted_json({**row, "layout": layout}))
+    return result
 
 
 def lines_table(lines: Sequence[bytes]) -> pa.Table:
@@ -478,89 +359,3 @@ def _table(text: bytes) -> pa.Table:
     read = pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1)
     parse = pyarrow.json.ParseOptions(explicit_schema=DIALOGUES, unexpected_field_behavior="error")
     return pyarrow.json.read_json(pa.BufferReader(text), read, parse).cast(DIALOGUES)
-
-
-def _parsed(data: bytes, file: str, path: object) -> FileLines:
-    try:
-        dialogues = _decode(data.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        # The slower parser reports line and column, and accepts lone surrogates.
-        items = parse_json(data, path)
-        dialogues = msgspec.convert(items, list[Dialogue])
-        return FileLines(dialogues, _long_way(items, range(len(items)), file, layout_of(data, dialogue_bytes(items))))
-    published = as_ascii(msgspec.json.format(_encode_sorted(dialogues), indent=2) + b"\n")
-    layout = layout_of(data, published)
-    items = []
-    rest: list[int] = []
-    if layout == "other":  # or it has unknown keys
-        items = parse_json(data, path)
-        layout = layout_of(data, dialogue_bytes(items))
-        encoded = (orjson.dumps(item, option=orjson.OPT_SORT_KEYS) for item in items)
-        pairs = zip(dialogues, encoded, strict=True)
-        rest = [i for i, (dialogue, item) in enumerate(pairs) if _encode_sorted(dialogue) != item]
-    strange = set(rest)
-    lines = [b"" if i in strange else _line(dialogue, file, layout, i) for i, dialogue in enumerate(dialogues)]
-    rest = [i for i, line in enumerate(lines) if not line]
-    if rest:
-        for i, line in zip(rest, _long_way(items or parse_json(data, path), rest, file, layout), strict=True):
-            lines[i] = line
-    return FileLines(dialogues, lines)
-
-
-def _long_way(items: Sequence[Mapping[str, Any]], places: Sequence[int], file: str, layout: str) -> list[bytes]:
-    """Convert dialogues at some positions of a file to lines through Arrow."""
-    rows = [{**dialogue_row(items[i], file, i), "layout": layout} for i in places]
-    for i, row in zip(places, rows, strict=True):
-        if row["source_json"] is not None and (at := not_finite_in(items[i], f"[{i}]")) is not None:
-            raise InputError(NOT_FINITE, "", at)
-    table = pa.Table.from_pylist(rows, DIALOGUES)
-    return [orjson.dumps(row, option=orjson.OPT_SORT_KEYS) for row in table.to_pylist()]
-
-
-def _line(dialogue: Dialogue, file: str, layout: str, position: int) -> bytes:
-    """Convert a dialogue to a line; empty if the columns cannot represent it."""
-    for turn in dialogue.turns:
-        for frame in turn.frames:
-            if frame.slots and not all(map(_fits, frame.slots)):
-                return b""
-    turns = [_turn(turn) for turn in dialogue.turns]
-    return _encode_sorted(_Row(dialogue.dialogue_id, file, layout, position, dialogue.services, None, turns))
-
-
-def _fits(span: SlotSpan) -> bool:
-    if span.copy_from is not UNSET or span.value is not UNSET:
-        return False
-    return all(number is UNSET or number in _INT32 for number in (span.start, span.exclusive_end))
-
-
-def _turn(turn: Turn) -> _Turn:
-    return _Turn([_frame(frame) for frame in turn.frames], turn.speaker, turn.utterance)
-
-
-def _frame(frame: Frame) -> _Frame:
-    actions, state, call, results = frame.actions, frame.state, frame.service_call, frame.service_results
-    return _Frame(
-        None
-        if actions is UNSET
-        else [_action(action) if action.canonical_values is UNSET else action for action in actions],
-        frame.service,
-        None if call is UNSET else _Call(call.method, _structs(call.parameters)),
-        None if results is UNSET else [_structs(result) for result in results],
-        [_span(span) for span in frame.slots],
-        None if state is UNSET else _State(state.active_intent, state.requested_slots, _structs(state.slot_values)),
-    )
-
-
-def _action(action: Action) -> _Action:
-    return _Action(action.act, None, action.slot, action.values)
-
-
-def _span(span: SlotSpan) -> SlotSpan | _Span:
-    start, end = span.start, span.exclusive_end
-    if start is not UNSET and end is not UNSET:
-        return span
-    return _Span(None if end is UNSET else end, span.slot, None if start is UNSET else start)
-
-
-def _structs(found: Mapping[str, str] | Mapping[str, list[str]]) -> list[_Pair]:
-    return [_Pair(key, value) for key, value in found.items()]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 DISTRIBUTION = "parapet-dialogue"
 ISSUES = "https://github.com/parapet-dialogue/parapet/issues"
@@ -111,65 +112,12 @@ class NoRoomError(DiskError):
     """The disk is full, or a quota is used up."""
 
 
-def surrogate_in(value: object, place: str = "") -> str | None:
-    """Return the place of the first string in parsed JSON that is not valid Unicode: ``[3].slots[0].name``; else None.
-
-    JSON can contain lone surrogates, ``"\\ud800"``. For a key with one, the place is the escaped key itself.
-    """
-    return next((at for at, leaf in _parts(value, place) if isinstance(leaf, str) and not is_unicode(leaf)), None)
-
-
-NOT_FINITE = "NaN or infinity, which JSON cannot represent"
-
-
-def not_finite_in(value: object, place: str = "") -> str | None:
-    """Return the place of the first number in parsed JSON that is not finite: ``[3].score``; else None."""
-    return next((at for at, leaf in _parts(value, place) if isinstance(leaf, float) and not math.isfinite(leaf)), None)
-
-
-def _parts(value: object, place: str) -> Iterator[tuple[str, object]]:
-    """Yield (place, value) of everything in parsed JSON, at any depth, in order; a key comes before its value."""
-    waiting = [(place, value)]  # a stack: the next item is the last
-    while waiting:
-        place, item = waiting.pop()
-        yield place, item
-        if isinstance(item, list):
-            waiting += [(f"{place}[{i}]", part) for i, part in reversed(list(enumerate(item)))]
-        elif isinstance(item, dict):
-            for key, part in reversed(item.items()):
-                name = storable(str(key))
-                below = f"{place}.{name}" if place else name
-                waiting += [(below, part), (below, key)]
-
-
-def is_unicode(text: str) -> bool:
-    """Whether a text can be encoded in UTF-8, which is impossible with lone surrogates."""
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def storable(text: str) -> str:
-    """Escape lone surrogates as ``\\udc00``, so that the text can be encoded in UTF-8."""
+    """Escape lone surrogates, such as those of a file name that is not UTF-8, so that the text can be written."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def storable_row(value: Any) -> Any:
-    """Escape lone surrogates in all texts of a row, so that Arrow can represent them."""
-    if isinstance(value, str):
-        return storable(value)
-    if isinstance(value, dict):
-        return {key: storable_row(item) for key, item in value.items()}
-    return [storable_row(item) for item in value] if isinstance(value, list) else value
-
-
-def reason_and_place(error: Exception) -> tuple[str, str]:
-    """What msgspec says of a value that does not fit: why, and where, as ``[3].slots[0].name``; "" is all of it."""
-    if isinstance(error, UnicodeEncodeError):  # of a key
-        return "lone surrogate", ""
+def reason_and_place(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Split msgspec's message about a value that does not fit into the reason and the place: ``[3].slots[0].name``."""
     reason, _, place = str(error).partition(" - at ")
     return reason, place.strip("`").removeprefix("$").removeprefix(".")

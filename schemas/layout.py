@@ -10,27 +10,23 @@ A folder without traces was written by another program, and is accepted.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
 import os
 import re
-import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
-from typing import Any, Protocol, cast
-from urllib.parse import unquote
+from typing import Any, cast
 
 import msgspec
 import orjson
 
 from parapet.schemas.errors import InputError, install_line
-from parapet.schemas.json_text import items_in, parse_exactly, too_deep, without_mark
 from parapet.schemas.json_text import parse_json as parse_json
 from parapet.schemas.json_text import parse_json_line as parse_json_line
-from parapet.schemas.limits import MAX_DEPTH, MAX_SCHEMA_FILE, MAX_SERVICES, read_whole
+from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.schemas.service import Service, parse_service
 from parapet.schemas.tools import NAMES, TOOLS, ToolFile, are_tools
 
@@ -44,8 +40,6 @@ _RELEASE, _SUMS, _FORMAT = "MANIFEST.json", "SHA256SUMS", "parapet-release/"
 # Files that people open, fill in and correct. All others must have their original size.
 _FOR_PEOPLE = (".csv", ".html", ".md", ".svg", ".tex", ".toml", ".xml")
 _OF_CORPUS = re.compile(r"schema\.json|dialogues_[0-9]+\.json")  # file names that readers look for
-_DEEPEST = 6  # maximum depth of a corpus below an output
-_ANCESTORS = 6  # maximum number of folders of a bucket to check
 _MANIFESTS = (MANIFEST, PREVIOUS, f"{STAGING}/{PREVIOUS}")
 _TRACES = (*_MANIFESTS, _RELEASE, _SUMS)
 _PARTS = re.compile(r"^(train|predict|evaluate)_")
@@ -124,12 +118,12 @@ def find_output(path: str | Path) -> Output | None:
     Raises:
       InputError: the folder is an incomplete release.
     """
-    text = plain_path(path)
-    if "://" in text:
-        storage = _storage(text)
-        return None if storage is None else _nearest(storage, text.rstrip("/"))
-    here, real = os.path.abspath(text), os.path.realpath(text)
-    return _nearest(_LOCAL, here) or (_nearest(_LOCAL, real) if real != here else None)
+    text = str(path).rstrip("/")
+    try:
+        places = [as_path(text)] if "://" in text else [Path(os.path.abspath(text)), Path(os.path.realpath(text))]
+    except InputError:  # its reader reports storage that cannot be accessed
+        return None
+    return next(filter(None, map(_nearest, dict.fromkeys(places))), None)
 
 
 def command_of(pipeline: str) -> str:
@@ -143,57 +137,35 @@ def stays_within(folder: str, relative: str) -> bool:
     return os.path.commonpath([root, os.path.realpath(os.path.dirname(os.path.join(folder, relative)))]) == root
 
 
-class _Storage(Protocol):
-    """The storage of an output."""
-
-    def is_folder(self, place: str) -> bool:
-        """Whether to begin the search here rather than in the parent folder."""
-
-    def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
-        """Read the existing files among ``names``."""
-
-    def has(self, folder: str, name: str) -> bool:
-        """Whether a file exists."""
-
-    def begun(self, folder: str) -> str | None:
-        """Return the pipeline of an unpublished run, an empty string if it is unknown, or None without a run."""
-
-    def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Yield (file, problem) for files that differ from the manifest."""
-
-    def corpus_files(self, folder: str, below: str) -> Iterator[str]:
-        """Yield the corpus files in the folder ``below``, without those of other outputs, as paths below ``folder``."""
-
-
-def _nearest(storage: _Storage, place: str) -> Output | None:
-    folder, below = (place, "") if storage.is_folder(place) else os.path.split(place)
+def _nearest(folder: Path) -> Output | None:
+    below = ""
     while True:
-        if output := _output_at(storage, folder, below):
+        if output := _output_at(folder, below):
             return output
-        parent, name = os.path.split(folder)
-        if not name or parent.endswith((":", "://")):
+        if folder.parent == folder:
             return None
-        folder, below = parent, f"{name}/{below}".rstrip("/")
+        folder, below = folder.parent, f"{folder.name}/{below}".rstrip("/")
 
 
-def _output_at(storage: _Storage, folder: str, below: str) -> Output | None:
+def _output_at(folder: Path, below: str) -> Output | None:
     """Return the output of a folder if the input is the folder itself or among the files of the run."""
-    output = storage.read(folder, _TRACES)
-    if _RELEASE in output and _SUMS not in output:
-        _check_release(output[_RELEASE], folder, below)
-    manifests = {name: parsed for name in _MANIFESTS if (parsed := _manifest(output.get(name)))}
+    with ThreadPoolExecutor(len(_TRACES)) as pool:  # a bucket answers one question after another slowly
+        contents = zip(_TRACES, pool.map(lambda name: _content(folder / name), _TRACES), strict=True)
+        traces = {name: data for name, data in contents if data is not None}
+    if _RELEASE in traces and _SUMS not in traces:
+        _check_release(traces[_RELEASE], folder, below)
+    manifests = {name: parsed for name in _MANIFESTS if (parsed := _manifest(traces.get(name)))}
     if manifest := manifests.get(MANIFEST):
-        return Output(folder, below, manifest["pipeline"], manifest) if _has(manifest["files"], below) else None
-    if MANIFEST in output and not below and _json(output[MANIFEST]) is None:
-        raise InputError("is not JSON: it is truncated, or Parapet did not write it; remove it", f"{folder}/{MANIFEST}")
+        return Output(str(folder), below, manifest["pipeline"], manifest) if _has(manifest["files"], below) else None
+    if MANIFEST in traces and not below and _json(traces[MANIFEST]) is None:
+        raise InputError("is not JSON: it is truncated, or Parapet did not write it; remove it", folder / MANIFEST)
     for manifest in manifests.values():
         if _has(manifest["files"], below):
-            return Output(folder, below, manifest["pipeline"], None)
-    pipeline = None if below else storage.begun(folder)
-    if pipeline is not None:
-        return Output(folder, below, pipeline, None)
+            return Output(str(folder), below, manifest["pipeline"], None)
+    if not below and _exists(folder / STAGING):
+        return Output(str(folder), below, "", None)
     # The deepest input in an output is OUT/v1/test/schema.json. A file for people may be the user's own.
-    if not output and below.count("/") < 3 and not below.endswith(_FOR_PEOPLE) and storage.has(folder, DEAD_LETTERS):
+    if not traces and below.count("/") < 3 and not below.endswith(_FOR_PEOPLE) and _exists(folder / DEAD_LETTERS):
         raise InputError(
             f"has {DEAD_LETTERS} but no {MANIFEST}: either a command did not finish here, or this is only a "
             "part of its output. Run the command again with a new output folder, or copy its whole output; "
@@ -203,7 +175,19 @@ def _output_at(storage: _Storage, folder: str, below: str) -> Output | None:
     return None
 
 
-def _check_release(data: bytes, folder: str, below: str) -> None:
+def _content(path: Path) -> bytes | None:
+    with suppress(Exception):  # exceptions differ between storages; the reader of the input reports them
+        return path.read_bytes()
+    return None
+
+
+def _exists(path: Path) -> bool:
+    with suppress(Exception):
+        return path.exists()
+    return False
+
+
+def _check_release(data: bytes, folder: Path, below: str) -> None:
     manifest = _json(data)
     is_ours = isinstance(manifest, dict) and str(manifest.get("format")).startswith(_FORMAT)
     if is_ours and below.partition("/")[0] in ("", "sgd", "data"):
@@ -229,12 +213,8 @@ def _manifest(data: bytes | None) -> dict[str, Any]:
 
 def _json(data: bytes | None) -> Any:
     """Parse JSON; None if it is invalid."""
-    if not data:
-        return None
-    with suppress(ValueError, RecursionError):
-        return orjson.loads(data)
-    with suppress(ValueError, RecursionError):
-        return json.loads(data)  # a file name may not be valid Unicode
+    with suppress(ValueError):
+        return orjson.loads(data or b"")
     return None
 
 
@@ -244,23 +224,22 @@ def check_output(output: Output, flag: str = "") -> None:
     if output.manifest is None:
         run = f"a run of '{command}'" if output.pipeline else "a run of Parapet"
         raise InputError(f"{run} was interrupted here: run that command again to finish it", folder, flag)
-    storage = _storage(folder)
-    if storage is None:
-        return
     files = output.manifest["files"]
     read = {name: facts for name, facts in files.items() if _is_read(name, below) and not name.endswith(_FOR_PEOPLE)}
-    for name, difference in storage.differing(output, read):
-        traces = f"{MANIFEST} and {DEAD_LETTERS}" if DEAD_LETTERS in files else MANIFEST
-        advice = f"run that command again, or remove {traces} to use the folder as it is"
-        raise InputError(f"{difference} since '{command}' wrote this folder: {advice}", f"{folder}/{name}", flag)
-    if below not in files and any(_OF_CORPUS.fullmatch(os.path.basename(name)) for name in read):
-        for name in storage.corpus_files(folder, below):
-            if name not in files:
-                reason = (
-                    f"was not written by the run of '{command}' that wrote this folder (see {MANIFEST}): move it "
-                    "elsewhere"
-                )
-                raise InputError(reason, f"{folder}/{name}", flag)
+    with ThreadPoolExecutor(16) as pool:
+        sizes = pool.map(_size, [as_path(folder) / name for name in read])
+    for (name, facts), size in zip(read.items(), sizes, strict=True):
+        if size is None or size != (facts or {}).get("bytes", size):
+            difference = "has been removed" if size is None else "has been changed"
+            traces = f"{MANIFEST} and {DEAD_LETTERS}" if DEAD_LETTERS in files else MANIFEST
+            advice = f"run that command again, or remove {traces} to use the folder as it is"
+            raise InputError(f"{difference} since '{command}' wrote this folder: {advice}", f"{folder}/{name}", flag)
+
+
+def _size(path: Path) -> int | None:
+    with suppress(OSError):
+        return path.stat().st_size
+    return None
 
 
 def _is_read(name: str, below: str) -> bool:
@@ -272,179 +251,10 @@ def _is_read(name: str, below: str) -> bool:
     return is_beside and _OF_CORPUS.fullmatch(file) is not None
 
 
-def _recorded(facts: Any) -> tuple[Any, Any]:
-    """Return (bytes, sha256) of a file in a manifest, with None for missing values."""
-    if isinstance(facts, str):
-        return None, facts
-    return (facts.get("bytes"), facts.get("sha256")) if isinstance(facts, dict) else (None, None)
-
-
-class _Local:
-    def is_folder(self, place: str) -> bool:
-        return os.path.isdir(place)
-
-    def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
-        files = {}
-        for name in names:
-            path = os.path.join(folder, name)
-            with suppress(OSError):
-                if stat.S_ISREG(os.stat(path).st_mode):  # opening a FIFO would block forever
-                    files[name] = Path(path).read_bytes()
-        return files
-
-    def has(self, folder: str, name: str) -> bool:
-        return os.path.isfile(os.path.join(folder, name))
-
-    def begun(self, folder: str) -> str | None:
-        staging = os.path.join(folder, STAGING)
-        with suppress(OSError):
-            names = [f"{STAGING}/{name}" for name in sorted(os.listdir(staging)) if name.startswith(OWNER)]
-            owners = [owner for data in self.read(folder, names).values() if isinstance(owner := _json(data), dict)]
-            return next((str(owner["pipeline"]) for owner in owners if "pipeline" in owner), "")
-        return None
-
-    def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Files newer than the manifest, which was moved into place last, were changed, or the folder is a copy."""
-        try:
-            written = os.stat(os.path.join(output.folder, MANIFEST)).st_ctime_ns
-        except OSError:
-            yield MANIFEST, "has been removed"
-            return
-        changed = {"": 0}  # folder below the output to the latest change of it, or of a folder above it
-        for name, facts in files.items():
-            path, (size, digest) = os.path.join(output.folder, name), _recorded(facts)
-            if any(part in ("", ".", "..") for part in name.split("/")):
-                yield MANIFEST, f"has been changed (it names {name!r}, a file outside of this folder)"
-                return
-            try:
-                status = os.stat(path)
-            except (OSError, ValueError):
-                yield name, "has been removed"
-                continue
-            if not stat.S_ISREG(status.st_mode) or size not in (None, status.st_size):
-                yield name, "has been changed"
-                continue
-            is_younger = max(status.st_ctime_ns, _changed(output.folder, os.path.dirname(name), changed)) > written
-            if digest is not None and (size is None or is_younger):
-                state = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-                if _sha256(path, state) != digest:
-                    yield name, "has been changed"
-
-    def corpus_files(self, folder: str, below: str) -> Iterator[str]:
-        waiting, seen = [(below, 0)], set()
-        while waiting:
-            place, depth = waiting.pop()
-            with suppress(OSError), os.scandir(os.path.join(folder, place)) as scanned:
-                entries = {entry.name: entry for entry in scanned}
-                if depth and not entries.keys().isdisjoint((STAGING, *_TRACES)):
-                    continue  # another output
-                for name, entry in sorted(entries.items()):
-                    relative = f"{place}/{name}".lstrip("/")
-                    if _OF_CORPUS.fullmatch(name):
-                        yield relative
-                    elif depth < _DEEPEST and not name.startswith(".") and entry.is_dir():
-                        status = entry.stat()
-                        if (known := (status.st_dev, status.st_ino)) not in seen:  # links may form cycles
-                            seen.add(known)
-                            waiting.append((relative, depth + 1))
-
-
-def _changed(folder: str, relative: str, known: dict[str, int]) -> int:
-    """Return the latest change of a folder or those above it, since a moved folder keeps the times inside it."""
-    if relative not in known:
-        above = _changed(folder, os.path.dirname(relative), known)
-        known[relative] = max(above, os.stat(os.path.join(folder, relative)).st_ctime_ns)
-    return known[relative]
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def _sha256(path: str, state: tuple[int, ...]) -> str:
-    """Return the hash of a file in a given state, cached so that a process reads it once."""
-    with open(path, "rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-class _Bucket:
-    """Requests all files at once, because requests are slow. Times are ignored, because copies have their own."""
-
-    def __init__(self, place: str) -> None:
-
-        self.place = place
-        self.storage: Any = as_path(place).fs  # type: ignore[attr-defined]
-
-    @functools.cached_property
-    def known(self) -> dict[str, bytes]:
-        """Return the traces in the folder and in those above it, by their paths in the bucket."""
-        ancestors = [place := self.place]
-        while place.count("/") > 3 and len(ancestors) < _ANCESTORS:  # gs://bucket/folder
-            place = place.rpartition("/")[0]
-            ancestors.append(place)
-        traces = [f"{folder}/{name}" for folder in ancestors for name in _TRACES]
-        with suppress(Exception):  # exceptions differ between storages
-            return {self._key(path): data for path, data in self.storage.cat(traces, on_error="omit").items()}
-        return {}
-
-    def _key(self, path: str) -> str:
-        return str(self.storage._strip_protocol(path))
-
-    def is_folder(self, place: str) -> bool:
-        return True
-
-    def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
-        paths = {name: self._key(f"{folder}/{name}") for name in names}
-        return {name: self.known[path] for name, path in paths.items() if path in self.known}
-
-    def has(self, folder: str, name: str) -> bool:
-        with suppress(Exception):  # exceptions differ between storages
-            return bool(self.storage.exists(f"{folder}/{name}"))
-        return False
-
-    def begun(self, folder: str) -> str | None:
-        return None  # outputs in buckets have no staging folder
-
-    def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        listing = self._listed(output.folder, output.below)
-        for name, facts in files.items():
-            size, _ = _recorded(facts)
-            if name not in listing:
-                yield name, "has been removed"
-            elif size not in (None, listing[name]):
-                yield name, "has been changed"
-
-    def corpus_files(self, folder: str, below: str) -> Iterator[str]:
-        names = self._listed(folder, below)
-        others = {os.path.dirname(name) for name in names if os.path.basename(name) == MANIFEST} - {""}
-        for name in sorted(names):
-            inside = any(name.startswith(f"{other}/") for other in others)
-            if _OF_CORPUS.fullmatch(os.path.basename(name)) and not inside and not f"/{name}".count("/."):
-                yield name
-
-    def _listed(self, folder: str, below: str) -> dict[str, int]:
-        """List the files that may be read, with their sizes."""
-        place = os.path.dirname(below) if below.endswith(".json") else below
-        try:
-            listing = self.storage.find(f"{folder}/{place}".rstrip("/"), detail=True)
-        except Exception as error:  # exceptions differ between storages
-            raise InputError(f"cannot be listed: {error}", folder) from None
-        start = len(self._key(folder)) + 1
-        return {self._key(path)[start:]: info["size"] for path, info in listing.items()}
-
-
-_LOCAL = _Local()
-
-
-def _storage(place: str) -> _Storage | None:
-    """Return the storage of an input; None if it cannot be accessed, which its reader reports."""
-    if "://" not in place:
-        return _LOCAL
-    with suppress(Exception):  # exceptions differ between storages
-        return _Bucket(place.rstrip("/"))
-    return None
-
-
+_NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
+_PUBLISHED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 SPLITS = ("train", "dev", "test")
 DIALOGUE_FILE = re.compile(r"dialogues_[0-9]+\.json")
-_NAME = re.compile(rb'"service_name"\s*+:\s*+"([^"\\]*+)"')
 _SCHEMA_FILES = ("schema.json", *(f"{split}/schema.json" for split in SPLITS))
 SINGLE = "schema"  # the split name for a single schema file
 TRAIN, TEST = "train", "test"  # the default splits: for training sets, and for all others
@@ -494,8 +304,8 @@ def as_path(path: str | Path) -> Path:
     Raises:
       InputError: the storage is unknown, or the extra for it is not installed.
     """
-    if "://" not in (text := plain_path(path)):
-        return Path(text)
+    if "://" not in str(path):
+        return Path(path)
     from fsspec import get_filesystem_class
     from upath import UPath
 
@@ -535,36 +345,11 @@ def same_place(first: str | Path, second: str | Path) -> bool:
 
 def is_below(path: str | Path, folder: str | Path) -> bool:
     """Whether a path is in a folder, or is the folder, by its name or by where links lead."""
-    path, folder = plain_path(path), plain_path(folder)
+    path, folder = str(path), str(folder)
     if "://" in f"{path}{folder}":
         return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
     places = ((absolute(path), absolute(folder)) for absolute in (os.path.abspath, os.path.realpath))
     return any(Path(path).is_relative_to(folder) for path, folder in places)
-
-
-def plain_path(path: str | Path) -> str:
-    """Return the path of a local file's address (``file:///...``); other paths and addresses as they are.
-
-    Raises:
-      InputError: the address is of another machine, or its path is not absolute.
-    """
-    text = str(path)
-    if text[:6].lower() != "file:/":
-        return text
-    rest = text.removeprefix(text[:5])
-    host, slash, below = rest[2:].partition("/") if rest.startswith("//") else ("", "/", rest[1:])
-    if host not in ("", "localhost") or not slash:
-        raise InputError("is no address of a local file: give its path, or file:///PATH", text)
-    return f"/{unquote(below)}"
-
-
-def with_plain_paths(value: Any) -> Any:
-    """Return a value from TOML with the path instead of the address of each local file."""
-    if isinstance(value, dict):
-        return {key: with_plain_paths(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [with_plain_paths(item) for item in value]
-    return plain_path(value) if isinstance(value, str) else value
 
 
 def sample_root() -> Path:
@@ -582,8 +367,7 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     """Read the schemas of a corpus, or a single schema file.
 
     Args:
-      root: ``ROOT/{train,dev,test}/schema.json``, a folder or file of dialogues as rows
-        (:mod:`parapet.schemas.hub_tables`), a folder with a ``schema.json`` or ``tools.json``, or such a file; or
+      root: ``ROOT/{train,dev,test}/schema.json``, a folder with a ``schema.json`` or ``tools.json``, or such a file; or
         the folder of a split, with a ``schema.json`` for all splits beside it.
       leave_out_bad: gives services that break a rule in ``bad`` instead of raising, as long as one is good.
 
@@ -600,8 +384,6 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     places = [(path, split) for path, split in places if path.exists()]
     for path, _ in places if output is None else ():
         check_published(path.parent)
-    if not places and (rows := _schemas_of_rows(root)):
-        return compared(rows, leave_out_bad)
     if not places:
         path = root
         if root.is_dir():
@@ -613,18 +395,6 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
         expected = "expected train/schema.json, dev/schema.json or test/schema.json, or schema.json beside dialogues"
         raise InputError(f"contains no schema: {expected}{held_by(root)}", root)
     return compared([_read_lenient(path, split) for path, split in places], leave_out_bad)
-
-
-def _schemas_of_rows(root: Path) -> list[SplitSchemas]:
-    """Read the schemas for tables of dialogues; empty if there is a ``schema.json`` or no such tables."""
-    from parapet.schemas import hub_tables
-
-    if root.is_file() and not hub_tables.is_dialogue_table(root):
-        return []
-    beside = (root.parent if root.is_file() else root) / "schema.json"
-    if beside.exists():
-        return [_read_lenient(beside, SINGLE)] if root.is_file() else []
-    return hub_tables.read_schemas(root)
 
 
 def compared(splits: list[SplitSchemas], leave_out_bad: bool = False) -> list[SplitSchemas]:
@@ -648,7 +418,7 @@ def _read_lenient(path: Path, split: str) -> SplitSchemas:
     data = read_whole(path, MAX_SCHEMA_FILE)
     if not are_tools(data):
         try:
-            schemas = parse_services(parse_schema_items(data, path), path, split)
+            schemas = parse_services(parse_json(data, path), path, split)
         except InputError as error:
             raise (InputError(reason, path) if (reason := _foreign(data, path)) else error) from None
         if not schemas.services and (reason := _foreign(data, path)):
@@ -683,29 +453,6 @@ def _foreign(data: bytes, path: Path) -> str:
     return ""
 
 
-def parse_schema_items(data: bytes, path: object) -> Any:
-    """Parse a schema file to services that are preserved exactly, or else a ``BadService``.
-
-    Raises:
-      InputError: the file is not JSON.
-    """
-    data = without_mark(data, path)
-    items = items_in(data)
-    if items is None:
-        return parse_json(data, path)  # for the error message
-    services: list[Any] = []
-    for i, item in enumerate(items[: MAX_SERVICES + 1]):
-        try:
-            services.append(parse_exactly(item))
-        except InputError as error:
-            name = _NAME.search(item)
-            raw = {"service_name": name[1].decode("utf-8", "replace")} if name else None
-            services.append(BadService(InputError(error.reason, path, f"[{i}]{error.where}"), raw))
-        except ValueError:
-            return parse_json(data, path)
-    return services
-
-
 def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
     """Validate the parsed services of a schema file. Invalid services are in ``bad``.
 
@@ -721,8 +468,6 @@ def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
         raise InputError(f"expected a list of services, found {type(items).__name__}", path)
     if not items:
         raise InputError("the list of services is empty", path)
-    if len(items) > MAX_SERVICES:
-        raise InputError(f"has more than {MAX_SERVICES:,} services", path)
     schemas = SplitSchemas(split, str(path), [], [])
     # compared without case, since some file systems would mix up the pages of two such services
     places: dict[str, list[int]] = {}
@@ -730,15 +475,6 @@ def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
         if isinstance(item, dict):
             places.setdefault(str(item.get("service_name")).casefold(), []).append(i)
     for i, item in enumerate(items):
-        if isinstance(item, BadService):
-            schemas.bad.append(item)
-            continue
-        if place := too_deep(item):
-            # such a service cannot be written to a dead letter, so only its name is kept
-            error = InputError(f"nested more than {MAX_DEPTH} levels deep", path, f"[{i}]{place}")
-            known = {"service_name": item.get("service_name")} if isinstance(item, dict) else None
-            schemas.bad.append(BadService(error, known))
-            continue
         try:
             service = parse_service(item, path, f"[{i}]")
             same = places[service.service_name.casefold()]
@@ -812,10 +548,18 @@ def schema_bytes(services: Sequence[Any]) -> bytes:
 
 def dialogue_bytes(dialogues: Sequence[Any]) -> bytes:
     """Format a dialogue file like the published ones: two spaces, sorted keys, ASCII, a newline at the end."""
-    data = orjson.dumps(dialogues, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    return as_ascii(orjson.dumps(dialogues, option=_PUBLISHED | orjson.OPT_APPEND_NEWLINE))
+
+
+def as_ascii(data: bytes) -> bytes:
+    """Escape every character outside of ASCII, and DEL, as Python's json module does."""
     if data.isascii() and b"\x7f" not in data:
         return data
-    return (json.dumps(dialogues, indent=2, sort_keys=True) + "\n").encode("ascii")
+    return _NOT_ASCII.sub(_escape, data.decode()).encode("ascii")
+
+
+def _escape(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]
 
 
 def is_root(path: Path) -> bool:

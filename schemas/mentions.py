@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.json_text import parse_exactly
+from parapet.schemas.json_text import parse_json_line
 
 _TOKEN = re.compile(r"[$@]?\w+(?:[.\-/]\w+)*")
 _PART = re.compile(r"\w+")
@@ -160,8 +159,8 @@ class Mentions:
         if rename is None or not isinstance(arguments, str):
             return arguments if rename is None else rename(arguments)
         try:
-            content = parse_exactly(arguments.encode())
-        except (InputError, ValueError):
+            content = parse_json_line(arguments)
+        except ValueError:
             return self.replaced(arguments, self._parameters.get(name, {}))
         renamed = rename(content)
         return arguments if renamed == content else json.dumps(renamed, ensure_ascii=arguments.isascii())

@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from parapet.schemas.dialogue import over_limit, repeated_id
-from parapet.schemas.errors import InputError, surrogate_in
-from parapet.schemas.json_text import parse_exactly, parse_line_exactly
-from parapet.schemas.limits import MAX_LINE, in_bytes
+from parapet.schemas.dialogue import repeated_id
+from parapet.schemas.errors import InputError
+from parapet.schemas.json_text import parse_json_line
 from parapet.schemas.plain_texts import dialogue_of, longest_first, system_turn, user_turn, values_in
 
 LINE = "line"  # the key of the original line in a dialogue
@@ -25,7 +24,7 @@ _TEXTS = ("text", "input_text")  # the types of parts that a user writes
 _ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
-def read_messages(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
+def read_messages(data: bytes, path: object) -> Iterator[Any]:
     """Yield the conversations of a file as dialogues, in the form of ``parapet.schemas.dialogue.read_each``.
 
     Raises:
@@ -44,9 +43,9 @@ def read_messages(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
                 raise InputError(reason)
         except InputError as error:
             place = f"line {number}" + (f": {error.where.removeprefix('.')}" if error.where else "")
-            yield InputError(error.reason, "", place), False
+            yield InputError(error.reason, "", place)
         else:
-            yield dialogue, True
+            yield dialogue
 
 
 def line_text(line: str, turns: Sequence[Mapping[str, Any]]) -> bytes:
@@ -59,7 +58,7 @@ def line_text(line: str, turns: Sequence[Mapping[str, Any]]) -> bytes:
     Raises:
       InputError: the number of turns is not that of the texts.
     """
-    record = parse_exactly(line.encode())
+    record = parse_json_line(line)
     places = [place for message in record["messages"] for place in _places(message)]
     if len(places) != len(turns):
         raise InputError("adds or leaves out turns: chat messages keep theirs")
@@ -78,13 +77,12 @@ def line_text(line: str, turns: Sequence[Mapping[str, Any]]) -> bytes:
 
 def _dialogue(line: bytes, number: int) -> dict[str, Any]:
     """Convert a line to a dialogue. Raises InputError with the place in the line."""
-    if len(line) > MAX_LINE:
-        raise InputError(f"too_large: the line has {len(line):,} bytes, over the limit of {in_bytes(MAX_LINE)}")
-    record = parse_line_exactly(line, "not_messages")
+    try:
+        record = parse_json_line(line)
+    except ValueError as error:
+        raise InputError(f"not_json: {error}") from None
     if not isinstance(record, dict) or not isinstance(record.get("messages"), list):
         raise InputError('not_messages: expected {"messages": [{"role": ..., "content": ...}]}')
-    if (half := surrogate_in(record)) is not None:
-        raise InputError("not_unicode: half a surrogate pair", "", half)
     messages = record["messages"]
     for i, message in enumerate(messages):
         _check(message, f"messages[{i}]")
@@ -97,8 +95,6 @@ def _dialogue(line: bytes, number: int) -> dict[str, Any]:
     name = record.get("id")
     is_name = isinstance(name, str | int) and not isinstance(name, bool) and name != ""
     dialogue_id = str(name) if is_name else f"line_{number:07}"
-    if reason := over_limit(dialogue_id, turns):
-        raise InputError(reason)
     return {**dialogue_of(dialogue_id, turns), LINE: line.decode()}
 
 
@@ -145,6 +141,6 @@ def _arguments(message: Mapping[str, Any]) -> Iterator[Any]:
     for function in [*functions, message.get("function_call")]:
         arguments = function.get("arguments") if isinstance(function, dict) else None
         if isinstance(arguments, str):
-            with suppress(ValueError, InputError):
-                arguments = parse_exactly(arguments.encode())
+            with suppress(ValueError):
+                arguments = parse_json_line(arguments)
         yield arguments

@@ -17,7 +17,7 @@ import orjson
 from msgspec import UNSET, UnsetType
 
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.layout import SPLITS, as_path, parse_json, with_plain_paths
+from parapet.schemas.layout import SPLITS, as_path, parse_json
 from parapet.schemas.limits import read_text
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
@@ -198,7 +198,7 @@ def read_config(path: str | Path) -> ReleaseConfig:
 def parse_config(text: str, path: str | Path) -> ReleaseConfig:
     """Parse and validate the text of ``release.toml``. Raises InputError with place and reason."""
     try:
-        raw = with_plain_paths(tomllib.loads(text))
+        raw = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not TOML: {error}", path) from None
     for spelling, own in (("license", "licence"), ("license_file", "licence_file")):
@@ -476,6 +476,6 @@ def parse_manifest(data: bytes, path: object) -> Manifest:
         raise InputError(f"not a manifest in the format {FORMAT}", path)
     try:
         return msgspec.convert(raw, Manifest)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+    except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None

@@ -148,18 +148,6 @@ RESPONSES = pa.schema(
 )
 
 
-def audit_table(rows: list[AuditRow]) -> pa.Table:
-    """Convert rows to Arrow, in the columns of ``responses.parquet``."""
-    return pa.table({field.name: _column(rows, field) for field in RESPONSES}, RESPONSES)
-
-
-def _column(rows: list[AuditRow], field: pa.Field) -> pa.Array:
-    values = [getattr(row, field.name) for row in rows]
-    if field.type == _TIME:
-        return pa.array(values, pa.timestamp("s", tz="UTC")).cast(_TIME)
-    return pa.array(values, field.type)
-
-
 # A row for each rating: ``responses.parquet`` of ``evaluate --task ratings``.
 RATINGS = pa.schema(
     [

@@ -12,8 +12,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
-from parapet.schemas.limits import MAX_ELEMENTS
+from parapet.schemas.errors import InputError, reason_and_place
 
 # Service names become part of file names, task ids and element ids.
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
@@ -88,10 +87,6 @@ def parse_service(raw: Any, path: object = "", where: str = "") -> Service:
     Raises:
       InputError: with file, position and reason of the first problem.
     """
-    if (half := surrogate_in(raw)) is not None:
-        raise InputError(
-            "contains a lone surrogate, which is not a valid character: replace it", path, _within(where, half)
-        )
     try:
         service = msgspec.convert(raw, Toolset if isinstance(raw, dict) and "tool_keys" in raw else Service)
     except msgspec.ValidationError as error:
@@ -118,8 +113,6 @@ def problems_of(service: Service) -> Iterator[tuple[str, str]]:
         )
     kinds: tuple[tuple[str, Sequence[Slot | Intent]], ...] = (("slots", service.slots), ("intents", service.intents))
     for kind, elements in kinds:
-        if len(elements) > MAX_ELEMENTS:
-            yield kind, f"has {len(elements):,} {kind}, over the limit of {MAX_ELEMENTS:,}"
         counts = Counter(element.name for element in elements)
         for i, element in enumerate(elements):
             if not element.name.strip():

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.arguments import NO_TEXTS, Parameters, Renaming
-from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
-from parapet.schemas.json_text import parse_exactly, without_mark
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.json_text import parse_json, parse_json_line, without_mark
 from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, read_whole
 from parapet.schemas.mentions import NO_MENTIONS, Mentions, retitled
 from parapet.schemas.service import SERVICE_NAME
@@ -510,32 +510,18 @@ def _parsed(data: bytes, path: object) -> tuple[Any, bool]:
     data = without_mark(data, path)
     lines = [(i, line) for i, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     try:
-        content = _parse(data)
+        content = parse_json_line(data)
         return ([content], True) if is_task(content) else (content, False)
-    except InputError as error:
-        raise InputError(error.reason, path, error.where.removeprefix(".")) from None
-    except ValueError as error:
+    except ValueError:
         if len(lines) < 2 or not lines[0][1].rstrip().endswith(b"}"):
-            raise InputError(f"not JSON: {error}", path) from None
+            return parse_json(data, path), False  # for line and column in the error
     items = []
     for number, line in lines:
         try:
-            items.append(_parse(line))
-        except InputError as error:
-            place = f"line {number}: {error.where.removeprefix('.')}".removesuffix(": ")
-            raise InputError(error.reason, path, place) from None
+            items.append(parse_json_line(line))
         except ValueError as error:
             raise InputError(f"not JSON: {error}", path, f"line {number}") from None
     return items, True
-
-
-def _parse(data: bytes) -> Any:
-    """Parse JSON that can be written again without changes. Raises ValueError or InputError."""
-    content = parse_exactly(data)
-    # Large files are only searched if their text may contain such values.
-    if b"\\u" in data and (place := surrogate_in(content)) is not None:
-        raise InputError("contains a lone surrogate, which is not a valid character", "", place)
-    return content
 
 
 def are_tools(data: bytes) -> bool:

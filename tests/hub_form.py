@@ -1,7 +1,6 @@
-"""Dialogues and services of SGD in the form of the Hugging Face hub's ``schema_guided_dstc8``, written as files."""
+"""Dialogues and services of SGD in the form of the Hugging Face hub's ``schema_guided_dstc8``."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import datasets
@@ -87,10 +86,3 @@ def service_row(service: Mapping[str, Any]) -> dict[str, Any]:
     ]
     slots = columns(service["slots"], *SERVICES["slots"])
     return {**service, "slots": slots, "intents": columns(intents, *SERVICES["intents"])}
-
-
-def write_table(rows: Sequence[Mapping[str, Any]], features: datasets.Features, path: Path) -> None:
-    """Writes ``.parquet``, ``.jsonl``, or the folder of ``save_to_disk``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table = datasets.Dataset.from_list(list(rows), features=features)
-    {".parquet": table.to_parquet, ".jsonl": table.to_json}.get(path.suffix, table.save_to_disk)(path)

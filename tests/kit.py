@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from parapet.schemas import layout
+from parapet.schemas.decisions import COLUMNS, csv_bytes
 
 # Thoroughness of a run.
 
@@ -350,3 +351,8 @@ def refused_at_once(*argv: object, output: Path, **flags: object) -> str:
 
 # The settings of a training of one epoch, whatever is trained.
 ONE_EPOCH: dict[str, Any] = {"epochs": 1, "patience": 1, "seed": str(SEED), "device": "cpu"}
+
+
+def decisions_csv(decisions: Sequence[Any]) -> bytes:
+    """A reviewer's decisions as a file."""
+    return csv_bytes(COLUMNS, ([getattr(decision, name) for name in COLUMNS] for decision in decisions))

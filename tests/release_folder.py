@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import msgspec
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 from kit import json_of, write
 
-from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
+from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_lines, dialogue_of, service_of, service_rows
 from parapet.schemas.layout import dialogue_bytes, sample_root, schema_bytes
 from parapet.schemas.release import (
     CARD,
@@ -74,6 +75,22 @@ def sample_tables():
     }
 
 
+def dialogue_file(rows):
+    """The file of rows in any order."""
+    return _laid_out(rows, dialogue_of, dialogue_bytes)
+
+
+def schema_file(rows):
+    """The file of rows in any order."""
+    return _laid_out(rows, service_of, schema_bytes)
+
+
+def _laid_out(rows, record_of, bytes_of):
+    ordered = sorted(rows, key=lambda row: row["position"])
+    data = bytes_of(list(map(record_of, ordered)))
+    return data[:-1] if ordered and ordered[0]["layout"] == "no_newline" else data
+
+
 def write_release(output, corpora=None, tables=None, name="little", version="1.0.0", shards=3, **given):
     """Writes NAME/VERSION below a folder, as build would; gives its path. ``given`` replaces fields of the manifest."""
     corpora = sample_corpora() if corpora is None else corpora
@@ -88,7 +105,7 @@ def write_release(output, corpora=None, tables=None, name="little", version="1.0
             if file == "schema.json":
                 services.setdefault(split, []).extend(service_rows(content, corpus, data))
             else:
-                rows += dialogue_rows(content, file, data)
+                rows += map(orjson.loads, dialogue_lines(data, file, file).lines)
         if rows:
             parts.append((corpus, f"{corpus} dialogues", "dialogue", ["dialogue_id"], DIALOGUES, split, rows))
         turns = [len(one["turns"]) for file, content in files.items() if file != "schema.json" for one in content]

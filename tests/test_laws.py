@@ -11,7 +11,6 @@ import re
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 import killed
 import pytest
@@ -289,7 +288,7 @@ def test_output_and_inputs_are_apart(name, place):
     for _, flag, path in inputs_of(argv, f"{place}/"):
         if flag in ("", "--memory", "--decisions") or name.startswith("release"):
             continue  # no flag, or a file that a run may read again
-        inside = [f"{path}/new/", f"file://{quote(path)}/new"] if Path(path).is_dir() else []
+        inside = [f"{path}/new/"] if Path(path).is_dir() else []
         around = [str(Path(path).parent)] if Path(path).is_dir() else []
         for output in (path, *inside, *around):
             said = run(*ended(argv, output), status=2).errors

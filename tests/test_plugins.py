@@ -176,11 +176,10 @@ def test_a_file_goes_before_a_source_of_its_name(example, tmp_path, monkeypatch)
 def test_what_a_source_gives_that_is_no_text(site):
     from parapet.transforms.perturbations.ood.sources import list_sources, read_source
 
-    bring(site, "broken_source", plugins.OOD_SOURCES, "odd", "broken_source:made", "made = lambda: ['a', 7, '\\ud800']")
+    bring(site, "broken_source", plugins.OOD_SOURCES, "odd", "broken_source:made", "made = lambda: ['a', 7]")
     assert [str(one) if isinstance(one, InputError) else one.text for one in read_source(list_sources("odd")[0])] == [
         "a",
         "odd: text 2: no_utterance: expected a text, found int",
-        "odd: text 3: not_unicode: the text contains a lone surrogate, which is not valid Unicode",
     ]
 
 

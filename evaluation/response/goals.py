@@ -601,6 +601,6 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 def _read(path: str, kind: Any) -> Any:
     try:
         return msgspec.convert(parse_json(read_whole(existing_file(path)), path), kind)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+    except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,8 @@ from parapet.evaluation.sets import ORIGINAL, existing_file, read_lines
 from parapet.evaluation.tools.checking import Call
 from parapet.evaluation.tools.conversation import Message, messages_of, request_of
 from parapet.evaluation.user_code import UserCode, make, running
-from parapet.schemas.errors import InputError, surrogate_in
+from parapet.schemas.errors import InputError
+from parapet.schemas.json_text import parse_json_line
 from parapet.schemas.layout import as_path, check_published, files_of_tasks, is_there
 from parapet.schemas.tasks import answers_beside
 from parapet.schemas.tools import Tool as Definition
@@ -333,7 +333,6 @@ def _written(text: str) -> list[Call] | None:
 
 def _json(text: str) -> Any:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json_line(text)
+    except ValueError:
         return None
-    return None if "\\u" in text and surrogate_in(value) is not None else value  # which no file can have

@@ -48,7 +48,7 @@ from parapet.schemas.layout import sample_root, stays_within
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running import plugins
 from parapet.transforms.storage import disk
-from parapet.transforms.storage.disk import close_in_forks, holder, writing
+from parapet.transforms.storage.disk import close_in_forks, writing
 
 FOLDER = ".suite"  # folder in the output, with state, logs and locks
 _STATE, _HASHES, _SETS = "state.json", "hashes.json", "sets.json"
@@ -411,7 +411,7 @@ def _wait_for(lock: int) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         time.sleep(0.1)
-    logging.warning("waiting for a step of an earlier run of a suite, which still uses the folder %s", holder(lock))
+    logging.warning("waiting for a step of an earlier run of a suite, which still uses the folder")
     fcntl.flock(lock, fcntl.LOCK_EX)
 
 

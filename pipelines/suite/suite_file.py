@@ -16,7 +16,7 @@ import msgspec
 from parapet.pipelines.suite import gates
 from parapet.pipelines.suite.steps import SAMPLE, Options, Value, unknown_key
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.layout import SPLITS, with_plain_paths
+from parapet.schemas.layout import SPLITS
 from parapet.schemas.limits import read_text
 
 SUITES = Path(__file__).parent / "suites"
@@ -235,7 +235,7 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
     path, folder = _find(given)
     shown = given if path.parent != SUITES else f"suite {path.stem}"
     try:
-        raw = with_plain_paths(tomllib.loads(read_text(path)))
+        raw = tomllib.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"not TOML: {error}", shown) from None
     except InputError as error:

@@ -1,11 +1,11 @@
 """Broken files through the command line: each fault has its own message or dead letter, and the rest goes on."""
 
+import gzip
 import json
-import zlib
+import lzma
 
 import kit
 import pytest
-import zstandard
 from kit import json_of, lacking, quoted, refused, rows_of, write
 
 from parapet.schemas import layout
@@ -100,11 +100,7 @@ def api(identifier, xml, annotation="Gyms_1:names"):
 def test_hostile_and_broken_api_lines_cost_themselves_alone(tmp_path):
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>' + ANSWER.format("slot_0", "&b;")
     outside = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>' + ANSWER.format("slot_0", "&e;")
-    deep = "[" * 300 + "]" * 300
-    page, deep_page = (
-        text.replace('"', "&quot;")
-        for text in (json.dumps([{"slot_0": "workout_place", "slot_1": "gym town"}]), f'[{{"slot_0": {deep}}}]')
-    )
+    page = json.dumps([{"slot_0": "workout_place", "slot_1": "gym town"}]).replace('"', "&quot;")
     good = ANSWER.format("slot_0", "sports club")
     lines = [
         api("3GOOD", good),
@@ -116,8 +112,6 @@ def test_hostile_and_broken_api_lines_cost_themselves_alone(tmp_path):
         "not json",
         '["a list"]',
         "",
-        api("3DEEP", ANSWER.format("taskAnswers", deep_page)),
-        json.dumps({**json.loads(api("3WHOLE", good)), "Extra": json.loads(deep)}),
         api("3MAIL", ANSWER.format("slot_0", "@" * 4_000 + "a")),
         api("3NONE", "<Q/>"),
         api("3XML", "<Q>" + "<a>" * 20_000 + "</a>" * 20_000 + "</Q>"),
@@ -128,12 +122,12 @@ def test_hostile_and_broken_api_lines_cost_themselves_alone(tmp_path):
     assert len(reasons) == len(dead)
     assert reasons == {
         **{"2": "unsafe_xml", "3": "unsafe_xml", "4": "broken_xml", "6": "no_task", "7": "broken_row"},
-        **{"8": "broken_row", "10": "task_answers", "11": "broken_row", "13": "no_answer", "14": "no_answer"},
+        **{"8": "broken_row", "11": "no_answer", "12": "no_answer"},
     }
     assert "ABCDEFG1" not in (tmp_path / "out/dead_letters.jsonl").read_text()
 
 
-@pytest.mark.parametrize(("kind", "compress"), [("zst", zstandard.compress), ("deflate", zlib.compress)])
+@pytest.mark.parametrize(("kind", "compress"), [("gz", gzip.compress), ("xz", lzma.compress)])
 def test_a_compressed_file_is_read_whole_or_refused(kind, compress, tmp_path, table):
     data = quoted(table[:31]).encode()
     whole = write(tmp_path / f"whole.csv.{kind}", compress(data[:9_000]) + compress(data[9_000:]))
@@ -141,7 +135,7 @@ def test_a_compressed_file_is_read_whole_or_refused(kind, compress, tmp_path, ta
     path = write(tmp_path / f"cut.csv.{kind}", compress(data)[:-3])
     for flags in (["--responses", path], ["--responses", whole, "--decisions", path]):
         error = refused("compose", *flags, output=tmp_path / "other", status=(1, 2))
-        assert not lacking(error, str(path), "is truncated")
+        assert not lacking(error, str(path), "is damaged, incomplete")
     assert not (tmp_path / "other/run.json").exists()
 
 

@@ -3,8 +3,7 @@
 import pyarrow.parquet as pq
 import pytest
 from kit import THOROUGH, run
-
-from parapet.schemas.dialogue_table import dialogue_file, schema_file
+from release_folder import dialogue_file, schema_file
 
 TOML = """
 name = "sgd_slice"

@@ -4,9 +4,9 @@ import os
 import shutil
 
 import pytest
-from kit import cases
+from kit import cases, decisions_csv
 
-from parapet.schemas.decisions import Decision, decisions_csv, parse_decisions
+from parapet.schemas.decisions import Decision, parse_decisions
 from parapet.transforms.crowd.review import ReviewItem, review_order, review_pages, review_sheet
 
 CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")

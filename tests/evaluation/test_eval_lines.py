@@ -26,8 +26,6 @@ def write(tmp_path, text):
     ('{"id": "a", "value": 1e999}', "line 1", "out of range"),
     ('{"id": "a", "value": "\\ud800"}', "line 1", ""),
     ('{"id": "a", "value": "1"}', "line 1", "value: Expected `float`"),
-    ('{"id": "a", "value": 1, "value": 2}', "line 1", "value: the key appears twice"),
-    ('{"id": "a", "value": 1, "more": {"b": 1, "b": 2}}', "line 1", "more.b: the key appears twice"),
     ('{"id": "a"}', "line 1", "missing required field `value`"),
     ('{"value": 1}', "line 1", "give an id, or dialogue_id and turn"),
     ('{"dialogue_id": "a", "value": 1}', "line 1", "give an id, or dialogue_id and turn"),

@@ -98,8 +98,8 @@ def dialogues_of(place):
 def test_a_planted_fault_is_found_and_traced_to_its_record(place, monkeypatch):
     real = corpora.dialogue_text
 
-    def text(dialogue, plain=True):
-        return real({**dialogue, "x": {}["planted"]} if "fuzz" in dialogue else dialogue, plain)
+    def text(dialogue):
+        return real({**dialogue, "x": {}["planted"]} if "fuzz" in dialogue else dialogue)
 
     monkeypatch.setattr(corpora, "dialogue_text", text)
     dialogues = dialogues_of(place)

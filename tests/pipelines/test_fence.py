@@ -158,13 +158,8 @@ def test_a_plugin_that_raises_on_one_dialogue(failure, corpora, site, tmp_path, 
     assert "1 of 8 dialogues could not be perturbed, but --max_bad allows none" in message
     assert message.count("Traceback") == (failure in ("raises", "deep"))
     if failure == "raises":
-        assert message.endswith("""\
-  File "broken_some.py", line 12, in perturb
-    return self._failed(dialogue)
-  File "broken_some.py", line 17, in _failed
-    return {}["a key"]
-KeyError: 'a key'
-""")
+        assert 'broken_some.py", line 17, in _failed' in message
+        assert message.endswith("KeyError: 'a key'\n")
     assert not (tmp_path / "none/run.json").exists()
 
 
@@ -238,11 +233,11 @@ def test_a_dialogue_that_was_planned_and_then_lost(corpora, tmp_path, monkeypatc
     fenced(argv, corpora / "whole", tmp_path / "clean")
     original, called = corpus_files.dialogue_text, list[str]()
 
-    def second(dialogue, plain):
+    def second(dialogue):
         called.extend([VICTIM] if dialogue["dialogue_id"] == VICTIM else [])
         if dialogue["dialogue_id"] == VICTIM and len(called) == 2:
             raise KeyError("second")
-        return original(dialogue, plain)
+        return original(dialogue)
 
     monkeypatch.setattr(corpus_files, "dialogue_text", second)
     ran = fenced(argv, corpora / "whole", tmp_path / "out")

@@ -40,7 +40,7 @@ def test_what_cannot_be_read(sample, tmp_path):
     for split in ("train", "test"):
         write(tmp_path / "sgd" / split / "schema.json", (sample / split / "schema.json").read_bytes())
     every = list(dialogues_of(sample / "train").values())
-    strange = {**every[0], "dialogue_id": "../\ud800", "services": ["Zoos_1"]}
+    strange = {**every[0], "dialogue_id": "../x", "services": ["Zoos_1"]}
     write(tmp_path / "sgd" / "train" / "dialogues_001.json", [*every, strange, {"turns": 1}])
     write(tmp_path / "sgd" / "test" / "dialogues_001.json", "{}")
     flags = {"sgd": tmp_path / "sgd", "sizes": 5, "test": 2}

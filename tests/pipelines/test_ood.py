@@ -78,7 +78,7 @@ def test_what_cannot_be_read(sample, talk, tmp_path):
     assert [(one["file"], one["where"], one["reason"].split(":")[0]) for one in made.dead_letters] == [
         ("talk.jsonl", "line 151", "not_json"),
         ("dialogues_001.json", "turns", "not_sgd"),
-        ("dialogues_001.json", "", "not_unicode"),
+        ("dialogues_001.json", "", "not_sgd"),
         ("dialogues_002.json", "line 1 column 4", "broken_file"),
     ]
     assert list(made.dialogues("ood-50/test")) == [good[0]["dialogue_id"], good[1]["dialogue_id"]]

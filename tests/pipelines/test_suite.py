@@ -397,8 +397,6 @@ def test_a_step_that_leaves_without_a_result_is_not_done(folder):
     for _ in range(2):
         told = "scores/ours/dst failed: its process was ended by the code that it ran, for example by os._exit()"
         assert told in leaving(folder, "os._exit(0)", status=1).errors
-    leaving(folder, "os.chdir('/')")
-    assert (folder / "out/scores/ours/dst/run.json").is_file()
 
 
 @pytest.mark.thorough
@@ -412,7 +410,7 @@ def test_what_a_model_forks_keeps_no_lock(folder):
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path, caplog):
+def test_a_lock_that_is_held_is_reported(tmp_path, caplog):
     from parapet.pipelines.suite.running import locked
 
     (tmp_path / FOLDER).mkdir()
@@ -429,7 +427,7 @@ def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path, caplog):
             time.sleep(0.05)
         held.close()
         waiting.result(10)
-    assert f"(process {os.getpid()}" in caplog.text
+    assert "waiting for a step of an earlier run of a suite" in caplog.text
 
 
 def test_a_step_cannot_have_the_name_of_a_result(folder, made):

@@ -4,9 +4,9 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, raised
+from kit import cases, decisions_csv, raised
 
-from parapet.schemas.decisions import MAX_CELL, VERDICTS, Decision, decisions_csv, neutralise, parse_decisions, restore
+from parapet.schemas.decisions import MAX_CELL, VERDICTS, Decision, neutralise, parse_decisions, restore
 from parapet.schemas.errors import InputError
 
 HEADER = "response_id,decision,text,reason,reviewer\n"

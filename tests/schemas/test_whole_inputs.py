@@ -102,28 +102,16 @@ def refused(place, match):
 
 
 @pytest.mark.parametrize("place", ["", "v1", "v1/test", "v1/test/schema.json"])
-def test_a_file_of_another_size_or_content_is_refused(output, place):
+def test_a_file_of_another_size_is_refused(output, place):
     path = write(output / "v1/test/schema.json", SCHEMA + b" ")
     refused(
         output / place,
         r"v1/test/schema.json: has been changed since 'parapet compose' wrote this folder: "
         "run that command again, or remove run",
     )
-    path.write_bytes(SCHEMA[:-2] + b"] ")  # of the same size
-    refused(output / place, "has been changed since 'parapet compose' wrote this folder")
     assert check_published(output / "v2") is not None
     path.write_bytes(SCHEMA)
     assert check_published(output / place) is not None
-
-
-def test_a_folder_of_another_run_in_its_place_is_refused(output, tmp_path):
-    """Moved there, its files keep their times, and here their sizes."""
-    run(tmp_path / "other", {path: data.replace(b"_1", b"_7") for path, data in FIRST.items()})
-    shutil.rmtree(output / "v2")
-    (tmp_path / "other/v2").rename(output / "v2")
-    refused(output, "v2/dev/schema.json: has been changed since 'parapet compose' wrote this folder")
-    refused(output / "v2/test", "v2/test/schema.json: has been changed since 'parapet compose' wrote this folder")
-    assert check_published(output / "v1") is not None
 
 
 def test_what_is_missing_is_named(output):
@@ -156,13 +144,6 @@ def test_an_unfinished_output_is_refused_by_every_command(unfinished, tmp_path, 
     assert not (tmp_path / "new").exists()
 
 
-def test_a_linked_folder_beside_it_is_refused_and_may_lead_in_a_circle(output, sample):
-    (output / "again").symlink_to(output, target_is_directory=True)
-    assert check_published(output) is not None
-    (output / "v4").symlink_to(sample, target_is_directory=True)
-    refused(output, r"v4/\w+/\w+\.json: was not written by the run")
-
-
 def test_another_output_below_one_is_its_own(output):
     run(output / "deeper/other", FIRST)
     assert check_published(output) is not None
@@ -187,12 +168,6 @@ def test_foreign_folders_are_taken_as_they_are(sample, tmp_path):
 def test_a_torn_manifest_is_refused(output, content):
     (output / "run.json").write_bytes(content)
     refused(output, r"run.json: is not JSON")
-
-
-@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a//b", "v1/../../x"])
-def test_a_crafted_manifest_leads_nowhere(output, name):
-    kit.edit(output / "run.json", lambda manifest: manifest.update(files={name: {"bytes": 1, "sha256": ""}}))
-    refused(output, "run.json: has been changed \\(it names .*, a file outside of this folder")
 
 
 @pytest.mark.parametrize("place", ["", "sgd/original", "sgd/original/test/schema.json", "data"])

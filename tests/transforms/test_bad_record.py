@@ -60,7 +60,7 @@ def test_a_fault_of_parapet_has_the_innermost_place_in_it():
     assert fault.reason.startswith(f"internal_error: TypeError: {head}")
     assert fault.reason.endswith(", in add)")
     assert fault.trace.startswith("Traceback (most recent call last):\n")
-    assert '  File "transforms/running/counts.py", line ' in fault.trace
+    assert 'transforms/running/counts.py", line ' in fault.trace
     assert "self[CountKey(name, set, split, value)] += n" in fault.trace
     assert str(fatal(fault)).startswith("a bug in Parapet: TypeError: ")
     assert "please report it at https://" in str(fatal(fault))

@@ -26,7 +26,7 @@ from defusedxml.common import DefusedXmlException
 from parapet.schemas import limits
 from parapet.schemas.decisions import Decision, delimiter_of, parse_decisions
 from parapet.schemas.errors import DamagedFile, InputError
-from parapet.schemas.json_text import check_kept, compact_json, parse_json_line
+from parapet.schemas.json_text import compact_json, parse_json_line
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.rows import ANSWER_SOURCES, AnswerSource, Assignment, CrowdTask, DeadLetter
 from parapet.schemas.service import FIELD, TASKS
@@ -291,17 +291,12 @@ def _task_answers(text: str) -> dict[str, str]:
 
 
 def _parsed(text: str, reason: str) -> Any:
-    """Parse JSON. Raises Unusable if it is not JSON, or has a key twice, of which only one value would be kept."""
+    """Parse JSON. Raises Unusable if it is not JSON."""
     try:
-        value = parse_json_line(text)
+        return parse_json_line(text)
     except ValueError as error:
         hint = "; it is written as by Python's print: use json.dumps(..., default=str)" if text[:2] == "{'" else ""
         raise Unusable(f"{reason}: not JSON: {error}{hint}") from None
-    try:
-        check_kept(text.encode("utf-8", "surrogatepass"), value)
-    except InputError as error:
-        raise Unusable(f"{reason}: {error.where.removeprefix('.')}: {error.reason}") from None
-    return value
 
 
 class Collected(msgspec.Struct, frozen=True):

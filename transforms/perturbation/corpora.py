@@ -20,13 +20,11 @@ import msgspec
 
 from parapet.schemas.dialogue import (
     MESSAGES,
-    ROWS,
     Dialogue,
     DialogueFile,
     Frame,
     State,
     check_no_id_twice,
-    checked_each,
     dialogue_folders,
     dialogue_text,
     file_bytes,
@@ -35,7 +33,6 @@ from parapet.schemas.dialogue import (
     typed,
 )
 from parapet.schemas.errors import InputError, run_header
-from parapet.schemas.hub_tables import SUFFIXES, read_rows
 from parapet.schemas.layout import (
     SINGLE,
     SPLITS,
@@ -43,7 +40,6 @@ from parapet.schemas.layout import (
     as_path,
     is_there,
     parse_services,
-    plain_path,
     raw_by_name,
     read_root,
     schema_bytes,
@@ -70,7 +66,6 @@ class Item(NamedTuple):
     Attributes:
       position: its position in the file, from 0.
       raw: the dialogue in the format of its file.
-      plain: whether it is plain JSON, without NaN and lone surrogates.
       error: why it cannot be used, or None.
       rows: the changes, if the corpus is perturbed.
       dialogue: ``raw`` as a typed object; None if it was not parsed.
@@ -78,7 +73,6 @@ class Item(NamedTuple):
 
     position: int
     raw: Any
-    plain: bool
     error: InputError | None = None
     rows: Sequence[dict[str, Any]] = ()
     dialogue: Dialogue | None = None
@@ -170,7 +164,7 @@ class Corpus:
 
         if not isinstance(folder, str | os.PathLike):
             raise InputError(f"expected the path of a folder, not {folder!r}")
-        folder = plain_path(folder)
+        folder = str(folder)
         for path in [file.path for file in self.files] + [schemas.path for schemas in self.folders.values()]:
             if path and is_there(path) and as_path(path).resolve().is_relative_to(as_path(folder).resolve()):
                 raise InputError("the corpus was read from this folder: choose another folder", folder)
@@ -225,7 +219,7 @@ def checked_items(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
 def item_text(file: DialogueFile, item: Item) -> bytes:
     """Format a dialogue as in a file. Raises InputError, with file and place, if JSON cannot represent it."""
     try:
-        return dialogue_text(item.raw, item.plain)
+        return dialogue_text(item.raw)
     except InputError as error:
         raise InputError(error.reason, file.path or file.relative, f"[{item.position}]") from None
 
@@ -242,7 +236,7 @@ def text_in(file: DialogueFile, item: Item, dialogue: dict[str, Any]) -> bytes:
       InputError: the form of the file cannot express it.
     """
     if file.form != MESSAGES:
-        return dialogue_text(dialogue, item.plain)
+        return dialogue_text(dialogue)
     return line_text(item.raw[LINE], dialogue["turns"])
 
 
@@ -314,12 +308,7 @@ def selected(corpus: Corpus, splits: Sequence[str]) -> Corpus:
 
 
 def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
-    return {
-        schemas.relative_path: schema_bytes(schemas.raw)
-        if schemas.tools is None and schemas.path.endswith(SUFFIXES)
-        else read_whole(as_path(schemas.path), MAX_SCHEMA_FILE)
-        for schemas in folders.values()
-    }
+    return {schemas.relative_path: read_whole(as_path(schemas.path), MAX_SCHEMA_FILE) for schemas in folders.values()}
 
 
 def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Sequence[Any]]) -> Corpus:
@@ -394,11 +383,6 @@ def read_file(file: DialogueFile) -> bytes:
     """Return the bytes of a dialogue file. Raises InputError if it cannot be read and a retry would not help."""
     if file.content is not None:
         return file.content
-    if file.form == ROWS:
-        rows = list(checked_each(read_rows(file.path, *file.rows)))
-        if error := next((row for row, _ in rows if isinstance(row, InputError)), None):
-            raise InputError(error.reason, file.path, error.where)
-        return file_bytes([dialogue_text(row, plain) for row, plain in rows])
     try:
         return read_input(file.path, MAX_DIALOGUE_FILE)
     except OSError as error:
@@ -407,20 +391,18 @@ def read_file(file: DialogueFile) -> bytes:
         raise InputError(f"cannot be read: {error.strerror}", file.path) from None
 
 
-def read_items(file: DialogueFile) -> Iterator[tuple[Any, bool]]:
+def read_items(file: DialogueFile) -> Iterator[Any]:
     """Yield the items of a file of any form, in the form of ``parapet.schemas.dialogue.read_each``.
 
     Raises:
       InputError: the file cannot be read, or is not a list; may come after some items.
     """
-    if file.form == ROWS and file.content is None:
-        return checked_each(read_rows(file.path, *file.rows))
     read = read_messages if file.form == MESSAGES else read_each
     items = read(read_file(file), file.path)
     if not file.repeated:
         return items
     repeated = {position: InputError(reason) for position, reason in file.repeated}
-    return ((repeated[i], False) if i in repeated else item for i, item in enumerate(items))
+    return (repeated.get(i, item) for i, item in enumerate(items))
 
 
 def in_languages(file: DialogueFile, languages: Collection[str]) -> DialogueFile:
@@ -449,17 +431,17 @@ def _usable(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
     return (item for item in corpus.read(file) if item.error is None)
 
 
-def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
-    """Yield (position, raw dialogue, whether it is plain JSON, typed dialogue or error).
+def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | InputError]]:
+    """Yield (position, raw dialogue, typed dialogue or error).
 
     Raises:
       InputError: the file cannot be read or is not a list; possibly raised after some dialogues.
     """
-    for position, (raw, plain) in enumerate(tracked(read_items(file), "dialogues", READING)):
+    for position, raw in enumerate(tracked(read_items(file), "dialogues", READING)):
         try:
-            yield position, raw, plain, check_language(typed(raw), file.languages)
+            yield position, raw, check_language(typed(raw), file.languages)
         except InputError as error:
-            yield position, raw, plain, error
+            yield position, raw, error
 
 
 def items_of(file: DialogueFile) -> Iterator[Item]:
@@ -468,11 +450,11 @@ def items_of(file: DialogueFile) -> Iterator[Item]:
     Raises:
       InputError: the file cannot be read or is not a list; possibly raised after some dialogues.
     """
-    for position, raw, plain, dialogue in dialogues_of(file):
+    for position, raw, dialogue in dialogues_of(file):
         if isinstance(dialogue, InputError):
-            yield Item(position, raw, plain, dialogue)
+            yield Item(position, raw, dialogue)
         else:
-            yield Item(position, raw, plain, dialogue=dialogue)
+            yield Item(position, raw, dialogue=dialogue)
 
 
 def listed(given: str) -> list[str]:

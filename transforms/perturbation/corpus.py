@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile, problems_of, typed
-from parapet.schemas.errors import InputError, UserCodeError, storable_row
+from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.json_text import compact_json
 from parapet.schemas.rows import parquet_bytes
 from parapet.schemas.service import Service, parse_service
@@ -266,8 +266,7 @@ def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, ser
         raise
     except InputError as error:
         return item._replace(error=error)
-    rows = perturbed.rows if item.plain else [storable_row(row) for row in perturbed.rows]
-    return item._replace(raw=perturbed.dialogue, rows=rows, dialogue=None)
+    return item._replace(raw=perturbed.dialogue, rows=perturbed.rows, dialogue=None)
 
 
 def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:

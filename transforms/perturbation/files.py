@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import apache_beam as beam
 
 from parapet.schemas.dialogue import MESSAGES, DialogueFile, typed
-from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
+from parapet.schemas.errors import InputError, UserCodeError
 from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, Perturbed, analysis_of
 from parapet.transforms.perturbation.corpora import Corpus, Item, text_in
@@ -39,7 +39,6 @@ from parapet.transforms.running.counts import (
     CountKey,
     Counts,
     DeadLetter,
-    Value,
     dead_dialogue,
     dead_file,
     id_of,
@@ -254,8 +253,6 @@ class _FileOfSets:
     def _of_set(self, name: str, item: Item, perturbed: Perturbed, text: bytes) -> _OfSet:
         """Compute the rows, counts, problems, examples and files of a dialogue in a set."""
         rows, shown = perturbed.rows, perturbed.rows if perturbed.shown is None else perturbed.shown
-        if not item.plain:
-            rows, shown = [storable_row(row) for row in rows], [storable_row(row) for row in shown]
         if name in self.rows and is_plugin(self.perturbation):
             table_of_rows(self.perturbation, rows)  # raises if they do not fit its schema
         result, split = FileResult(""), self.file.split
@@ -266,7 +263,7 @@ class _FileOfSets:
                 result.counts.add(count, int(n), set=name, split=split)
         for key, n in perturbed.counts.items():
             count, value = (key, "") if isinstance(key, str) else key
-            result.counts[CountKey(count, name, split, value if item.plain else _storable(value))] += index(n)
+            result.counts[CountKey(count, name, split, value)] += index(n)
         for i, example in enumerate(shown):
             place = f"example\0{self.perturbation.seed}\0{name}\0{self.file.relative}\0{item.position}\0{i}"
             draw = blake2b(place.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -304,10 +301,6 @@ def _add(result: FileResult, more: FileResult) -> None:
     for every, further in ((result.examples, more.examples), (result.others, more.others)):
         for key, values in further.items():
             every.setdefault(key, []).extend(values)
-
-
-def _storable(value: Value) -> Value:
-    return storable(value) if isinstance(value, str) else tuple(map(storable, value))
 
 
 def metadata_files(

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from parapet.schemas.errors import InputError, surrogate_in
+from parapet.schemas.errors import InputError
 from parapet.schemas.plain_texts import dialogue_of, longest_first, plain_service, user_turn
 from parapet.transforms.perturbation.base import Perturbation, set_of
 from parapet.transforms.perturbation.corpora import corpus_of
@@ -26,8 +26,6 @@ def perturb_texts(
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"expected a text, found {type(text).__name__}", "text", f"[{i}]")
-        if surrogate_in(text) is not None:
-            raise InputError("half a surrogate pair, which is no character", "text", f"[{i}]")
     if not isinstance(protect, Iterable):
         raise InputError(f"expected a list of texts, found {type(protect).__name__}", "protect")
     values = [protect] if isinstance(protect, str) else list(protect)

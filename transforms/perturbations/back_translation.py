@@ -110,7 +110,7 @@ def plain_texts(file: DialogueFile, how: Translating) -> Iterator[tuple[str, str
     Also yields (place, error) for each dialogue that raises an exception (REFUSED).
     """
     try:
-        for position, _, _, dialogue in dialogues_of(file):
+        for position, _, dialogue in dialogues_of(file):
             if isinstance(dialogue, InputError):
                 continue
             try:

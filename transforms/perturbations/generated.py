@@ -185,7 +185,7 @@ def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], known: Known
     texts: set[str] = set()
     for file in files:
         with suppress(InputError):
-            for _, _, _, dialogue in dialogues_of(file):
+            for _, _, dialogue in dialogues_of(file):
                 texts.update(() if isinstance(dialogue, InputError) else map(marked, user_turns(dialogue)))
     texts.discard("")
     calls, sent, answered = 0, 0, 0

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import msgspec
 from rapidfuzz.distance import Levenshtein
 
-from parapet.schemas.errors import is_unicode
 from parapet.transforms.perturbation.user_turns import Range, UserTurn
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.gate import POLARITY, same_polarity
@@ -42,8 +41,7 @@ def plain_text(user_turn: UserTurn) -> str:
     """Return the text that is translated; empty if a turn contains only values."""
     kept = anchors_of(user_turn)
     rest = with_texts(user_turn.utterance, kept, [""] * len(kept))
-    is_text = not user_turn.wrong and is_unicode(user_turn.utterance)
-    return user_turn.utterance if is_text and any(map(str.isalpha, rest)) else ""
+    return user_turn.utterance if not user_turn.wrong and any(map(str.isalpha, rest)) else ""
 
 
 def paraphrased(user_turn: UserTurn, pivot: str, answers: Answers) -> Made:

@@ -249,7 +249,7 @@ class LanguageVariation(Perturbation):
         turns = 0
         refused: dict[Place, InputError] = {}
         try:
-            for position, _, _, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
+            for position, _, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
                 if isinstance(dialogue, InputError):
                     continue
                 try:

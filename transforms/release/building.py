@@ -293,7 +293,7 @@ def prepare(output: str, config: model.ReleaseConfig) -> None:
       InputError: the version exists, its path is taken, or nothing can be written.
     """
     folder, staging = folder_of(output, config), staging_of(output, config)
-    if not storage.is_object_store(folder):
+    if disk.is_disk(folder):
         for left in Path(folder).parent.glob(f"{reading.LATEST}.tmp-*"):
             left.unlink(missing_ok=True)
     if (as_path(folder) / model.SUMS).is_file():
@@ -301,7 +301,7 @@ def prepare(output: str, config: model.ReleaseConfig) -> None:
         raise InputError("exists already, and a release never changes: raise 'version' in release.toml", folder)
     if as_path(folder).exists():
         # Only a bucket can contain half a release, because a folder is renamed in one step.
-        if not storage.is_object_store(folder) or not as_path(staging).exists():
+        if disk.is_disk(folder) or not as_path(staging).exists():
             raise InputError("is not a release, but is where the release belongs: move it elsewhere", folder)
         storage.clear(folder)
     try:
@@ -340,7 +340,7 @@ def write_documents(
 
 
 def _write(folder: str, relative: str, data: bytes) -> model.File:
-    with storage.unpublished(storage.join(folder, relative)) as handle:
+    with storage.whole(storage.join(folder, relative)) as handle:
         handle.write(data)
     return model.File(relative, len(data), _sha256(data))
 
@@ -348,17 +348,15 @@ def _write(folder: str, relative: str, data: bytes) -> model.File:
 def publish(staging: str, folder: str) -> None:
     """Rename the release to its final name.
 
-    A folder is renamed in one step after syncing to disk; in a bucket, files are moved one by one, checksums last.
+    A folder is renamed in one step; in a bucket, files are moved one by one, checksums last.
     """
     with storage.reporting(staging):
         FileSystems.delete([storage.join(staging, SUMMARY)])
     sums = storage.read_written(staging, model.SUMS).decode()
     paths = [line.partition("  ")[2] for line in sums.splitlines()]
-    if not storage.is_object_store(folder):
+    if disk.is_disk(folder):
         try:
-            disk.sync_files(storage.join(staging, path) for path in [*paths, model.SUMS])
-            disk.sync_folders(staging, paths)
-            disk.replace(staging, folder)
+            os.replace(staging, folder)
         except OSError as error:
             raise InputError(f"cannot be published: {error.strerror}", folder) from None
         return

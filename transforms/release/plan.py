@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from parapet.schemas import dialogue_table, layout
 from parapet.schemas.dialogue import Dialogue, Frame, Turn, check_no_id_twice, dialogue_folders, list_files, problems_of
-from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in
+from parapet.schemas.errors import InputError
 from parapet.schemas.release import (
     CONFIG_NAME,
     RESERVED,
@@ -372,20 +372,9 @@ def read_source(source: Source, data: bytes, services: Mapping[str, Service]) ->
 
 @dialogue_table.collection_paused()
 def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Fault]]:
-    name, malformed = source.relative.rpartition("/")[2], list[dialogue_table.Malformed]()
-    try:
-        lines = dialogue_table.dialogue_lines(data, name, source.path)
-        keys = [dialogue.dialogue_id for dialogue in lines.dialogues]
-    except InputError as error:
-        try:
-            lines, malformed = dialogue_table.lines_of_any(data, name, source.path)
-        except (InputError, TypeError):
-            raise error from None
-        if not malformed:
-            raise
-        keys = [orjson.loads(line)["dialogue_id"] for line in lines.lines]
-    counts, faults = check_dialogues(source, lines.dialogues, services, malformed)
-    return table_of_lines(keys, "dialogue_id", lines.lines), counts, faults
+    rows = dialogue_table.dialogue_lines(data, source.relative.rpartition("/")[2], source.path)
+    counts, faults = check_dialogues(source, rows.dialogues, services, rows.malformed)
+    return table_of_lines(rows.ids, "dialogue_id", rows.lines), counts, faults
 
 
 def check_dialogues(
@@ -422,8 +411,6 @@ def check_dialogues(
 
 def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
     raw = layout.parse_json(data, source.path)
-    if (at := not_finite_in(raw)) is not None:
-        raise InputError(NOT_FINITE, source.path, at)
     table = pa.Table.from_pylist(dialogue_table.service_rows(raw, source.corpus, data), dialogue_table.SERVICES)
     return table, count_services(source, raw), []
 

@@ -24,7 +24,7 @@ from parapet.schemas.dialogue_table import DIALOGUES, lines_table
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published
 from parapet.schemas.release import MANIFEST, SUMS, VERSION, File, Manifest, parse_manifest
-from parapet.transforms.storage.files import HashingWriter, join, unpublished
+from parapet.transforms.storage.files import HashingWriter, join, whole
 
 LATEST = "latest.json"
 ROWS_AT_ONCE = 500
@@ -230,7 +230,7 @@ def write_shard(packed: Iterable[bytes], folder: str, path: str) -> File:
             raise InputError(f"two rows have the key {keys[first]!r}", path)
     are_lines, table = _ROW_LINE in table.column_names, table.drop_columns([_KEY])
     digest = hashlib.sha256()
-    with unpublished(join(folder, path)) as handle:
+    with whole(join(folder, path)) as handle:
         counting = HashingWriter(handle)
         schema = DIALOGUES if are_lines else table.schema
         with pq.ParquetWriter(counting, schema, compression="zstd") as writer:

@@ -94,11 +94,6 @@ class Counts(Counter[CountKey]):
         return {str(key): self[key] for key in keys}
 
     @classmethod
-    def named(cls, **numbers: int) -> Counts:
-        """Create counts that apply to all sets and splits, by name."""
-        return cls({CountKey(name): n for name, n in numbers.items()})
-
-    @classmethod
     def of_json(cls, counts: Mapping[str, int]) -> Counts:
         """Parse the counts of a ``run.json``."""
         return cls({CountKey(*name.split("/")): n for name, n in counts.items()})

@@ -7,12 +7,10 @@ code, followed by the exception and the place where it was raised. ``--max_bad``
 
 from __future__ import annotations
 
-import linecache
-import os
 import re
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 from parapet.schemas.errors import ISSUES, DiskError, InputError, MissingExtra, UserCodeError, storable
@@ -70,16 +68,14 @@ _NETWORK = {
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")  # address of an object in memory, which differs from run to run
 _LONGEST = 300  # of an exception's message
-_DEEPEST = 12  # lines of a traceback, since those of an endless recursion are all the same
-
-_Frames = Sequence[tuple[FrameType, int]]  # frames with line numbers, outermost first
+_DEEPEST = 12  # frames of a traceback, since those of an endless recursion are all the same
 
 
 class Fault(InputError):
     """A record could not be handled, although its data are not the cause.
 
     Attributes:
-      trace: the traceback below the loop over records, in Python's format, with module names instead of files.
+      trace: the traceback below the loop over records.
     """
 
     trace = ""
@@ -112,7 +108,7 @@ def bad_record(error: Exception, code: object = None, *, is_private: bool = Fals
     place = f" ({_file(frame)}:{line}, in {frame.f_code.co_name})" if frame else ""
     message = "" if is_private else _message(error)
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return _fault(f"{PLUGIN if is_plugin(code) else INTERNAL}: {text}{place}", _trace(frames, text))
+    return _fault(f"{PLUGIN if is_plugin(code) else INTERNAL}: {text}{place}", _trace(error, text))
 
 
 def is_plugin(code: object) -> bool:
@@ -183,62 +179,11 @@ def _file(frame: FrameType) -> str:
     return f"{package}/__init__.py" if frame.f_code.co_filename.endswith("__init__.py") else f"{package}.py"
 
 
-def _trace(frames: _Frames, last: str) -> str:
-    lines = ["Traceback (most recent call last):"]
-    for frame, number in frames[-_DEEPEST:]:
-        lines.append(f'  File "{_file(frame)}", line {number}, in {frame.f_code.co_name}')
-        if code := linecache.getline(frame.f_code.co_filename, number, frame.f_globals).strip():
-            lines.append(f"    {code}")
-    return "\n".join([*lines, last])
+def _trace(error: Exception, last: str) -> str:
+    lines = traceback.format_tb(error.__traceback__, -_DEEPEST)
+    return f"Traceback (most recent call last):\n{''.join(lines)}{last}"
 
 
 def trace_of(error: InputError) -> str:
     """Return the traceback of a fault; empty if the record is the cause."""
     return error.trace if isinstance(error, Fault) else ""
-
-
-# Calls of plug-ins and models: their effects on the process are contained in the call.
-
-_folders: list[str | None] = []  # working folders of the running commands; None if it was removed
-
-
-@contextmanager
-def commanding() -> Iterator[None]:
-    """Run a command's block, whose working folder :func:`calling` restores."""
-    folder = _working_folder()
-    _folders.append(folder)
-    try:
-        yield
-    finally:
-        _folders.pop()
-
-
-@contextmanager
-def calling() -> Iterator[None]:
-    """Contain a call: restore the working folder, end forked processes here, and treat ``sys.exit`` as a failure.
-
-    Raises:
-      RuntimeError: the call used ``sys.exit``, which would end the command as if it had succeeded.
-    """
-    process = os.getpid()
-    folder = _folders[-1] if _folders else _working_folder()
-    _go(folder)  # a plug-in's code called by Beam may have changed it
-    try:
-        yield
-    except SystemExit as stop:
-        raise RuntimeError(f"called sys.exit({stop.code!r})") from stop
-    finally:
-        if os.getpid() != process:
-            os._exit(0)
-        _go(folder)
-
-
-def _working_folder() -> str | None:
-    with suppress(FileNotFoundError):
-        return os.getcwd()
-    return None
-
-
-def _go(folder: str | None) -> None:
-    if folder is not None and _working_folder() != folder:
-        os.chdir(folder)

@@ -20,7 +20,6 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
-from parapet.transforms.running.fence import calling
 
 TRANSLATION_ENGINES = "parapet.translation_engines"
 SPEECH_ENGINES = "parapet.speech_engines"
@@ -232,8 +231,7 @@ def load(chosen: Chosen) -> Any:
     """Import the entry point's object. Raises InputError for any exception."""
     plugin = chosen.plugin
     try:
-        with calling():
-            return EntryPoint(plugin.name, plugin.target, plugin.group).load()
+        return EntryPoint(plugin.name, plugin.target, plugin.group).load()
     except Exception as error:  # a plug-in's module may raise anything
         raise _blamed(chosen, error, "cannot be imported") from None
 
@@ -259,8 +257,7 @@ def _called(chosen: Chosen, target: Callable[..., Any], options: Mapping[str, An
 def call(chosen: Chosen, function: Callable[..., Any], *given: Any) -> Any:
     """Call a plug-in's function. Raises InputError, naming the plug-in, for any exception."""
     try:
-        with calling():
-            return function(*given)
+        return function(*given)
     except Exception as error:
         raise _blamed(chosen, error, "failed") from None
 

@@ -30,7 +30,7 @@ from parapet.transforms.running.counts import (
     dead_file,
     in_order,
 )
-from parapet.transforms.running.fence import bad_record, calling, fatal
+from parapet.transforms.running.fence import bad_record, fatal
 from parapet.transforms.storage.files import PublishStaged, Written, manifest_of, write_staged
 
 WRITTEN, DEAD_LETTERS, COUNTS, EXAMPLES = "written", "dead_letters", "counts", "examples"
@@ -110,11 +110,6 @@ class Outputs(NamedTuple):
     examples: beam.PCollection | None = None
     others: Mapping[str, beam.PCollection] = {}
 
-    @classmethod
-    def plain(cls, written: beam.PCollection, counts: beam.PCollection) -> Outputs:
-        """Return the outputs of a run without dead letters and examples."""
-        return cls(written, None, counts)
-
     def with_more(self, label: str, **more: beam.PCollection) -> Outputs:
         """Add further written files, dead letters or counts."""
         flattened = {
@@ -188,8 +183,7 @@ class _WriteEach(beam.DoFn):
 
     def process(self, element: Any, *side: Any) -> Iterator[Written | TaggedOutput]:
         try:
-            with calling():
-                result = self.write(element, *self.own, *side)
+            result = self.write(element, *self.own, *side)
         except Exception as error:
             result = _failed(element, error)
         yield from result.written
@@ -316,8 +310,7 @@ class _Finish(beam.DoFn):
             check_letters(letters, self.tallies(counts), info.max_bad, info.done)
         check_invariants(counts, self.invariants)
         shown = {name: [example for _, example in drawn] for name, drawn in examples}
-        with calling():
-            files = self.metadata_files(counts, shown, *side)
+        files = self.metadata_files(counts, shown, *side)
         metadata = [write_staged(info.output, path, data) for path, data in sorted(files.items())]
         if dead_letters is not None:
             lines = (orjson.dumps(msgspec.to_builtins(letter)) + b"\n" for letter in letters)

@@ -253,7 +253,7 @@ def read_candidates(file: sgd.DialogueFile, schemas: Schemas, rule: Rule) -> Fil
     services = {service.service_name: service for service in schemas[file.split].services}
     of_file: Candidates = {}
     result.counts.add("files")
-    for position, raw, _, dialogue in tracked(dialogues_of(file), "dialogues"):
+    for position, raw, dialogue in tracked(dialogues_of(file), "dialogues"):
         result.counts.add("dialogues")
         try:
             if isinstance(dialogue, InputError):
@@ -458,14 +458,14 @@ def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str
     if not uses:
         return
     (file,) = groups["file"]
-    for position, raw, plain, _ in dialogues_of(file):
+    for position, raw, _ in dialogues_of(file):
         for path, rank, hidden in uses.get(position, ()):
             shown = raw
             if hidden:
                 services = {*raw["services"], *(frame["service"] for turn in raw["turns"] for frame in turn["frames"])}
                 shown = without(raw, [name for name in services if domain_of(name) == hidden])
             with needed(file.path, f"[{position}]"):
-                text = sgd.dialogue_text(shown, plain)
+                text = sgd.dialogue_text(shown)
             yield path, (rank, text)
 
 

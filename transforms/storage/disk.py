@@ -1,9 +1,4 @@
-"""The local disk: durable writes, and locks on output folders.
-
-Other processes see a write or a rename immediately, but the disk may store them later, and in another order: after a
-power failure, a file may have its new name without its content. So anything that must come first is synchronised first:
-a file before it gets its name, and the folder that contains the name before anything that relies on it. Buckets do not
-need this step, since existing objects are durable, and some file systems do not have it; it is skipped there.
+"""The local disk: locks on output folders, and files that must survive a power failure.
 
 A lock (one run writes, or several read) is a kernel lock on the open folder itself (``flock``): it ends with its
 process, however that ends, and leaves no file behind. Forked workers release it immediately. Buckets and some network
@@ -17,17 +12,12 @@ import errno
 import fcntl
 import logging
 import os
-import shlex
-import threading
-import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from parapet.schemas.errors import InputError
 
-_AT_ONCE = 16  # files synchronised in parallel, which the disk writes together
 _NO_SUCH_STEP = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -37,17 +27,12 @@ def is_disk(path: str | Path) -> bool:
 
 
 def sync(path: str | Path) -> None:
-    """Force the content of a file, or the names in a folder, onto the disk.
+    """Force the content of a file, or the names in a folder, onto the disk. Only records of money and answers need it.
 
     Raises:
       OSError: the content could not be written; its ``filename`` is the path.
     """
-    if not is_disk(path):
-        return
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except PermissionError:  # a folder that can be written but not listed
-        return
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
@@ -55,25 +40,6 @@ def sync(path: str | Path) -> None:
             raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         os.close(handle)
-
-
-def sync_files(paths: Iterable[str]) -> None:
-    """Force the contents of many files onto the disk. Raises OSError, see :func:`sync`."""
-    here = [path for path in paths if is_disk(path)]
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        for _ in threads.map(sync, here):
-            pass
-
-
-def sync_folders(root: str, relatives: Iterable[str]) -> None:
-    """Force the names of files onto the disk: all existing folders from theirs up to ``root``."""
-    folders = {""}
-    for relative in relatives:
-        folder = os.path.dirname(relative)
-        while folder not in folders:
-            folders.add(folder)
-            folder = os.path.dirname(folder)
-    sync_files(path for folder in sorted(folders) if os.path.isdir(path := os.path.join(root, folder)))
 
 
 def make_folder(path: str | Path) -> None:
@@ -85,12 +51,6 @@ def make_folder(path: str | Path) -> None:
     os.makedirs(path, exist_ok=True)
     for parent in parents:
         sync(parent)
-
-
-def replace(source: str | Path, target: str | Path) -> None:
-    """Rename a file whose content is on the disk; the name is on the disk, too, when this returns."""
-    os.replace(source, target)
-    sync(os.path.dirname(os.path.abspath(target)))
 
 
 def write(path: str | Path, data: bytes, private: bool = False) -> None:
@@ -116,7 +76,8 @@ def write(path: str | Path, data: bytes, private: bool = False) -> None:
         with open(handle, "wb") as file:
             file.write(data)
         sync(temporary)
-        replace(temporary, path)
+        os.replace(temporary, path)
+        sync(path.parent)
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
@@ -125,12 +86,7 @@ def write(path: str | Path, data: bytes, private: bool = False) -> None:
         raise
 
 
-_SHOWN = 80  # characters of a command in messages
-_TRIES = 100  # attempts to lock a folder that others remove meanwhile
-
-_Key = tuple[int, int]  # device and inode of a folder
-
-_writers: dict[_Key, tuple[int, str]] = {}  # folders locked for writing by this process: the thread and the real path
+_written: set[str] = set()  # real paths of the folders that this process has locked for writing
 _descriptors: set[int] = set()
 
 
@@ -140,7 +96,7 @@ def _let_go() -> None:
         with suppress(OSError):
             os.close(descriptor)
     _descriptors.clear()
-    _writers.clear()
+    _written.clear()
 
 
 os.register_at_fork(after_in_child=_let_go)
@@ -155,26 +111,25 @@ def close_in_forks(descriptor: int) -> None:
 def writing(folder: str) -> Iterator[None]:
     """Lock a local folder for writing during the block, creating it if necessary.
 
-    The thread that holds the lock may acquire it again. A folder that was created and is empty in the end is removed.
+    The process that holds the lock may acquire it again. A folder that was created and is empty in the end is removed.
 
     Raises:
       InputError: other processes write or read there.
     """
-    folders: list[str] = []
-    descriptor = None if "://" in folder else _locked(folder, folders)
-    if descriptor is None:
+    place = os.path.realpath(folder)
+    if not is_disk(folder) or place in _written:
         yield
         return
-    key = _key(descriptor)
-    _writers[key] = threading.get_ident(), os.path.realpath(folder)
-    try:
-        yield
-    finally:
-        for path in reversed(folders):
-            with suppress(OSError):
-                os.rmdir(path)
-        del _writers[key]
-        _close(descriptor)
+    created = _create(place)
+    with _locked(folder, fcntl.LOCK_EX):
+        _written.add(place)
+        try:
+            yield
+        finally:
+            _written.discard(place)
+            for path in created:
+                with suppress(OSError):
+                    os.rmdir(path)
 
 
 @contextmanager
@@ -187,103 +142,42 @@ def reading(folder: str) -> Iterator[None]:
       InputError: another process writes there.
     """
     place = os.path.realpath(folder)
-    is_own = any(place == own or place.startswith(f"{own}/") for _, own in _writers.values())
-    descriptor = None if "://" in folder or is_own else _opened(folder)
-    if descriptor is None:
+    if not is_disk(folder) or any(place == own or place.startswith(f"{own}/") for own in _written):
         yield
         return
-    try:
-        _lock(descriptor, folder, fcntl.LOCK_SH)
+    with _locked(folder, fcntl.LOCK_SH):
         yield
-    finally:
-        _close(descriptor)
 
 
-def _locked(folder: str, made: list[str]) -> int | None:
-    """Return the descriptor of a locked folder; None if it cannot be opened, or this thread holds the lock."""
-    for _ in range(_TRIES):
-        _make(folder, made)
-        descriptor = _opened(folder)
-        if descriptor is None:
-            return None  # the step that writes there reports the error
-        try:
-            if _writers.get(_key(descriptor), (None, ""))[0] == threading.get_ident():
-                _close(descriptor)
-                return None
-            _lock(descriptor, folder, fcntl.LOCK_EX)
-            with suppress(OSError):
-                if _key(descriptor) == _key(folder):
-                    return descriptor
-        except BaseException:
-            _close(descriptor)
-            raise
-        _close(descriptor)  # it was removed before it was locked
-    return None
-
-
-def _make(folder: str, made: list[str]) -> None:
-    """Create a folder and its parents, and record which were created."""
+def _create(folder: str) -> list[str]:
+    """Create a folder and its parents, as far as possible. Return those that did not exist, the deepest first."""
     missing = []
-    while folder and not os.path.lexists(folder):
+    while not os.path.lexists(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)
-    with suppress(OSError):
+    with suppress(OSError):  # the step that writes there reports the error
         for path in reversed(missing):
             os.mkdir(path)
-            made.append(path)
+    return missing
 
 
-def _opened(folder: str) -> int | None:
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        _descriptors.add(descriptor)
-        return descriptor
-    return None
-
-
-def _close(descriptor: int) -> None:
-    _descriptors.discard(descriptor)
-    os.close(descriptor)
-
-
-def _key(place: int | str) -> _Key:
-    status = os.stat(place)
-    return status.st_dev, status.st_ino
-
-
-def _lock(descriptor: int, folder: str, operation: int) -> None:
+@contextmanager
+def _locked(folder: str, operation: int) -> Iterator[None]:
     try:
-        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise InputError(f"{holder(descriptor)}: wait until it ends", folder) from None
-    except OSError as error:  # some file systems have no locks
-        logging.debug("%s: no lock: %s", folder, error)
-
-
-def holder(descriptor: int) -> str:
-    """Describe the holder of a lock, as far as the kernel tells."""
-    with suppress(OSError, ValueError):
-        inode = os.fstat(descriptor).st_ino
-        for line in Path("/proc/locks").read_text().splitlines():
-            _, kind, _, mode, process, place, *_ = line.split()
-            if kind == "FLOCK" and place.endswith(f":{inode}"):
-                done = "written" if mode == "WRITE" else "read"
-                with suppress(OSError, ValueError):
-                    return f"is being {done} by {_described(int(process))}"
-                return f"is being {done} by process {process}"
-    return "is being written or read by another process"
-
-
-def _described(process: int) -> str:
-    """Describe a process: ``'parapet compose --output out' (process 4711, since 14:03:20)``."""
-    words = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-    if words[1:3] == ["-m", "parapet"]:
-        words = ["parapet", *words[3:]]
-    elif len(words) > 1 and os.path.basename(words[1]) == "parapet":
-        words = ["parapet", *words[2:]]
-    command = shlex.join(words)
-    command = command if len(command) <= _SHOWN else f"{command[:_SHOWN]}\u2026"
-    after_boot = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
-    age = float(Path("/proc/uptime").read_text().split()[0]) - after_boot / os.sysconf("SC_CLK_TCK")
-    since = time.strftime("%H:%M:%S", time.localtime(time.time() - age))
-    return f"'{command}' (process {process}, since {since})"
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:  # the step that reads or writes there reports the error
+        yield
+        return
+    _descriptors.add(descriptor)
+    try:
+        try:
+            fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError("is being written or read by another process: wait until it ends", folder) from None
+        except OSError as error:  # some file systems have no locks
+            logging.debug("%s: no lock: %s", folder, error)
+        yield
+    finally:
+        if descriptor in _descriptors:  # a forked process has closed it
+            _descriptors.discard(descriptor)
+            os.close(descriptor)

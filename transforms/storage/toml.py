@@ -76,7 +76,7 @@ def convert(value: Any, kind: Any, path: object, place: str = "", prefix: str = 
     """
     try:
         return msgspec.convert(value, kind)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+    except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         dot = "." if place and at and not at.startswith("[") else ""
         raise InputError(prefix + reason, path, f"{place}{dot}{at}") from None

@@ -381,8 +381,8 @@ class ApplyVariants(Perturbation):
 
     def items(self, file: DialogueFile) -> Iterator[Item]:
         """Yield the dialogues of a file without types. Finding their names checks them in a third of the time."""
-        for position, (raw, plain) in enumerate(read_items(file)):
-            yield Item(position, raw, plain)
+        for position, raw in enumerate(read_items(file)):
+            yield Item(position, raw)
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> matching.Split:
         """Return the services of the dialogue's split, with their names in each variant."""

@@ -286,7 +286,7 @@ def _source(name: str, root: Path, split: str, templates: Templates) -> tuple[li
 def turns_of(source: Source, file: int) -> Iterator[list[TurnTemplate]]:
     """Yields the system turns of each dialogue of a file. Raises InputError if a dialogue cannot be read."""
     file_here = source.files[file]
-    for position, _, _, dialogue in dialogues_of(file_here):
+    for position, _, dialogue in dialogues_of(file_here):
         if isinstance(dialogue, InputError):
             raise InputError(dialogue.reason, file_here.path, f"[{position}].{dialogue.where}".rstrip("."))
         try:

@@ -150,11 +150,6 @@ def test_what_is_read_from_a_bucket_is_whole(bucket):
         assert found.folder == output
     assert check_published(f"{bucket.url}/sgd/test") is None
     assert check_published("gs://no-such-bucket/out") is None
-    bucket.write("read/v1/test/dialogues_001.json", b"[]")
-    bucket.write("read/other/run.json", b"{}")
-    bucket.write("read/other/schema.json", b"[]")
-    refused = "was not written by the run of 'parapet compose' that wrote this folder (see run.json): move it elsewhere"
-    assert [reason_of(f"{output}{below}") for below in ("", "/v1", "/v1/test", "/review.csv")] == [refused] * 3 + [""]
     bucket.write("read/v1/test/schema.json", b"[2, 3]")
     assert reason_of(f"{output}/v1").startswith("has been changed since 'parapet compose' wrote this folder")
     FileSystems.delete([f"{output}/v1/schema.json"])
@@ -186,7 +181,7 @@ def test_what_somebody_changed_is_not_replaced(bucket):
     publish(output, CONTENTS)
     publish(output, CONTENTS)
     with FileSystems.create(f"{output}/review.csv") as handle:
-        handle.write(b"mine")
+        handle.write(b"filled in by me")
     raised(InputError, files.prepare, output, "compose", match=r"review\.csv: has been changed since it was written")
     with FileSystems.create(f"{output}/review.csv") as handle:
         handle.write(CONTENTS["review.csv"])

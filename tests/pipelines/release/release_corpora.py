@@ -11,7 +11,7 @@ from kit import Result, run
 
 import parapet
 from parapet.schemas import layout
-from parapet.schemas.rows import AuditRow, audit_table
+from parapet.schemas.rows import RESPONSES, AuditRow
 from parapet.transforms.variants.matching import compose_variant
 
 TOML = """
@@ -93,7 +93,8 @@ def make(folder: Path, sample: Path) -> Path:
     for split in layout.SPLITS:
         shutil.copy(folder / "sgd" / split / "schema.json", folder / "variants" / "v1" / split / "schema.json")
     (folder / "compose").mkdir()
-    pq.write_table(audit_table(AUDIT), folder / "compose" / "responses.parquet")
+    audit = [{**msgspec.to_builtins(row), "accept_time": 1_000, "submit_time": 2_000} for row in AUDIT]
+    pq.write_table(pa.Table.from_pylist(audit, RESPONSES), folder / "compose" / "responses.parquet")
     pq.write_table(pa.Table.from_pylist(MEMORY), folder / "memory.parquet")
     (folder / "statistics.json").write_text(json.dumps({"self_bleu": 4.5}))
     (folder / "release.toml").write_text(TOML)

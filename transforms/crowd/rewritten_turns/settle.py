@@ -487,7 +487,7 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
         turns: dict[str, Turns] = {}
         for file in self.files:
             try:
-                for position, raw, _, dialogue in tracked(dialogues_of(file), "dialogues"):
+                for position, raw, dialogue in tracked(dialogues_of(file), "dialogues"):
                     name = id_of(raw, position)
                     if name in positions and name not in turns:
                         source = _source(dialogue, f"{name} of {file.relative}")

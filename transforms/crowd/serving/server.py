@@ -16,7 +16,7 @@ import uvicorn
 
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
-from parapet.schemas.limits import MAX_CONTENT, read_text, read_whole
+from parapet.schemas.limits import read_text, read_whole
 from parapet.transforms.crowd.serving.guard import connections
 from parapet.transforms.crowd.serving.site import Run, Site
 from parapet.transforms.crowd.serving.store import Store
@@ -67,7 +67,7 @@ class Exporter:
             return
         data = self.store.export()
         if self.path.exists():
-            others = {*read_whole(self.path, MAX_CONTENT, "--export").splitlines(), b""} - {*data.splitlines(), b""}
+            others = {*read_whole(self.path, where="--export").splitlines(), b""} - {*data.splitlines(), b""}
             if others:
                 reason = (
                     f"contains {counted(len(others), 'line')} that {self.store.path} does not have, which would be "

@@ -180,7 +180,7 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
     values: Values = {}
     file = studied.file
     try:
-        for position, (raw, _) in enumerate(tracked(read_items(file), "dialogues", ANALYSIS)):
+        for position, raw in enumerate(tracked(read_items(file), "dialogues", ANALYSIS)):
             if studied.in_training:
                 if isinstance(raw, InputError):
                     raise InputError(raw.reason, file.path, f"[{position}] {raw.where}".strip())

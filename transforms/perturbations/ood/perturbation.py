@@ -34,7 +34,6 @@ from parapet.transforms.perturbations.ood.plan import (
     Config,
     Injection,
     Row,
-    check_unicode,
     injected,
     parse_rates,
     set_name,
@@ -165,8 +164,6 @@ class OutOfDomain(Perturbation):
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
         """Return the dialogue with the injections of a set, and a row for every user turn."""
-        if error := check_unicode(dialogue):
-            raise error
         return self._perturbed(dialogue, self._of_set(state, set_name))
 
     def _of_set(self, state: Sequence[Injection] | None, name: str) -> list[Injection]:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile
-from parapet.schemas.errors import InputError, is_unicode
+from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.base import size_of
 from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.perturbations.ood import PLACES
@@ -412,13 +412,3 @@ def _row(
         "utterance": utterance,
         "fallback": fallback,
     }
-
-
-def check_unicode(raw: dict[str, Any]) -> InputError | None:
-    """Return why a table of turns cannot contain a dialogue, or None."""
-    texts = [raw["dialogue_id"], *(turn["utterance"] for turn in raw["turns"])]
-    return (
-        None
-        if all(map(is_unicode, texts))
-        else InputError("not_unicode: the text contains a lone surrogate, which is not valid Unicode")
-    )

@@ -30,7 +30,6 @@ from parapet.transforms.perturbations.ood.plan import (
     Config,
     Injection,
     Place,
-    check_unicode,
     places_of,
     plan,
     user_turns_of,
@@ -111,10 +110,9 @@ def read_file(file: DialogueFile, config: Config) -> Iterator[Any]:
     counts, elsewhere, rows = Counts(), Counts(), 0
     elsewhere.add("files_elsewhere")
     try:
-        for position, raw, plain, read in tracked(dialogues_of(file), "dialogues", ANALYSIS):
-            if isinstance(read, OtherLanguage):
+        for position, raw, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
+            if isinstance(dialogue, OtherLanguage):
                 continue
-            dialogue = read if plain or isinstance(read, InputError) else check_unicode(raw) or read
             elsewhere.add("dialogues_elsewhere")
             if isinstance(dialogue, InputError):
                 elsewhere.add("left_out_elsewhere")

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.errors import InputError, is_unicode
+from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.ood.language import Domains, Languages, TurnContent, Vocabulary, key_of
 from parapet.transforms.running.counts import Counts
 
@@ -114,7 +114,7 @@ def judged(utterance: Utterance, vocabulary: Vocabulary, languages: Languages | 
       vocabulary: the vocabulary of the corpus's turns.
       languages: the languages of the corpus's domains, if the utterance is its own.
     """
-    if not utterance.key or not is_unicode(utterance.text):
+    if not utterance.key:
         return Judgement("empty", utterance)
     if len(utterance.text) > LONGEST:
         return Judgement("too_long", utterance)

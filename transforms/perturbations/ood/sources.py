@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.dialogue import DialogueFile
-from parapet.schemas.errors import InputError, is_unicode
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.perturbation.corpora import dialogues_of, domains_of
@@ -143,10 +143,6 @@ def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
     for where, text in _READERS[file.kind](file):
         if isinstance(text, InputError):
             yield InputError(text.reason, file.name, where)
-        elif not is_unicode(text):
-            yield InputError(
-                "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.name, where
-            )
         else:
             yield utterance_of(text, f"{file.name}:{where.rpartition(' ')[2]}")
 
@@ -235,7 +231,7 @@ def _first_hypothesis(turn: Any) -> Any:
 
 def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
     dialogues = dialogues_of(DialogueFile("", file.name, file.path, 0))
-    for position, _, _, dialogue in dialogues:
+    for position, _, dialogue in dialogues:
         if isinstance(dialogue, InputError):
             yield InputError(dialogue.reason, file.name, f"[{position}].{dialogue.where}")
             continue

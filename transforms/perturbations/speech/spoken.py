@@ -472,7 +472,7 @@ def occurrences_of(
     except Exception as error:
         bad_record(error)
         return
-    for position, _, _, dialogue in dialogues:
+    for position, _, dialogue in dialogues:
         if isinstance(dialogue, InputError):
             continue
         name = dialogue.dialogue_id

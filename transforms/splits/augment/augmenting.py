@@ -105,10 +105,10 @@ def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) ->
     rows: list[pa.RecordBatch] = []
     with ExitStack() as stack:
         files = SetFiles(output, [training_set.name for training_set in augmentation.sets], relative, stack)
-        for i, (dialogue, plain) in enumerate(tracked(read_items(file), "dialogues")):
+        for i, dialogue in enumerate(tracked(read_items(file), "dialogues")):
             counts.add("dialogues")
             name = id_of(dialogue, i)  # before the dialogue's id is replaced by those of its versions
-            versions = make_versions(dialogue, plain, file.name, augmentation)
+            versions = make_versions(dialogue, file.name, augmentation)
             for label, error in versions.refused.items():
                 result.dead_letters.append(dead_dialogue(file, name, error, label))
                 counts.add("left_out", set=label)
@@ -149,7 +149,7 @@ class Versions(msgspec.Struct):
     unknown_intents: int = 0
 
 
-def make_versions(dialogue: Any, plain: bool, file: str, augmentation: Augmentation) -> Versions:
+def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versions:
     """Rename a dialogue for every version. The original keeps its id, the others append their name."""
     versions = Versions()
     try:
@@ -164,7 +164,7 @@ def make_versions(dialogue: Any, plain: bool, file: str, augmentation: Augmentat
     for variant in augmentation.versions:
         try:
             dialogue["dialogue_id"] = source if variant.name == ORIGINAL else f"{source}_{variant.name}"
-            text = dialogue_text(rename(variant, places), plain)
+            text = dialogue_text(rename(variant, places))
             row = row_of(dialogue, file, variant.name, source)
         except Exception as error:
             versions.refused[variant.name] = bad_record(error)
