@@ -1,5 +1,6 @@
 """The client of language models, against a real server: what it keeps, what it tries again, what it never says."""
 
+import json
 import pickle
 import socket
 import threading
@@ -14,7 +15,7 @@ from local_http import Answer
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.chat import Chat, Endpoint
-from parapet.transforms.running.exchange import read_answer
+from parapet.transforms.running.exchange import LARGEST, read_answer
 from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.running.replies import Unreadable
 
@@ -338,9 +339,26 @@ def test_the_time_is_that_of_the_whole_answer(start, byte):
     assert time.monotonic() - began < 3
 
 
+def test_an_answer_without_end_is_unreadable():
+    sent = []
+
+    def chunks():
+        yield HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+        for _ in range(64):
+            yield b"100000\r\n" + b"a" * (1 << 20) + b"\r\n"
+            sent.append(1)
+
+    with raw_server(chunks) as url:
+        raised(Unreadable, asked, url, match="too_long")
+        assert len(sent) << 20 < 2 * LARGEST
+
+
 @cases(
     "body reason",
+    (b"[" * 200_000, "too_deep"),
+    (b'{"choices": ' + b'{"a":' * 200_000, "too_deep"),
     (b'{"choices": []}', "no_message"),
+    (json.dumps({"choices": [{"message": {"content": "a" * (1 << 21)}}]}).encode(), "too_long"),
 )
 def test_answers_that_are_none_are_unreadable(body, reason):
     with ChatServer(lambda _: Answer(body)) as server:

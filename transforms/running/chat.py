@@ -32,6 +32,7 @@ from parapet.transforms.running.replies import Reply, Unreadable, read_reply
 Message = Mapping[str, str]  # role and content
 
 _KEY = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w.*-]{6,}")
+_LONGEST_ANSWER = 1 << 20  # characters
 CHARACTERS_OF_TOKEN = 4  # approximate, for English
 MOST_ALIKE = 10  # equal refusals in a row that end a run
 _VARYING = re.compile(r"\w*\d\w*")  # ids and numbers, in which the messages of equal refusals may differ
@@ -175,7 +176,7 @@ class Chat:
           parameters: further parameters of the chat completions API, such as ``tools`` or ``response_format``.
 
         Raises:
-          Unreadable: the answer is no chat completion.
+          Unreadable: the answer is too long, or no chat completion.
           Refused: ``invalid``, ``unavailable`` or ``wrong_answer``: there is no answer to this request.
           Stopped: ``key``, ``denied``, ``quota``, ``address``, ``max_calls``, or a refusal that was repeated: further
             requests would fail, too.
@@ -252,7 +253,7 @@ class Chat:
             sent = self._without_left_out(request)
             answer = self._exchange.post(sent)
             if not answer.reason:
-                return read_reply(answer.body)
+                return _limited(read_reply(answer.body))
             if name := answer.refused_parameter(sent):
                 self._leave_out(name)
             elif failures < answer.retries(retries):
@@ -298,3 +299,11 @@ class Chat:
 def characters(messages: Sequence[Message], parameters: Mapping[str, Any]) -> int:
     """Return the length of a request as JSON."""
     return len(json.dumps([list(messages), dict(parameters)], ensure_ascii=False))
+
+
+def _limited(reply: Reply) -> Reply:
+    """Return the reply. Raises Unreadable if it is too long."""
+    length = len(reply.text) + sum(len(arguments) for _, arguments in reply.tool_calls)
+    if length > _LONGEST_ANSWER:
+        raise Unreadable(f"too_long: {length:,} characters")
+    return reply

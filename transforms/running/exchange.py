@@ -1,4 +1,4 @@
-"""Exchanges JSON with an OpenAI-compatible server, with a limit on the whole time of an answer."""
+"""Exchanges JSON with an OpenAI-compatible server, with limits on the size of an answer and on its whole time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from parapet.schemas.errors import MissingExtra
+from parapet.transforms.running.replies import Unreadable
 
+LARGEST = 16 << 20  # bytes of an answer
 UNREACHABLE = "cannot be reached"
 QUOTA = ("insufficient_quota", "billing_hard_limit_reached")
 
@@ -103,7 +105,8 @@ class Exchange:
             raise MissingExtra("httpx", "llm") from None
         for name in ("httpx", "httpcore"):  # otherwise they log each request
             logging.getLogger(name).setLevel(logging.WARNING)
-        headers = {"Content-Type": "application/json"}
+        # Encoded answers are not asked for: they could be far larger than what is received.
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         headers |= {"Authorization": f"Bearer {key}"} if key else {}
         limits = httpx.Limits(max_connections=None)
         self.url, self.seconds, self._failures = url, seconds, (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError)
@@ -114,7 +117,10 @@ class Exchange:
         self._thread.start()
 
     def post(self, body: Mapping[str, Any]) -> Answer:
-        """Send a request. Redirects are not followed, as they would take request and key elsewhere."""
+        """Send a request. Redirects are not followed, as they would take request and key elsewhere.
+
+        Raises Unreadable if the answer is too large or nested too deeply.
+        """
         try:
             return asyncio.run_coroutine_threadsafe(self._post(json.dumps(body).encode()), self._loop).result()
         except TimeoutError:
@@ -123,9 +129,13 @@ class Exchange:
             return Answer(_NO_STATUS, reason=f"{UNREACHABLE}: {_cause(error)}")
 
     async def _post(self, content: bytes) -> Answer:
-        async with asyncio.timeout(self.seconds):
-            response = await self._client.post(self.url, content=content)
-        return read_answer(response.status_code, response.headers, response.content)
+        async with asyncio.timeout(self.seconds), self._client.stream("POST", self.url, content=content) as response:
+            received = bytearray()
+            async for chunk in response.aiter_raw():
+                received += chunk
+                if len(received) > LARGEST:
+                    raise Unreadable(f"too_long: more than {LARGEST >> 20} MB")
+        return read_answer(response.status_code, response.headers, bytes(received))
 
     def close(self) -> None:
         """Close the connections."""
@@ -136,12 +146,18 @@ class Exchange:
 
 
 def read_answer(status: int, headers: Mapping[str, str], content: bytes) -> Answer:
-    """Read what a server sent."""
-    body, error, words = None, dict[str, Any](), ""
-    with suppress(ValueError, RecursionError):
+    """Read what a server sent. Raises Unreadable if it is an answer that is nested too deeply."""
+    body = None
+    try:
         body = json.loads(content)
         error = _error(body)
         words = _words(body) or _words(error)
+    except ValueError:
+        error, words = {}, ""
+    except RecursionError:
+        if status == 200:
+            raise Unreadable("too_deep") from None
+        error, words = {}, ""
     if isinstance(written := error.get("failed_generation"), str) and written:  # an answer that Groq cannot parse
         return Answer(200, {"choices": [{"message": {"content": written}}]})
     if status == 200 and isinstance(body, dict) and body.get("choices") is not None and not error:
