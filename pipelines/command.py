@@ -18,11 +18,12 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parapet.pipelines import progress, runners, stopping, workers
+from parapet.pipelines import progress, runners, stopping
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input, may_be_path
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.reports.text import counted as counted
+from parapet.transforms.running.imports import without
 from parapet.transforms.storage.disk import reading, writing
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ def run_command(
     build: Callable[[beam.Pipeline, Config], None],
     report: Callable[[Config, dict[str, int]], int | None] | None = None,
     inputs: Callable[[Config], list[tuple[str, str]]] = lambda _: [],
-    large: Callable[[Config], int | None] = lambda _: workers.LARGE,
 ) -> int:
     """Parses flags, checks them, and builds and runs one pipeline; returns the exit status.
 
@@ -70,7 +70,6 @@ def run_command(
       build: wires the pipeline.
       report: prints the results with :func:`say`, from the run's counters; may return an exit status.
       inputs: lists (flag, path) of the files that workers read, which on Dataflow must be in a bucket.
-      large: returns the number of bytes from which on several workers are worth their start; None for never.
     """
 
     def act(config: Config, args: argparse.Namespace) -> int | None:
@@ -78,12 +77,14 @@ def run_command(
             return _show_plan(parser, args, inputs(config))
         counters: dict[str, int] | None = {}
         if not getattr(args, "dry_run", False):
-            counters = run_pipeline(
-                parser.prog, args, lambda pipeline: build(pipeline, config), inputs(config), large(config)
-            )
+            counters = run_pipeline(parser.prog, args, lambda pipeline: build(pipeline, config), inputs(config))
         return report(config, counters) if report is not None and counters is not None else None
 
-    return _run(parser, argv, check, act, "nothing was published, run the same command again")
+    def check_with_beam(args: argparse.Namespace) -> Config:
+        runners.import_beam([*args.runner_flags, args.output, *(path for _, path in _inputs(parser, args))])
+        return check(args)
+
+    return _run(parser, argv, check_with_beam, act, "nothing was published, run the same command again")
 
 
 def run_checked(
@@ -389,7 +390,6 @@ def run_pipeline(
     args: argparse.Namespace,
     build: Callable[[beam.Pipeline], None],
     inputs: Sequence[tuple[str, str]] = (),
-    large: int | None = None,
 ) -> dict[str, int] | None:
     """Runs the pipeline to its end and shows progress. Returns all counters, summed over steps; None for a template.
 
@@ -400,11 +400,10 @@ def run_pipeline(
 
     try:
         options = runners.parsed(args.runner_flags)
-        n_workers = workers.count(args, [path for _, path in inputs], large)
+        local_runner = runners.local_runner(options, args, [path for _, path in inputs])
     except InputError as error:
         raise UsageError(error.reason, error.path, error.where) from None
     with (
-        workers.started(options, n_workers) as local_runner,
         stopping.within(stopping.PATIENCE if local_runner is None else stopping.LOCAL_PATIENCE),
         progress.running(title) as run,
     ):
@@ -419,7 +418,8 @@ def run_pipeline(
             build(pipeline)
         except InputError as error:
             raise UsageError(error.reason, error.path, error.where) from None
-        with runners.written_here(options, args.output):
+        # Beam imports IPython, if it is installed, to look for a notebook.
+        with runners.written_here(options, args.output), without("IPython"):
             result = runners.start(pipeline, options)
             if template := options.get_all_options().get("template_location"):
                 logging.info("wrote the template %s", template)

@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, NoReturn
 
-from parapet.pipelines import progress, runners, workers
+from parapet.pipelines import progress, runners
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, sample_root
@@ -229,8 +229,7 @@ class Parser(StrictParser):
         super().__init__(name, description, example, note)
         self.rare_note = _WHERE_RUNNER_FLAGS_GO
         add_output(self)
-        text = "local processes: a number, or auto: one a core where the input is large (default: auto)"
-        self.group(RUNNING)("--workers", rare=True, type=workers.number, default=workers.AUTO, metavar="N", help=text)
+        add_workers(self)
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses our flags strictly; also returns Beam's flags, for the runner."""
@@ -434,6 +433,17 @@ def add_json(parser: StrictParser) -> None:
 def add_dry_run(parser: StrictParser) -> None:
     """Adds ``--dry_run``."""
     parser.group(RUNNING)("--dry_run", action="store_true", help="print what would be done, and its cost; do nothing")
+
+
+def add_workers(parser: StrictParser) -> None:
+    """Adds ``--workers``, the number of local processes."""
+    parser.group(RUNNING)("--workers", rare=True, type=_positive, default=1, metavar="N", help="local processes")
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    return int(text)
 
 
 def add_max_bad(parser: StrictParser, records: str = "dialogues") -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from parapet.pipelines import lean_imports, stopping
+from parapet.pipelines import stopping
 from parapet.pipelines.dispatch import GROUPS, PIPELINES, hand_over
 
 USAGE = """\
@@ -54,7 +54,6 @@ def _main(argv: Sequence[str] | None) -> int:
         return 0
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
-    lean_imports.lean(argv)
     return hand_over("parapet", "command", PIPELINES, "parapet.pipelines", usage(), argv)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines import back_translate as translating
-from parapet.pipelines import workers
+from parapet.pipelines import runners
 from parapet.pipelines.command import run_command, say, say_summary, starting, warn_dead_letters
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_FLAGS
@@ -222,6 +222,8 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
         return perturb_tasks.run(name, argv)
     try:
         with starting(f"parapet {program}", argv):  # importing a perturbation may take long
+            if name not in DECLARED:
+                runners.import_beam(argv)
             command, flags = command_of(name), parser(name, program)
     except InputError as error:
         print(f"parapet {program.partition(' ')[0]}: {error}", file=sys.stderr)
@@ -231,12 +233,11 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
         others = "use typos, verbose, simple, paraphrase or speech_errors"
         print(f"parapet {program.partition(' ')[0]}: --messages: {name} {reason}: {others}", file=sys.stderr)
         return 2
-    large = command.large or workers.LARGE
     if has_tasks:
         from parapet.pipelines import rewrite_tasks as tasks
 
-        return run_command(flags, argv, tasks.check, tasks.build, tasks.report, tasks.inputs, lambda _: large)
-    return run_command(flags, argv, partial(check, name, program, command), build, report, inputs, lambda _: large)
+        return run_command(flags, argv, tasks.check, tasks.build, tasks.report, tasks.inputs)
+    return run_command(flags, argv, partial(check, name, program, command), build, report, inputs)
 
 
 def usage() -> str:

@@ -54,7 +54,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     if argv and (model := spelling(argv[0], MODELS)):
         family = family_of(model)
         inputs = lambda prediction: prediction.inputs  # noqa: E731
-        return run_command(family.predict_parser(), argv[1:], family.prediction, build, report, inputs, lambda _: None)
+        return run_command(family.predict_parser(), argv[1:], family.prediction, build, report, inputs)
     return hand_over("parapet predict", "model", MODELS, "parapet.pipelines.predict", USAGE, argv)
 
 

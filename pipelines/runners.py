@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import logging
 import os
 import re
+import shlex
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from itertools import pairwise
@@ -15,6 +19,7 @@ from typing import Any
 from urllib.request import getproxies
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.running.imports import without
 
 METRICS_EVERY = 20.0  # seconds between two queries of a job's metrics
 
@@ -24,6 +29,7 @@ STATE_MESSAGE = "Job %s is in state %s"
 LOST = "a worker is lost: it was killed, or its machine or network is down; run the same command again"
 
 _CONNECTING = 10.0  # seconds
+_LOOK_AGAIN = 0.1  # seconds between two looks of a worker for its command
 _STORAGE = "storage.googleapis.com"
 _SETUP_FILES = ("setup.py", "pyproject.toml")  # that Beam takes
 _PROJECT = re.compile(r"[a-z][-a-z0-9:.]+[a-z0-9]")
@@ -35,6 +41,77 @@ _LOSE_DATA = {"dask": "DaskRunner", "bundlebaseddirect": "BundleBasedDirectRunne
 # Runners that submit to a job service. A service that they start themselves runs the job on this machine.
 _PORTABLE = ("portable", "flink", "spark", "prism", "kafkastreams")
 _STARTED_HERE = {"flink": "flink_master", "spark": "spark_master_url"}
+
+
+# Packages that Beam imports where they are installed, for clouds and notebooks. They take longer than Beam itself.
+_OPTIONAL = ("apitools", "azure", "boto3", "google.api_core", "google.auth", "google.cloud.dataflow")
+_OPTIONAL += ("IPython", "pandas", "pymongo", "requests")
+
+# The shell keeps Ctrl-C from the worker, because the command ends it. The command also reports each error, once.
+_WORKER = "trap '' INT; exec env PYTHONPATH={paths} {python} -c {program} 2>{errors}"
+
+
+def import_beam(arguments: Iterable[str] = ()) -> None:
+    """Imports Beam, with what it needs for clouds only if arguments select a runner or name a bucket."""
+    if any(argument.startswith("--runner") or "://" in argument for argument in arguments):
+        return
+    with without(*_OPTIONAL):
+        import apache_beam  # noqa: F401
+        import pyarrow
+
+        pyarrow.array([])  # the first array imports pandas, if it is installed
+
+
+def local_runner(options: Any, args: argparse.Namespace, paths: Iterable[str]) -> Any:
+    """Returns the runner for this machine; None if Beam's own flags select another.
+
+    Args:
+      options: Beam's ``PipelineOptions``.
+      args: the flags; ``runner_flags`` are Beam's.
+      paths: the files and folders that workers read.
+
+    Raises:
+      InputError: ``--workers`` is combined with Beam's own flags for the same purpose.
+    """
+    from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    from apache_beam.transforms.environments import SubprocessSDKEnvironment
+
+    if of_beam := [flag for flag in args.runner_flags if flag.startswith(("--runner", "--direct_"))]:
+        if args.workers > 1:
+            reason = "cannot be combined with --workers, which also says how Beam runs: give one of the two"
+            raise InputError(reason, of_beam[0])
+        standard = options.view_as(StandardOptions)
+        # Beam's default looks for a Prism binary to download before it falls back to this runner.
+        standard.runner = standard.runner or "FnApiRunner"
+        return None
+    if args.workers == 1:
+        return FnApiRunner()
+    options.view_as(DirectOptions).direct_num_workers = args.workers
+    buckets = [path for path in (args.output, *paths) if "://" in path]
+    command = _WORKER.format(
+        paths=shlex.quote(os.pathsep.join(map(os.path.abspath, sys.path))),  # with the folder of a user's perturbation
+        python=shlex.quote(sys.executable),
+        program=shlex.quote(f"from parapet.pipelines import runners; runners.work({os.getpid()}, {buckets})"),
+        errors="&2" if os.environ.get("PARAPET_DEBUG") == "1" else os.devnull,
+    )
+    report_lost_workers()
+    return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(command))
+
+
+def work(command: int, buckets: Sequence[str]) -> None:
+    """Runs this process as a worker of a command, given its process id, and ends with it."""
+
+    def end_with_command() -> None:
+        while os.getppid() == command:
+            time.sleep(_LOOK_AGAIN)
+        os._exit(1)
+
+    threading.Thread(target=end_with_command, daemon=True).start()
+    import_beam(buckets)
+    from apache_beam.runners.worker import sdk_worker_main
+
+    sdk_worker_main.main([])
 
 
 def refused(argv: Sequence[str]) -> str:
@@ -292,7 +369,7 @@ def _wait_for_dataflow(job: Any, options: Any, show: Callable[[int, str], object
 def _wait_for_service(job: Any) -> str:
     import grpc
 
-    silence_connections()
+    report_lost_workers()
     try:
         return str(job.wait_until_finish())
     except grpc.RpcError as error:
@@ -309,14 +386,18 @@ def _wait_for_service(job: Any) -> str:
         ) from None
 
 
-def silence_connections() -> None:
-    """Silences exceptions of Beam's threads that read from a closed connection; the command reports the reason.
+def report_lost_workers() -> None:
+    """Ends the command if a local worker is killed, for which Beam would wait for ever.
 
+    Exceptions of Beam's threads that read from a closed connection are not shown, as the command reports the reason.
     This lasts as long as the process, because Beam's threads outlive the job.
     """
     import grpc
 
     def report(failure: threading.ExceptHookArgs) -> None:
+        if "Worker subprocess exited" in str(failure.exc_value):
+            logging.error("a worker process was killed, perhaps because memory ran out: --workers 1 needs less memory")
+            os._exit(1)
         if not issubclass(failure.exc_type, grpc.RpcError):
             threading.__excepthook__(failure)
 

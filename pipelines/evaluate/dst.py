@@ -12,7 +12,6 @@ from parapet.pipelines.command import run_command, say
 from parapet.pipelines.evaluate import add_model, from_flags, model_of
 from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
 from parapet.pipelines.sets import add_sets, of_run, sources_of
-from parapet.pipelines.workers import LARGE
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.text import counted, percent
 
@@ -65,7 +64,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, check, build, report, inputs, large)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
@@ -73,11 +72,6 @@ def inputs(config: Config) -> list[tuple[str, str]]:
     sources = config.sources
     roots = {"--reference": sources.reference, "--predictions": sources.predictions, "--variants": sources.variants}
     return [(flag, root) for flag, root in roots.items() if root]
-
-
-def large(config: Config) -> int | None:
-    """Returns the size from which on predictions use several workers; None for a model, which has its own threads."""
-    return LARGE if config.sources.predictions else None
 
 
 def check(args: argparse.Namespace) -> Config:

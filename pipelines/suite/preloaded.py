@@ -2,15 +2,14 @@
 
 import logging
 
-from parapet.pipelines import lean_imports
+import jinja2  # noqa: F401
 
-lean_imports.lean([])
-logging.disable(logging.WARNING)  # Beam warns about the libraries that are hidden from it
+import parapet.pipelines.command  # noqa: F401
+from parapet.pipelines import runners
 
-import apache_beam  # noqa: E402, F401
-import jinja2  # noqa: E402, F401
+logging.disable(logging.WARNING)  # Beam warns about the packages that it does not find
+runners.import_beam()
+
 import pyarrow.parquet  # noqa: E402, F401
-
-import parapet.pipelines.command  # noqa: E402, F401
 
 logging.disable(logging.NOTSET)

@@ -142,8 +142,7 @@ def test_a_killed_worker_process_ends_the_run(tmp_path):
 
 
 def _workers_of(process):
-    """The worker processes of a command, below those that supervise them."""
+    """The worker processes of a command."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args=", "-ww"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()]
-    above = {pid for pid, parent, _ in rows if parent == str(process)}
-    return [int(pid) for pid, parent, args in rows if parent in above and "worker_process" in args]
+    return [int(pid) for pid, parent, args in rows if parent == str(process) and "runners.work" in args]

@@ -62,7 +62,6 @@ class Command(NamedTuple):
       has_split: whether it perturbs some splits; else all there are.
       has_seed: whether something is drawn.
       has_dry_run: whether it can say what a run would cost: its class has ``plan_lines``.
-      large: how many bytes of dialogues repay the start of several workers; 0: as usual.
     """
 
     target: str
@@ -76,7 +75,6 @@ class Command(NamedTuple):
     has_split: bool = True
     has_seed: bool = True
     has_dry_run: bool = False
-    large: int = 0
 
     @property
     def options(self) -> list[Option]:

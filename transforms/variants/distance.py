@@ -7,7 +7,6 @@ each text are cached, so that each distinct text is processed once per process.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache, partial
 from importlib.util import find_spec
@@ -21,6 +20,7 @@ from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.transforms.running import plugins
+from parapet.transforms.running.imports import without
 
 Metric = Callable[[str, str], float]
 
@@ -167,14 +167,8 @@ def _lemmas(text: str) -> Iterable[str]:
 
 @cache
 def _tokenizer() -> Any:
-    # spaCy imports torch, if installed, for its models. A tokenizer does not need it, and the import takes seconds.
-    without = {} if {"spacy", "torch"} & sys.modules.keys() else {"torch": None}
-    sys.modules.update(without)  # type: ignore[arg-type]
-    try:
+    with without("torch"):  # spaCy's models use it, its tokenizer does not
         import spacy
-    finally:
-        for name in without:
-            del sys.modules[name]
     return spacy.blank("en").tokenizer
 
 

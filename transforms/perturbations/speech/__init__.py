@@ -88,5 +88,4 @@ COMMAND = Command(
     unusable="left out, or turns that keep their utterance",
     has_messages=True,
     has_dry_run=True,
-    large=64 << 10,  # dialogues; recognising them takes some ten seconds
 )
