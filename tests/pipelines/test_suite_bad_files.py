@@ -118,7 +118,6 @@ BAD = {
         row(FILL, "['a']\nours=['@b/x.json#/x', '@b/x.json#/y']", TYPOS),
         ("tables[0].ours", "2 values for 1 columns"),
     ),
-    "a place that is not filled": (row(FILL, "['a']\nours='@{step}/x.json#/{key}'", TYPOS), (OURS, "@{step}")),
     # what is not there
     "no such corpus": ("[corpus]\nsgd='nowhere'\n" + TYPOS, ("nowhere", "there is no such")),
     "no such variants": ("[variants]\npath='nowhere'\n", ("variants", "nowhere", "there is no such")),
