@@ -250,16 +250,15 @@ def read_good(root: str | Path) -> list[SplitSchemas]:
     return splits
 
 
-def _written(parser: argparse.ArgumentParser, args: argparse.Namespace) -> str | None:
+def _written(parser: StrictParser, args: argparse.Namespace) -> str | None:
     """Returns the output folder if the flags name one. Outputs that are not folders have another metavar than OUT."""
-    outputs = (action for action in parser._actions if action.dest == "output" and action.metavar == "OUT")
-    for action in outputs if not getattr(args, "dry_run", False) else ():
-        if isinstance(args.output, str) and args.output != action.default:
-            return args.output
-    return None
+    action = parser.flags.get("--output")
+    if action is None or action.metavar != "OUT" or getattr(args, "dry_run", False) or args.output == action.default:
+        return None
+    return str(args.output)
 
 
-def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+def check_there(parser: StrictParser, args: argparse.Namespace) -> None:
     """Raises InputError if a local input does not exist, or lies in an incomplete output of Parapet's.
 
     Runs before anything heavy is imported, so it is immediate.
@@ -275,9 +274,9 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
         check_input(path, action.option_strings[0], getattr(args, "output", None))
 
 
-def _inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Iterator[tuple[argparse.Action, str]]:
+def _inputs(parser: StrictParser, args: argparse.Namespace) -> Iterator[tuple[argparse.Action, str]]:
     """Yields the files and folders that the flags name, except for the output."""
-    for action in parser._actions:
+    for action in parser.options:
         value_here = getattr(args, action.dest, None)
         metavar = str(action.metavar)
         values = [value_here] if isinstance(value_here, str) else value_here if isinstance(value_here, list) else []
@@ -311,7 +310,7 @@ def check_input(path: str, flag: str, output: str | None = None) -> None:
 _READ_AGAIN = ("--memory", "--decisions")  # files that a run may read from its own output
 
 
-def check_all_apart(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+def check_all_apart(parser: StrictParser, args: argparse.Namespace) -> None:
     """Raises InputError if the output is one of the inputs that the flags name, or one lies inside the other."""
     output = str(getattr(args, "output", None) or "")
     for action, path in _inputs(parser, args) if output else ():

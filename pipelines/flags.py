@@ -85,7 +85,13 @@ class StrictParser(argparse.ArgumentParser):
       description: paragraphs; they are wrapped.
       example: command lines, indented by two spaces; long ones are wrapped at their flags.
       note: further paragraphs, shown by ``--help-all``.
+
+    Attributes:
+      options: the declared options and arguments; ``flags`` has those with a name by each of their names.
+      raises: whether errors are raised as InputError, instead of ending the program.
     """
+
+    raises = False
 
     def __init__(self, name: str, description: str, example: str, note: str = "") -> None:
         super().__init__(
@@ -97,15 +103,15 @@ class StrictParser(argparse.ArgumentParser):
         )
         self.example, self.note, self.rare_note = example, note, ""
         self.terms: dict[str, dict[str, str]] = {}  # further sections of the help: title to terms and their meanings
-        self._adds: dict[str, argparse._ArgumentGroup] = {}
-        for title in (INPUT, OUTPUT):
-            self.group(title)
+        self.options: list[argparse.Action] = []
+        self.flags: dict[str, argparse.Action] = {}
+        self._sections: dict[str, list[argparse.Action]] = {INPUT: [], OUTPUT: []}
         add = self.group(RUNNING)
         add("--quiet", action="store_true", help="no progress, no summary; errors only")
         add("--log_format", rare=True, choices=("text", "json"), default="text", help="format of messages")
         add("-h", "--help", action="help", help="show the common flags")
         add("--help-all", rare=True, dest="help", action=_HelpAll, help="show all flags")
-        self._of_all_commands = list(self._actions)
+        self._of_all_commands = list(self.options)
 
     def group(self, title: str, rare: bool = False, exclusive: bool = False) -> Add:
         """Returns a function that adds flags to the group with this title.
@@ -114,30 +120,31 @@ class StrictParser(argparse.ArgumentParser):
         flag), ``reads`` (its values are files or folders that must exist) and ``apart`` (they may be, so that the
         output must not be one of them). At most one of the ``exclusive`` flags may be used.
         """
-        group = self._adds.get(title) or self.add_argument_group(title)
-        self._adds[title] = group
-        container = group.add_mutually_exclusive_group() if exclusive else group
+        section = self._sections.setdefault(title, [])
+        container = self.add_mutually_exclusive_group() if exclusive else self
 
         def add(
             *names: str, rare: bool = rare, reads: bool = False, apart: bool = False, **options: Any
         ) -> argparse.Action:
             action = container.add_argument(*names, **options)
             action.rare, action.reads, action.apart = rare, reads, reads or apart  # type: ignore[attr-defined]
+            section.append(action)
+            self.options.append(action)
+            self.flags |= dict.fromkeys(action.option_strings, action)
             return action
 
         return add
 
     def shown_groups(self, rare: bool = True) -> Iterator[tuple[str, list[argparse.Action]]]:
         """Yields (title, flags) of each group in the order of the help; without ``rare``, only the common flags."""
-        groups = sorted(self._action_groups, key=lambda group: group.title == RUNNING)
-        for group in groups:
-            actions = [action for action in group._group_actions if rare or not is_rare(action)]
+        for title, section in sorted(self._sections.items(), key=lambda item: item[0] == RUNNING):
+            actions = [action for action in section if rare or not is_rare(action)]
             if actions:
-                yield str(group.title), sorted(actions, key=self._of_all_commands.__contains__)
+                yield title, sorted(actions, key=self._of_all_commands.__contains__)
 
     def format_usage(self) -> str:
         """Formats the command with its required flags, and ``[flags]``."""
-        formatter = self._get_formatter()
+        formatter = Formatter(self.prog)
         words = []
         for action in (action for _, actions in self.shown_groups() for action in actions):
             if action.required:
@@ -148,7 +155,7 @@ class StrictParser(argparse.ArgumentParser):
 
     def format_help(self, rare: bool = False) -> str:
         """Formats the help; with ``rare``, it includes the rarely used flags."""
-        formatter = self._get_formatter()
+        formatter = Formatter(self.prog)
         formatter.add_text(self.description)
         for title, actions in self.shown_groups(rare):
             formatter.start_section(title)
@@ -165,7 +172,7 @@ class StrictParser(argparse.ArgumentParser):
         if rare:
             parts += [formatter._fill_text(note, formatter._width, "") for note in (self.note, self.rare_note) if note]
         else:
-            hidden = sum(is_rare(action) for action in self._actions) - 1  # do not count --help-all itself
+            hidden = sum(is_rare(action) for action in self.options) - 1  # do not count --help-all itself
             more = f"{hidden} more flag{'s' * (hidden > 1)}{', and notes' * bool(self.note)}"
             parts.append(f"'{self.prog} --help-all' shows {more}.")
         return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
@@ -177,7 +184,9 @@ class StrictParser(argparse.ArgumentParser):
         sys.exit(status)
 
     def error(self, message: str) -> NoReturn:
-        """Exits with status 2 after one line that says what to do."""
+        """Exits with status 2 after one line that says what to do; or raises InputError."""
+        if self.raises:
+            raise InputError(message.removeprefix("argument "))
         self.exit(EXIT_USAGE, f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
@@ -193,7 +202,7 @@ class StrictParser(argparse.ArgumentParser):
         argparse would only report that ``--output`` is missing.
         """
         argv = [_SAMPLE.sub(lambda _: str(sample_root()), argument) for argument in argv]
-        ours = {canonical(flag): flag for flag in self._option_string_actions if flag.startswith("--")}
+        ours = {canonical(flag): flag for flag in self.flags if flag.startswith("--")}
         end = argv.index("--") if "--" in argv else len(argv)
         result, strange = list(argv), {}
         for i, argument in enumerate(argv[:end]):
@@ -216,7 +225,7 @@ class StrictParser(argparse.ArgumentParser):
 
     def _check_empty(self, args: argparse.Namespace) -> None:
         """Exits if a path is empty, as where a variable of the shell is not set."""
-        for action in self._actions:
+        for action in self.options:
             value = getattr(args, action.dest, None)
             if (is_input(action) or action.dest == "output") and value != action.default and value in ("", [""]):
                 self.error(f"{action.option_strings[0]}: is empty: give a path")
@@ -236,7 +245,7 @@ class Parser(StrictParser):
         argv = sys.argv[1:] if argv is None else argv
         if reason := runners.refused(argv):
             self.error(reason)
-        is_dry = "--dry_run" not in self._option_string_actions and runners.names_dataflow(argv)
+        is_dry = "--dry_run" not in self.flags and runners.names_dataflow(argv)
         dry = [flag for flag in argv if is_dry and flag in ("--dry_run", "--dry-run")]
         argv = self.check_flags([flag for flag in argv if flag not in dry], beam_flags)
         args, rest = self.parse_known_args(argv)
@@ -269,29 +278,30 @@ class Parser(StrictParser):
             takes_value = "=" not in token and known[flag]
 
 
+class _Recorder(argparse.ArgumentParser):
+    """Notes each flag that is added, and whether it takes a value."""
+
+    def __init__(self) -> None:
+        self.takes_value: dict[str, bool] = {}
+        super().__init__(add_help=False, conflict_handler="resolve")
+
+    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
+        options.pop("default", None)  # a default of Beam's may need Beam's own parser
+        action = super().add_argument(*names, **options)
+        self.takes_value |= dict.fromkeys(action.option_strings, action.nargs != 0)
+        return action
+
+
 @cache
 def beam_flags() -> Mapping[str, bool]:
     """Maps every flag that Beam knows to whether it takes a value."""
     from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 
-    flags: dict[str, bool] = {}
+    recorder = _Recorder()
     for cls in PipelineOptions.__subclasses__():
-        parser = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
         if "_add_argparse_args" in vars(cls) and cls is not TestOptions:  # TestOptions has a --dry_run NAME of its own
-            # Only the names matter here, so Beam's own parser subclass is not needed.
-            parser.add_argument = _tolerant(parser.add_argument)  # type: ignore[method-assign]
-            cls._add_argparse_args(parser)
-        for action in parser._actions:
-            flags.update(dict.fromkeys(action.option_strings, action.nargs != 0))
-    return flags
-
-
-def _tolerant(add: Callable[..., Any]) -> Callable[..., Any]:
-    def add_argument(*names: Any, **options: Any) -> Any:
-        options.pop("default", None)
-        return add(*names, **options)
-
-    return add_argument
+            cls._add_argparse_args(recorder)
+    return recorder.takes_value
 
 
 class _HelpAll(argparse.Action):

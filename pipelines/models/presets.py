@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from parapet.pipelines.flags import StrictParser
 
@@ -40,38 +41,31 @@ class TrainingParser(StrictParser):
             self.terms["presets"] = {preset: " ".join(_flags(table)) for preset, table in presets.items()}
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-        """Parses strictly. A preset's flags come first, so that those of the command line win."""
+        """Parses strictly. Flags of the command line win over those of a preset."""
         argv = self.check_flags(sys.argv[1:] if argv is None else argv, tuple)
-        given_flags = {action.dest for token in argv if (action := self._action_of(token))}
-        left_out = EPOCHS if "steps" in given_flags else STEPS if "epochs" in given_flags else ()
-        preset = {flag: value for flag, value in self._preset_of(argv).items() if flag not in left_out}
+        given = self.parse_args(argv, argparse.Namespace(**dict.fromkeys((*EPOCHS, *STEPS))))
+        preset = dict(self.presets.get(getattr(given, "preset", None) or "", {}))
         if preset:
-            preset = {**preset, **self.row_of(super().parse(argv)[0])}
-        args, rest = super().parse([*_flags(preset), *argv])
-        if hasattr(args, "steps"):
-            self._settle_length(args, given_flags)
-        return args, rest
+            preset |= self.row_of(given)
+        for name in EPOCHS if given.steps is not None else STEPS if given.epochs is not None else ():
+            preset.pop(name, None)
+        args = self.parse_args(argv, argparse.Namespace(**{name: self._typed(name, preset[name]) for name in preset}))
+        self._check_empty(args)
+        if "--steps" in self.flags:
+            self._settle_length(args, given)
+        return args, []
 
-    def _action_of(self, token: str) -> argparse.Action | None:
-        return self._option_string_actions.get(token.partition("=")[0])
+    def _typed(self, name: str, value: str | int | float | bool) -> Any:
+        kind = self.flags[f"--{name}"].type
+        return kind(str(value)) if callable(kind) else value
 
-    def _preset_of(self, argv: Sequence[str]) -> Preset:
-        """Returns the requested preset; empty if there is none, or an unknown one that argparse will refuse."""
-        table: Preset = {}
-        for number, token in enumerate(argv):
-            flag, equals, value = token.partition("=")
-            if flag == "--preset":
-                name = value if equals else "".join(argv[number + 1 : number + 2])
-                table = self.presets.get(name, {})
-        return table
-
-    def _settle_length(self, args: argparse.Namespace, given: Iterable[str]) -> None:
+    def _settle_length(self, args: argparse.Namespace, given: argparse.Namespace) -> None:
         """Sets either epochs and patience or steps. Exits if a flag belongs to the other of the two."""
         by_steps = args.steps is not None
         for flag, other in (("patience", "epochs"), ("eval_steps", "steps")):
-            if flag in given and by_steps == (other == "epochs"):
+            if getattr(given, flag) is not None and by_steps == (other == "epochs"):
                 self.error(f"argument --{flag}: requires --{other}")
-        if "patience" in given and args.keep == "last":
+        if given.patience is not None and args.keep == "last":
             self.error("argument --patience: requires --keep best: with --keep last nothing stops the training early")
         if by_steps:
             args.epochs = args.patience = None

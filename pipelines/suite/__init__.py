@@ -82,7 +82,7 @@ def parser() -> Parser:
         "all numbers into one table, OUT/index.html. What is there and unchanged is not made again."
     )
     flags = Parser("suite", description, EXAMPLE)
-    output = next(action for action in flags._actions if action.dest == "output")
+    output = flags.flags["--output"]
     output.required, output.default = False, _DEFAULT_OUTPUT
     output.help = "local folder to write"
     add = flags.group(INPUT)

