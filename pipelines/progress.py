@@ -28,7 +28,6 @@ HEARTBEAT = 30.0  # seconds between two lines without a terminal
 POLL = 0.25  # seconds between two readings of the counts
 
 _BAR = 16  # columns
-_WARM_UP = 2.0  # seconds after a stage's first count; its rate then ignores the time before that count
 
 # The logger to which the local runner writes each bundle that it starts.
 _LOGGER = "apache_beam.runners.portability.fn_api_runner.fn_runner.run_bundle"
@@ -73,31 +72,23 @@ class Pace(NamedTuple):
 
 
 class _Step:
-    """A step of a display, with its last event and the start times of its stages."""
+    """A step of a display, with its last event and the start of its stage."""
 
     def __init__(self, now: float, since: float | None = None) -> None:
         self.event = Event("", 0, None, "")
         self.started = now if since is None else since
-        self.updated = now
-        self.done: dict[str, int] = {}  # by stage
-        self.began = self.counted = (now, 0)  # (time, count) at the start of the stage, and at its first count
+        self.began = self.updated = now
 
     def update(self, event: Event, now: float) -> None:
         if (event.stage, event.unit) != (self.event.stage, self.event.unit):
             # A stage starts at the last event of the previous one, since its own first event comes after some work.
-            before = self.done.get(event.stage, 0)
-            self.began = (self.updated, before if before <= event.done else 0)
-            self.counted = (now, event.done)
+            self.began = self.updated
         self.event, self.updated = event, now
-        self.done[event.stage] = event.done
 
     def pace(self, now: float) -> Pace:
-        event, (since, done) = self.event, self.counted
-        if now - since < _WARM_UP or event.done == done:
-            since, done = self.began
-        rate = (event.done - done) / (now - since) if event.done > done and now > since else None
-        left = (event.total - event.done) / rate if event.total is not None and rate else None
-        return Pace(rate, left)
+        event, seconds = self.event, now - self.began
+        rate = event.done / seconds if event.done and seconds > 0 else None
+        return Pace(rate, (event.total - event.done) / rate if event.total is not None and rate else None)
 
 
 class Display:

@@ -6,22 +6,19 @@ import argparse
 import io
 import logging
 import os
-import re
 import shlex
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import redirect_stderr, suppress
 from itertools import pairwise
 from typing import Any
 from urllib.request import getproxies
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.imports import without
-
-METRICS_EVERY = 20.0  # seconds between two queries of a job's metrics
 
 # Beam's log message for each new state of a job.
 STATE_MESSAGE = "Job %s is in state %s"
@@ -31,15 +28,12 @@ LOST = "a worker is lost: it was killed, or its machine or network is down; run 
 _CONNECTING = 10.0  # seconds
 _LOOK_AGAIN = 0.1  # seconds between two looks of a worker for its command
 _STORAGE = "storage.googleapis.com"
-_SETUP_FILES = ("setup.py", "pyproject.toml")  # that Beam takes
-_PROJECT = re.compile(r"[a-z][-a-z0-9:.]+[a-z0-9]")
-_BUCKET = re.compile(r"gs://[a-z0-9][-_.a-z0-9]{1,61}[a-z0-9](?:/|\Z)")
 _NO_LIMIT = 10**8  # seconds; the default --job_server_timeout would also end Beam's wait for the job
 
 _LOSE_DATA = {"dask": "DaskRunner", "bundlebaseddirect": "BundleBasedDirectRunner"}
 
 # Runners that submit to a job service. A service that they start themselves runs the job on this machine.
-_PORTABLE = ("portable", "flink", "spark", "prism", "kafkastreams")
+_PORTABLE = ("portable", "flink", "spark", "prism")
 _STARTED_HERE = {"flink": "flink_master", "spark": "spark_master_url"}
 
 
@@ -225,23 +219,14 @@ def _check_dataflow(options: Any, places: list[tuple[str, str]]) -> None:
             "an image with --sdk_container_image"
         )
         raise InputError(reason, "--setup_file=./setup.py")
-    if setup := beam_options.get("setup_file"):
-        if os.path.basename(setup) not in _SETUP_FILES:
-            raise InputError(f"must be called {' or '.join(_SETUP_FILES)}", f"--setup_file {setup}")
-        if not os.path.isfile(setup):
-            raise InputError("there is no such file: run from a checkout of Parapet", f"--setup_file {setup}")
-    if not _PROJECT.fullmatch(beam_options["project"]):
-        reason = "is no project id: small letters, digits and hyphens, such as my-project-1"
-        raise InputError(reason, f"--project {beam_options['project']}")
+    setup = beam_options.get("setup_file")
+    if setup and not os.path.isfile(setup):
+        raise InputError("there is no such file: run from a checkout of Parapet", f"--setup_file {setup}")
     staging = beam_options.get("staging_location") or beam_options["temp_location"]
     for flag, path in [("--temp_location", beam_options["temp_location"]), ("--staging_location", staging), *places]:
         if not path.startswith("gs://"):
             raise InputError(
                 "is a local path, which Dataflow's workers cannot read: give a gs:// path", f"{flag} {path}"
-            )
-        if not _BUCKET.match(path):
-            raise InputError(
-                "has no bucket's name of 3 to 63 small letters, digits, dots and hyphens", f"{flag} {path}"
             )
 
 
@@ -254,31 +239,22 @@ def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
     if endpoint and endpoint != "embed":
         _check_answers(endpoint)
     workers = environment_type(options)
-    if not local or workers == "LOOPBACK":
-        return
-    flag, path = local[0]
-    if workers == "DOCKER":
+    if local and workers == "DOCKER":
+        flag, path = local[0]
         reason = (
             "is a local path, which workers in containers cannot read: give a gs:// path, or run the "
             "workers in this process with --environment_type=LOOPBACK"
         )
         raise InputError(reason, f"{flag} {path}")
-    if not (_is_here(endpoint) and workers == "EXTERNAL" and _is_here(beam_options.get("environment_config"))):
-        logging.warning(
-            "these local paths must be the same for every worker: %s", ", ".join(f"{f} {p}" for f, p in local)
-        )
 
 
 def environment_type(options: Any) -> str:
-    """Returns where a job service's workers run:
-
-    ``LOOPBACK`` (this process), ``DOCKER``, ``EXTERNAL`` or ``PROCESS``.
-    """
+    """Returns where a job service's workers run: ``LOOPBACK`` (this process), ``DOCKER``, ``EXTERNAL``, ``PROCESS``."""
     beam_options, name = options.get_all_options(), _name(options)
     if beam_options.get("environment_type"):
         return str(beam_options["environment_type"]).upper()
     master = beam_options.get(_STARTED_HERE.get(name, ""), "")
-    return "LOOPBACK" if name in ("prism", "kafkastreams") or str(master).startswith(("[", "local")) else "DOCKER"
+    return "LOOPBACK" if name == "prism" or str(master).startswith(("[", "local")) else "DOCKER"
 
 
 def _check_answers(endpoint: str) -> None:
@@ -289,27 +265,6 @@ def _check_answers(endpoint: str) -> None:
         socket.create_connection((host.strip("[]") or "localhost", int(port)), timeout=_CONNECTING).close()
     except OSError as error:
         raise InputError(f"no job service answers there: {error}", f"--job_endpoint {endpoint}") from None
-
-
-def _is_here(address: str | None) -> bool:
-    host = (address or "").rpartition(":")[0].strip("[]")
-    return host in ("localhost", "::1") or host.startswith("127.")
-
-
-@contextmanager
-def written_here(options: Any, output: str) -> Iterator[None]:
-    """Raises RuntimeError after a run whose workers wrote to their own file system instead of the local output."""
-    if not on_job_service(options) or environment_type(options) == "LOOPBACK" or "://" in output:
-        yield
-        return
-    before = manifest_identity(output)
-    yield
-    after = manifest_identity(output)
-    if after == before if before else not any(names for _, _, names in os.walk(output)):
-        raise RuntimeError(
-            f"{output}: the workers wrote to their own local folders; give a gs:// path, or a folder that "
-            "all of them share"
-        )
 
 
 def manifest_identity(output: str) -> tuple[int, int] | None:
@@ -329,35 +284,33 @@ def start(pipeline: Any, options: Any) -> Any:
     return pipeline.run()
 
 
-def wait(job: Any, options: Any, show: Callable[[int, str], object]) -> str | None:
+def wait(job: Any, options: Any) -> str | None:
     """Waits for a job and prints where to watch it; returns its final state.
 
     Args:
       job: Beam's result.
       options: Beam's ``PipelineOptions``.
-      show: is called from time to time with (count, unit), for remote jobs.
 
     Raises:
       RuntimeError: the job failed or was cancelled; the message has its last error.
       KeyboardInterrupt: the wait was interrupted; the message says what happens to a remote job.
     """
     if on_dataflow(options):
-        return _wait_for_dataflow(job, options, show)
+        return _wait_for_dataflow(job, options)
     if on_job_service(options):
         return _wait_for_service(job)
     state: str | None = job.wait_until_finish()
     return state
 
 
-def _wait_for_dataflow(job: Any, options: Any, show: Callable[[int, str], object]) -> str:
+def _wait_for_dataflow(job: Any, options: Any) -> str:
     from apache_beam.runners.dataflow.dataflow_runner import DataflowRuntimeException
 
     beam_options = options.get_all_options()
     name, region, project = job.job_id(), beam_options["region"], beam_options["project"]
     logging.info("job %s: https://console.cloud.google.com/dataflow/jobs/%s/%s?project=%s", name, region, name, project)
     try:
-        with _counting(job, show):
-            return str(job.wait_until_finish())
+        return str(job.wait_until_finish())
     except DataflowRuntimeException as error:
         reason = str(error).partition("Error:\n")[2]
         raise RuntimeError(f"job {name} ended in state {job.state}: {reason}") from None
@@ -402,31 +355,6 @@ def report_lost_workers() -> None:
             threading.__excepthook__(failure)
 
     threading.excepthook = report
-
-
-@contextmanager
-def _counting(job: Any, show: Callable[[int, str], object]) -> Iterator[None]:
-    """Shows the job's counter of dialogues or files while the block runs."""
-    stopped = threading.Event()
-
-    def count() -> None:
-        while not stopped.wait(METRICS_EVERY):
-            try:
-                done = counters_of(job)
-            except Exception as error:  # such as network errors; the job is not affected
-                logging.debug("no metrics: %s", error)
-                continue
-            if stopped.is_set():
-                return
-            if units := [unit for unit in ("dialogues", "files") if done.get(unit)]:
-                show(done[units[0]], units[0])
-
-    thread = threading.Thread(target=count, name="metrics", daemon=True)  # a query may take long
-    thread.start()
-    try:
-        yield
-    finally:
-        stopped.set()
 
 
 def counters_of(result: Any) -> dict[str, int]:

@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 
-import pytest
 from kit import json_of
 
 from parapet.pipelines import progress
@@ -174,19 +173,6 @@ def test_a_stage_is_timed_from_the_end_of_the_one_before(capsys):
     numbers = {"done": 4, "total": 10, "unit": "dialogues", "spent": "", "rate": 2.0, "seconds_left": 3.0}
     message = {"level": "info", "logger": "root", "message": "ood: 4 of 10 dialogues, 2/s, 0:03 left"}
     assert json.loads(capsys.readouterr().err) == {**message, "step": "ood", "stage": "", **numbers}
-
-
-def test_a_rate_leaves_out_how_a_stage_began():
-    clock = Clock()
-    with Display(clock=clock, live=False) as display:
-        display.start("evaluate")
-        clock.now += 60  # a model is loaded
-        display.update("evaluate", Event("", 10, 1000, "dialogues"))
-        assert display.steps["evaluate"].pace(clock.now).rate == pytest.approx(10 / 60)
-        clock.now += 20
-        assert display.steps["evaluate"].pace(clock.now).rate == pytest.approx(10 / 80)
-        display.update("evaluate", Event("", 110, 1000, "dialogues"))
-        assert display.steps["evaluate"].pace(clock.now) == (5, 178)
 
 
 def test_events_go_to_the_sink(monkeypatch):

@@ -1,13 +1,11 @@
 """Beam's runners: their flags, the one that is refused, and what is checked before a job is built."""
 
-import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from functools import partial
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -90,37 +88,6 @@ def test_local_paths_that_containers_do_not_see(endpoint):
     with pytest.raises(InputError, match=r"--output out: is a local path, which workers in containers"):
         check("--runner=FlinkRunner", "--flink_master=flink:8081", sgd="gs://b/corpus")
     check(*service, output="gs://b/out", sgd="gs://b/corpus")
-
-
-def test_local_paths_that_other_machines_may_not_see(endpoint, caplog):
-    external = ("--runner=PortableRunner", f"--job_endpoint={endpoint}", "--environment_type=EXTERNAL")
-    with caplog.at_level(logging.WARNING):
-        check(*external, "--environment_config=localhost:50000", sgd="corpus")
-        check("--runner=PortableRunner", f"--job_endpoint={endpoint}", "--environment_type=LOOPBACK", sgd="corpus")
-        check("--runner=FlinkRunner", sgd="corpus")  # a Flink of its own, on this machine
-        check("--runner=SparkRunner", sgd="corpus")
-        check("--runner=FnApiRunner", sgd="corpus")
-        check(*external, "--environment_config=pool:50000", output="gs://b/out", sgd="gs://b/corpus")
-    assert caplog.messages == []
-    check(*external, "--environment_config=pool:50000", sgd="corpus")
-    assert caplog.messages == ["these local paths must be the same for every worker: --output out, --sgd corpus"]
-
-
-def test_an_output_that_other_machines_wrote_for_themselves(tmp_path):
-    flags = ["--runner=PortableRunner", "--environment_type=EXTERNAL", "--environment_config=pool:50000"]
-    external, manifest = PipelineOptions(flags), tmp_path / "out" / "run.json"
-    written = partial(runners.written_here, external, str(tmp_path / "out"))
-    with pytest.raises(RuntimeError, match=r"out: the workers wrote to their own local folders"), written():
-        (tmp_path / "out" / ".incomplete").mkdir(parents=True)
-    with written():
-        manifest.write_text("{}")
-    with pytest.raises(RuntimeError), written():
-        pass
-    with written():
-        (tmp_path / "new").write_text("{}")
-        (tmp_path / "new").rename(manifest)
-    with runners.written_here(PipelineOptions([]), str(tmp_path / "out")):
-        pass
 
 
 @pytest.mark.thorough
