@@ -391,41 +391,10 @@ def add_schemas(parser: StrictParser) -> None:
     parser.group(INPUT)("--schemas", metavar="ROOT", reads=True, help=text)
 
 
-def add_schema_variants(parser: StrictParser, required: bool = False) -> None:
-    """Adds ``--variants``, a folder of schema variants."""
-    parser.group(INPUT)("--variants", required=required, metavar="DIR", reads=True, help=SCHEMA_VARIANTS)
-
-
 def add_variant(parser: StrictParser) -> None:
     """Adds ``--variant``, which selects variants from the folder ``--variants``."""
     text = "variants to use, such as v1,v3 (default: all)"
     parser.group(INPUT)("--variant", rare=True, metavar="LIST", default="", help=text)
-
-
-def add_knowledge_base(parser: StrictParser, rare: bool = False) -> None:
-    """Adds ``--knowledge_base``."""
-    text = "more entities: JSON, or a folder of SERVICE_db.json"
-    parser.group(INPUT)("--knowledge_base", rare=rare, metavar="PATH", reads=True, help=text)
-
-
-def add_file_sets(parser: StrictParser, text: str) -> None:
-    """Adds ``--reference`` and ``--sets`` for files in the bAbI format; ``text`` is the help of ``--reference``."""
-    add = parser.group(INPUT)
-    add("--reference", nargs="+", default=[], metavar="FILE", reads=True, help=text)
-    text = "further sets, files or folders: OOV=babi/task1-tst-OOV.txt"
-    add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help=text)
-
-
-def add_candidates(parser: StrictParser, required: bool = False) -> None:
-    """Adds ``--candidates``, the possible answers of dialog bAbI."""
-    text = "all possible answers, '1 text' a line"
-    parser.group(INPUT)("--candidates", required=required, metavar="FILE", reads=True, help=text)
-
-
-def add_nli_model(parser: StrictParser, group: str, flag: str) -> None:
-    """Adds ``--nli_model``, which requires ``flag``."""
-    text = f"model of {flag}, such as roberta-large-mnli"
-    parser.group(group)("--nli_model", metavar="DIR", help=text)
 
 
 def add_seed(parser: StrictParser, of: str = "", kind: type = str, default: str | int | None = "0") -> None:

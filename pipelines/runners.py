@@ -38,8 +38,10 @@ _STARTED_HERE = {"flink": "flink_master", "spark": "spark_master_url"}
 
 
 # Packages that Beam imports where they are installed, for clouds and notebooks. They take longer than Beam itself.
-_OPTIONAL = ("apitools", "azure", "boto3", "google.api_core", "google.auth", "google.cloud.dataflow")
-_OPTIONAL += ("IPython", "pandas", "pymongo", "requests")
+_OPTIONAL = (
+    *("apitools", "azure", "boto3", "google.api_core", "google.auth", "google.cloud.dataflow"),
+    *("IPython", "pandas", "pymongo", "requests"),
+)
 
 # The shell keeps Ctrl-C from the worker, because the command ends it. The command also reports each error, once.
 _WORKER = "trap '' INT; exec env PYTHONPATH={paths} {python} -c {program} 2>{errors}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.command import read_good, run_command, say
-from parapet.pipelines.flags import INPUT, Parser, add_schema_variants, add_sgd
+from parapet.pipelines.flags import INPUT, SCHEMA_VARIANTS, Parser, add_sgd
 from parapet.schemas.errors import run_header
 from parapet.schemas.layout import SPLITS, sample_root
 
@@ -39,7 +39,7 @@ def parser() -> Parser:
     )
     parser = Parser("statistics", description, EXAMPLE)
     add_sgd(parser)
-    add_schema_variants(parser)
+    parser.group(INPUT)("--variants", metavar="DIR", reads=True, help=SCHEMA_VARIANTS)
     add = parser.group(INPUT)
     add(
         "--split",

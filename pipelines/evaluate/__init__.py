@@ -22,10 +22,6 @@ from parapet.pipelines.flags import (
     INPUT,
     SCHEMA_VARIANTS,
     StrictParser,
-    add_candidates,
-    add_file_sets,
-    add_knowledge_base,
-    add_nli_model,
     add_output,
     add_seed,
 )
@@ -254,12 +250,16 @@ def _make_ood(args: argparse.Namespace) -> Task[Any]:
 
 
 def _add_ranking(parser: StrictParser) -> None:
-    add_file_sets(parser, "test files in the bAbI format")
+    add = parser.group(INPUT)
+    text = "test files in the bAbI format"
+    add("--reference", nargs="+", default=[], metavar="FILE", reads=True, help=text)
+    text = "further sets, files or folders: OOV=babi/task1-tst-OOV.txt"
+    add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help=text)
     text = "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ..."
-    parser.group(INPUT)("--predictions", required=True, nargs="+", metavar="PATH", reads=True, help=text)
-    add_candidates(parser)
+    add("--predictions", required=True, nargs="+", metavar="PATH", reads=True, help=text)
+    add("--candidates", metavar="FILE", reads=True, help="all possible answers, '1 text' a line")
     text = "also score what is right within the first 2, 3, ... K of the answers of 'parapet predict MODEL --top K'"
-    parser.group(INPUT)("--top", type=int, default=1, metavar="K", help=text)
+    add("--top", type=int, default=1, metavar="K", help=text)
     add_output(parser)
 
 
@@ -278,7 +278,8 @@ def _add_response(parser: StrictParser) -> None:
     text = "JSON lines, a folder with original/, typos/, ..., or 'reference' for the corpus's own responses"
     add("--predictions", required=True, metavar="PATH|reference", reads=True, help=text)
     add_sets(parser, variants="schema variants whose responses were predicted; scored as the original's")
-    add_knowledge_base(parser)
+    text = "more entities: JSON, or a folder of SERVICE_db.json"
+    add("--knowledge_base", metavar="PATH", reads=True, help=text)
     add_output(parser)
     add = parser.group("goals, instead of a corpus")
     add("--goals", metavar="FILE", reads=True, help="goals, as MultiWOZ has them")
@@ -311,7 +312,7 @@ def _add_generation(parser: StrictParser) -> None:
     add = parser.group("scoring")
     text = "what judges entailment: rules, a model of language inference, or a language model (--endpoint)"
     add("--scorer", choices=("lexical", "nli", "llm"), default="lexical", help=text)
-    add_nli_model(parser, "scoring", "--scorer nli")
+    add("--nli_model", metavar="DIR", help="model of --scorer nli, such as roberta-large-mnli")
     add("--metrics", nargs="+", default=[], metavar="NAME", help="metrics of plug-ins, on pairs of utterances")
     add("--batch", rare=True, type=int, default=32, metavar="N", help="pairs in a batch")
     text = "judgements that are kept for other runs, and for this one if it is interrupted"
