@@ -408,6 +408,7 @@ def run_pipeline(
             raise UsageError(error.reason, error.path, error.where) from None
         # Beam imports IPython, if it is installed, to look for a notebook.
         with without("IPython"):
+            run.stage("running")
             result = runners.start(pipeline, options)
             if template := options.get_all_options().get("template_location"):
                 logging.info("wrote the template %s", template)

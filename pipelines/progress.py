@@ -1,14 +1,12 @@
 """Shows a command's progress: a live display on a terminal, else a line every 30 seconds, or events for a suite.
 
-Counts come from a file to which workers append, see ``parapet.transforms.running.progress``; the names of stages
-without counts come from the log of Beam's local runner.
+Counts come from a file to which workers append, see ``parapet.transforms.running.progress``.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 import tempfile
 import threading
@@ -28,11 +26,6 @@ HEARTBEAT = 30.0  # seconds between two lines without a terminal
 POLL = 0.25  # seconds between two readings of the counts
 
 _BAR = 16  # columns
-
-# The logger to which the local runner writes each bundle that it starts.
-_LOGGER = "apache_beam.runners.portability.fn_api_runner.fn_runner.run_bundle"
-_STEP = re.compile(r"ref_AppliedPTransform_([^)]+?)_\d+\)")
-
 
 class Event(NamedTuple):
     """The progress of a command.
@@ -277,7 +270,7 @@ class MessageHandler(logging.Handler):
 
 
 class Run:
-    """The progress of one command: reads the counts, receives Beam's stages, and passes events on."""
+    """The progress of one command: reads the counts, and passes events on."""
 
     def __init__(self, show: Callable[[Event], None], path: str) -> None:
         self.show, self.path = show, path
@@ -364,7 +357,7 @@ def running(title: str) -> Iterator[Run]:
 
 @contextmanager
 def _polling(run: Run) -> Iterator[Run]:
-    """Polls the counts and receives Beam's stages while the block runs."""
+    """Polls the counts while the block runs."""
     stopped = threading.Event()
 
     def poll() -> None:
@@ -372,39 +365,13 @@ def _polling(run: Run) -> Iterator[Run]:
             run.poll()
 
     thread = threading.Thread(target=poll, name="progress counts", daemon=True)
-    logger, handler = logging.getLogger(_LOGGER), _Stages(run)
-    level, propagate = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    logger.propagate = False
     thread.start()
     try:
         yield run
     finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagate
         stopped.set()
         thread.join()
         run.poll()
-
-
-class _Stages(logging.Handler):
-    """Reads the stages from the local runner's log."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(logging.DEBUG)
-        self.run = run
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.msg.startswith("Running bundle"):
-            names = dict.fromkeys(step_name(step) for step in _STEP.findall(record.getMessage()))
-            self.run.stage(", ".join(names)[:80])
-
-
-def step_name(step: str) -> str:
-    """Returns the name of our step in a Beam label: "Read responses" in ``Read-responses-ParDo-ReadResponses-``."""
-    return re.match(r"[^-]*(?:-[a-z][^-A-Z]*(?![^-]))*", step)[0].replace("-", " ")  # type: ignore[index]
 
 
 def _forget_display() -> None:
