@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from parapet.transforms.running.progress import BESIDES, READING, VARIABLE
 
@@ -26,6 +26,7 @@ HEARTBEAT = 30.0  # seconds between two lines without a terminal
 POLL = 0.25  # seconds between two readings of the counts
 
 _BAR = 16  # columns
+
 
 class Event(NamedTuple):
     """The progress of a command.
@@ -88,31 +89,18 @@ class Display:
     """Shows steps that run side by side: live lines on a terminal, regular log messages elsewhere.
 
     A context manager. Its methods may be called from any thread. Log messages and output to ``sys.stderr`` appear above
-    the live lines.
+    the live lines, which ``--quiet`` and ``--log_format=json`` switch off.
 
     Args:
       title: the title of the line for all steps.
       total: the number of steps; None: there is no line for all of them.
-      stream: the terminal, ``sys.stderr`` by default.
-      live: whether to show live lines; by default on a terminal, unless ``--quiet`` or ``--log_format=json`` is given.
-      heartbeat: seconds between two messages without live lines; ``HEARTBEAT`` by default.
       clock: returns the time in seconds.
     """
 
-    def __init__(
-        self,
-        title: str = "",
-        total: int | None = None,
-        *,
-        stream: IO[str] | None = None,
-        live: bool | None = None,
-        heartbeat: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, title: str = "", total: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.title, self.total, self.clock = title, total, clock
-        self.stream = sys.stderr if stream is None else stream
-        self.live = live_wanted and _console is None and self.stream.isatty() if live is None else live
-        self.heartbeat = HEARTBEAT if heartbeat is None else heartbeat
+        self.stream = sys.stderr
+        self.live = live_wanted and _console is None and self.stream.isatty()
         self.steps: dict[str, _Step] = {}
         self.finished = 0
         self._lock = threading.RLock()
@@ -188,7 +176,7 @@ class Display:
             logging.info("%s", line, extra={"fields": fields})
 
     def _keep_beating(self) -> None:
-        while not self._stopped.wait(self.heartbeat):
+        while not self._stopped.wait(HEARTBEAT):
             self.beat()
 
     def _states(self) -> list[tuple[str, Event, Pace, float]]:
