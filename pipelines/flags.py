@@ -367,9 +367,10 @@ def add_output(parser: StrictParser) -> None:
     parser.group(OUTPUT)("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
 
 
-def add_sgd(parser: StrictParser, text: str = "corpus in the SGD format") -> None:
+def add_sgd(parser: StrictParser) -> None:
     """Adds ``--sgd``: the corpus."""
-    parser.group(INPUT)("--sgd", metavar="ROOT", reads=True, help=f"{text} (default: the bundled sample)")
+    text = "corpus in the SGD format (default: the bundled sample)"
+    parser.group(INPUT)("--sgd", metavar="ROOT", reads=True, help=text)
 
 
 def add_reference(parser: StrictParser, text: str = "corpus or release", *names: str) -> None:
@@ -377,9 +378,9 @@ def add_reference(parser: StrictParser, text: str = "corpus or release", *names:
     parser.group(INPUT)("--reference", *names, metavar="ROOT", reads=True, help=f"{text} (default: the bundled sample)")
 
 
-def add_split(parser: StrictParser, default: str = TEST, many: bool = False, text: str = "") -> None:
+def add_split(parser: StrictParser, default: str = TEST, many: bool = False) -> None:
     """Adds ``--split``; if ``many``, it takes several splits. Training commands use the default ``train``."""
-    text = text or ("train, dev, test, comma-separated" if many else "train, dev or test")
+    text = "train, dev, test, comma-separated" if many else "train, dev or test"
     metavar = "LIST" if many else "NAME"
     action = parser.group(INPUT)("--split", metavar=metavar, default=default, help=text)
     action.completer = lambda **_: SPLITS  # type: ignore[attr-defined]  # for argcomplete
