@@ -73,6 +73,8 @@ def run_command(
     """
 
     def act(config: Config, args: argparse.Namespace) -> int | None:
+        if runners.names_dataflow(args.runner_flags) and getattr(args, "dry_run", False):
+            return _show_plan(parser, args, inputs(config))
         counters: dict[str, int] | None = {}
         if not getattr(args, "dry_run", False):
             counters = run_pipeline(parser.prog, args, lambda pipeline: build(pipeline, config), inputs(config))
@@ -126,12 +128,9 @@ def _run(
                     before = runners.manifest_identity(output)
                 named = [(action.option_strings[0], path) for action, path in _inputs(parser, args) if is_input(action)]
                 if isinstance(parser, Parser) and runners.names_dataflow(rest):
-                    options = runners.parsed(rest)
-                    runners.check(options, args.output, ())
-                    if getattr(args, "dry_run", False):
-                        for line in runners.plan_lines(options, parser.prog, args.output, named):
-                            say(line)
-                        return 0
+                    runners.check(runners.parsed(rest), args.output, ())
+                    if getattr(args, "dry_run", False) and any("://" in path for _, path in named):
+                        return _show_plan(parser, args, [(flag, path) for flag, path in named if "://" in path])
                 in_buckets = [path for _, path in named if path.startswith("gs://")]
                 if in_buckets:
                     run.stage(f"connecting to {in_buckets[0]}")
@@ -182,6 +181,18 @@ def _left_by(output: str, before: object) -> str:
     if after is None and before is not None:
         return f"some files of {output} were replaced already: run the same command again to complete it"
     return f"{output} was complete by then" if after != before else ""
+
+
+def _show_plan(parser: Parser | StrictParser, args: argparse.Namespace, inputs: list[tuple[str, str]]) -> int:
+    """Prints what would run on Dataflow. Raises UsageError if it could not run."""
+    try:
+        options = runners.parsed(args.runner_flags)
+        runners.check(options, args.output, inputs)
+    except InputError as error:
+        raise UsageError(error.reason, error.path, error.where) from None
+    for line in runners.plan_lines(options, parser.prog, args.output, inputs):
+        say(line)
+    return 0
 
 
 @contextmanager

@@ -248,6 +248,9 @@ def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
             "workers in this process with --environment_type=LOOPBACK"
         )
         raise InputError(reason, f"{flag} {path}")
+    if local and workers != "LOOPBACK":
+        paths = ", ".join(f"{flag} {path}" for flag, path in local)
+        logging.warning("these local paths must be the same for every worker: %s", paths)
 
 
 def environment_type(options: Any) -> str:
