@@ -9,7 +9,6 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,16 +27,14 @@ from parapet.pipelines.suite.steps import (
     TABLES,
     command_line,
     lacks,
-    owner,
     parsed,
     parser_of,
-    references,
     resolved,
     unknown_key,
 )
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
 from parapet.schemas.errors import InputError, code_sha256, run_header
-from parapet.schemas.layout import dialogue_files, stays_within
+from parapet.schemas.layout import stays_within
 from parapet.transforms.reports.text import counted
 
 if TYPE_CHECKING:
@@ -63,7 +60,7 @@ class Config(msgspec.Struct, frozen=True):
       state: the state of the output folder.
       names: the requested steps, with those that they need.
       stale: the steps known to have changed before any step runs, and all steps that need them.
-      bills: (step, line): what stale steps with paid engines would send, and what it would cost.
+      bills: for a dry run, (step, line): what stale steps with paid engines would send, and what it would cost.
     """
 
     args: argparse.Namespace
@@ -149,8 +146,8 @@ def check(args: argparse.Namespace) -> Config:
         if not args.dry_run:
             warm_up()
         check_steps(suite, graph, stale, output, args.runner_flags)
-        bill_lines = list(bills(graph, stale, output, args.runner_flags, suite.folder))
-        warn_of_little_room(suite, graph, stale, output)
+        if args.dry_run:
+            bill_lines = list(bills(graph, stale, output, args.runner_flags, suite.folder))
     return Config(args, suite, graph, state, names, stale, bill_lines)
 
 
@@ -173,9 +170,8 @@ def act(config: Config) -> int:
     suite, graph, state, args = config.suite, config.graph, config.state, config.args
     if args.dry_run:
         _show(config)
-    for step, line in config.bills:
-        say(f"{step}: {line}")
-    if args.dry_run:
+        for step, line in config.bills:
+            say(f"{step}: {line}")
         return 0
     with locked(state.output):
         outcomes = {name: Outcome(UNCHANGED) for name in config.names}
@@ -257,7 +253,6 @@ def _gates(config: Config, is_lost: bool) -> int:
 
 
 _PAID = ("google", "azure")  # engines that charge for requests
-_VARIANTS = 5  # assumed number of variants of a corpus, as long as it is unknown
 # Inputs that the commands check themselves.
 _OTHER_INPUTS = ("responses", "decisions", "checkpoint", "nli_model")
 
@@ -309,21 +304,6 @@ def _outside(value: object, output: Path) -> object:
     if isinstance(value, list):
         return [item for item in value if str(output) not in str(item)]
     return None if isinstance(value, str) and str(output) in value else value
-
-
-def warn_of_little_room(suite: SuiteFile, graph: Graph, names: Sequence[str], output: Path) -> None:
-    """Warns if the disk has less space than the steps may write: one copy of the corpus for each set."""
-    copies = sum(any(owner(name, names) for name in references(scored.root)) for scored in graph.sets)
-    copies += _VARIANTS * ("rewrite" in names)
-    if "release" in names:
-        copies += 1 + len(graph.sets) + _VARIANTS * ("rewrite" in graph.steps)
-    corpus = str(_corpus(suite, output))
-    files = [] if "://" in corpus else [file for split in suite.corpus.splits for file in dialogue_files(corpus, split)]
-    size = copies * sum(file.stat().st_size for file in files)
-    free = shutil.disk_usage(next(path for path in (output, *output.parents) if path.exists())).free
-    if size > free:
-        reason = "about %.1f GB will be written, and the disk has %.1f GB left"
-        logging.warning(reason, size / 1e9, free / 1e9)
 
 
 def bills(

@@ -48,7 +48,7 @@ from parapet.schemas.layout import sample_root, stays_within
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running import plugins
 from parapet.transforms.storage import disk
-from parapet.transforms.storage.disk import close_in_forks, writing
+from parapet.transforms.storage.disk import writing
 
 FOLDER = ".suite"  # folder in the output, with state, logs and locks
 _STATE, _HASHES, _SETS = "state.json", "hashes.json", "sets.json"
@@ -637,7 +637,6 @@ def _run_step(
     threading.Thread(target=_end_with_suite, args=(alive,), daemon=True).start()
     held: IO[str] = open(lock, "w")  # noqa: SIM115 (held until the process ends)
     fcntl.flock(held, fcntl.LOCK_SH)
-    close_in_forks(held.fileno())  # processes forked by the user's code may outlive the step
     with open(log, "w", encoding="utf-8") as handle:
         os.dup2(handle.fileno(), 1)
         os.dup2(handle.fileno(), 2)

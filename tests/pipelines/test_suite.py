@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -399,17 +398,6 @@ def test_a_step_that_leaves_without_a_result_is_not_done(folder):
         assert told in leaving(folder, "os._exit(0)", status=1).errors
 
 
-@pytest.mark.thorough
-def test_what_a_model_forks_keeps_no_lock(folder):
-    leaving(folder, "pid = os.fork(); pid or (os.setsid(), time.sleep(600)); open('pid', 'w').write(str(pid))")
-    child = int((folder / "pid").read_text())
-    try:
-        with ThreadPoolExecutor(1) as others:
-            assert others.submit(leaving, folder, "pass").result(60).status == 0
-    finally:
-        os.kill(child, signal.SIGKILL)
-
-
 def test_a_lock_that_is_held_is_reported(tmp_path, caplog):
     from parapet.pipelines.suite.running import locked
 
@@ -494,8 +482,7 @@ def test_only_and_skip(folder):
     assert not (folder / "out").exists()
 
 
-def test_a_dry_run_lists_the_steps_and_warns_of_a_full_disk(folder, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))
+def test_a_dry_run_lists_the_steps(folder):
     told = suite(folder, "--dry_run")
     assert {" ".join(line.split()) for line in told.output.splitlines()} == {
         "sets/typos runs",
@@ -504,7 +491,6 @@ def test_a_dry_run_lists_the_steps_and_warns_of_a_full_disk(folder, monkeypatch)
         "comparison runs after scores/keywords/dst",
         "4 steps would run, 0 unchanged",
     }
-    assert "will be written, and the disk has 0.0 GB left" in told.errors
     assert not (folder / "out").exists()
 
 

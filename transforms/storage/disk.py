@@ -102,11 +102,6 @@ def _let_go() -> None:
 os.register_at_fork(after_in_child=_let_go)
 
 
-def close_in_forks(descriptor: int) -> None:
-    """Make forked processes release a lock, so that it ends with the process that acquired it."""
-    _descriptors.add(descriptor)
-
-
 @contextmanager
 def writing(folder: str) -> Iterator[None]:
     """Lock a local folder for writing during the block, creating it if necessary.
