@@ -291,12 +291,21 @@ def _task_answers(text: str) -> dict[str, str]:
 
 
 def _parsed(text: str, reason: str) -> Any:
-    """Parse JSON. Raises Unusable if it is not JSON."""
+    """Parse JSON. Raises Unusable if it is not JSON, or if an object has a key twice, since one answer would be lost."""
     try:
-        return parse_json_line(text)
-    except ValueError as error:
+        value = parse_json_line(text)
+        json.loads(text, object_pairs_hook=_check_keys)
+        return value
+    except (ValueError, RecursionError) as error:
         hint = "; it is written as by Python's print: use json.dumps(..., default=str)" if text[:2] == "{'" else ""
         raise Unusable(f"{reason}: not JSON: {error}{hint}") from None
+
+
+def _check_keys(pairs: list[tuple[str, Any]]) -> None:
+    keys = [key for key, _ in pairs]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ValueError(f"the key {key!r} appears twice")
 
 
 class Collected(msgspec.Struct, frozen=True):

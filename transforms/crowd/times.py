@@ -16,6 +16,7 @@ _ZONES = {
     **{"AKST": -9, "AKDT": -8, "HST": -10, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13},
 }
 _EPOCH = re.compile(r"(\d{10})(\d{3})?(?:[.,]\d+)?")
+_SLASHES = re.compile(r"0?(\d{1,2})[/-]0?(\d{1,2})[/-]\d{4}\b")
 _EXACT = re.compile(r":\d\d:\d\d|^\d{9,}")  # seconds are known: of a clock or an epoch
 # What a text leaves open is filled in from these; a date that differs was not stated.
 _DEFAULTS = (datetime(2000, 1, 1), datetime(2004, 2, 2))
@@ -23,10 +24,10 @@ _DEFAULTS = (datetime(2000, 1, 1), datetime(2004, 2, 2))
 
 @lru_cache(maxsize=1 << 14)
 def read_time(text: str) -> int:
-    """Read a time as seconds since 1970, UTC. A time without a zone is taken to be UTC, 10/11/2017 to be in October.
+    """Read a time as seconds since 1970, UTC. A time without a zone is taken to be UTC.
 
     Raises:
-      ValueError: it is not a time, or is before 1970 or after April 2262; the message says why.
+      ValueError: it is not a time, is ambiguous, or is before 1970 or after April 2262; the message says why.
     """
     # Without what a browser writes about the zone: GMT-0700 (Pacific Daylight Time).
     text = " ".join(re.sub(r"\(.*\)|GMT(?=[+-])", "", text).split())
@@ -34,6 +35,8 @@ def read_time(text: str) -> int:
         seconds = int(epoch[1])
     else:
         is_day_first = re.match(r"\d{1,2}\.\d", text) is not None  # as in 31.10.2017
+        if (date := _SLASHES.match(text)) and date[1] != date[2] and max(int(date[1]), int(date[2])) <= 12:
+            raise ValueError("is ambiguous: the day or the month may come first (write 2017-10-31 14:05:22)")
         try:
             whens = [parser.parse(text, default=day, tzinfos=_zone, dayfirst=is_day_first) for day in _DEFAULTS]
         except (parser.ParserError, OverflowError):

@@ -58,8 +58,14 @@ def redact(text: str, worker_id: str = "", is_answer: bool = False) -> str:
 
 
 def plain_id(worker_id: str) -> str:
-    """Normalise a worker id, so that it has one hash: single blanks, and once what a tool has doubled (``W,W``)."""
-    return _DOUBLED.sub(r"\1", " ".join(worker_id.split()))
+    """Normalise a worker id, so that it has one hash.
+
+    Blanks become single, or go from what is an id of MTurk without them; an id that a tool has doubled (``W,W``) counts
+    once.
+    """
+    text = _DOUBLED.sub(r"\1", " ".join(worker_id.split()))
+    together = text.replace(" ", "")
+    return together if _OF_MTURK_ALONE.fullmatch(together) else text
 
 
 def without_own_id(assignment_id: str, worker_id: str, digest: str) -> str:

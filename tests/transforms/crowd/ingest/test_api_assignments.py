@@ -202,6 +202,16 @@ def test_a_document_that_is_cut_off_costs_no_other():
     assert all(letter.reason.startswith("broken_row: ") for letter in dead(found))
 
 
+@cases(
+    "line key",
+    ('{"AssignmentId": "3B", "AssignmentId": "3D"}', "AssignmentId"),
+    ('{"AssignmentId": "3B", "Answers": {"slot_0": "a", "slot_0": "b"}}', "slot_0"),
+)
+def test_a_key_that_stands_twice(line, key):
+    expected = f"broken_row: not JSON: the key '{key}' appears twice"
+    assert reasons(between(line.encode())) == [("api.jsonl: row 2", expected)]
+
+
 def test_times_of_the_command_line_client():
     (one,) = read(item(AcceptTime=1509483922.123, SubmitTime=1509483982))
     assert (one.accept_time, one.work_seconds) == (1509483922, 60)

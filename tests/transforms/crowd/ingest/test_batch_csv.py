@@ -95,7 +95,7 @@ def test_worker_ids_may_be_missing(data):
     assert (one.assignment_id, one.worker_hash) == ("3A", "")
 
 
-@cases("form", " {} ", "{0},{0}", "{0} {0}", "{0}; {0}")
+@cases("form", " {} ", "{0},{0}", "{0} {0}", "{0}; {0}", "A3ZOY R34V3P4T6")
 def test_an_id_has_one_hash_however_it_is_typed(form):
     answer = f"by {WORKERS[0][:3]} {WORKERS[0][3:]}"
     one, plain = read(table({"WorkerId": form.format(WORKERS[0]), "Answer.slot_0": answer}, {}))
@@ -109,9 +109,9 @@ def test_an_id_in_the_id_of_an_assignment_becomes_its_hash(worker, shown):
 
 
 def test_times_that_cannot_be_read_are_told():
-    (one,) = read(table({"AcceptTime": "10/11/2017 at noon", "SubmitTime": "soon"}))
+    (one,) = read(table({"AcceptTime": "10/11/2017 14:05", "SubmitTime": "soon"}))
     assert (one.accept_time, one.submit_time, one.work_seconds) == (None, None, 60)
-    assert [text.split(" is ")[0] for text in one.unread] == ["AcceptTime '10/11/2017 at noon'", "SubmitTime 'soon'"]
+    assert [text.split(" is ")[0] for text in one.unread] == ["AcceptTime '10/11/2017 14:05'", "SubmitTime 'soon'"]
 
 
 def test_blank_rows_are_nothing():
