@@ -291,7 +291,7 @@ def _task_answers(text: str) -> dict[str, str]:
 
 
 def _parsed(text: str, reason: str) -> Any:
-    """Parse JSON. Raises Unusable if it is not JSON, or if an object has a key twice, since one answer would be lost."""
+    """Parse JSON. Raises Unusable if it is not JSON, or has a key twice in an object: an answer would be lost."""
     try:
         value = parse_json_line(text)
         json.loads(text, object_pairs_hook=_check_keys)
