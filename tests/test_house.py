@@ -104,22 +104,22 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 11_323,
-    "transforms/crowd/": 8_499,
-    "transforms/variants/": 1_594,
-    "transforms/translation/": 916,
-    "transforms/splits/": 1_402,
-    "transforms/simulators/": 4_076,
-    "transforms/anonymise/": 1_072,
-    "transforms/release/": 2_660,
-    "transforms/reports/": 775,
-    "transforms/": 2_550,
-    "evaluation/models/": 5_828,
-    "evaluation/": 12_007,
-    "pipelines/": 10_658,
-    "schemas/": 3_895,
-    "parapet/": 853,
-    "tests/": 42_955,
+    "transforms/perturbation": 10_177,
+    "transforms/crowd/": 7_308,
+    "transforms/variants/": 1_561,
+    "transforms/translation/": 714,
+    "transforms/splits/": 946,
+    "transforms/simulators/": 3_170,
+    "transforms/anonymise/": 994,
+    "transforms/release/": 1_672,
+    "transforms/reports/": 704,
+    "transforms/": 2_245,
+    "evaluation/models/": 5_627,
+    "evaluation/": 9_987,
+    "pipelines/": 9_740,
+    "schemas/": 2_957,
+    "parapet/": 824,
+    "tests/": 39_292,
 }
 
 
