@@ -104,7 +104,7 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 10_177,
+    "transforms/perturbation": 10_191,
     "transforms/crowd/": 7_308,
     "transforms/variants/": 1_561,
     "transforms/translation/": 714,

@@ -41,7 +41,7 @@ RARE = {
     # Flags of language models, which no line has: see test_endpoint_systems and test_endpoint_tasks.
     *(("predict", flag) for flag in ("--candidates", "--domains", "--examples", "--prompt")),
     ("evaluate", "--prompt"),
-    *(("train", flag) for flag in ("--foreign", "--templates", "--knowledge_base", "--ontology")),
+    *(("train", flag) for flag in ("--foreign", "--templates", "--knowledge_base")),
     *(("evaluate", "--dev"), ("evaluate", "--hits"), ("language_variations", "--memory"), ("predict", "--also")),
     ("leaderboard", "--ood"),
     ("speech_errors", "--messages"),

@@ -54,7 +54,7 @@ def test_options_and_a_class_of_ones_own():
     ("a", "typo", {}, "did you mean 'typos'"),
     ("a", "typos", {"protect": [3]}, "protect: expected texts, found 3"),
     ("a", "typos", {"protect": 3}, "protect: expected a list of texts, found int"),
-    ("a", "typos", {"colour": 1}, "no option 'colour'"),
+    ("a", "typos", {"colour": 1}, "unexpected keyword argument 'colour': its options are"),
     ("a", "ood", {"set_name": "ood-10"}, "ood needs a corpus with schemas and states, which plain texts have not: use"),
     ("a", "unseen_entities", {"set_name": "unseen_entities"}, "unseen_entities needs a corpus with schemas"),
 )

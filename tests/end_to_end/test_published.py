@@ -11,8 +11,6 @@ import pytest
 from kit import THOROUGH, files_of, json_of, rows_of, run, write
 
 from parapet.schemas import layout
-from parapet.schemas.service import elements_of
-from parapet.transforms.crowd.hits.schema_pages import ambiguous_elements
 
 
 def text_of(page):
@@ -61,13 +59,6 @@ def test_corruptions_are_as_strong_as_their_page_says(real_data, tmp_path):
         assert row_of("variants.md", f"`{name}`") == [names, descriptions, distance, f"{float(bleu):.1f}"]
     distance, bleu = printed["average"][2:]
     assert row_of("variants.md", "average")[2:] == [distance, f"{float(bleu):.1f}"]
-
-
-def test_so_many_elements_are_vague(real_data):
-    services = layout.services_by_name(layout.read_root(real_data / "sgd")).values()
-    marked = sum(len(ambiguous_elements(service)) for service in services)
-    elements = sum(len(elements_of(service, "descriptions")) for service in services)
-    assert f"{marked} of {elements} elements" in text_of("collect.md")
 
 
 def compose(output, *flags):

@@ -52,7 +52,7 @@ def test_bash_completes_commands_flags_values_and_files(tmp_path):
         "parapet mturk publish --min": ["--min_approval", "--min_approved"],
         "parapet release ": ["--help", *RELEASE_ACTIONS],
         "parapet evaluate --task ": list(TASKS),
-        "parapet evaluate --task ood --p": ["--predictions", "--positive"],
+        "parapet evaluate --task ood --p": ["--predictions"],
         "parapet evaluate --task ood --split ": ["train", "dev", "test"],
         "parapet back_translate --engine=l": ["local"],
         "parapet hits --schemas my_corpus/s": ["my_corpus/schema.json"],

@@ -104,7 +104,6 @@ def test_odd_corpora(tmp_path):
         turn_of("Somewhere near Port Alder maybe", ("city", 15, 24), ("city", 14, 25), city=["Port Alder"]),
         turn_of("For 2 people around 2 pm perhaps", ("time", 20, 24), ("people", 4, 5), time=["2 pm"], people=["2"]),
         turn_of("Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ words naïvely wordé", ("name", 0, 4), name=["Cafe\u0301"]),
-        turn_of("half \ud83d surrogate somewhere"),
         turn_of('<script>alert(1)</script> a "really" nice workshop somewhere'),
         turn_of(""),
         turn_of("nothing at all 9 but words"),
@@ -124,8 +123,7 @@ def test_odd_corpora(tmp_path):
             after["../../etc/passwd\0", 6]["utterance"], "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé"
         )
         rows = rows_of(tmp_path / "out", kind)
-        assert "\\ud83d" in rows["../../etc/passwd\0", 8]["original"]
-        assert rows["../../etc/passwd\0", 12]["reason"] == "no_word"
+        assert rows["../../etc/passwd\0", 10]["reason"] == "no_word"
     assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")} == {"sgd", "out"}
     assert "<script>" not in (tmp_path / "out" / "report.html").read_text()
     assert json_of(tmp_path / "out" / "typos" / "test" / "dialogues_002.json") == []

@@ -3,6 +3,7 @@
 The results are those of the same corpus with the schema in each split.
 """
 
+import re
 import shutil
 
 import pyarrow.parquet as pq
@@ -72,7 +73,7 @@ def test_a_release_holds_all_its_dialogues_and_their_services(places, tmp_path):
     assert run("release", "verify", one).output.endswith("0 findings\n")
     changes = run("release", "diff", made(places / "each", "release") / "sample", one, status=None).output
     assert "\noriginal/" not in changes
-    assert "schemas/test: the split is gone" in changes
+    assert re.search(r"schemas/test: 0 added, \d removed", changes)
     shutil.copytree(one, tmp_path / "sample")
     path = tmp_path / "sample/1.0.0/sgd/original/schema.json"
     write(path, [service for service in json_of(path) if service["service_name"] != "Gyms_1"])

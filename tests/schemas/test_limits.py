@@ -28,20 +28,6 @@ def test_the_size_of_a_file(reader, tmp_path):
     assert str(raised(InputError, reader, str(path), 99)) == f"{path}: is larger than the limit of 99 bytes"
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_line_beyond_the_limit_costs_itself(number, monkeypatch, tmp_path):
-    monkeypatch.setattr(limits, "MAX_LINE", 50)
-    lines = [b"one,two\n", b"1,2\n", b"3,4\n"]
-    for extra, is_long in ((42, False), (5_000, True)):
-        long = [
-            line if i + 1 != number else line[: line.index(b",") + 1] + b"x" * extra + b"\n"
-            for i, line in enumerate(lines)
-        ]
-        with write(tmp_path / "a.csv", b"".join(long)).open("rb") as handle:
-            found = list(limits.lines_of(handle))
-        assert [n for n, line in found if line is None] == ([number] if is_long else [])
-
-
 # --- compressed files ------------------------------------------------------------------------------------------------
 
 TEXT = b"".join(b"%d,%d\n" % (i, i * i) for i in range(5_000))

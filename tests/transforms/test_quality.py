@@ -4,7 +4,7 @@ import pytest
 from kit import frame, run, span, turn
 
 from parapet.transforms.perturbation import quality
-from parapet.transforms.perturbation.quality import drawn_turns, quality_of
+from parapet.transforms.perturbation.quality import Changed, drawn_turns, quality_of
 from parapet.transforms.reports import meaning
 
 HELLO = [turn("SYSTEM", "What do you need?"), turn("USER", "A bus to Fresno.")]
@@ -23,18 +23,18 @@ def test_changed_and_new_turns_are_drawn():
     other = [HELLO[0], turn("USER", "I'd like a bus to Fresno.")]
     more = [*HELLO, turn("SYSTEM", "Sure."), turn("USER", "Who won?"), *HELLO]
     assert changed(HELLO, HELLO) == []
-    assert changed(HELLO, other) == [("A bus to Fresno.", "I'd like a bus to Fresno.")]
-    assert changed(HELLO, more)[0] == ("", "Who won?")
+    assert changed(HELLO, other) == [Changed("A bus to Fresno.", "I'd like a bus to Fresno.")]
+    assert changed(HELLO, more)[0] == Changed("", "Who won?")
     assert changed(HELLO, [turn("SYSTEM", "Yes?"), HELLO[1]]) == []  # no user said that
     assert [*drawn_turns("0", "a", HELLO, other)] != [*drawn_turns("1", "a", HELLO, other)]
 
 
 def test_similarity_is_summed_up(no_nets):
-    same, other = ("a bus", "A bus!"), ("a bus", "who won")
+    same, other = Changed("a bus", "A bus!"), Changed("a bus", "who won")
     assert quality_of([]) is None
     assert quality_of([same]) == {"turns": 1, "similarity": {"median": 1, "low": 1, "high": 1}}
     assert quality_of([same, other])["similarity"] == {"median": 0.5, "low": 0.05, "high": 0.95}
-    assert quality_of([("", "new")]) == {"turns": 1, "similarity": None}
+    assert quality_of([Changed("", "new")]) == {"turns": 1, "similarity": None}
 
 
 def test_values_are_kept_where_the_text_or_the_annotation_has_them(no_nets):

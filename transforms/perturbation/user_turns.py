@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -81,22 +83,39 @@ Range = tuple[int, int]
 
 
 class Ranges:
-    """Ranges of characters, in any order; may overlap."""
+    """Ranges of characters that can be searched for overlaps in logarithmic time.
+
+    Args:
+      ranges: in any order; may overlap.
+    """
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
-        self._ranges = list(ranges)
+        ordered = sorted(ranges)
+        self._starts = [start for start, _ in ordered]
+        self._ends = list(accumulate((end for _, end in ordered), max))  # running maximum of ends
+
+    def __len__(self) -> int:
+        return len(self._starts)
 
     def overlap(self, start: int, end: int) -> bool:
         """Whether any range overlaps ``start`` to ``end``; if these are equal, whether they are inside a range."""
-        return any(first < end and start < last for first, last in self._ranges)
+        before = bisect_left(self._starts, end)
+        return before > 0 and self._ends[before - 1] > start
 
     def touch(self, start: int, end: int) -> bool:
         """Whether any range overlaps characters ``start`` to ``end`` or is adjacent to them."""
-        return any(first <= end and start <= last for first, last in self._ranges)
+        before = bisect_right(self._starts, end)
+        return before > 0 and self._ends[before - 1] >= start
 
     def add(self, start: int, end: int) -> None:
-        """Add a range."""
-        self._ranges.append((start, end))
+        """Add a range; fast if it does not extend beyond later ones."""
+        place = bisect_left(self._starts, start)
+        self._starts.insert(place, start)
+        self._ends.insert(place, max(end, self._ends[place - 1]) if place else end)
+        for i in range(place + 1, len(self._ends)):
+            if self._ends[i] >= end:
+                break
+            self._ends[i] = end
 
 
 # Values of states that are never said.

@@ -127,7 +127,7 @@ STEPS = {
     "statistics": ["Measure", "Write/Write file", "Publish/Publish"],
     "rewrite": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
     "back_translate": ["Back-translate/There", "Back-translate/Back", "Make files", "Publish/Publish"],
-    "augment": ["Sets/Augment/Write file", "Sets/Group by shard", "Sets/Finish/Publish"],
+    "augment": ["Sets/Augment/Write file", "Sets/Finish/Publish"],
     "compose_variations": ["Compose"],
     "language_variations": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
     "unseen_entities": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
