@@ -72,7 +72,7 @@ def test_a_full_disk(tmp_path, corpus):
     "out said",
     ("/dev/null/out", "/dev/null/out: cannot write here: [Errno 20] Not a directory: '/dev/null/out'"),
     ("/proc/out", "/proc/out: cannot write here: [Errno 2] No such file or directory: '/proc/out'"),
-    ("gs://no-such-bucket/out", "gs://no-such-bucket/out: cannot write here: Request failed with status code 404"),
+    ("gs://no-such-bucket/out", "gs://no-such-bucket/out: cannot write here: 404 GET "),
 )
 def test_a_place_that_cannot_be_written(out, said, bucket, corpus):
     (line,) = run("rewrite", "--variants", corpus / "variants", "--output", out, status=2).errors.splitlines()
