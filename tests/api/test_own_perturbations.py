@@ -182,7 +182,7 @@ CIRCULAR["itself"] = CIRCULAR
     "changes reason",
     ({"turns": []}, "turns: plugin_error: no services are left"),
     ({"services": ["Nowhere_1"]}, "services[0]: plugin_error: no schema for service 'Nowhere_1'"),
-    ({"note": CIRCULAR}, "plugin_error: it is not JSON: "),
+    ({"note": CIRCULAR}, "plugin_error: it is not JSON: maximum recursion depth exceeded while serializing an object"),
 )
 def test_dialogues_that_no_reader_takes_are_refused(changes, reason):
     class Free(Unchanged):
@@ -192,9 +192,7 @@ def test_dialogues_that_no_reader_takes_are_refused(changes, reason):
             return parapet.Perturbed({**dialogue, **changes})
 
     corpus = parapet.load_corpus()
-    message = str(raised(InputError, next, parapet.perturb(corpus, Free).dialogues()))
-    assert reason in message
-    assert "(Free.perturb)" in message
+    assert f"{reason} (Free.perturb)" in str(raised(InputError, next, parapet.perturb(corpus, Free).dialogues()))
     with beam.Pipeline() as pipeline:
         created = pipeline | beam.Create([next(corpus.dialogues())])
         letters = (created | parapet.beam.Perturb(Free(), corpus=corpus).with_outputs()).dead_letters
