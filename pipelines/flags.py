@@ -417,7 +417,8 @@ def add_dry_run(parser: StrictParser) -> None:
 
 def add_workers(parser: StrictParser) -> None:
     """Adds ``--workers``, the number of local processes."""
-    parser.group(RUNNING)("--workers", rare=True, type=_positive, default=1, metavar="N", help="local processes")
+    text = "local processes (default: 1; for large inputs one for each core, up to 8)"
+    parser.group(RUNNING)("--workers", rare=True, type=_positive, metavar="N", help=text)
 
 
 def _positive(text: str) -> int:

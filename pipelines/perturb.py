@@ -173,6 +173,9 @@ def options_of(perturbation: type[Perturbation]) -> list[inspect.Parameter]:
     ]
 
 
+_FEW = 64 << 10  # bytes of dialogues for which a slow perturbation starts several workers
+
+
 def parser(name: str = "", program: str = "") -> Parser:
     """Builds the command line: the flags of all perturbations, and the options of one.
 
@@ -199,6 +202,8 @@ def parser(name: str = "", program: str = "") -> Parser:
         add_dry_run(result)
     if command.has_seed:
         add_seed(result)
+    if command.is_slow:
+        result.set_defaults(large=_FEW)
     return result
 
 

@@ -14,9 +14,11 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stderr, suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from urllib.request import getproxies
 
+from parapet.pipelines import progress
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.imports import without
 
@@ -26,6 +28,7 @@ STATE_MESSAGE = "Job %s is in state %s"
 LOST = "a worker is lost: it was killed, or its machine or network is down; run the same command again"
 
 _CONNECTING = 10.0  # seconds
+_LARGE = 24 << 20  # bytes of input that repay the start of several workers
 _LOOK_AGAIN = 0.1  # seconds between two looks of a worker for its command
 _STORAGE = "storage.googleapis.com"
 _NO_LIMIT = 10**8  # seconds; the default --job_server_timeout would also end Beam's wait for the job
@@ -74,16 +77,17 @@ def local_runner(options: Any, args: argparse.Namespace, paths: Iterable[str]) -
     from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
     if of_beam := [flag for flag in args.runner_flags if flag.startswith(("--runner", "--direct_"))]:
-        if args.workers > 1:
+        if args.workers is not None:
             reason = "cannot be combined with --workers, which also says how Beam runs: give one of the two"
             raise InputError(reason, of_beam[0])
         standard = options.view_as(StandardOptions)
         # Beam's default looks for a Prism binary to download before it falls back to this runner.
         standard.runner = standard.runner or "FnApiRunner"
         return None
-    if args.workers == 1:
+    workers = args.workers or _default_workers(paths, getattr(args, "large", _LARGE))
+    if workers == 1:
         return FnApiRunner()
-    options.view_as(DirectOptions).direct_num_workers = args.workers
+    options.view_as(DirectOptions).direct_num_workers = workers
     buckets = [path for path in (args.output, *paths) if "://" in path]
     command = _WORKER.format(
         paths=shlex.quote(os.pathsep.join(map(os.path.abspath, sys.path))),  # with the folder of a user's perturbation
@@ -93,6 +97,19 @@ def local_runner(options: Any, args: argparse.Namespace, paths: Iterable[str]) -
     )
     report_lost_workers()
     return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(command))
+
+
+def cores() -> int:
+    """Returns the number of cores that this process may use, or 8 if there are more, since each worker needs memory."""
+    return min(len(os.sched_getaffinity(0)), 8)
+
+
+def _default_workers(paths: Iterable[str], large: int) -> int:
+    if progress.sink is not None:  # steps of a suite run side by side
+        return 1
+    local = [Path(path) for path in paths if "://" not in path]
+    size = sum(file.stat().st_size for path in local for file in (path, *path.rglob("*")) if file.is_file())
+    return cores() if size >= large else 1
 
 
 def work(command: int, buckets: Sequence[str]) -> None:

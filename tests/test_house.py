@@ -104,7 +104,7 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 10_191,
+    "transforms/perturbation": 10_193,
     "transforms/crowd/": 7_308,
     "transforms/variants/": 1_561,
     "transforms/translation/": 714,
@@ -116,10 +116,10 @@ BUDGETS = {
     "transforms/": 2_245,
     "evaluation/models/": 5_627,
     "evaluation/": 9_987,
-    "pipelines/": 9_741,
+    "pipelines/": 9_759,
     "schemas/": 2_957,
     "parapet/": 824,
-    "tests/": 39_292,
+    "tests/": 39_273,
 }
 
 

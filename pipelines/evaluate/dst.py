@@ -82,6 +82,8 @@ def check(args: argparse.Namespace) -> Config:
 
     args.predictions = of_run(args.predictions, "dst") if args.predictions else args.predictions
     code = model_of(args)
+    if code and args.workers is None:
+        args.workers = 1  # a model has threads of its own
     if args.batch_size < 1:
         raise InputError("must be 1 or more", "--batch_size")
     if not 0 <= args.replicates <= 100_000:

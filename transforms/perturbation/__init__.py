@@ -62,6 +62,7 @@ class Command(NamedTuple):
       has_split: whether it perturbs some splits; else all there are.
       has_seed: whether something is drawn.
       has_dry_run: whether it can say what a run would cost: its class has ``plan_lines``.
+      is_slow: whether a few dialogues repay the start of several workers.
     """
 
     target: str
@@ -75,6 +76,7 @@ class Command(NamedTuple):
     has_split: bool = True
     has_seed: bool = True
     has_dry_run: bool = False
+    is_slow: bool = False
 
     @property
     def options(self) -> list[Option]:

@@ -88,4 +88,5 @@ COMMAND = Command(
     unusable="left out, or turns that keep their utterance",
     has_messages=True,
     has_dry_run=True,
+    is_slow=True,
 )
