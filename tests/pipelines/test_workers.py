@@ -24,11 +24,27 @@ def program(script, *arguments):
 
 def test_workers_and_flags_of_beams_for_the_same(tmp_path):
     options = runners.parsed(["--direct_num_workers=2"])
-    args = argparse.Namespace(workers=1, output=str(tmp_path), runner_flags=["--direct_num_workers=2"])
+    args = argparse.Namespace(workers=None, output=str(tmp_path), runner_flags=["--direct_num_workers=2"])
     assert runners.local_runner(options, args, []) is None
     args.workers = 2
     reason = "--direct_num_workers=2: cannot be combined with --workers, which also says how Beam runs"
     raised(InputError, runners.local_runner, options, args, [], match=reason)
+
+
+def test_large_inputs_have_a_worker_for_each_core(tmp_path, monkeypatch):
+    (tmp_path / "sgd").mkdir()
+    (tmp_path / "sgd/dialogues_001.json").write_bytes(b" " * 1_000)
+
+    def workers_of(**flags):
+        options = runners.parsed([])
+        args = argparse.Namespace(output=str(tmp_path / "out"), runner_flags=[], **{"workers": None, **flags})
+        runners.local_runner(options, args, [str(tmp_path / "sgd"), "gs://bucket/sgd"])
+        return options.get_all_options()["direct_num_workers"]
+
+    monkeypatch.setattr(runners, "cores", lambda: 3)
+    assert [workers_of(), workers_of(large=1_000), workers_of(large=1_000, workers=2)] == [1, 3, 2]
+    monkeypatch.setattr("parapet.pipelines.progress.sink", print)  # as in a suite
+    assert workers_of(large=1_000) == 1
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
