@@ -52,6 +52,8 @@ def parser() -> StrictParser:
         metavar="TASK",
         help=f"{text}: {', '.join(SCORED)}",
     )
+    text = "sets of the release that count, besides the original and its variants (default: all)"
+    add("--sets", nargs="+", metavar="NAME", help=text)
     text = "metrics whose mean ranks the submissions, as in 'compare' (default: the main metric of each task)"
     add("--metrics", nargs="+", default=[], metavar="NAME", help=text)
     return parser
@@ -70,6 +72,9 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
     original = release.root / "sgd" / "original"
     if not original.is_dir() or not dialogue_files(original, args.split):
         raise InputError(f"the release has no dialogues in sgd/original/{args.split}", release.root, "--release")
+    for name in args.sets or ():
+        if not dialogue_files(release.root / "sgd" / name, args.split):
+            raise InputError(f"the release has no dialogues in sgd/{name}/{args.split}", release.root, "--sets")
     if ("ood" in args.tasks) != (args.ood is not None):
         raise InputError("task ood and the folder with its labels must be given together", "--tasks, --ood")
     args.release = release
@@ -125,8 +130,12 @@ def _score(args: argparse.Namespace, task: str, predictions: Path, output: str) 
     from parapet.evaluation.sets import ORIGINAL, open_reference
 
     _, variants = open_reference(str(args.release.root))  # which 'evaluate' finds by itself
-    folders = sorted((args.release.root / "sgd").iterdir())
-    others = [f"{folder.name}={folder}" for folder in folders if folder.name not in (ORIGINAL, *variants)]
+    # A release may have schemas without dialogues, such as back-translated ones.
+    folders = [folder for folder in sorted((args.release.root / "sgd").iterdir()) if dialogue_files(folder, args.split)]
+    names = args.sets or [folder.name for folder in folders]
+    others = [
+        f"{each.name}={each}" for each in folders if each.name in names and each.name not in (ORIGINAL, *variants)
+    ]
     reference = args.ood if task == "ood" else str(args.release.root)
     flags = ["--reference", reference, "--split", args.split]
     flags += ["--sets", *others] if others and task != "ood" else []

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import shutil
 
 import pytest
 from kit import cases, edit, json_of, refused, run, write
@@ -84,6 +85,20 @@ def test_submissions_that_cannot_be_scored_are_listed_with_the_reason(board):
         assert reasons[folder].startswith(reason), reasons[folder]
 
 
+def test_sets_of_choice_and_schemas_without_dialogues(board, tmp_path):
+    release = tmp_path / "release"
+    shutil.copytree(board / "release", release)
+    (schemas,) = release.rglob("sgd/original/test/schema.json")
+    write(schemas.parents[2] / "pt/test/schema.json", schemas.read_text())  # back-translated schemas have no dialogues
+    folder = tmp_path / "submissions/one"
+    submit(folder, sample_corpora(3), name="One")
+    shutil.rmtree(folder / "states/noisy")
+    paths = {"release": release, "submissions": tmp_path / "submissions"}
+    assert "dst: " in refused("leaderboard", "--quiet", **paths, output=tmp_path / "all", status=1)
+    made = run("leaderboard", **paths, sets="original", output=tmp_path / "board")
+    assert made.json("leaderboard.json")["ranks"] == {"One": "1"}
+
+
 def test_the_page_escapes_what_submissions_say(board):
     page = (board / "board/index.html").read_text()
     assert "<script" not in page
@@ -98,6 +113,7 @@ def test_the_page_escapes_what_submissions_say(board):
     (["--tasks", "chess"], "invalid choice: 'chess'"),
     (["--tasks", "ood"], "task ood and the folder with its labels must be given together"),
     (["--split", "dev"], "the release has no dialogues in sgd/original/dev"),
+    (["--sets", "loud"], "--sets: the release has no dialogues in sgd/loud/test"),
     (["--output", "submissions/board"], "lies inside --submissions"),
 )
 def test_flags_that_cannot_work(board, flags, reason, monkeypatch):
