@@ -186,7 +186,6 @@ def longest(tokenizer: Any, model: Any, wanted: int, flag: str) -> int:
     return wanted
 
 
-DEVICES = ("auto", "cpu", "cuda")
 _OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
 _OF_LOCAL = ("transformers", "tokenizers", "sentencepiece")  # packages of the extra "local"; others are in "models"
 
