@@ -217,8 +217,8 @@ def _answers(responses: Any, decisions: Any, encoding: str) -> Answers:
     """Reads all answers and decisions from files and records."""
     from parapet.schemas.decisions import Decision
     from parapet.schemas.rows import Assignment
+    from parapet.transforms.crowd.answer_files import Sources
     from parapet.transforms.crowd.composing import read_answers
-    from parapet.transforms.crowd.ingest import Sources
     from parapet.transforms.crowd.worker_ids import load_worker_key
 
     response_files, assignments = _paths_and_records(responses, "responses", Assignment)

@@ -91,7 +91,7 @@ def check(args: argparse.Namespace) -> Composition:
     """Reads the settings. Raises InputError if a flag or file cannot be used."""
     from parapet.schemas import layout
     from parapet.schemas.errors import InputError
-    from parapet.transforms.crowd.ingest import SCHEMA_TASKS
+    from parapet.transforms.crowd.answer_files import SCHEMA_TASKS
     from parapet.transforms.crowd.services import Options, SchemaTask
 
     responses = args.responses or []

@@ -19,8 +19,8 @@ from parapet.schemas.errors import InputError
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from parapet.transforms.crowd.answer_files import Sources, TaskKind
     from parapet.transforms.crowd.composing import CrowdTask
-    from parapet.transforms.crowd.ingest import Sources, TaskKind
 
 
 _RESPONSES = "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'"
@@ -52,7 +52,7 @@ def responses_of(args: argparse.Namespace) -> tuple[str, ...]:
 
     Raises InputError if a file or the encoding cannot be used.
     """
-    from parapet.transforms.crowd.ingest import check_encoding, check_file
+    from parapet.transforms.crowd.answer_files import check_encoding, check_file
 
     paths = _files_of(args.responses)
     for path in paths:
@@ -80,7 +80,7 @@ def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: Task
     Raises:
       InputError: a file is missing, or the encoding is unknown.
     """
-    from parapet.transforms.crowd.ingest import Sources
+    from parapet.transforms.crowd.answer_files import Sources
 
     if not responses:
         raise InputError("is required: give the files with the answers", "--responses")

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised, without_waiting
 
+from parapet.transforms.crowd.answer_files import parse_answer_xml
 from parapet.transforms.crowd.hits.markup import question_xml
-from parapet.transforms.crowd.ingest import parse_answer_xml
 
 FORM = (
     '<!DOCTYPE html><html lang="en"><head><title>t</title></head><body>'

@@ -247,7 +247,7 @@ class Ngrams:
 
 
 class FirstPerson:
-    """A vetting rule, see ``parapet.transforms.crowd.vet.VettingRule``: descriptions are not about "me"."""
+    """A vetting rule, see ``parapet.transforms.crowd.rules.VettingRule``: descriptions are not about "me"."""
 
     action = "review"  # or "reject"
     explanation = "Speaks of the worker: I, me, my, we, our."

@@ -19,13 +19,13 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import RATINGS as RATINGS_SCHEMA
 from parapet.schemas.rows import Assignment, DeadLetter, parquet_bytes
 from parapet.schemas.service import response_id
+from parapet.transforms.crowd.answer_files import TaskKind, distinct, read_responses
 from parapet.transforms.crowd.composing import answer_columns
+from parapet.transforms.crowd.dedupe import answers_text, merge
 from parapet.transforms.crowd.hits.judged import FAITHFUL, FIELD, NATURAL, NO, POINTS, YES
 from parapet.transforms.crowd.hits.page import CHECK, Place, RatedItem, read_manifest
 from parapet.transforms.crowd.hits.terms import RATINGS
-from parapet.transforms.crowd.ingest import TaskKind, distinct, read_responses
-from parapet.transforms.crowd.merge import answers_text, merge
-from parapet.transforms.crowd.vet import is_too_fast
+from parapet.transforms.crowd.rules import is_too_fast
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.reports.text import counted
 

@@ -16,7 +16,7 @@ from parapet.schemas import layout
 from parapet.schemas.decisions import Decision, parse_decisions
 from parapet.schemas.errors import InputError, NoRoomError
 from parapet.schemas.rows import RESPONSES, Assignment
-from parapet.transforms.crowd.ingest import read_responses
+from parapet.transforms.crowd.answer_files import read_responses
 
 KEY = b"a worker key for tests only"
 

@@ -35,17 +35,17 @@ from parapet.pipelines.main import main
 from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS
 from parapet.schemas.rows import DISPOSITIONS, RESPONSES, Assignment, DeadLetter
-from parapet.transforms.crowd.ingest import read_responses
+from parapet.transforms.crowd.answer_files import read_responses
 from parapet.transforms.crowd.journal import Entry, Event
 from parapet.transforms.crowd.mturk import collect as collected
 from parapet.transforms.crowd.mturk import pay as decide
 from parapet.transforms.crowd.mturk.client import SANDBOX
 from parapet.transforms.crowd.mturk.status import Row, Status, TaskStatus
 from parapet.transforms.crowd.review import SHEET_COLUMNS
+from parapet.transforms.crowd.rules import EXPLANATIONS
 from parapet.transforms.crowd.services import SHORTFALL_COLUMNS
 from parapet.transforms.crowd.serving import server as serving
 from parapet.transforms.crowd.serving.store import Telemetry
-from parapet.transforms.crowd.vet import EXPLANATIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -83,7 +83,7 @@ _VOLATILE = (
     (re.compile(r"secret: \S+"), "secret: S"),
     (re.compile(r"\b3[A-Z0-9]{29}\b"), "ID"),
 )
-_MAKES_DEAD_LETTERS = ("ingest.py", "merge.py", "composing.py", "services.py")
+_MAKES_DEAD_LETTERS = ("answer_files.py", "dedupe.py", "composing.py", "services.py")
 
 
 class Step(msgspec.Struct):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from page_form import made_up
 
-from parapet.transforms.crowd.ingest import parse_answer_xml, read_lines, split_answers
+from parapet.transforms.crowd.answer_files import parse_answer_xml, read_lines, split_answers
 from parapet.transforms.crowd.times import parse_time
 
 from .question import Form, form_of

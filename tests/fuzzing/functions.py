@@ -23,7 +23,7 @@ from parapet.schemas.decisions import neutralise
 from parapet.transforms.anonymise import mentions
 from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
-from parapet.transforms.crowd import ingest, lexicon, services, times, vet, worker_ids
+from parapet.transforms.crowd import answer_files, lexicon, rules, services, times, worker_ids
 from parapet.transforms.crowd.hits import markup
 from parapet.transforms.crowd.rewritten_turns import vet as wording
 from parapet.transforms.perturbation import user_turns
@@ -48,9 +48,9 @@ def _perturbed(name: str, dialogue: Any) -> None:
 
 def _vetted(task: str, record: str) -> None:
     words = text.name_words.__wrapped__(record) if task == "names" else text.words(record)
-    answer = vet.Answer(text.clean(record), words, task, "gym_name", "Name of the gym")
-    vet.vet_answer.__wrapped__(answer)
-    list(vet.flags(answer))
+    answer = rules.Answer(text.clean(record), words, task, "gym_name", "Name of the gym")
+    rules.vet_answer.__wrapped__(answer)
+    list(rules.flags(answer))
 
 
 def _canonical(task: str, record: str) -> str | None:
@@ -72,8 +72,8 @@ def _typed(record: str) -> None:
 def _answer_xml(record: str) -> object:
     answer = f"<Q><Answer><QuestionIdentifier>a</QuestionIdentifier><FreeText>{record}</FreeText></Answer></Q>"
     try:
-        return ingest.parse_answer_xml(answer)
-    except ingest.Unusable as reason:
+        return answer_files.parse_answer_xml(answer)
+    except answer_files.Unusable as reason:
         return worker_ids.redact(str(reason))
 
 
@@ -86,7 +86,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "canonical names": partial(_canonical, "names"),
     "canonical descriptions": partial(_canonical, "descriptions"),
     "redact": lambda one: (worker_ids.redact(one, WORKER), worker_ids.redact(one, WORKER, is_answer=True)),
-    "payload": ingest.payload,
+    "payload": answer_files.payload,
     "answer XML": _answer_xml,
     "time": times.parse_time,
     "spelling": lambda one: lexicon.spelling_rank(one, text.words(one), one),

@@ -19,9 +19,8 @@ import pyarrow as pa
 from parapet.schemas.decisions import Decision
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import DISPOSITIONS, WRITERS, Assignment, DeadLetter, Disposition
-from parapet.transforms.crowd.ingest import Sources, distinct, read_responses, read_sheet
-from parapet.transforms.crowd.lexicon import spelling_rank
-from parapet.transforms.crowd.merge import (
+from parapet.transforms.crowd.answer_files import Sources, distinct, read_responses, read_sheet
+from parapet.transforms.crowd.dedupe import (
     Decisions,
     Merged,
     answer_ids,
@@ -29,8 +28,9 @@ from parapet.transforms.crowd.merge import (
     merge,
     unusable_decision,
 )
+from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.review import ReviewItem, neighbours, review_order, review_pages, review_sheet
-from parapet.transforms.crowd.vet import PASS, Verdict
+from parapet.transforms.crowd.rules import PASS, Verdict
 from parapet.transforms.crowd.worker_ids import load_worker_key, redact, without_ids
 from parapet.transforms.reports.report import Report, Text, page
 from parapet.transforms.reports.text import counted

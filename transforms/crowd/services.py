@@ -23,7 +23,8 @@ from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import SplitSchemas, raw_by_name, services_by_name, splits_of
 from parapet.schemas.rows import RESPONSES, Assignment, DeadLetter
 from parapet.schemas.service import TASKS, VARIANTS, Element, Task, elements_of, parse_service, response_id
-from parapet.transforms.crowd import meaning, vet
+from parapet.transforms.crowd import meaning, rules
+from parapet.transforms.crowd.answer_files import payload
 from parapet.transforms.crowd.composing import (
     Composed,
     CrowdTask,
@@ -40,8 +41,7 @@ from parapet.transforms.crowd.composing import (
     settling,
     unknown,
 )
-from parapet.transforms.crowd.ingest import payload
-from parapet.transforms.crowd.merge import Decisions, no_answer
+from parapet.transforms.crowd.dedupe import Decisions, no_answer
 from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
 from parapet.transforms.crowd.report import Example, compose_report, missing_answers
 from parapet.transforms.reports.text import (
@@ -70,9 +70,9 @@ class ElementAnswer(Entry, kw_only=True):
     variant: int | None = None
     distance: float | None = None
 
-    def vetted(self) -> vet.Answer:
+    def vetted(self) -> rules.Answer:
         """Return the input of the vetting rules."""
-        return vet.Answer(clean(self.text), self.words, self.task, self.element.name, self.element.description)
+        return rules.Answer(clean(self.text), self.words, self.task, self.element.name, self.element.description)
 
     def shown(self) -> tuple[str, str, str, str]:
         """Return the element, the task, its prompt, and the text that was hidden from the worker."""
@@ -98,7 +98,7 @@ def read_answers(
     elements: Mapping[Task, Sequence[Element]],
     decisions: Decisions,
     conventions: Conventions,
-    rules: vet.Rules,
+    more_rules: rules.Rules,
     outcome: ServiceOutcome,
     allow_not_blind: bool = False,
 ) -> list[ElementAnswer]:
@@ -109,7 +109,7 @@ def read_answers(
       elements: the elements of the service, by task.
       decisions: the decisions on the answers.
       conventions: the naming conventions of the corpus.
-      rules: further rules besides the built-in ones.
+      more_rules: further rules besides the built-in ones.
       outcome: receives the dead letters of fields that the task does not have, and of decisions without effect.
       allow_not_blind: whether to accept answers of workers who saw the sibling task.
     """
@@ -120,11 +120,11 @@ def read_answers(
     answers = []
     for assignment in assignments:
         known = by_field[assignment.task]
-        verdict = vet.vet_assignment(assignment, [field for field in assignment.answers if field in known])
+        verdict = rules.vet_assignment(assignment, [field for field in assignment.answers if field in known])
         if not verdict.action and assignment.assignment_id in seen_both:
             outcome.not_blind += 1
             if not allow_not_blind:
-                verdict = vet.Verdict("review", "not_blind")
+                verdict = rules.Verdict("review", "not_blind")
         for field, text in sorted(assignment.answers.items()):
             decision = decisions.get(assignment.assignment_id, {}).get(field)
             if field in known:
@@ -134,9 +134,9 @@ def read_answers(
                 entry, dead = decided(make, text, decision, _problem)
                 outcome.dead += dead
                 if entry.decision is None:
-                    of_text = vet.PASS if verdict.action == "reject" else vet.vet_answer(entry.vetted(), rules)
-                    verdicts = (of_text, verdict, vet.vet_typing(assignment, field))
-                    entry.verdict = next((each for each in verdicts if each.action), vet.PASS)
+                    of_text = rules.PASS if verdict.action == "reject" else rules.vet_answer(entry.vetted(), more_rules)
+                    verdicts = (of_text, verdict, rules.vet_typing(assignment, field))
+                    entry.verdict = next((each for each in verdicts if each.action), rules.PASS)
                 answers.append(entry)
             elif text.strip() or decision:
                 reason = f"unknown_position: task {assignment.service_name}:{assignment.task} has no field {field}"
@@ -183,7 +183,7 @@ def judge_meaning(answers: Sequence[ElementAnswer], elements: Mapping[Task, Sequ
             reason = doubt.reason(meaning.THRESHOLDS[measure, task])
             is_confirmed = len(writers[answer.element.field, answer.same()]) > 1
             if reason and not is_confirmed and not answer.verdict.action and answer.decision is None:
-                answer.verdict = vet.Verdict("review", reason)
+                answer.verdict = rules.Verdict("review", reason)
 
 
 def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
@@ -307,7 +307,7 @@ class Options(msgspec.Struct, frozen=True):
             raise InputError(f"{self.selection!r} is unknown: must be 'random' or 'diverse'", "selection")
         distance.load_stopwords(self.stopwords)
         distance.check_spacy_model(self.spacy_model)
-        vet.choose_rules(self.vetting_rules)
+        rules.choose_rules(self.vetting_rules)
 
     def distances(self) -> Method:
         """Return the distances for ranking names and descriptions."""
@@ -330,15 +330,15 @@ class Options(msgspec.Struct, frozen=True):
                 else {}
             ),
             "partial": "allowed" if self.allow_partial else "left out",
-            **({"vetting rules": ", ".join(vet.choose_rules(self.vetting_rules))} if self.vetting_rules else {}),
+            **({"vetting rules": ", ".join(rules.choose_rules(self.vetting_rules))} if self.vetting_rules else {}),
         }
 
     def plugins(self) -> dict[str, Any]:
         """Return the origin of the plug-ins for ``run.json``."""
         distances = ((self.name_distance, "name_distance"), (self.description_distance, "description_distance"))
-        rules = (chosen for chosen, _ in vet.choose_rules(self.vetting_rules).values())
+        chosen_rules = (chosen for chosen, _ in rules.choose_rules(self.vetting_rules).values())
         chosen = (plugins.choose(plugins.DISTANCES, *name_and_flag) for name_and_flag in distances)
-        return plugins.recorded(*chosen, *rules)
+        return plugins.recorded(*chosen, *chosen_rules)
 
 
 class ServiceOutcome(Outcome, kw_only=True):
@@ -382,8 +382,8 @@ def settle_service(
     outcome = ServiceOutcome(name=service.service_name)
     elements = {task: elements_of(service, task) for task in TASKS}
     assignments = sorted(assignments, key=lambda a: a.assignment_id)
-    rules = vet.rules_of(options.vetting_rules)
-    answers = read_answers(assignments, elements, decisions, conventions, rules, outcome, options.allow_not_blind)
+    more_rules = rules.rules_of(options.vetting_rules)
+    answers = read_answers(assignments, elements, decisions, conventions, more_rules, outcome, options.allow_not_blind)
     judge_meaning(answers, elements)
     by_place: dict[Place, list[ElementAnswer]] = defaultdict(list)
     for answer in answers:
@@ -410,7 +410,7 @@ def settle_service(
     _dispose(good, taken)
 
     def flags(answer: ElementAnswer) -> Iterator[str]:
-        return vet.flags(answer.vetted(), rules)
+        return rules.flags(answer.vetted(), more_rules)
 
     outcome.reviews = review_items(clusters.values(), flags)
     ordered = sorted(answers, key=lambda a: (a.element.id, a.task, a.response_id))
@@ -547,7 +547,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
     def __init__(self, splits: Sequence[SplitSchemas], options: Options, output: str = "") -> None:
         self.splits, self.options = list(splits), options
         self.output, self.method, self.header = output, options.method(), options.plugins()
-        self.explanations = vet.explanations(options.vetting_rules)
+        self.explanations = rules.explanations(options.vetting_rules)
 
     def settle(self, assignments: Sequence[Assignment], decisions: Decisions) -> Iterator[ServiceOutcome]:
         """Settle every service that the schemas or the answers contain."""

@@ -17,7 +17,7 @@ from parapet.schemas.layout import TEST
 from parapet.schemas.release import COUNTED, KINDS, LICENCES, Manifest, in_order
 from parapet.schemas.rows import WRITERS
 from parapet.transforms.crowd.report import DISPOSITIONS, answers_table, words
-from parapet.transforms.crowd.vet import EXPLANATIONS
+from parapet.transforms.crowd.rules import EXPLANATIONS
 from parapet.transforms.release.citation import KEYWORDS, authors_line, bibtex, licence_name, title_of
 from parapet.transforms.release.croissant import MEANINGS, Columns, in_words
 from parapet.transforms.release.diff import LEVELS, size

@@ -8,7 +8,7 @@ import pytest
 from fake_mturk import FakeMTurk, play, scripts_from_jsonl
 from kit import as_nobody, rows_of, run, write
 
-from parapet.transforms.crowd.ingest import parse_answer_xml
+from parapet.transforms.crowd.answer_files import parse_answer_xml
 from parapet.transforms.crowd.mturk import collect as collected
 
 

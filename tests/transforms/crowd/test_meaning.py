@@ -11,7 +11,7 @@ from page_form import made_up
 from benchmarks.meaning import doubts_of, services_of
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import elements_of, parse_service
-from parapet.transforms.crowd import contrast, vet
+from parapet.transforms.crowd import contrast, rules
 from parapet.transforms.crowd.meaning import FALSE_ALARMS, OTHERS, THRESHOLDS, Meaning
 from parapet.transforms.crowd.services import Options, settle_service
 from parapet.transforms.reports import meaning
@@ -83,8 +83,8 @@ def test_the_report_says_how_meaning_is_checked(tmp_path):
     ("Departure city:", False),
 )
 def test_the_question_before_the_answer(text, held):
-    answer = vet.Answer(clean(text), words(text), "descriptions", "departure_city", "City from which one travels")
-    assert (vet.vet_answer(answer).reason == "labelled") == held
+    answer = rules.Answer(clean(text), words(text), "descriptions", "departure_city", "City from which one travels")
+    assert (rules.vet_answer(answer).reason == "labelled") == held
 
 
 @cases(
@@ -148,7 +148,7 @@ def test_most_bad_answers_are_found():
         texts = {one.field: [of[i].text(task) for of in said] for i, one in enumerate(elements)}
         judge = Meaning(task, [one for one in elements if one.kind == own.kind], texts, "n-grams")
         given = name_words(row["text"]) if task == "names" else words(row["text"])
-        verdict = vet.vet_answer(vet.Answer(clean(row["text"]), given, task, own.name, own.description))
+        verdict = rules.vet_answer(rules.Answer(clean(row["text"]), given, task, own.name, own.description))
         doubt = judge.doubt(own, row["text"]).reason(THRESHOLDS["n-grams", task])
         found[row["half"]].append(bool(verdict.action or doubt))
     assert {half: len(of) for half, of in found.items()} == {"1": 30, "2": 30}

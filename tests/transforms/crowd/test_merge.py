@@ -4,7 +4,7 @@ from kit import cases
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd.merge import merge_assignments, settle_decisions
+from parapet.transforms.crowd.dedupe import merge_assignments, settle_decisions
 
 
 def assignment(answers=None, source="names.csv: row 2", **more):

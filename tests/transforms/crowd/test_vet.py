@@ -6,8 +6,8 @@ from kit import cases
 
 from parapet.schemas.layout import read_schema_file
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd import vet as vetting
-from parapet.transforms.crowd.vet import (
+from parapet.transforms.crowd import rules as vetting
+from parapet.transforms.crowd.rules import (
     EXPLANATIONS,
     PASS,
     Answer,

@@ -157,7 +157,7 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, caplog):
 def test_rows_of_any_bytes_keep_the_id(before, encoding, after, case):
     """The row may be cut, be of another encoding, or have any bytes around the id."""
     from parapet.schemas.rows import DeadLetter
-    from parapet.transforms.crowd.ingest import read_assignments, read_batch
+    from parapet.transforms.crowd.answer_files import read_assignments, read_batch
     from parapet.transforms.crowd.worker_ids import without_ids
 
     key = b"a worker key of the tests"

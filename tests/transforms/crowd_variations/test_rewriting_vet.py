@@ -8,7 +8,7 @@ from kit import cases
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd.rewritten_turns import tasks, vet
+from parapet.transforms.crowd.rewritten_turns import rules, tasks
 from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn, find_units, source_turn, spans_of
 
 
@@ -89,25 +89,27 @@ SHORT = turn_of("Sounds good, please.")
     ("simple", turn_of("Yes, 2 seats for me.", "2"), "Just 2 seats.", ""),
 )  # fmt: skip
 def test_each_rule(kind, turn, text, reason):
-    answer = vet.Answer(kind, vet.canonical_text(text, turn.utterance), turn)
-    assert vet.vet_answer(answer).reason == reason
-    assert not reason or reason in vet.flags(answer)
+    answer = rules.Answer(kind, rules.canonical_text(text, turn.utterance), turn)
+    assert rules.vet_answer(answer).reason == reason
+    assert not reason or reason in rules.flags(answer)
 
 
 def test_every_reason_is_explained():
-    assert all(vet.EXPLANATIONS.values())
+    assert all(rules.EXPLANATIONS.values())
     turn = turn_of("Book 2 rooms for 2 nights.", "2", "2")
-    assert set(vet.flags(vet.Answer("simple", "<b>asdfghjkl</b> not 3 жук " * 40, turn))) <= vet.EXPLANATIONS.keys()
+    assert (
+        set(rules.flags(rules.Answer("simple", "<b>asdfghjkl</b> not 3 жук " * 40, turn))) <= rules.EXPLANATIONS.keys()
+    )
 
 
 def test_a_value_said_twice_is_there_twice():
     turn = turn_of("Book 2 rooms for 2 nights.", "2", "2")
-    assert vet.vet_answer(vet.Answer("simple", "2 rooms, please.", turn)).reason == "lost_value"
+    assert rules.vet_answer(rules.Answer("simple", "2 rooms, please.", turn)).reason == "lost_value"
     assert tasks.interchangeable(turn.units)
-    assert vet.vet_answer(vet.Answer("simple", "2 nights, 2 rooms.", turn)).reason == "swapped_values"
-    assert vet.vet_answer(vet.Answer("typos", "Bok 2 rooms for 2 nights.", turn)).reason == ""
+    assert rules.vet_answer(rules.Answer("simple", "2 nights, 2 rooms.", turn)).reason == "swapped_values"
+    assert rules.vet_answer(rules.Answer("typos", "Bok 2 rooms for 2 nights.", turn)).reason == ""
     same = turn_of("From 2 to 2, that is 2.", "2", "2", slots=("hour", "hour"))
-    assert vet.vet_answer(vet.Answer("paraphrase", "Starts at 2 and also ends at 2.", same)).reason == ""
+    assert rules.vet_answer(rules.Answer("paraphrase", "Starts at 2 and also ends at 2.", same)).reason == ""
 
 
 def test_values_inside_values_and_beside_letters():
@@ -137,10 +139,10 @@ def test_turns_that_nobody_was_asked_about():
 
 
 def test_what_no_reviewer_can_let_stand():
-    assert "must contain 'Port Alder' unchanged" in vet.unacceptable(vet.Answer("simple", "2 seats", BOAT))
-    assert vet.unacceptable(vet.Answer("simple", "…", BOAT)) == "the text contains no word"
-    assert vet.unacceptable(vet.Answer("simple", BOAT.utterance, BOAT)) == "the text is identical to the sentence"
-    assert vet.unacceptable(vet.Answer("simple", "No, 2 to Port Alder and Grey Point", BOAT)) == ""
+    assert "must contain 'Port Alder' unchanged" in rules.unacceptable(rules.Answer("simple", "2 seats", BOAT))
+    assert rules.unacceptable(rules.Answer("simple", "…", BOAT)) == "the text contains no word"
+    assert rules.unacceptable(rules.Answer("simple", BOAT.utterance, BOAT)) == "the text is identical to the sentence"
+    assert rules.unacceptable(rules.Answer("simple", "No, 2 to Port Alder and Grey Point", BOAT)) == ""
 
 
 def test_how_an_assignment_was_done():
@@ -148,7 +150,7 @@ def test_how_an_assignment_was_done():
 
     def verdict(text, rejected=False, seconds=90, **answers):
         done = Assignment("A", "1:0", "rewrites", "w", answers, True, work_seconds=seconds, rejected=rejected)
-        return vet.vet_worker(done, text, fields).reason
+        return rules.vet_worker(done, text, fields).reason
 
     assert verdict("So be it", paraphrase="So be it", verbose="Thus be it") == ""
     assert verdict("So be it", paraphrase="So be it", verbose="so, be it!") == "same_answer"
@@ -167,7 +169,7 @@ def test_values_are_found_where_they_were_put(values, filler, random):
     turn = turn_of("So " + " and ".join(values) + " it is", *values)
     shuffled = list(values)
     random.shuffle(shuffled)
-    text = vet.canonical_text(
+    text = rules.canonical_text(
         " ".join(part for pair in zip(shuffled, filler, strict=False) for part in pair), turn.utterance
     )
     found = find_units(turn.units, text)
@@ -179,8 +181,8 @@ def test_values_are_found_where_they_were_put(values, filler, random):
 
 @given(st.text(max_size=40), st.text(min_size=1, max_size=40))
 def test_canonical_text_is_stable_and_changes_no_letter(text, original):
-    once = vet.canonical_text(text, original)
-    assert (vet.canonical_text(once, original), once) == (once, " ".join(once.split()))
+    once = rules.canonical_text(text, original)
+    assert (rules.canonical_text(once, original), once) == (once, " ".join(once.split()))
 
 
 def test_what_a_turn_means_in_its_own_words_is_no_leak():

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from fake_mturk import Call, Drop, FakeMTurk, Refusal
 from kit import files_of, json_of, rows_of, run, write
 
-from parapet.transforms.crowd.ingest import worker_hash
+from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.mturk import client as mturk_client
 from parapet.transforms.crowd.mturk import collect as collected
 from parapet.transforms.crowd.mturk.batch import Batch

@@ -9,7 +9,7 @@ from kit import cases, raised, write
 from mturk_bench import NAMES, OTHER, worker
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest import read_rows
+from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.mturk.batch import Batch
 from parapet.transforms.crowd.mturk.pay import CARELESS, Judged, decide, feedback_of, read_rejections
 from parapet.transforms.crowd.mturk.status import ledger_rows
@@ -179,7 +179,7 @@ def audit_of(answers, dead=()):
 
 
 def test_every_careless_reason_is_one_of_vetting():
-    from parapet.transforms.crowd.vet import EXPLANATIONS
+    from parapet.transforms.crowd.rules import EXPLANATIONS
 
     assert set(CARELESS) <= set(EXPLANATIONS)
 

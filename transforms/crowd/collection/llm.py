@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.rows import DeadLetter
+from parapet.transforms.crowd.answer_files import payload
 from parapet.transforms.crowd.collection.sheet import Sheet
-from parapet.transforms.crowd.ingest import payload
 from parapet.transforms.reports.text import clean
 from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Chat, Message
 from parapet.transforms.running.fence import Refused, Stopped
@@ -53,7 +53,7 @@ class Annotator(msgspec.Struct, frozen=True):
     def worker_id(self, model: str) -> str:
         """Return ``llm:MODEL:3``, without commas.
 
-        A comma would end the id in :func:`parapet.transforms.crowd.ingest.worker_hash`.
+        A comma would end the id in :func:`parapet.transforms.crowd.answer_files.worker_hash`.
         """
         return f"llm:{_NOT_IN_IDS.sub('_', model)}:{self.number}"
 

@@ -17,6 +17,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.schemas.service import TASKS
+from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
 from parapet.transforms.crowd.hits.terms import (
     CENT,
@@ -30,7 +31,6 @@ from parapet.transforms.crowd.hits.terms import (
     plain,
     seconds_allowed,
 )
-from parapet.transforms.crowd.ingest import read_rows
 from parapet.transforms.reports.report import render
 
 AUTO, NONE = "auto", "none"  # values of --cues

@@ -24,6 +24,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS, Element, Kind, Service, Task, elements_of, task_id
+from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.markup import shown
 from parapet.transforms.crowd.hits.page import (
     AUTO,
@@ -37,7 +38,6 @@ from parapet.transforms.crowd.hits.page import (
     make_page,
     one_line,
 )
-from parapet.transforms.crowd.ingest import read_rows
 from parapet.transforms.reports.report import render
 from parapet.transforms.reports.text import name_words
 

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.transforms.crowd.ingest import worker_hash
+from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.worker_ids import MASK, redact
 
 T = TypeVar("T")

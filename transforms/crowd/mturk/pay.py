@@ -18,8 +18,8 @@ import msgspec
 
 from parapet.schemas.decisions import neutralise
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.answer_files import read_lines, read_records, read_rows, worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, REWARD
-from parapet.transforms.crowd.ingest import read_lines, read_records, read_rows, worker_hash
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, Told, perform
 from parapet.transforms.crowd.mturk.client import chunks, in_parallel, pages
 from parapet.transforms.crowd.mturk.collect import Line, is_final, list_assignments, same_work

@@ -15,7 +15,7 @@ from typing import Any
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS
-from parapet.transforms.crowd.ingest import worker_hash
+from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, Told, perform
 from parapet.transforms.crowd.mturk.client import PRODUCTION, explaining, pages
 from parapet.transforms.crowd.mturk.collect import Line

@@ -30,10 +30,10 @@ from parapet.transforms.crowd.composing import (
     settling,
     unknown,
 )
+from parapet.transforms.crowd.dedupe import Decisions
 from parapet.transforms.crowd.hits.page import PageRecord
 from parapet.transforms.crowd.hits.rewrite_pages import turn_task_id
 from parapet.transforms.crowd.hits.terms import REWRITES
-from parapet.transforms.crowd.merge import Decisions
 from parapet.transforms.crowd.rank import draw
 from parapet.transforms.crowd.report import (
     DISPOSITIONS,
@@ -46,16 +46,7 @@ from parapet.transforms.crowd.report import (
     reviewers_text,
     words,
 )
-from parapet.transforms.crowd.rewritten_turns.tasks import (
-    FIELD_OF,
-    KIND_OF,
-    SourceTurn,
-    check_same,
-    place_of,
-    source_turn,
-    spans_of,
-)
-from parapet.transforms.crowd.rewritten_turns.vet import (
+from parapet.transforms.crowd.rewritten_turns.rules import (
     EXPLANATIONS,
     Answer,
     Repeats,
@@ -65,7 +56,16 @@ from parapet.transforms.crowd.rewritten_turns.vet import (
     vet_answer,
     vet_worker,
 )
-from parapet.transforms.crowd.vet import Verdict
+from parapet.transforms.crowd.rewritten_turns.tasks import (
+    FIELD_OF,
+    KIND_OF,
+    SourceTurn,
+    check_same,
+    place_of,
+    source_turn,
+    spans_of,
+)
+from parapet.transforms.crowd.rules import Verdict
 from parapet.transforms.perturbation.corpora import dialogues_of
 from parapet.transforms.reports.report import Report, Section, Table, Tile
 from parapet.transforms.reports.text import counted, number, percent

@@ -13,11 +13,11 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Kind
+from parapet.transforms.crowd.answer_files import TaskKind
 from parapet.transforms.crowd.hits.markup import Mark, find_word, speakable
 from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
 from parapet.transforms.crowd.hits.rewrite_pages import FIELDS, Rewriting, rewriting_of, services_of, turn_task_id
 from parapet.transforms.crowd.hits.terms import REWRITES
-from parapet.transforms.crowd.ingest import TaskKind
 
 # The kind of variation for each form field of the page.
 KIND_OF: Mapping[str, Kind] = {

@@ -16,7 +16,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from parapet.transforms.crowd.ingest import MAX_ANSWER
+from parapet.transforms.crowd.answer_files import MAX_ANSWER
 from parapet.transforms.crowd.serving.forms import Form, page
 from parapet.transforms.crowd.serving.guard import Guard, Limits, Rate, address, is_same, sign
 from parapet.transforms.crowd.serving.store import Assignment, Store, Telemetry, Unavailable

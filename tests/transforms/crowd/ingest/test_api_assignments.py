@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ingested import KEY, WORKERS, assignments, check_letters, dead, reasons
 from kit import cases
 
-from parapet.transforms.crowd.ingest import Unusable, parse_answer_xml, read_assignments
+from parapet.transforms.crowd.answer_files import Unusable, parse_answer_xml, read_assignments
 
 XSD = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2005-10-01/QuestionFormAnswers.xsd"
 # Characters that XML 1.0 can hold, those that it escapes more often than chance.

@@ -8,7 +8,7 @@ from kit import cases, raised, write
 
 from parapet.schemas import limits
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest import read_batch, read_responses
+from parapet.transforms.crowd.answer_files import read_batch, read_responses
 
 ROW = {
     "HITId": "3UTUFR8I7SU94H6K4GNX6E3FVQ4DLT",

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised
 
-from parapet.transforms.crowd import ingest as fields
+from parapet.transforms.crowd import answer_files as fields
 from parapet.transforms.crowd import times
 
 

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from kit import cases
 
-from parapet.transforms.crowd.ingest import read_lines, read_records
+from parapet.transforms.crowd.answer_files import read_lines, read_records
 
 CELL = st.text(st.sampled_from('ab,;"\n\r\t é\u2028\x85\x0b\x00中😀')) | st.text(
     st.characters(exclude_categories=["Cs"])

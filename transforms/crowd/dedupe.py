@@ -10,7 +10,7 @@ import msgspec
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.schemas.service import response_id
-from parapet.transforms.crowd.ingest import payload
+from parapet.transforms.crowd.answer_files import payload
 
 Decisions = dict[str, dict[str, Decision]]  # assignment id to form field to decision
 

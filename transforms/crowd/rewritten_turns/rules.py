@@ -17,7 +17,7 @@ from parapet.schemas.rows import Assignment, Kind
 from parapet.transforms.crowd import lexicon
 from parapet.transforms.crowd.hits.markup import find_word, speakable
 from parapet.transforms.crowd.rewritten_turns.tasks import Place, SourceTurn, find_units, interchangeable
-from parapet.transforms.crowd.vet import (
+from parapet.transforms.crowd.rules import (
     ENGLISH_FROM_WORDS,
     PASS,
     PLACEHOLDERS,
@@ -25,7 +25,7 @@ from parapet.transforms.crowd.vet import (
     first_verdict,
     is_too_fast,
 )
-from parapet.transforms.crowd.vet import EXPLANATIONS as SCHEMA_REASONS
+from parapet.transforms.crowd.rules import EXPLANATIONS as SCHEMA_REASONS
 from parapet.transforms.crowd.worker_ids import has_mask
 from parapet.transforms.reports.text import clean, words
 from parapet.transforms.variants.distance import levenshtein
