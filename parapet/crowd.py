@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from parapet.schemas.decisions import Decision
-    from parapet.schemas.layout import SplitSchemas
     from parapet.schemas.rows import Assignment, DeadLetter
-    from parapet.transforms.crowd.composing import Answers, Composed
-    from parapet.transforms.crowd.services import SchemaTask, ServiceOutcome
+    from parapet.transforms.crowd.schema_task import Batch, SchemaTask
 
 Variants = dict[str, dict[str, list[dict[str, Any]]]]
 PathLike = str | Path
@@ -72,15 +70,20 @@ class Composition:
       dead_letters: the records that could not be used, with the reasons.
     """
 
-    def __init__(self, task: SchemaTask, composed: Composed[ServiceOutcome]) -> None:
-        self._task, self._composed = task, composed
-        self.variants: Variants = task.variants(composed)
-        self.audit: pa.Table = composed.audit(task.audit_schema)
-        self.dead_letters: list[DeadLetter] = composed.dead
+    def __init__(self, task: SchemaTask, batch: Batch) -> None:
+        from parapet.transforms.crowd.writing import audit_table
+
+        self._task, self._batch = task, batch
+        self.variants: Variants = {}
+        for split in task.splits:
+            done = [batch.variants[s.service_name] for s in split.services if s.service_name in batch.variants]
+            for k, of_variant in enumerate(zip(*done, strict=True), 1):
+                self.variants.setdefault(f"v{k}", {})[split.split] = list(of_variant)
+        self.audit: pa.Table = audit_table(task, batch.answers)
+        self.dead_letters: list[DeadLetter] = batch.dead
 
     def __repr__(self) -> str:
-        outcomes = self._composed.outcomes
-        services = f"{sum(bool(outcome.variants) for outcome in outcomes)} of {len(outcomes)} services composed"
+        services = f"{len(self._batch.variants)} of {len(self._batch.outcomes)} services composed"
         return f"<Composition: {services}, {self.audit.num_rows:,} answers, {len(self.dead_letters):,} dead letters>"
 
     @cached_property
@@ -88,16 +91,16 @@ class Composition:
         """A row for each element and task with fewer than five good answers, as in ``shortfall.csv``."""
         import pyarrow as pa
 
-        from parapet.transforms.crowd.services import SHORTFALL_COLUMNS, shortfall_rows
+        from parapet.transforms.crowd.schema_task import SHORTFALL_COLUMNS, shortfall_rows
 
         counts = ("have", "need", "in_review")
         schema = pa.schema([(name, pa.int32() if name in counts else pa.string()) for name in SHORTFALL_COLUMNS])
-        return pa.Table.from_pylist(shortfall_rows(self._composed.outcomes), schema)
+        return pa.Table.from_pylist(shortfall_rows(self._task.in_order(self._batch.outcomes)), schema)
 
     @cached_property
     def statistics(self) -> dict[str, Any]:
         """The numbers of used and unused answers, and the measures of Table 1, as in ``statistics.json``."""
-        return self._task.statistics(self._composed)
+        return self._task.statistics(self._task.in_order(self._batch.outcomes), len(self.dead_letters))
 
     def save(self, folder: PathLike) -> None:
         """Writes the same files as the command ``parapet compose``, byte for byte.
@@ -109,15 +112,19 @@ class Composition:
         Raises:
           InputError: the folder contains anything else, or files that have changed since; or it cannot be written.
         """
-        from parapet.transforms.crowd.composing import stage
+        from parapet.transforms.crowd.schema_task import variant_files
+        from parapet.transforms.crowd.writing import stage_batch
         from parapet.transforms.storage import files
         from parapet.transforms.storage.disk import writing
 
         task = copy(self._task)
         task.output = str(folder)
         with writing(task.output):
-            files.prepare(task.output, task.pipeline)
-            files.publish(task.output, stage(task, self._composed))
+            files.prepare(task.output, task.command)
+            variants = [file for split in task.splits for file in variant_files(split, self._batch.variants).items()]
+            written = [files.write_staged(task.output, path, data) for path, data in variants]
+            batch = (self._batch.outcomes, self.dead_letters, self._batch.notes)
+            files.publish(task.output, stage_batch(task, [self.audit], *batch, written))
 
 
 def compose(
@@ -179,61 +186,37 @@ def compose(
     >>> composition.shortfall.select(["element_id", "task", "have"]).to_pylist()[0]
     {'element_id': 'Museums_1/slot/has_audio_guide', 'task': 'names', 'have': 3}
     """
-    from parapet.transforms.crowd.composing import settle_all
-    from parapet.transforms.crowd.services import Options, SchemaTask
+    from parapet.schemas.decisions import Decision
+    from parapet.schemas.rows import Assignment
+    from parapet.transforms.crowd.answer_files import Sources, distinct, read_sheet
+    from parapet.transforms.crowd.ingest import read_answers
+    from parapet.transforms.crowd.schema_task import Options, SchemaTask
+    from parapet.transforms.crowd.vet import read_schemas
+    from parapet.transforms.crowd.worker_ids import load_worker_key
 
     distances = (name_distance, description_distance)
     rules = (vetting_rules,) if isinstance(vetting_rules, str) else tuple(vetting_rules)
     options = Options(seed, selection, allow_partial, *distances, stopwords, spacy_model, rules, allow_not_blind)
-    options.check()
-    splits = _schemas(services)
-    answers = _answers(responses, decisions, encoding)
-    if not answers.assignments:
-        first = next((f"{letter.source}: {letter.reason}" for letter in answers.dead), "the files contain none")
-        raise InputError(f"no assignment could be read: {first}", "responses")
-    task = SchemaTask(splits, options)
-    return Composition(task, settle_all(task, answers))
-
-
-def _schemas(services: Any) -> list[SplitSchemas]:
-    """Reads and checks schemas from a corpus, its folder, a file or its content.
-
-    Services that break a rule are left out.
-    """
-    from parapet.schemas.layout import SINGLE, compared, parse_services, read_root
-    from parapet.transforms.perturbation.corpora import Corpus
-
-    if isinstance(services, str | Path):
-        return read_root(services, leave_out_bad=True)
-    if isinstance(services, Corpus):
-        return list({id(schemas): schemas for schemas in services.folders.values()}.values())
-    if not isinstance(services, Iterable):
-        raise InputError(f"expected a corpus, its place or services, found {type(services).__name__}", "services")
-    services_list = services if isinstance(services, Mapping) else list(services)
-    return compared([parse_services(services_list, "services", SINGLE)], leave_out_bad=True)
-
-
-def _answers(responses: Any, decisions: Any, encoding: str) -> Answers:
-    """Reads all answers and decisions from files and records."""
-    from parapet.schemas.decisions import Decision
-    from parapet.schemas.rows import Assignment
-    from parapet.transforms.crowd.answer_files import Sources
-    from parapet.transforms.crowd.composing import read_answers
-    from parapet.transforms.crowd.worker_ids import load_worker_key
-
+    task = SchemaTask(read_schemas(services), options)
     response_files, assignments = _paths_and_records(responses, "responses", Assignment)
-    decision_files, decided = _paths_and_records(decisions if decisions is not None else [], "decisions", Decision)
-    sources = Sources(response_files, decision_files, encoding)
+    sheets, decided = _paths_and_records(decisions if decisions is not None else [], "decisions", Decision)
+    sources = Sources(response_files, sheets, encoding)
     sources.check("")
     for place, path in sources.files():
         check_published(path, place)
+    records: list[Assignment | Decision | DeadLetter] = [*assignments, *decided]
     try:
-        answers = read_answers(sources, load_worker_key() if response_files else b"")
+        key = load_worker_key() if response_files else b""
+        records += [record for path in distinct(response_files) for record in read_answers(path, key, encoding)]
+        records += [record for path in distinct(sheets) for found in read_sheet(path) for record in found]
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", error.filename or "responses") from None
-    answers.assignments += assignments
-    answers.decisions += decided
-    return answers
+    read = [record for record in records if isinstance(record, Assignment)]
+    dead = [record for record in records if not isinstance(record, Assignment | Decision)]
+    if not read:
+        first = next((f"{letter.source}: {letter.reason}" for letter in dead), "the files contain none")
+        raise InputError(f"no assignment could be read: {first}", "responses")
+    return Composition(task, task.compose(read, [r for r in records if isinstance(r, Decision)], dead))
 
 
 def _paths_and_records(items: Any, place: str, kind: type[Record]) -> tuple[list[str], list[Record]]:

@@ -8,18 +8,21 @@ import io
 import json
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import counted, run_command, say
 from parapet.pipelines.crowd_answers import (
     Composition,
     add_answer_flags,
-    build,
     check_answers,
     conclude,
     inputs,
 )
 from parapet.pipelines.flags import Parser, add_schemas, add_seed
 from parapet.transforms.running import plugins
+
+if TYPE_CHECKING:
+    import apache_beam as beam
 
 MOST_SHOWN = 5  # services that the command tells what they lack
 DISTANCES = plugins.Names(plugins.DISTANCES)
@@ -91,8 +94,7 @@ def check(args: argparse.Namespace) -> Composition:
     """Reads the settings. Raises InputError if a flag or file cannot be used."""
     from parapet.schemas import layout
     from parapet.schemas.errors import InputError
-    from parapet.transforms.crowd.answer_files import SCHEMA_TASKS
-    from parapet.transforms.crowd.services import Options, SchemaTask
+    from parapet.transforms.crowd.schema_task import Options, SchemaTask
 
     responses = args.responses or []
     if args.schemas is None:
@@ -100,17 +102,43 @@ def check(args: argparse.Namespace) -> Composition:
         responses = responses or [str(crowd / name) for name in ("names.csv", "descriptions.csv")]
     elif not layout.is_there(args.schemas):
         raise InputError("there is no such file or folder", f"--schemas {args.schemas}")
-    sources = check_answers(args, responses, SCHEMA_TASKS)
+    sources = check_answers(args, responses)
     options = Options(**{name: getattr(args, name) for name in Options.__struct_fields__})
-    options.check()
     splits = layout.read_root(args.schemas or layout.sample_root(), leave_out_bad=True)
     return Composition(SchemaTask(splits, options, args.output), sources, args.require_complete)
+
+
+def build(pipeline: beam.Pipeline, config: Composition) -> None:
+    """Composes the answers, and publishes the variants with the audit of every answer."""
+    import apache_beam as beam
+
+    from parapet.transforms.crowd.compose import Compose
+    from parapet.transforms.crowd.dedupe import Dedupe
+    from parapet.transforms.crowd.ingest import ReadAnswers
+    from parapet.transforms.crowd.schema_task import Conclude, SchemaTask, WriteVariants
+    from parapet.transforms.crowd.writing import WriteComposition
+    from parapet.transforms.storage import files
+
+    task, sources = config.task, config.sources
+    assert isinstance(task, SchemaTask)
+    read = pipeline | ReadAnswers(sources.responses, encoding=sources.encoding).with_outputs()
+    distinct = read["assignments"] | Dedupe().with_outputs()
+    vetted = distinct["assignments"] | task.vet(sources.decisions).with_outputs()
+    ranked = vetted["answers"] | task.rank.with_outputs()
+    composed = ranked["rankings"] | Compose(task.splits, task.options.allow_partial).with_outputs()
+
+    outcomes = vetted["answers"] | Conclude(task, composed["composed"])
+    variants = composed["variants"] | WriteVariants(task.splits, task.output)
+    files.prepare(task.output, task.command)
+    bad_services = pipeline | "Bad services" >> beam.Create(task.dead(), reshuffle=False)
+    dead = [bad_services, *(outputs["dead_letters"] for outputs in (read, distinct, vetted, ranked, composed))]
+    _ = outcomes | WriteComposition(task, distinct["assignments"], dead, [variants], vetted["answers"])
 
 
 def report(config: Composition, counters: dict[str, int]) -> int:
     """Prints what was composed and what to do next. Returns the exit status."""
     from parapet.transforms.crowd.report import missing_answers
-    from parapet.transforms.crowd.services import SchemaTask
+    from parapet.transforms.crowd.schema_task import SchemaTask
     from parapet.transforms.storage.files import read_written
 
     output = config.task.output

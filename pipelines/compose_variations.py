@@ -6,18 +6,22 @@ import argparse
 import json
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import counted, run_command, say
 from parapet.pipelines.crowd_answers import (
     Composition,
     add_answer_flags,
-    build,
     check_answers,
     conclude,
     inputs,
 )
 from parapet.pipelines.flags import INPUT, Parser, add_seed, add_sgd, add_split
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.layout import sample_root
+
+if TYPE_CHECKING:
+    import apache_beam as beam
 
 EXAMPLE = """\
   parapet compose_variations --output out                # the sample
@@ -57,23 +61,54 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report, inputs)
 
 
-def check(args: argparse.Namespace) -> Composition:
+class RewritesConfig(Composition, frozen=True):
+    """Answers to rewriting tasks.
+
+    Attributes:
+      files: the dialogue files.
+    """
+
+    files: tuple[DialogueFile, ...] = ()
+
+
+def check(args: argparse.Namespace) -> RewritesConfig:
     """Reads the corpus and the tasks. Raises InputError if a flag or file cannot be used."""
-    from parapet.transforms.crowd.rewritten_turns.settle import RewritingTask
-    from parapet.transforms.crowd.rewritten_turns.tasks import REWRITING_TASKS, read_tasks
+    from parapet.transforms.crowd.rewritten_turns.task import RewritingTask
+    from parapet.transforms.crowd.rewritten_turns.tasks import read_tasks
     from parapet.transforms.perturbation.corpora import read_corpus
 
     sample = [str(sample_root() / "crowd" / "rewrites.csv")] if args.sgd is None else []
-    sources = check_answers(args, args.responses or sample, REWRITING_TASKS)
+    sources = check_answers(args, args.responses or sample)
     sgd = args.sgd or str(sample_root())
     files = read_corpus(sgd, [args.split]).files
-    task = RewritingTask(files, read_tasks(args.hits), args.seed, args.split, args.output)
-    return Composition(task, sources, args.require_complete, (("--sgd", str(sgd)),))
+    task = RewritingTask(read_tasks(args.hits), args.seed, args.split, args.output)
+    return RewritesConfig(task, sources, args.require_complete, (("--sgd", str(sgd)),), tuple(files))
+
+
+def build(pipeline: beam.Pipeline, config: RewritesConfig) -> None:
+    """Composes the answers, and publishes the rewritten turns with the audit of every answer."""
+    from parapet.transforms.crowd.dedupe import Dedupe
+    from parapet.transforms.crowd.ingest import ReadAnswers
+    from parapet.transforms.crowd.rewritten_turns.task import RewriteTurns, RewritingTask
+    from parapet.transforms.crowd.writing import WriteComposition
+    from parapet.transforms.running.progress import expect_dialogues
+    from parapet.transforms.storage.files import prepare
+
+    task, sources = config.task, config.sources
+    assert isinstance(task, RewritingTask)
+    expect_dialogues(config.files)
+    prepare(task.output, task.command)
+    reader = ReadAnswers(sources.responses, encoding=sources.encoding, kind=task.kind)
+    read = pipeline | reader.with_outputs()
+    distinct = read["assignments"] | Dedupe().with_outputs()
+    rewritten = distinct["assignments"] | RewriteTurns(task, config.files, sources.decisions).with_outputs()
+    dead = [outputs["dead_letters"] for outputs in (read, distinct, rewritten)]
+    _ = rewritten["outcomes"] | WriteComposition(task, distinct["assignments"], dead)
 
 
 def report(config: Composition, counters: dict[str, int]) -> int:
     """Prints what was composed and what to do next. Returns the exit status."""
-    from parapet.transforms.crowd.rewritten_turns.settle import of_other_sentences
+    from parapet.transforms.crowd.rewritten_turns.task import of_other_sentences
     from parapet.transforms.storage.files import read_written
 
     output = config.task.output

@@ -17,10 +17,8 @@ from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
-    import apache_beam as beam
-
-    from parapet.transforms.crowd.answer_files import Sources, TaskKind
-    from parapet.transforms.crowd.composing import CrowdTask
+    from parapet.transforms.crowd.answer_files import Sources
+    from parapet.transforms.crowd.task import CrowdTask
 
 
 _RESPONSES = "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'"
@@ -69,13 +67,12 @@ def _files_of(responses: Sequence[str]) -> list[str]:
     return [str(layout.as_path(path) / FILE) if path in folders else path for path in responses]
 
 
-def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: TaskKind) -> Sources:
+def check_answers(args: argparse.Namespace, responses: Sequence[str]) -> Sources:
     """Checks the files of answers and decisions.
 
     Args:
       args: the flags.
       responses: the response files, from the flag or the sample.
-      kind: the kind of tasks whose answers are accepted.
 
     Raises:
       InputError: a file is missing, or the encoding is unknown.
@@ -85,7 +82,7 @@ def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: Task
     if not responses:
         raise InputError("is required: give the files with the answers", "--responses")
     files = _files_of(responses)
-    sources = Sources(files, args.decisions, args.encoding, kind)
+    sources = Sources(files, args.decisions, args.encoding)
     sources.check("--")
     return sources
 
@@ -109,13 +106,6 @@ class Composition(msgspec.Struct, frozen=True):
 def inputs(config: Composition) -> list[tuple[str, str]]:
     """Lists the files that workers read."""
     return [*config.others, *((f"--{name}", path) for name, path in config.sources.files())]
-
-
-def build(pipeline: beam.Pipeline, config: Composition) -> None:
-    """Composes the answers and publishes the results with the audit."""
-    from parapet.transforms.crowd import composing
-
-    composing.build(pipeline, config.sources, config.task)
 
 
 def conclude(config: Composition, headline: str, short: int, missing: str, nothing: str) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,19 +18,28 @@ from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import RATINGS as RATINGS_SCHEMA
 from parapet.schemas.rows import Assignment, DeadLetter, parquet_bytes
-from parapet.schemas.service import response_id
-from parapet.transforms.crowd.answer_files import TaskKind, distinct, read_responses
-from parapet.transforms.crowd.composing import answer_columns
-from parapet.transforms.crowd.dedupe import answers_text, merge
+from parapet.transforms.crowd.answer_files import TaskKind, distinct
+from parapet.transforms.crowd.decided import Submission
+from parapet.transforms.crowd.dedupe import answers_text, merge_assignments
 from parapet.transforms.crowd.hits.judged import FAITHFUL, FIELD, NATURAL, NO, POINTS, YES
 from parapet.transforms.crowd.hits.page import CHECK, Place, RatedItem, read_manifest
 from parapet.transforms.crowd.hits.terms import RATINGS
+from parapet.transforms.crowd.ingest import read_answers
 from parapet.transforms.crowd.rules import is_too_fast
+from parapet.transforms.crowd.task import (
+    Answer,
+    CrowdTask,
+    Outcome,
+    answer_columns,
+    dispositions,
+    reasons,
+    unknown,
+    without_dead,
+)
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.reports.text import counted
 
 _TASK_ID = re.compile(rf"(?P<service>[0-9]{{3,6}}-[0-9a-f]{{8}}):(?P<task>{RATINGS})")
-_TASKS = TaskKind((RATINGS,), _TASK_ID, f"PAGE:{RATINGS}", FIELD)
 
 # Reason to its explanation for requesters.
 EXPLANATIONS = {
@@ -70,15 +79,11 @@ class Hits(msgspec.Struct, frozen=True):
     naturalness: bool
 
 
-class Rating(msgspec.Struct):
-    """An answer and its disposition: a row of ``responses.parquet``."""
+class Rating(Answer, kw_only=True):
+    """An answer to a question about an utterance; ``of`` is the form field."""
 
     assignment: Assignment
-    field: str
     of: Field
-    text: str
-    disposition: Literal["used", "surplus", "duplicate", "rejected"] = "used"
-    reason: str = ""
 
     @property
     def place(self) -> Place:
@@ -89,6 +94,19 @@ class Rating(msgspec.Struct):
     def is_check(self) -> bool:
         """Whether its utterance is a check."""
         return self.of.item.stratum == CHECK
+
+    @property
+    def worker(self) -> str:
+        """The worker's hash, or the id of an assignment without one."""
+        return self.worker_hash or self.assignment.assignment_id
+
+    def row(self) -> dict[str, Any]:
+        """Returns the answer's row of ``responses.parquet``, which ``parapet mturk pay --audit`` also reads."""
+        item = self.of.item
+        places = {"dialogue_id": item.dialogue_id, "turn": item.turn, "stratum": item.stratum}
+        row = {**super().row(), **places, "question": self.of.question}
+        del row["canonical"]
+        return row
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -120,6 +138,46 @@ class Judged(msgspec.Struct, frozen=True):
         return sum(points) / len(points) if points else None
 
 
+class RatingTask(CrowdTask[Outcome]):
+    """The crowd task of rating utterances.
+
+    All ratings are judged together, since a worker's answers on all pages say how careful the worker was.
+
+    Args:
+      hits: the pages that workers saw.
+    """
+
+    command = "evaluate_ratings"
+    kind = TaskKind((RATINGS,), _TASK_ID, f"PAGE:{RATINGS}", FIELD)
+    audit_schema = RATINGS_SCHEMA
+    explanations = EXPLANATIONS
+
+    def __init__(self, hits: Hits) -> None:
+        self.hits = hits
+
+    def ratings(self, assignments: Iterable[Assignment]) -> Iterator[Rating | DeadLetter]:
+        """Yields all ratings, vetted, with their dispositions; and dead letters for unknown pages and fields."""
+        ratings: list[Rating] = []
+        for assignment in assignments:
+            page = self.hits.pages.get(assignment.service_name)
+            if page is None:
+                reason = f"unknown_page: the HITs have no page {assignment.service_name!r}"
+                yield from unknown([Submission(assignment)], reason)
+                continue
+            for field, text in assignment.answers.items():
+                columns = answer_columns(assignment, field)
+                if field in page:
+                    texts: dict[str, Any] = {"text": text.strip(), "canonical": "", "words": ()}
+                    rating = Rating(**columns, **texts, assignment=assignment, of=page[field])
+                    rating.disposition, rating.reason = "used", ""
+                    ratings.append(rating)
+                elif text.strip():
+                    shown, reason = answers_text({field: text}), f"unknown_field: the page has no field {field}"
+                    yield DeadLetter("compose", columns["response_id"], reason, shown, assignment.source)
+        vet(ratings, self.hits.raters)
+        yield from ratings
+
+
 class Answers(msgspec.Struct, frozen=True):
     """All answers to some pages: each is a rating or a dead letter."""
 
@@ -133,8 +191,7 @@ class Answers(msgspec.Struct, frozen=True):
         used: dict[Place, dict[str, list[tuple[str, str]]]] = defaultdict(lambda: defaultdict(list))
         for rating in self.ratings:
             if rating.disposition == "used":
-                worker = rating.assignment.worker_hash or rating.assignment.assignment_id
-                used[rating.place][rating.of.question].append((worker, rating.text))
+                used[rating.place][rating.of.question].append((rating.worker, rating.text))
         return [
             Judged(item, {name: tuple(sorted(used[item.place][name])) for name in CHOICES}, self.hits.raters)
             for item in sorted(self.hits.items, key=lambda item: item.place)
@@ -148,17 +205,15 @@ class Answers(msgspec.Struct, frozen=True):
 
     def counts(self) -> dict[str, Any]:
         """Counts workers, assignments, answers by disposition and reason, and dead letters."""
-        reasons: dict[str, Counter[str]] = defaultdict(Counter)
-        for rating in self.ratings:
-            if rating.reason:
-                reasons[rating.disposition][rating.reason] += 1
-        workers = {rating.assignment.worker_hash for rating in self.ratings} - {""}
+        outcome = Outcome(name="")
+        outcome.note(self.ratings)
+        by_reason = {key: counts for key, counts in reasons([outcome]).items() if counts}
         return {
             "raters": self.hits.raters,
-            "workers": len(workers),
+            "workers": len({rating.worker_hash for rating in self.ratings} - {""}),
             "assignments": self.assignments,
-            "answers": dict(sorted(Counter(rating.disposition for rating in self.ratings).items())),
-            "reasons": {disposition: dict(sorted(counts.items())) for disposition, counts in sorted(reasons.items())},
+            "answers": {name: n for name, n in sorted(dispositions([outcome]).items()) if n and name != "total"},
+            "reasons": dict(sorted(by_reason.items())),
             "dead_letters": len(self.dead),
         }
 
@@ -169,8 +224,9 @@ class Answers(msgspec.Struct, frozen=True):
         warnings = [f"{counted(n, 'utterance')} with too few ratings, see shortfall.csv"] if n else []
         if self.dead:
             warnings.append(f"{counted(len(self.dead), 'record')} could not be used, see dead_letters.jsonl")
+        rows = [rating.row() for rating in sorted(self.ratings, key=_row_order)]
         files = {
-            "responses.parquet": responses_bytes(self.ratings),
+            "responses.parquet": parquet_bytes(pa.Table.from_pylist(rows, RATINGS_SCHEMA)),
             "shortfall.csv": csv_bytes(short[0], short[1:]),
             "dead_letters.jsonl": b"".join(line + b"\n" for line in sorted(map(msgspec.json.encode, self.dead))),
         }
@@ -201,7 +257,7 @@ def read_hits(folder: str) -> Hits:
     return Hits(pages, list(items.values()), raters, naturalness)
 
 
-def read_answers(hits: Hits, paths: Sequence[str], encoding: str = "utf-8") -> Answers:
+def judge_ratings(hits: Hits, paths: Sequence[str], encoding: str = "utf-8") -> Answers:
     """Reads and vets batch CSVs and JSON lines.
 
     Args:
@@ -209,27 +265,12 @@ def read_answers(hits: Hits, paths: Sequence[str], encoding: str = "utf-8") -> A
       paths: the files.
       encoding: the encoding of files without a byte order mark.
     """
-    key = load_worker_key()
-    records = [record for path in distinct(paths) for record in read_responses(path, key, encoding, _TASKS)]
-    merged = merge([record for record in records if isinstance(record, Assignment)], [])
-    dead: list[DeadLetter] = [record for record in records if isinstance(record, DeadLetter)] + merged.dead
-    ratings: list[Rating] = []
-    for assignment in merged.assignments:
-        page = hits.pages.get(assignment.service_name)
-        if page is None:
-            reason = f"unknown_page: the HITs have no page {assignment.service_name!r}"
-            shown, key_of = answers_text(assignment.answers), assignment.assignment_id
-            dead.append(DeadLetter("compose", key_of, reason, shown, assignment.source))
-            continue
-        for field, text in assignment.answers.items():
-            if field in page:
-                ratings.append(Rating(assignment, field, page[field], text.strip()))
-            elif text.strip():
-                reason = f"unknown_field: the page has no field {field}"
-                key_of, shown = response_id(assignment.assignment_id, field), answers_text({field: text})
-                dead.append(DeadLetter("compose", key_of, reason, shown, assignment.source))
-    vet(ratings, hits.raters)
-    return Answers(hits, ratings, [*map(without_ids, dead)], len(merged.assignments))
+    task, key = RatingTask(hits), load_worker_key()
+    dead: list[DeadLetter] = []
+    read = (record for path in distinct(paths) for record in read_answers(path, key, encoding, task.kind))
+    assignments = list(without_dead(merge_assignments(without_dead(read, dead)), dead))
+    ratings = list(without_dead(task.ratings(assignments), dead))
+    return Answers(hits, ratings, [*map(without_ids, dead)], len(assignments))
 
 
 def vet(ratings: Sequence[Rating], raters: int) -> None:
@@ -246,15 +287,14 @@ def vet(ratings: Sequence[Rating], raters: int) -> None:
     for of_assignment in by_assignment.values():
         reason = _reason_of(of_assignment, same)
         for rating in of_assignment:
-            why = reason or _reason_of_answer(rating)
-            if why:
+            if why := reason or _reason_of_answer(rating):
                 rating.disposition, rating.reason = "rejected", why
             elif rating.is_check:
                 rating.disposition, rating.reason = "surplus", "check"
     _keep_first(ratings, raters)
 
 
-def _reason_of(ratings: Sequence[Rating], same: set[str]) -> str:
+def _reason_of(ratings: Sequence[Rating], same: set[str]) -> str | None:
     assignment = ratings[0].assignment
     if assignment.rejected:
         return "assignment_rejected"
@@ -262,13 +302,13 @@ def _reason_of(ratings: Sequence[Rating], same: set[str]) -> str:
         return "too_fast"
     if any(rating.is_check and rating.of.question == FAITHFUL and rating.text == YES for rating in ratings):
         return "failed_check"
-    return "same_rating" if assignment.worker_hash in same else ""
+    return "same_rating" if assignment.worker_hash in same else None
 
 
-def _reason_of_answer(rating: Rating) -> str:
+def _reason_of_answer(rating: Rating) -> str | None:
     if not rating.text:
         return "blank"
-    return "" if rating.text in CHOICES[rating.of.question] else "unknown_value"
+    return None if rating.text in CHOICES[rating.of.question] else "unknown_value"
 
 
 def _same_everywhere(ratings: Iterable[Rating]) -> set[str]:
@@ -276,7 +316,7 @@ def _same_everywhere(ratings: Iterable[Rating]) -> set[str]:
     answers: dict[str, list[str]] = defaultdict(list)
     for rating in ratings:
         if rating.of.question == FAITHFUL and rating.text in (YES, NO):
-            answers[rating.assignment.worker_hash].append(rating.text)
+            answers[rating.worker_hash].append(rating.text)
     return {worker for worker, texts in answers.items() if worker and len(texts) >= SAME_FROM and len(set(texts)) == 1}
 
 
@@ -287,42 +327,20 @@ def _keep_first(ratings: Iterable[Rating], raters: int) -> None:
         if rating.disposition != "used":
             continue
         workers = taken[rating.place, rating.of.question]
-        worker = rating.assignment.worker_hash or rating.assignment.assignment_id
-        if worker in workers:
+        if rating.worker in workers:
             rating.disposition, rating.reason = "duplicate", "repeated"
         elif len(workers) == raters:
             rating.disposition, rating.reason = "surplus", "not_needed"
         else:
-            workers.add(worker)
+            workers.add(rating.worker)
 
 
 def _order(rating: Rating) -> tuple[bool, int, str]:
-    submitted = rating.assignment.submit_time
-    return submitted is None, submitted or 0, rating.assignment.assignment_id
-
-
-def responses_bytes(ratings: Iterable[Rating]) -> bytes:
-    """Encodes ``responses.parquet``, which ``parapet mturk pay --audit`` also reads."""
-    rows = [
-        {
-            "response_id": response_id(rating.assignment.assignment_id, rating.field),
-            "dialogue_id": rating.of.item.dialogue_id,
-            "turn": rating.of.item.turn,
-            "stratum": rating.of.item.stratum,
-            "question": rating.of.question,
-            "text": rating.text,
-            "disposition": rating.disposition,
-            "reason": rating.reason,
-            **answer_columns(rating.assignment, rating.field),
-        }
-        for rating in sorted(ratings, key=_row_order)
-    ]
-    return parquet_bytes(pa.Table.from_pylist(rows, RATINGS_SCHEMA))
+    return rating.submit_time is None, rating.submit_time or 0, rating.assignment.assignment_id
 
 
 def _row_order(rating: Rating) -> tuple[str, int, str, str]:
-    item = rating.of.item
-    return item.dialogue_id, item.turn, rating.assignment.assignment_id, rating.field
+    return *rating.place, rating.assignment.assignment_id, rating.response_id
 
 
 def _shortfall(hits: Hits, judged: Iterable[Judged]) -> list[Sequence[str]]:

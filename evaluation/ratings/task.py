@@ -12,7 +12,7 @@ from parapet.evaluation.ratings.judgements import (
     Answers,
     Interval,
     Judged,
-    read_answers,
+    judge_ratings,
     read_hits,
     summed_up,
 )
@@ -260,7 +260,7 @@ class Ratings(Task[Answers], frozen=True, kw_only=True):
 
     def read(self) -> Answers:
         """Reads pages and answers. Raises InputError if they cannot be used."""
-        return read_answers(read_hits(self.hits), self.responses, self.encoding)
+        return judge_ratings(read_hits(self.hits), self.responses, self.encoding)
 
     def score(self, inputs: Answers, stage: Stage) -> Result:
         """Computes majorities, and the agreement of workers and metric. Raises InputError if no rating can be used."""

@@ -207,10 +207,10 @@ def test_records_made_by_hand_are_checked(sample):
 
 
 def test_a_save_that_fails_publishes_nothing(tmp_path, made, monkeypatch):
-    def full(*_args):
+    def full(*_args, **_named):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("parapet.transforms.crowd.composing.write_audit", full)
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
     raised(NoRoomError, made.save, tmp_path / "out", match="no disk space left")
     assert not (tmp_path / "out" / "run.json").exists()
     assert not (tmp_path / "out" / "responses.parquet").exists()

@@ -43,7 +43,7 @@ from parapet.transforms.crowd.mturk.client import SANDBOX
 from parapet.transforms.crowd.mturk.status import Row, Status, TaskStatus
 from parapet.transforms.crowd.review import SHEET_COLUMNS
 from parapet.transforms.crowd.rules import EXPLANATIONS
-from parapet.transforms.crowd.services import SHORTFALL_COLUMNS
+from parapet.transforms.crowd.schema_task import SHORTFALL_COLUMNS
 from parapet.transforms.crowd.serving import server as serving
 from parapet.transforms.crowd.serving.store import Telemetry
 
@@ -83,7 +83,15 @@ _VOLATILE = (
     (re.compile(r"secret: \S+"), "secret: S"),
     (re.compile(r"\b3[A-Z0-9]{29}\b"), "ID"),
 )
-_MAKES_DEAD_LETTERS = ("answer_files.py", "dedupe.py", "composing.py", "services.py")
+_MAKES_DEAD_LETTERS = (
+    "answer_files.py",
+    "dedupe.py",
+    "decided.py",
+    "vet.py",
+    "compose.py",
+    "task.py",
+    "schema_task.py",
+)
 
 
 class Step(msgspec.Struct):

@@ -23,7 +23,7 @@ from parapet.schemas.decisions import neutralise
 from parapet.transforms.anonymise import mentions
 from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
-from parapet.transforms.crowd import answer_files, lexicon, rules, services, times, worker_ids
+from parapet.transforms.crowd import answer_files, lexicon, rules, times, vet, worker_ids
 from parapet.transforms.crowd.hits import markup
 from parapet.transforms.crowd.rewritten_turns import vet as wording
 from parapet.transforms.perturbation import user_turns
@@ -54,7 +54,7 @@ def _vetted(task: str, record: str) -> None:
 
 
 def _canonical(task: str, record: str) -> str | None:
-    return services.canonical_form.__wrapped__(record, task, text.Convention.SNAKE, "Name of the alarm")
+    return vet.canonical_form.__wrapped__(record, task, text.Convention.SNAKE, "Name of the alarm")
 
 
 def _anonymised(record: str) -> None:

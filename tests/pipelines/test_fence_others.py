@@ -36,16 +36,16 @@ def gyms(sample, tmp_path_factory):
 
 def test_a_bug_fails_the_run_with_the_name_of_the_service(gyms, tmp_path, monkeypatch):
     victim = rows_of(gyms / "names.csv")[0]["AssignmentId"]
-    poison(monkeypatch, "parapet.transforms.crowd.services._entry", ERROR, victim)
+    poison(monkeypatch, "parapet.transforms.crowd.vet._answer", ERROR, victim)
     message = compose(gyms / "schema.json", gyms, tmp_path / "out", status=1).errors
-    assert "the answers about Gyms_1 could not be settled: KeyError" in message
+    assert "the answers about Gyms_1 could not be judged: KeyError" in message
     assert not (tmp_path / "out/run.json").exists()
 
 
 def test_an_answer_lost_and_another_twice(gyms, tmp_path, monkeypatch):
-    doubled(monkeypatch, "parapet.transforms.crowd.composing.Entry.row")
+    doubled(monkeypatch, "parapet.transforms.crowd.vet._answer")
     message = compose(gyms / "schema.json", gyms, tmp_path / "out", status=1).errors
-    assert "the counts do not balance for answers_given (as many, but not the same)" in message
+    assert "the counts do not balance for answers_given" in message
     assert not (tmp_path / "out/run.json").exists()
 
 

@@ -1,47 +1,20 @@
-"""Merge several exports of the same assignment, and join decisions with responses."""
+"""Count each assignment once, whatever number of exports contain it (CSV and API, before and after approval).
+
+Answers with the same words count once, too, which :func:`parapet.transforms.crowd.task.merge_equal_answers` does once
+they are vetted: of two answers with the same words, one may be misspelled or accepted by a reviewer.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import msgspec
+import apache_beam as beam
 
-from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.schemas.service import response_id
 from parapet.transforms.crowd.answer_files import payload
-
-Decisions = dict[str, dict[str, Decision]]  # assignment id to form field to decision
-
-
-class Merged(msgspec.Struct):
-    """Assignments and the decisions on them, ready to be settled.
-
-    Attributes:
-      assignments: without duplicates, in the order of their ids; each has an answer.
-      decisions: assignment id to form field to decision.
-      dead: the dead letters of records that cannot be used.
-    """
-
-    assignments: list[Assignment]
-    decisions: Decisions
-    dead: list[DeadLetter]
-
-
-def merge(read: Sequence[Assignment], decisions: Iterable[Decision]) -> Merged:
-    """Merge copies of assignments and join each decision with its response.
-
-    Args:
-      read: the assignments as read from the exports, including copies.
-      decisions: the decisions of all reviewers.
-    """
-    assignments, conflicts = merge_assignments(read)
-    settled, contradictions = settle_decisions(decisions)
-    without = [no_answer(assignment) for assignment in assignments if not assignment.answers]
-    assignments = [assignment for assignment in assignments if assignment.answers]
-    known, unknown = unknown_decisions(settled, assignments, conflicts)
-    return Merged(assignments, known, [*conflicts, *without, *contradictions, *unknown])
+from parapet.transforms.crowd.outputs import Group, WithDeadLetters
 
 
 def answers_text(answers: Mapping[str, str]) -> str:
@@ -54,25 +27,26 @@ def answer_ids(assignment: Assignment) -> list[str]:
     return [response_id(assignment.assignment_id, field) for field, text in assignment.answers.items() if text.strip()]
 
 
-def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignment], list[DeadLetter]]:
-    """Merge the copies of each assignment. Exports that contradict each other all become dead letters.
-
-    The same assignment may be in several exports (CSV and API, before and after approval); reading it again changes
-    nothing. Different assignments with the same id cannot be distinguished by their response ids, so none of them is
-    used.
-    """
-    by_id: dict[str, list[Assignment]] = defaultdict(list)
+def merge_assignments(assignments: Iterable[Assignment]) -> Iterator[Assignment | DeadLetter]:
+    """Merge the copies of each assignment, in the order of ids."""
+    copies: dict[str, list[Assignment]] = defaultdict(list)
     for assignment in assignments:
-        by_id[assignment.assignment_id].append(assignment)
-    merged, dead = [], []
-    for _, versions in sorted(by_id.items()):
-        if len(versions) > 1:
-            versions.sort(key=_order)
-        if difference := _difference(versions):
-            dead += [_conflict(version, difference, versions) for version in versions]
-        else:
-            merged.append(_merge(versions))
-    return merged, dead
+        copies[assignment.assignment_id].append(assignment)
+    for _, of_id in sorted(copies.items()):
+        yield from merge_copies(of_id)
+
+
+def merge_copies(copies: Iterable[Assignment]) -> Iterator[Assignment | DeadLetter]:
+    """Merge the copies of one assignment. Copies that contradict each other all become dead letters.
+
+    Different assignments with the same id cannot be distinguished by their response ids, so none of them is used.
+    """
+    versions = sorted(copies, key=_order)
+    if difference := _difference(versions):
+        yield from (_conflict(version, difference, versions) for version in versions)
+        return
+    assignment = _merge(versions)
+    yield assignment if assignment.answers else no_answer(assignment)
 
 
 def no_answer(assignment: Assignment) -> DeadLetter:
@@ -142,55 +116,31 @@ def _first(values: Iterable[int | None]) -> int | None:
     return min((value for value in values if value is not None), default=None)
 
 
-def settle_decisions(decisions: Iterable[Decision]) -> tuple[dict[str, Decision], list[DeadLetter]]:
-    """Merge the decisions on each response. Contradicting decisions all become dead letters."""
-    by_id: dict[str, list[Decision]] = defaultdict(list)
-    for decision in decisions:
-        by_id[decision.response_id].append(decision)
-    settled, dead = {}, []
-    for response, several in sorted(by_id.items()):
-        # Sorted by content, not by source, so that the sheets' names do not affect the result.
-        several.sort(key=lambda decision: (decision.reason, decision.reviewer, decision.source))
-        if len({_content(decision) for decision in several}) == 1:
-            settled[response] = several[0]
-        else:
-            where = ", ".join(decision.source for decision in several)
-            dead += [unusable_decision(decision, f"contradicting_decisions: see {where}") for decision in several]
-    return settled, dead
+class Dedupe(WithDeadLetters):
+    """Merges the copies of each assignment.
 
+    The result is a PCollection of ``parapet.schemas.rows.Assignment``. ``with_outputs()`` has ``assignments`` and
+    ``dead_letters``: copies that contradict each other, and assignments without any answer.
 
-def _content(decision: Decision) -> tuple[str, str]:
-    # The text only counts for a fix; a reviewer may leave one behind after a change of mind.
-    return decision.decision, decision.text if decision.decision == "fix" else ""
-
-
-def unknown_decisions(
-    decisions: dict[str, Decision], assignments: Sequence[Assignment], conflicting: Iterable[DeadLetter] = ()
-) -> tuple[Decisions, list[DeadLetter]]:
-    """Group decisions by assignment id; a decision on a response that does not exist becomes a dead letter.
-
-    Args:
-      decisions: the decisions by response id.
-      assignments: the assignments that are used.
-      conflicting: the dead letters of the assignments that are not used.
+    Example:
+      >>> import apache_beam as beam, parapet
+      >>> from parapet.schemas.layout import sample_root
+      >>> names = str(sample_root() / "crowd" / "names.csv")
+      >>> with beam.Pipeline() as pipeline:
+      ...     answers = pipeline | parapet.beam.ReadAnswers([names])
+      ...     twice = (answers, answers) | beam.Flatten()
+      ...     _ = twice | parapet.beam.Dedupe() | beam.combiners.Count.Globally() | beam.Map(print)
+      59
     """
-    answers = {assignment.assignment_id: assignment.answers for assignment in assignments}
-    left_out = {letter.key.partition(":")[0]: letter.reason for letter in conflicting}
-    known: Decisions = defaultdict(dict)
-    dead = []
-    for response, decision in sorted(decisions.items()):
-        assignment_id, _, field = response.rpartition(":")
-        if field in answers.get(assignment_id, ()):
-            known[assignment_id][field] = decision
-            continue
-        reason = left_out.get(assignment_id, "unknown_response: no answer in the given files has this response_id")
-        if reason.startswith("conflicting_assignment"):
-            reason = "unused_response: its assignment is a conflicting_assignment"
-        dead.append(unusable_decision(decision, reason))
-    return dict(known), dead
+
+    main = "assignments"
+
+    def outputs(self, assignments: beam.PCollection[Assignment]) -> beam.DoOutputsTuple:
+        """Return ``assignments`` and ``dead_letters``."""
+        copies = assignments | "Copies" >> Group(Assignment, by=[by_id])
+        return copies | "Merge" >> self.apart(lambda group: merge_copies(group[1][0]))
 
 
-def unusable_decision(decision: Decision, reason: str) -> DeadLetter:
-    """Return the dead letter of a decision that has no effect."""
-    shown = payload(f"decision={decision.decision}, text={decision.text}, reason={decision.reason}")
-    return DeadLetter("decisions", decision.response_id, reason, shown, decision.source)
+def by_id(assignment: Assignment) -> tuple[str, Assignment]:
+    """Return the assignment with its id as the key."""
+    return assignment.assignment_id, assignment

@@ -1,38 +1,33 @@
-"""Choose five good answers for each element and assign them to variants: v1 is nearest to the original, v5 furthest.
+"""Draw five good answers to each element, and rank them by their distance to the original.
 
 Near and far are distances of the text. They are no scale of difficulty: ``diameter`` is far from ``size`` in letters,
-and near in meaning.
-
-SGD-X, Lee et al. 2022, section 2.3: five answers are drawn at random and ranked by their distance to the original.
-Names must be unique within a variant of a service. If two elements would get the same name, answers at equal distances
-swap places first; if that does not help, another answer is drawn.
+and near in meaning. SGD-X, Lee et al. 2022, section 2.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, groupby, islice, permutations, product
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from math import comb
 
+import apache_beam as beam
 import msgspec
 
-from parapet.transforms.running.seeding import stable_digest
-from parapet.transforms.variants.distance import Metric
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import VARIANTS, Task
+from parapet.transforms.crowd.outputs import Group, WithDeadLetters
+from parapet.transforms.crowd.vet import SchemaAnswer
+from parapet.transforms.running.seeding import seed_text, stable_digest
+from parapet.transforms.variants import distance
+from parapet.transforms.variants.distance import Method, Metric
+
+SELECTIONS = ("random", "diverse")
 
 # With more subsets than this, the most distant five are chosen greedily.
 _EXACT = 3_000
 
 # The most distant five are chosen among at most this many texts, since each is compared with each other one.
 _MOST_COMPARED = 500
-
-# How often a service's elements are reordered before the search.
-_RESTARTS = 12
-
-# Arrangements of one element's answers that are tried: enough to try all for any real element.
-_TRIES = 1_000
-
-# Combinations of arrangements that are tried for elements with conflicting names.
-_COMBINATIONS = 20_000
 
 
 def draw(texts: Sequence[str], seed: int, element_id: str, field: str) -> list[str]:
@@ -61,143 +56,121 @@ def most_diverse(texts: Sequence[str], n: int, metric: Metric) -> list[str]:
     return [texts[i] for i in sorted(chosen)] + [text for i, text in enumerate(texts) if i not in chosen]
 
 
-class Candidates(msgspec.Struct):
-    """The answers that an element may use as its names.
+class Ranking(msgspec.Struct):
+    """The good answers to an element, as its names or descriptions.
 
     Attributes:
-      key: the element's id.
-      texts: the answers in the order of the draw.
-      distances: the distance of each text to the original.
-      original: if not empty, an element with too few texts repeats one of them, or the original as a last resort.
-      scopes: elements that share a scope must have different names.
+      answers: in the order in which they were drawn, with their distances. The first five are used, unless they collide
+        with names of other elements.
+      needed: how many of them are used.
     """
 
-    key: str
-    texts: list[str]
-    distances: list[float]
-    original: str = ""
-    scopes: tuple[str, ...] = ("",)
+    element_id: str
+    place: str
+    task: Task
+    answers: list[SchemaAnswer]
+    needed: int = len(VARIANTS)
 
-    def places(self, name: str) -> set[tuple[str, str]]:
-        """Return the (scope, name) pairs that the element occupies if it gets this name."""
-        return {(scope, name) for scope in self.scopes}
-
-
-Taken = list[set[tuple[str, str]]]  # for each variant, the (scope, name) pairs in use
+    @property
+    def used(self) -> list[tuple[float, str]]:
+        """Return (distance, text) of the answers that are used, the nearest first; ties by text."""
+        return sorted((answer.distance or 0.0, answer.canonical) for answer in self.answers[: self.needed])
 
 
-def ranked(texts: Sequence[str], distances: Sequence[float]) -> list[str]:
-    """Sort the texts by increasing distance; ties by text."""
-    return [text for _, text in sorted(zip(distances, texts, strict=True))]
+class Ranker(msgspec.Struct, frozen=True):
+    """How answers are drawn and ranked.
+
+    Attributes:
+      method: the distances.
+      seed: the seed of the draw.
+      selection: ``random``, or ``diverse`` for those that differ most from each other.
+      needed: the number of answers that are used.
+    """
+
+    method: Method = Method()
+    seed: int = 0
+    selection: str = "random"
+    needed: int = len(VARIANTS)
+
+    def rank(self, answers: Iterable[SchemaAnswer]) -> Ranking:
+        """Draw and rank the good answers to an element, all names or all descriptions."""
+        by_text = {answer.canonical: answer for answer in answers}
+        first = next(iter(by_text.values()))
+        metric = self.method.metric(first.task)
+        texts = draw(list(by_text), self.seed, first.element_id, first.task)
+        if self.selection == "diverse":
+            texts = most_diverse(texts, self.needed, metric)
+        for text, answer in by_text.items():
+            answer.distance = float(metric(answer.original, text))
+        return Ranking(first.element_id, first.place, first.task, [by_text[text] for text in texts], self.needed)
 
 
-def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
-    """Assign ``n`` names to each element by increasing distance, so that names are unique within each variant.
+class Rank(WithDeadLetters):
+    """Draws the answers to each element that are used, and ranks them by their distance to the original.
+
+    The input is the result of :class:`Vet`, of which the good answers count. The result is a PCollection of (element
+    id, ranking), one for the names of each element and one for its descriptions. ``ranking.used`` has the (distance,
+    text) that are used, the nearest first; ``ranking.answers`` all good ones, in the order of the draw.
 
     Args:
-      elements: all elements of a service whose names must differ from each other.
-      n: the number of variants.
+      name: the distance that ranks names: ``levenshtein``, ``jaccard``, or a plug-in of ``parapet.distances``.
+      description: the distance that ranks descriptions, likewise.
+      answers: the number of answers that are used, one for each variant.
+      seed: the seed of the draw.
+      selection: ``random``, or ``diverse`` for the answers that differ most from each other.
+      stopwords: words that a description's lemmas exclude: ``articles``, ``spacy``, ``none``, or a file of words.
+      spacy_model: a trained spaCy pipeline for lemmas; by default simplemma's.
 
-    Returns:
-      Element key to its names, one per variant. Elements without ``n`` free names are left out.
+    Raises:
+      InputError: an option is invalid.
+
+    Example:
+      >>> import apache_beam as beam, parapet
+      >>> from parapet.schemas.layout import sample_root
+      >>> names = str(sample_root() / "crowd" / "names.csv")
+      >>> with beam.Pipeline() as pipeline:
+      ...     answers = pipeline | parapet.beam.ReadAnswers([names]) | parapet.beam.Dedupe()
+      ...     ranked = answers | parapet.beam.Vet(sample_root()) | parapet.beam.Rank(seed=1)
+      ...     element = ranked | beam.Filter(lambda pair: pair[0] == "Repairs_1/slot/shop_name")
+      ...     _ = element | beam.Map(lambda pair: print(pair[1].used))
     """
-    assigned = _one_by_one(elements, n)
-    if len(assigned) == len(elements):
-        return assigned
-    able = [element for element in elements if element.original or len(element.texts) >= n]
-    for group in _sharing_texts(able):
-        if any(element.key not in assigned for element in group):
-            assigned.update(_search(group, n))
-    return assigned
+
+    main = "rankings"
+
+    def __init__(
+        self,
+        name: str = "levenshtein",
+        description: str = "jaccard",
+        answers: int = len(VARIANTS),
+        seed: int = 0,
+        *,
+        selection: str = "random",
+        stopwords: str = "articles",
+        spacy_model: str = "",
+    ) -> None:
+        super().__init__()
+        seed_text(seed)
+        distance.check_distance(name, "name")
+        distance.check_distance(description, "description")
+        if selection not in SELECTIONS:
+            raise InputError(f"{selection!r} is unknown: must be 'random' or 'diverse'", "selection")
+        distance.check_spacy_model(spacy_model)
+        method = Method(name, description, distance.load_stopwords(stopwords), spacy_model)
+        self.ranker = Ranker(method, seed, selection, answers)
+
+    def outputs(self, vetted: beam.PCollection) -> beam.DoOutputsTuple:
+        """Return ``rankings`` and ``dead_letters``."""
+        good = vetted | "Good" >> beam.Filter(lambda pair: pair[1].disposition == "surplus")
+        elements = good | "Elements" >> Group(SchemaAnswer, by=[_by_element])
+        ranker = self.ranker
+        return elements | "Rank" >> self.apart(lambda group: _rank(group[1][0], ranker))
 
 
-def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
-    """Assign each element its first free names.
-
-    An element without free names moves to the front for a retry.
-    """
-    order = list(elements)
-    moved: set[str] = set()
-    while True:
-        taken: Taken = [set() for _ in range(n)]
-        assigned: dict[str, list[str]] = {}
-        for element in order:
-            names = next((names for names in _arrangements(element, n) if _free(element, names, taken)), None)
-            if names is None and element.key not in moved and len(moved) < _RESTARTS:
-                # Earlier elements may have alternatives that this one lacks.
-                moved.add(element.key)
-                order.remove(element)
-                order.insert(0, element)
-                break
-            if names is not None:
-                assigned[element.key] = names
-                for seen, name in zip(taken, names, strict=True):
-                    seen.update(element.places(name))
-        else:
-            return assigned
+def _by_element(pair: tuple[str, SchemaAnswer]) -> tuple[str, SchemaAnswer]:
+    answer = pair[1]
+    return f"{answer.element_id} {answer.task} {answer.place}", answer
 
 
-def _sharing_texts(elements: Sequence[Candidates]) -> list[list[Candidates]]:
-    """Group elements that share texts; groups can be assigned names independently."""
-    groups: list[tuple[set[str], list[Candidates]]] = []
-    for element in elements:
-        texts, group = {*element.texts, element.original}, [element]
-        for other in [other for other in groups if texts & other[0] - {""}]:
-            groups.remove(other)
-            texts, group = texts | other[0], other[1] + group
-        groups.append((texts, group))
-    return [group for _, group in groups]
-
-
-def _search(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
-    """Search for names for all elements by backtracking, up to a limit; empty if there is no solution."""
-    taken: Taken = [set() for _ in range(n)]
-    chosen: list[list[str]] = []
-    untried = [_arrangements(elements[0], n)]
-    for _ in range(_COMBINATIONS):
-        names = next(untried[-1], None)
-        if names is None:
-            untried.pop()
-            if not untried:
-                break
-            for seen, name in zip(taken, chosen.pop(), strict=True):
-                seen -= elements[len(chosen)].places(name)
-        elif _free(element := elements[len(chosen)], names, taken):
-            chosen.append(names)
-            if len(chosen) == len(elements):
-                return {element.key: names for element, names in zip(elements, chosen, strict=True)}
-            untried.append(_arrangements(elements[len(chosen)], n))
-            for seen, name in zip(taken, names, strict=True):
-                seen |= element.places(name)
-    return {}
-
-
-def _free(element: Candidates, names: list[str], taken: Taken) -> bool:
-    return all(seen.isdisjoint(element.places(name)) for name, seen in zip(names, taken, strict=True))
-
-
-def _arrangements(element: Candidates, n: int) -> Iterator[list[str]]:
-    """Yield all arrangements of ``n`` texts by increasing distance: drawn ones first, ties by text first."""
-    distance = dict(zip(element.texts, element.distances, strict=True))
-    most = min(n, len(element.texts))
-    for size in range(most, -1, -1) if element.original else (n,):
-        orders = (order for texts in combinations(element.texts, size) for order in _orders(texts, distance))
-        filled = (names for order in orders for names in _fill(order, element.original, n))
-        yield from islice(filled, _TRIES)
-
-
-def _orders(texts: Sequence[str], distance: Mapping[str, float]) -> Iterator[list[str]]:
-    """Yield the texts by increasing distance, with every order of texts at the same distance."""
-    ties = groupby(sorted(texts, key=lambda text: (distance[text], text)), key=distance.__getitem__)
-    for groups in product(*[list(permutations(tied)) for _, tied in ties]):
-        yield [text for group in groups for text in group]
-
-
-def _fill(order: list[str], original: str, n: int) -> Iterator[list[str]]:
-    """Pad to ``n`` texts by repeating the furthest, or a nearer one if that collides, or else the original."""
-    missing = n - len(order)
-    if not missing:
-        yield order
-        return
-    for filler in [*reversed(order), original]:
-        yield [*order, *[filler] * missing]
+def _rank(answers: list[SchemaAnswer], ranker: Ranker) -> Iterator[tuple[str, Ranking]]:
+    ranking = ranker.rank(answers)
+    yield ranking.element_id, ranking

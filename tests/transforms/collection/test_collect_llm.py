@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from kit import cases, files_of, lacking, rows_of, run, write
 from local_http import Answer
 
-from parapet.schemas.layout import read_root, sample_root, services_by_name
+from parapet.schemas.layout import SINGLE, parse_services, read_root, sample_root, services_by_name
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import elements_of
 from parapet.transforms.crowd.collection import llm
 from parapet.transforms.crowd.collection.sheet import read_sheets
-from parapet.transforms.crowd.services import Options, settle_service
-from parapet.transforms.reports.text import Conventions
-from parapet.transforms.variants.distance import Method
+from parapet.transforms.crowd.schema_task import Options, SchemaTask
 
 pytest.importorskip("httpx", reason="the extra llm is not installed")
 _FIELD = re.compile(r"^((?:intent|slot)_\d+|service): (.+)$", re.M)
@@ -250,5 +248,5 @@ def test_what_models_agree_on_is_held_all_the_same(platform, held):
         Assignment(str(n), "Parks_1", "names", f"w{n}", {"slot_0": "visit day"}, asked=True, platform=platform)
         for n in range(2)
     ]
-    outcome = settle_service(service, forms, {}, Options(), Conventions(), Method())
-    assert all((row["disposition"] == "review") == held for row in outcome.audit)
+    batch = SchemaTask([parse_services([service], "", SINGLE)], Options()).compose(forms, [], [])
+    assert all((answer.disposition == "review") == held for answer in batch.answers)

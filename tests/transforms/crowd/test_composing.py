@@ -4,26 +4,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, run
 
-from parapet.transforms.crowd import composing, services
+from parapet.transforms.crowd import schema_task, vet
 from parapet.transforms.crowd.lexicon import _profanity, rude_words, spelling_rank
-from parapet.transforms.crowd.services import SchemaTask, settle_service
 from parapet.transforms.reports.text import words
 
-
-def losing(*args, **options):
-    outcome = settle_service(*args, **options)
-    del outcome.audit[3]
-    return outcome
+vet_service, conclude_service = vet.vet_service, schema_task.conclude_service
 
 
-settle, merge = SchemaTask.settle, composing.merge
+def vet_all_but_one(*args):
+    return list(vet_service(*args))[1:]
+
+
+def conclude_all_but_one(raw, not_good, *args):
+    return conclude_service(raw, not_good[1:], *args)
 
 
 @cases(
     "holder name lossy balance",
-    (services, "settle_service", losing, "answers_given"),
-    (SchemaTask, "settle", lambda self, assignments, _: settle(self, assignments[1:], {}), "assignments"),
-    (composing, "merge", lambda read, decisions: merge(read[1:], decisions), "assignments_read"),
+    (vet, "vet_service", vet_all_but_one, "answers_given"),
+    (schema_task, "conclude_service", conclude_all_but_one, "answers: "),
 )
 def test_what_gets_lost_fails_the_run(holder, name, lossy, balance, tmp_path, monkeypatch):
     monkeypatch.setattr(holder, name, lossy)

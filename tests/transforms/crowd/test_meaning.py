@@ -9,14 +9,14 @@ from kit import cases, intent, rows_of, run, service, slot
 from page_form import made_up
 
 from benchmarks.meaning import doubts_of, services_of
+from parapet.schemas.layout import SINGLE, parse_services
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import elements_of, parse_service
 from parapet.transforms.crowd import contrast, rules
 from parapet.transforms.crowd.meaning import FALSE_ALARMS, OTHERS, THRESHOLDS, Meaning
-from parapet.transforms.crowd.services import Options, settle_service
+from parapet.transforms.crowd.schema_task import Options, SchemaTask
 from parapet.transforms.reports import meaning
-from parapet.transforms.reports.text import Conventions, clean, name_words, words
-from parapet.transforms.variants.distance import Method
+from parapet.transforms.reports.text import clean, name_words, words
 
 DATA = os.environ.get("PARAPET_DATA")
 real = pytest.mark.skipif(not DATA, reason="PARAPET_DATA is not set: the real SGD data are not at hand")
@@ -44,8 +44,9 @@ def settled(*given, **options):
         Assignment(f"3{i}", "Buses_1", task, worker, {field: text}, True, submit_time=i)
         for i, (worker, task, field, text) in enumerate(given)
     ]
-    outcome = settle_service(BUSES, assignments, {}, Options(**options), Conventions(), Method())
-    return {row["text"]: row for row in outcome.audit}, outcome
+    task = SchemaTask([parse_services([BUSES], "", SINGLE)], Options(**options))
+    batch = task.compose(assignments, [], [])
+    return {answer.text: answer.row() for answer in batch.answers}, batch.outcomes[0]
 
 
 def test_another_elements_meaning_is_held_with_its_name():

@@ -313,24 +313,18 @@ _REVIEW: tuple[Rule, ...] = (
 )
 
 
-class Repeats:
-    """The answers that workers gave for several different sentences.
+def repeated_answers(answers: Iterable[tuple[str, str, str]]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the (worker hash, words) of answers that a worker gave for several different sentences.
 
     Args:
       answers: (worker hash, text, the sentence it rewrites) of all answers.
     """
-
-    def __init__(self, answers: Iterable[tuple[str, str, str]]) -> None:
-        sentences: dict[tuple[str, tuple[str, ...]], set[tuple[str, ...]]] = defaultdict(set)
-        for worker, text, sentence in answers:
-            written = words_of(text)
-            if worker and len(written) >= LEAST_WORDS:
-                sentences[worker, written].add(words_of(sentence))
-        self._repeated = {key for key, of_text in sentences.items() if len(of_text) >= LEAST_SENTENCES}
-
-    def __call__(self, worker: str, answer: Answer) -> bool:
-        """Whether the worker also gave the answer for other sentences."""
-        return (worker, answer.words) in self._repeated
+    sentences: dict[tuple[str, tuple[str, ...]], set[tuple[str, ...]]] = defaultdict(set)
+    for worker, text, sentence in answers:
+        written = words_of(text)
+        if len(written) >= LEAST_WORDS:
+            sentences[worker, written].add(words_of(sentence))
+    return [key for key, of_text in sentences.items() if len(of_text) >= LEAST_SENTENCES]
 
 
 def canonical_text(text: str, original: str) -> str:
@@ -394,3 +388,6 @@ def other_numbers(original: str, answer: str) -> bool:
 def _numbers(text: str) -> set[str]:
     numbers = (_NUMBERS.get(word, word) for word in words(text))
     return {word for word in numbers if word.isdigit()} - {"1"}
+
+
+RewriteText = Answer

@@ -4,12 +4,19 @@ from kit import cases
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd.dedupe import merge_assignments, settle_decisions
+from parapet.transforms.crowd import dedupe
+from parapet.transforms.crowd.decided import merge_decisions
+from parapet.transforms.crowd.task import without_dead
 
 
 def assignment(answers=None, source="names.csv: row 2", **more):
     facts = {"assignment_id": "3A", "service_name": "Taxi_1", "task": "names", "worker_hash": "ab12", **more}
     return Assignment(answers={"slot_0": "where_to"} if answers is None else answers, source=source, **facts)
+
+
+def merge_assignments(versions):
+    dead = []
+    return list(without_dead(dedupe.merge_assignments(versions), dead)), dead
 
 
 def merge(*versions):
@@ -117,8 +124,8 @@ def test_a_field_that_one_export_lacks_contradicts_nothing():
 )
 def test_contradicting_decisions_are_all_dead(first, second):
     for order in ([first, second], [second, first]):
-        settled, dead = settle_decisions(order)
-        assert settled == {}
+        merged, dead = merge_decisions(order)
+        assert merged == []
         assert [(letter.stage, letter.key, letter.reason, letter.source) for letter in dead] == [
             ("decisions", "3A:slot_0", "contradicting_decisions: see d.csv:row 2, e.csv:row 9", "d.csv:row 2"),
             ("decisions", "3A:slot_0", "contradicting_decisions: see d.csv:row 2, e.csv:row 9", "e.csv:row 9"),
@@ -129,4 +136,4 @@ def test_contradicting_decisions_are_all_dead(first, second):
 def test_the_names_of_the_sheets_do_not_show():
     one, two = decision(verdict="reject", reason="b"), decision(verdict="reject", reason="a", source="z.csv: row 2")
     for sheets in ([one, two], [two, one]):
-        assert settle_decisions(sheets)[0]["3A:slot_0"].reason == "a"
+        assert [decision.reason for decision in merge_decisions(sheets)[0]] == ["a"]

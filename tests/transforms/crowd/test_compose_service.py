@@ -1,8 +1,7 @@
-"""Settling a service, against a slow plain reading of SGD-X's method, and case by case."""
+"""Composing a service, against a slow plain reading of SGD-X's method, and case by case."""
 
 import hashlib
 from collections import defaultdict
-from functools import partial
 from itertools import permutations
 
 import msgspec
@@ -14,21 +13,17 @@ from kit import cases, intent, service, slot
 from parapet.schemas.decisions import Decision
 from parapet.schemas.layout import SINGLE, parse_services
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd import services
-from parapet.transforms.crowd.composing import Answers, settle_all
-from parapet.transforms.crowd.services import Options, SchemaTask, canonical_form
-from parapet.transforms.crowd.services import settle_service as settle_with
-from parapet.transforms.reports.text import Convention, Conventions
-from parapet.transforms.variants.distance import Method
-
-settle_service = partial(settle_with, conventions=Conventions(), method=Method())
+from parapet.transforms.crowd import vet
+from parapet.transforms.crowd.schema_task import Options, SchemaTask
+from parapet.transforms.crowd.vet import canonical_form
+from parapet.transforms.reports.text import Convention
 
 
 @pytest.fixture(autouse=True, scope="module")
 def any_meaning():
     """These answers are few and short: what they mean is test_meaning.py's."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(services, "judge_meaning", lambda *_: None)
+        patch.setattr(vet, "_judge_meaning", lambda *_: None)
         yield
 
 
@@ -67,8 +62,13 @@ def assignments(names=NAMES, descriptions=DESCRIPTIONS, **extra):
     return found
 
 
-def fates(outcome):
-    return {row["response_id"]: (row["disposition"], row["reason"], row["variant"]) for row in outcome.audit}
+def compose(answers, *decisions, **options):
+    task = SchemaTask([parse_services([SERVICE], "", SINGLE)], Options(**options))
+    return task.compose(answers, decisions, [])
+
+
+def fates(batch):
+    return {answer.response_id: (answer.disposition, answer.reason, answer.variant) for answer in batch.answers}
 
 
 def more(field, *texts, task="names", start=5):
@@ -118,10 +118,10 @@ COMMON = st.sampled_from(PLACES.split("/"))
 @settings(max_examples=30)
 @given(st.lists(COMMON, min_size=5, max_size=8, unique=True), st.integers(0, 3))
 def test_names_are_those_of_a_plain_reference(texts, seed):
-    outcome = settle_service(SERVICE, assignments({**NAMES, "slot_1": texts}), {}, Options(seed=seed))
-    ours = [variant["slots"][1]["name"] for variant in outcome.variants]
+    batch = compose(assignments({**NAMES, "slot_1": texts}), seed=seed)
+    ours = [variant["slots"][1]["name"] for variant in batch.variants["Parks_1"]]
     assert tuple(ours) in plain_reference({"slot_1": texts}, seed)["slot_1"]
-    fate = fates(outcome)
+    fate = fates(batch)
     used = sorted(
         r for r, (disposition, _, _) in fate.items() if disposition == "used" and r.endswith("slot_1") and r[0] == "n"
     )
@@ -131,11 +131,10 @@ def test_names_are_those_of_a_plain_reference(texts, seed):
 
 def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_is_accepted():
     extra = more("slot_1", "hamlet", "Hamlet", "HAMLET")
-    reject = {"names5": {"slot_1": Decision("names5:slot_1", "reject")}}
-    fate = fates(settle_service(SERVICE, assignments() + extra, reject, Options()))
+    reject = Decision("names5:slot_1", "reject")
+    fate = fates(compose(assignments() + extra, reject))
     assert {fate[f"names{w}:slot_1"][0] for w in (5, 6, 7)} == {"rejected"}
-    accept = {**reject, "names6": {"slot_1": Decision("names6:slot_1", "accept")}}
-    fate = fates(settle_service(SERVICE, assignments() + extra, accept, Options()))
+    fate = fates(compose(assignments() + extra, reject, Decision("names6:slot_1", "accept")))
     assert fate["names5:slot_1"][0] == "rejected"
     assert fate["names6:slot_1"][0] in ("used", "surplus")
     assert fate["names7:slot_1"][0] == "duplicate"
@@ -143,15 +142,16 @@ def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_
 
 def test_partial_does_not_make_up_what_nobody_has_answered():
     answers = assignments(NAMES, {**DESCRIPTIONS, "service": []})
-    outcome = settle_service(SERVICE, answers, {}, Options(allow_partial=True))
-    assert (outcome.variants, [(s.form_field, s.have, s.filled) for s in outcome.short]) == ([], [("service", 0, ())])
+    batch = compose(answers, allow_partial=True)
+    short = [(short.place, short.have, short.filled) for short in batch.outcomes[0].short]
+    assert (batch.variants, short) == ({}, [("service", 0, ())])
 
 
 def test_a_decision_that_leaves_no_word_is_void_and_told():
-    decisions = {"names0": {"slot_1": Decision("names0:slot_1", "fix", "\u65e5\u672c\u8a9e", source="d.csv: row 2")}}
-    outcome = settle_service(SERVICE, assignments(), decisions, Options())
-    assert (fates(outcome)["names0:slot_1"][0], outcome.decisions) == ("used", {})
-    (letter,) = outcome.dead
+    fix = Decision("names0:slot_1", "fix", "\u65e5\u672c\u8a9e", source="d.csv: row 2")
+    batch = compose(assignments(), fix)
+    assert (fates(batch)["names0:slot_1"][0], batch.outcomes[0].decisions) == ("used", {})
+    (letter,) = batch.dead
     assert (letter.stage, letter.key, letter.source) == ("decisions", "names0:slot_1", "d.csv: row 2")
     assert letter.reason.startswith("bad_decision: the text contains no word")
 
@@ -160,33 +160,33 @@ def test_blank_cells_that_may_be_no_fields_do_not_make_a_worker_too_fast():
     answers = {"slot_1": "hamlet", "slot_0": "", "intent_0": ""}
     for asked, expected in ((False, "surplus"), (True, "rejected")):
         top_up = Assignment("3T", "Parks_1", "names", "t", answers, asked, 0, 6, 6)
-        assert fates(settle_service(SERVICE, [top_up], {}, Options()))["3T:slot_1"][0] == expected
+        assert fates(compose([top_up]))["3T:slot_1"][0] == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from(["intent_0", "slot_0", "slot_1"]), st.text(max_size=30)), max_size=12))
 def test_whatever_is_typed_every_answer_has_one_fate_and_variants_stay_valid(typed):
     odd = [Assignment(f"3X{i}", "Parks_1", "names", f"w{i}", {f: t}, True) for i, (f, t) in enumerate(typed)]
-    outcome = settle_service(SERVICE, [*assignments(), *odd], {}, Options())
+    batch = compose([*assignments(), *odd])
     given_ids = {f"{a.assignment_id}:{field}" for a in [*assignments(), *odd] for field in a.answers}
-    assert sorted(row["response_id"] for row in outcome.audit) == sorted(given_ids)
+    assert sorted(answer.response_id for answer in batch.answers) == sorted(given_ids)
     by_variant = defaultdict(list)
-    for row in outcome.audit:
-        assert (row["variant"] is not None) == (row["disposition"] == "used")
-        if row["variant"] and row["field"] == "name":
-            by_variant[row["variant"]].append(row["canonical"])
-    assert len(outcome.variants) == 5
+    for answer in batch.answers:
+        assert (answer.variant is not None) == (answer.disposition == "used")
+        if answer.variant and answer.task == "names":
+            by_variant[answer.variant].append(answer.canonical)
+    assert len(batch.variants["Parks_1"]) == 5
     for names in by_variant.values():
         assert len(names) == 3 == len(set(names))
 
 
 def test_an_answer_for_a_position_that_does_not_exist_is_a_dead_letter():
     odd = Assignment("3X", "Parks_1", "names", "w", {"slot_9": "something", "service": "", "slot_1": "hamlet"}, False)
-    outcome = settle_service(SERVICE, [*assignments(), odd], {}, Options())
-    (letter,) = outcome.dead
+    batch = compose([*assignments(), odd])
+    (letter,) = batch.dead
     told = (letter.key, letter.reason.partition(":")[0], letter.payload)
     assert told == ("3X:slot_9", "unknown_position", "something")
-    assert "3X:service" not in fates(outcome)
-    assert fates(outcome)["3X:slot_1"][0] in ("used", "surplus")
+    assert "3X:service" not in fates(batch)
+    assert fates(batch)["3X:slot_1"][0] in ("used", "surplus")
 
 
 def held(n, task="names", field="slot_1"):
@@ -203,20 +203,19 @@ def held(n, task="names", field="slot_1"):
 )
 def test_how_many_held_answers_would_complete_a_service(have, in_review, to_accept):
     answers = assignments({**NAMES, "slot_1": NAMES["slot_1"][:have]}) + held(in_review)
-    outcome = settle_service(SERVICE, answers, {}, Options())
+    batch = compose(answers)
+    (outcome,) = batch.outcomes
     assert ([short.in_review for short in outcome.short], outcome.to_accept) == ([in_review], to_accept)
-    ids = [row["response_id"] for row in outcome.audit if row["disposition"] == "review"][:to_accept]
-    accepted = {key.partition(":")[0]: {"slot_1": Decision(key, "accept")} for key in ids}
-    again = settle_service(SERVICE, answers, accepted, Options())
+    ids = [answer.response_id for answer in batch.answers if answer.disposition == "review"][:to_accept]
+    again = compose(answers, *(Decision(key, "accept") for key in ids))
     assert bool(again.variants) == bool(to_accept)
-    assert again.to_accept == (0 if to_accept else outcome.to_accept)
+    assert again.outcomes[0].to_accept == (0 if to_accept else outcome.to_accept)
 
 
 def test_what_is_missing_in_assignments_is_told():
     first, *others = assignments()
     first = msgspec.structs.replace(first, source="names.csv: row 2", unread=("AcceptTime 'soon' is not a time",))
     last = msgspec.structs.replace(others.pop(), worker_hash="", source="names.csv: row 11")
-    task = SchemaTask([parse_services([SERVICE], "", SINGLE)], Options())
-    times, workers = settle_all(task, Answers([first, *others, last])).warnings
+    times, workers = compose([first, *others, last]).notes.warnings()
     assert times == "1 time could not be read, so left empty: names.csv: row 2: AcceptTime 'soon' is not a time"
     assert workers.startswith("1 assignment without a WorkerId (first names.csv: row 11): ")

@@ -1,0 +1,197 @@
+"""Compose the variants v1 to v5 of a service: v1 has the nearest answer to each element, v5 the furthest.
+
+SGD-X, Lee et al. 2022, section 2.3. Names are unique within a variant, see :mod:`.naming`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+import msgspec
+from apache_beam.pvalue import TaggedOutput
+
+from parapet.schemas.layout import raw_by_name
+from parapet.schemas.rows import DeadLetter
+from parapet.schemas.service import TASKS, VARIANTS, Element, Task, elements_of, parse_service
+from parapet.transforms.crowd.naming import Candidates, assign_names, ranked
+from parapet.transforms.crowd.outputs import Group, WithDeadLetters
+from parapet.transforms.crowd.rank import Ranking
+from parapet.transforms.crowd.vet import SchemaAnswer, read_schemas
+from parapet.transforms.variants.matching import compose_variant
+
+NEEDED = len(VARIANTS)
+COMPOSED = "composed"
+
+Place = tuple[Task, str]  # task and form field
+
+
+class Short(msgspec.Struct):
+    """An element with fewer than five good answers.
+
+    Attributes:
+      place: the form field, such as ``slot_3``.
+      have: the number of good answers; ``in_review`` is the number of those held.
+      filled: the variants that repeat an answer or the original if the service was composed anyway.
+      reason: ``too_few``, or ``name_collision`` if there are five answers but their names collide.
+    """
+
+    element_id: str
+    task: Task
+    place: str
+    have: int
+    in_review: int = 0
+    reason: str = "too_few"
+    filled: tuple[int, ...] = ()
+
+
+class Composed(msgspec.Struct):
+    """A service, composed or not.
+
+    Attributes:
+      variants: the service in v1 to v5; empty if an element needs more answers.
+      short: the elements that need more answers.
+      answers: all good answers, with the variant that uses them, or why none does.
+    """
+
+    variants: list[dict[str, Any]] = []
+    short: list[Short] = []
+    answers: list[SchemaAnswer] = []
+
+
+def compose_service(raw: Mapping[str, Any], rankings: Iterable[Ranking], allow_partial: bool = False) -> Composed:
+    """Compose a service from the rankings of its elements.
+
+    Args:
+      raw: the service as read from its schema file.
+      rankings: of its elements' names and descriptions, in any order.
+      allow_partial: also compose a service whose elements have at least one good answer each, and repeat it.
+    """
+    service = parse_service(raw)
+    elements: dict[Place, Element] = {(task, e.field): e for task in TASKS for e in elements_of(service, task)}
+    ranking_at = {(ranking.task, ranking.place): ranking for ranking in rankings}
+    chosen, short = choose_texts(elements, ranking_at, allow_partial)
+    composed = Composed([], short, [answer for ranking in ranking_at.values() for answer in ranking.answers])
+    for answer in composed.answers:
+        if not chosen:
+            answer.reason = "service_incomplete"
+        elif answer.canonical in (texts := chosen[answer.task, answer.place]):
+            # A repeated answer counts for the first variant that it fills.
+            answer.variant = texts.index(answer.canonical) + 1
+            answer.disposition, answer.reason = "used", ""
+    for k in VARIANTS if chosen else ():
+        names, descriptions = (
+            {place: texts[k - 1] for (of_task, place), texts in chosen.items() if of_task == task} for task in TASKS
+        )
+        composed.variants.append(compose_variant(raw, k, names, descriptions))
+    return composed
+
+
+def choose_texts(
+    elements: Mapping[Place, Element], rankings: Mapping[Place, Ranking], allow_partial: bool = False
+) -> tuple[dict[Place, list[str]], list[Short]]:
+    """Choose the five texts of every element by increasing distance; none if the service cannot be composed.
+
+    Returns:
+      The texts, and the elements that need more answers.
+    """
+    candidates = {place: _candidates(element, rankings.get(place)) for place, element in elements.items()}
+    names = [answers for (task, _), answers in candidates.items() if task == "names"]
+    assigned = assign_names(names, NEEDED)
+    missing = {place for place, answers in candidates.items() if len(answers.texts) < NEEDED}
+    collided = {(task, place) for task, place in elements if task == "names"} - missing
+    collided = {place for place in collided if candidates[place].key not in assigned}
+    # An element without answers has nothing to repeat.
+    partial = allow_partial and all(answers.texts for answers in candidates.values())
+    if missing | collided and partial:
+        for task, place in missing | collided:
+            candidates[task, place].original = elements[task, place].text(task)
+        assigned = assign_names(names, NEEDED)
+    short = []
+    for (task, place), element in elements.items():
+        if (task, place) in missing | collided:
+            have, reason = len(candidates[task, place].texts), "name_collision"
+            if (task, place) in missing:
+                reason = "too_few"
+            filled = VARIANTS[have if reason == "too_few" else 0 :] if partial else ()
+            short.append(Short(element.id, task, place, have, 0, reason, tuple(filled)))
+    chosen: dict[Place, list[str]] = {}
+    for (task, place), answers in candidates.items():
+        if task == "names" and answers.key in assigned:
+            chosen[task, place] = assigned[answers.key]
+        elif task == "descriptions" and (len(answers.texts) >= NEEDED or partial):
+            texts = ranked(answers.texts[:NEEDED], answers.distances[:NEEDED])
+            chosen[task, place] = texts + texts[-1:] * (NEEDED - len(texts))
+    return (chosen if len(chosen) == len(elements) else {}), short
+
+
+def _candidates(element: Element, ranking: Ranking | None) -> Candidates:
+    answers = [] if ranking is None else ranking.answers
+    distances = [answer.distance or 0.0 for answer in answers]
+    return Candidates(element.id, [answer.canonical for answer in answers], distances, scopes=element.scopes)
+
+
+class Compose(WithDeadLetters):
+    """Composes the variants of each service.
+
+    The input is the result of :class:`Rank`. The result is a PCollection of (service name, ``{"v1": SERVICE, …, "v5":
+    SERVICE}``), one for each service whose elements have five good answers; SERVICE is as in ``schema.json``.
+    ``with_outputs()`` has ``variants``, ``dead_letters`` (rankings of services and elements that the schemas do not
+    have) and ``composed``: pairs (service name, :class:`Composed`) for every service, with what is missing.
+
+    Args:
+      schemas: the schemas of the corpus: anything that ``parapet.compose`` accepts.
+      allow_partial: also compose services whose elements have at least one good answer each, which is repeated.
+
+    Raises:
+      InputError: the schemas cannot be read.
+
+    Example:
+      >>> import apache_beam as beam, parapet
+      >>> from parapet.schemas.layout import sample_root
+      >>> crowd = sample_root() / "crowd"
+      >>> with beam.Pipeline() as pipeline:
+      ...     answers = pipeline | parapet.beam.ReadAnswers([crowd / "names.csv", crowd / "descriptions.csv"])
+      ...     vetted = answers | parapet.beam.Dedupe() | parapet.beam.Vet(sample_root(), crowd / "decisions.csv")
+      ...     variants = vetted | parapet.beam.Rank() | parapet.beam.Compose(sample_root())
+      ...     _ = variants | beam.MapTuple(lambda service, of_service: print(service, list(of_service)))
+    """
+
+    main = "variants"
+
+    def __init__(self, schemas: Any, allow_partial: bool = False) -> None:
+        super().__init__()
+        self.raws, self.allow_partial = raw_by_name(read_schemas(schemas)), allow_partial
+
+    def outputs(self, rankings: beam.PCollection) -> beam.DoOutputsTuple:
+        """Return ``variants``, ``composed`` and ``dead_letters``."""
+        schemas = rankings.pipeline | "Schemas" >> beam.Create(list(self.raws.items()), reshuffle=False)
+        services = (rankings, schemas) | "Services" >> Group(Ranking, dict, by=[_by_service, None])
+        allow_partial = self.allow_partial
+        return services | "Compose" >> self.apart(lambda group: _compose(group, allow_partial), COMPOSED)
+
+
+def _by_service(pair: tuple[str, Ranking]) -> tuple[str, Ranking]:
+    return pair[0].partition("/")[0], pair[1]
+
+
+def _compose(
+    group: tuple[str, tuple[list[Ranking], list[dict[str, Any]]]], allow_partial: bool
+) -> Iterator[tuple[str, dict[str, Any]] | TaggedOutput | DeadLetter]:
+    name, (rankings, services) = group
+    for raw in services:
+        known = {(task, e.field) for task in TASKS for e in elements_of(parse_service(raw), task)}
+        yield from (_unknown(ranking) for ranking in rankings if (ranking.task, ranking.place) not in known)
+        composed = compose_service(raw, (r for r in rankings if (r.task, r.place) in known), allow_partial)
+        yield TaggedOutput(COMPOSED, (name, composed))
+        if composed.variants:
+            yield name, {f"v{k}": variant for k, variant in zip(VARIANTS, composed.variants, strict=True)}
+    if not services:
+        yield from map(_unknown, rankings)
+
+
+def _unknown(ranking: Ranking) -> DeadLetter:
+    texts = ", ".join(answer.canonical for answer in ranking.answers)
+    reason = f"unknown_element: the schemas have no {ranking.element_id}"
+    return DeadLetter("compose", ranking.element_id, reason, texts)

@@ -1,0 +1,96 @@
+"""Read the answers of crowd workers: batch results as CSV, JSON of MTurk's API, and lines of ``parapet collect``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+
+from parapet.schemas.rows import Assignment, DeadLetter
+from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, Sources, TaskKind, distinct, read_responses, read_row
+from parapet.transforms.crowd.outputs import WithDeadLetters
+from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
+
+
+def read_answers(
+    path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
+) -> Iterator[Assignment | DeadLetter]:
+    """Read the assignments of a file, and a dead letter for each record that cannot be used.
+
+    Args:
+      path: the file; CSV or JSON is detected by its first character.
+      key: the key for hashing worker ids.
+      encoding: of a file without a byte order mark.
+      kind: the kind of tasks whose answers are accepted.
+
+    Raises:
+      InputError: most rows cannot be used, so that this is no file of answers.
+      DamagedFile: a compressed file is truncated or damaged.
+    """
+    yield from map(_without_ids, read_responses(path, key, encoding, kind))
+
+
+def _without_ids(record: Assignment | DeadLetter) -> Assignment | DeadLetter:
+    return record if isinstance(record, Assignment) else without_ids(record)
+
+
+def as_assignments(record: Assignment | Mapping[str, Any], key: bytes) -> Iterator[Assignment | DeadLetter]:
+    """Read a record from anywhere: a dict as in the lines of ``parapet collect`` or the rows of a batch CSV."""
+    if isinstance(record, Assignment):
+        yield record
+    else:
+        yield from map(_without_ids, read_row(record, key, "a record"))
+
+
+class ReadAnswers(WithDeadLetters):
+    """Reads files with the answers of workers.
+
+    The result is a PCollection of ``parapet.schemas.rows.Assignment``: the form that one worker has filled in.
+    ``with_outputs()`` has ``assignments`` and ``dead_letters``.
+
+    Args:
+      paths: the files. One that is given twice is read once.
+      worker_key: the key with which worker ids are hashed; by default that of the commands, ``PARAPET_WORKER_KEY`` or
+        the key file.
+      encoding: of files without a byte order mark.
+      kind: the kind of tasks; by default those that paraphrase schemas.
+
+    Raises:
+      InputError: a file does not exist, or there is no such encoding.
+
+    Example:
+      >>> import apache_beam as beam, parapet
+      >>> from parapet.schemas.layout import sample_root
+      >>> names = str(sample_root() / "crowd" / "names.csv")
+      >>> with beam.Pipeline() as pipeline:
+      ...     answers = pipeline | parapet.beam.ReadAnswers([names])
+      ...     _ = answers | beam.Map(lambda answer: answer.task) | beam.combiners.Count.PerElement() | beam.Map(print)
+      ('names', 59)
+    """
+
+    main = "assignments"
+
+    def __init__(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        worker_key: bytes | None = None,
+        *,
+        encoding: str = "utf-8",
+        kind: TaskKind = SCHEMA_TASKS,
+    ) -> None:
+        super().__init__()
+        files = [paths] if isinstance(paths, str | Path) else paths
+        sources = Sources([str(path) for path in files], encoding=encoding)
+        sources.check("")
+        self.paths = distinct(sources.responses)
+        self.key = load_worker_key() if worker_key is None else worker_key
+        self.encoding, self.kind = encoding, kind
+
+    def outputs(self, pipeline: beam.Pipeline) -> beam.DoOutputsTuple:
+        """Return ``assignments`` and ``dead_letters``."""
+        how = (self.key, self.encoding, self.kind)
+        return (
+            pipeline | "Files" >> beam.Create(self.paths) | "Read" >> self.apart(lambda path: read_answers(path, *how))
+        )

@@ -1,0 +1,390 @@
+"""The crowd task of paraphrasing schemas: what ``parapet compose`` reports and writes about each service and all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from importlib.metadata import version
+from itertools import islice
+from typing import Any
+
+import apache_beam as beam
+import msgspec
+
+from parapet.schemas.decisions import Decision, neutralise
+from parapet.schemas.errors import storable
+from parapet.schemas.layout import SplitSchemas, raw_by_name, services_by_name, splits_of
+from parapet.schemas.rows import RESPONSES, Assignment, DeadLetter
+from parapet.schemas.service import TASKS, VARIANTS, Task, elements_of, parse_service
+from parapet.transforms.crowd import meaning, rules
+from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, payload
+from parapet.transforms.crowd.compose import NEEDED, Composed, choose_texts, compose_service
+from parapet.transforms.crowd.decided import Submission, join_decisions
+from parapet.transforms.crowd.dedupe import merge_assignments
+from parapet.transforms.crowd.outputs import Group
+from parapet.transforms.crowd.rank import Rank, Ranker
+from parapet.transforms.crowd.report import Example, compose_report, missing_answers
+from parapet.transforms.crowd.task import CrowdTask, Notes, Outcome, Results, dispositions, reasons, total, without_dead
+from parapet.transforms.crowd.vet import SchemaAnswer, Vet
+from parapet.transforms.crowd.worker_ids import without_ids
+from parapet.transforms.running import plugins
+from parapet.transforms.storage import files
+from parapet.transforms.variants import table1
+
+SHORTFALL_COLUMNS = (
+    *("service_name", "element_id", "task", "field", "have", "need", "in_review", "reason", "composed"),
+    "filled_variants",
+)
+_SERVICES_SHOWN = 2  # number of services whose paraphrases the report shows
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The options of a composition, named like the command's flags.
+
+    Attributes:
+      vetting_rules: the names of plug-ins with rules.
+    """
+
+    seed: int = 0
+    selection: str = "random"
+    allow_partial: bool = False
+    name_distance: str = "levenshtein"
+    description_distance: str = "jaccard"
+    stopwords: str = "articles"
+    spacy_model: str = ""
+    vetting_rules: tuple[str, ...] = ()
+    allow_not_blind: bool = False
+
+    def rank(self) -> Rank:
+        """Return the transform that ranks answers. Raises InputError if an option is invalid."""
+        lemmas = {"stopwords": self.stopwords, "spacy_model": self.spacy_model}
+        names = (self.name_distance, self.description_distance)
+        return Rank(*names, NEEDED, self.seed, selection=self.selection, **lemmas)
+
+    def method(self) -> dict[str, str]:
+        """Return ``method`` of ``statistics.json``, without names of input files, which do not affect the result."""
+        return {
+            "names": f"{self.name_distance.partition('=')[0]} distance",
+            "descriptions": f"{self.description_distance.partition('=')[0]} distance",
+            "stopwords": self.stopwords if self.stopwords in ("articles", "spacy", "none") else "a file",
+            "lemmas": self.spacy_model or f"simplemma {version('simplemma')}",
+            "selection": self.selection,
+            "seed": str(self.seed),
+            "meaning": meaning.measure(),
+            **(
+                {"blindness": "workers who saw the other task of the service are allowed"}
+                if self.allow_not_blind
+                else {}
+            ),
+            "partial": "allowed" if self.allow_partial else "left out",
+            **({"vetting rules": ", ".join(rules.choose_rules(self.vetting_rules))} if self.vetting_rules else {}),
+        }
+
+    def plugins(self) -> dict[str, Any]:
+        """Return the origin of the plug-ins for ``run.json``."""
+        distances = ((self.name_distance, "name_distance"), (self.description_distance, "description_distance"))
+        of_rules = (chosen for chosen, _ in rules.choose_rules(self.vetting_rules).values())
+        chosen = (plugins.choose(plugins.DISTANCES, *name_and_flag) for name_and_flag in distances)
+        return plugins.recorded(*chosen, *of_rules)
+
+
+class ServiceOutcome(Outcome, kw_only=True):
+    """What became of the answers about a service.
+
+    Attributes:
+      composed: whether the variants were composed.
+      to_accept: the number of held answers that would complete the service if reviewers accepted them; 0 if it is
+        complete, or if all of them would not be enough.
+      not_blind: the number of assignments of workers who had done the sibling task.
+      measured: the counts for SGD-X Table 1, if the service was composed.
+      examples: some paraphrases for the report.
+    """
+
+    composed: bool = False
+    to_accept: int = 0
+    not_blind: int = 0
+    measured: table1.Item | None = None
+    examples: list[Example] = msgspec.field(default_factory=list)
+
+
+def conclude_service(
+    raw: Mapping[str, Any], not_good: Iterable[SchemaAnswer], composed: Composed, ranker: Ranker
+) -> tuple[ServiceOutcome, list[SchemaAnswer]]:
+    """Return the outcome of a service, and its answers in the order of ``responses.parquet``.
+
+    Args:
+      raw: the service as read from its schema file.
+      not_good: the answers that were held, rejected or are duplicates.
+      composed: the service with its good answers.
+      ranker: how answers were ranked.
+    """
+    service = parse_service(raw)
+    answers = sorted([*not_good, *composed.answers], key=lambda a: (a.element_id, a.task, a.response_id))
+    outcome = ServiceOutcome(name=service.service_name, short=composed.short, composed=bool(composed.variants))
+    places: dict[tuple[Task, str], list[SchemaAnswer]] = defaultdict(list)
+    for answer in answers:
+        if answer.same_answers:
+            places[answer.task, answer.place].append(answer)
+    outcome.note(answers, places.values())
+    outcome.not_blind = len({a.response_id.rpartition(":")[0] for a in answers if a.not_blind})
+    for short in composed.short:
+        held = places.get((short.task, short.place), ())
+        short.in_review = sum(answer.disposition == "review" for answer in held)
+    needed = [max(NEEDED - short.have, 1) for short in composed.short]
+    if needed and all(short.in_review >= n for short, n in zip(composed.short, needed, strict=True)):
+        # Whether accepting all of them would complete the service.
+        usable = {
+            place: [copy(a) for a in of_place if a.disposition not in ("rejected", "duplicate") and a.words]
+            for place, of_place in places.items()
+        }
+        elements = {(task, e.field): e for task in TASKS for e in elements_of(service, task)}
+        rankings = {place: ranker.rank(of_place) for place, of_place in usable.items() if of_place}
+        outcome.to_accept = sum(needed) if choose_texts(elements, rankings)[0] else 0
+    if composed.variants:
+        services = {f"v{k}": parse_service(v) for k, v in zip(VARIANTS, composed.variants, strict=True)}
+        outcome.measured = table1.Item(service, services)
+        outcome.examples = list(_examples(raw, composed.variants))
+    return outcome, answers
+
+
+def _examples(raw: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
+    """Yield the first intent and the first slots of a composed service: names, then descriptions."""
+    for field in ("name", "description"):
+        for kind, n in (("intents", 1), ("slots", 4)):
+            for i, element in enumerate(raw[kind][:n]):
+                yield Example(element[field], [variant[kind][i][field] for variant in variants])
+
+
+class Batch(msgspec.Struct):
+    """A composed batch in memory: all answers and outcomes in the order of services, and variants by service."""
+
+    outcomes: list[ServiceOutcome]
+    answers: list[SchemaAnswer]
+    variants: dict[str, list[dict[str, Any]]]
+    dead: list[DeadLetter]
+    notes: Notes
+
+
+class SchemaTask(CrowdTask[ServiceOutcome]):
+    """The crowd task of paraphrasing the names and descriptions of schemas.
+
+    Args:
+      splits: the schemas of the corpus.
+      options: the options that affect the result.
+      output: the output folder.
+    """
+
+    command = "compose"
+    kind = SCHEMA_TASKS
+    audit_schema = RESPONSES
+
+    def __init__(self, splits: Sequence[SplitSchemas], options: Options, output: str = "") -> None:
+        self.splits, self.options = list(splits), options
+        self.output, self.method, self.header = output, options.method(), options.plugins()
+        self.explanations = rules.explanations(options.vetting_rules)
+        self.rank = options.rank()
+
+    def vet(self, decisions: Iterable[str | Decision] = ()) -> Vet:
+        """Return the transform that vets answers."""
+        more_rules = rules.rules_of(self.options.vetting_rules)
+        return Vet(self.splits, decisions, more_rules, allow_not_blind=self.options.allow_not_blind)
+
+    def compose(self, read: Iterable[Assignment], decisions: Iterable[Decision], dead: Iterable[DeadLetter]) -> Batch:
+        """Compose a batch in memory, by the functions of the transforms.
+
+        Args:
+          read: the assignments as read, with copies.
+          decisions: the decisions on their answers.
+          dead: the dead letters so far.
+        """
+        batch = Batch([], [], {}, [*self.dead(), *dead], Notes())
+        merged = without_dead(merge_assignments(read), batch.dead)
+        services: dict[str, list[Submission]] = {name: [] for name in raw_by_name(self.splits)}
+        for submission in without_dead(join_decisions(merged, decisions), batch.dead):
+            services.setdefault(submission.assignment.service_name, []).append(submission)
+            batch.notes.add(submission.assignment)
+        vetting = self.vet().vetting
+        for name, submissions in sorted(services.items()):
+            vetted = [answer for _, answer in without_dead(vetting.vet(name, submissions), batch.dead)]
+            batch.notes.vetted += len(vetted)
+            if name not in vetting.raws:
+                continue
+            good: dict[tuple[str, str], list[SchemaAnswer]] = defaultdict(list)
+            for answer in vetted:
+                if answer.disposition == "surplus":
+                    good[answer.task, answer.place].append(answer)
+            not_good = [answer for answer in vetted if answer.disposition != "surplus"]
+            rankings = [self.rank.ranker.rank(answers) for answers in good.values()]
+            composed = compose_service(vetting.raws[name], rankings, self.options.allow_partial)
+            outcome, answers = conclude_service(vetting.raws[name], not_good, composed, self.rank.ranker)
+            batch.outcomes.append(outcome)
+            batch.answers += answers
+            if composed.variants:
+                batch.variants[name] = composed.variants
+        batch.dead = sorted(map(without_ids, batch.dead), key=msgspec.json.encode)
+        return batch
+
+    def in_order(self, outcomes: Iterable[ServiceOutcome]) -> list[ServiceOutcome]:
+        """Return the outcomes in the order in which services appear in the schema files."""
+        of_name = {outcome.name: outcome for outcome in outcomes}
+        return [of_name[name] for name in services_by_name(self.splits)]
+
+    def dead(self) -> list[DeadLetter]:
+        """Return the dead letters of services that break a rule of the format."""
+        return [
+            DeadLetter(
+                "schemas",
+                error.path,
+                f"bad_service: {error.where}: {error.reason}",
+                payload(storable(json.dumps(bad.raw, ensure_ascii=False, separators=(",", ":")))),
+                error.path,
+            )
+            for split in self.splits
+            for bad in split.bad
+            for error in (bad.error,)
+        ]
+
+    def results(self, outcomes: Sequence[ServiceOutcome], dead: Sequence[DeadLetter]) -> Results:
+        """Return statistics, report and shortfall."""
+        outcomes = self.in_order(outcomes)
+        numbers = self.statistics(outcomes, len(dead))
+        examples = {outcome.name: outcome.examples for outcome in outcomes if outcome.examples}
+        rows = shortfall_rows(outcomes)
+        shown = dict(islice(examples.items(), _SERVICES_SHOWN))
+        report = compose_report(numbers, self.explanations, shown, missing_answers(rows, numbers["services"]))
+        out = io.StringIO()
+        writer = csv.DictWriter(out, SHORTFALL_COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({**row, **{name: neutralise(row[name]) for name in ("service_name", "element_id")}})
+        return Results(numbers, report, {"shortfall.csv": out.getvalue().encode()})
+
+    def statistics(self, outcomes: Sequence[ServiceOutcome], dead: int) -> dict[str, Any]:
+        """Return the content of ``statistics.json``; ``dead`` is the number of dead letters."""
+        splits: dict[str, list[str]] = defaultdict(list)
+        for path, names in splits_of(self.splits).items():
+            for name in names:
+                splits[name].append(path.rpartition("/")[0] or "schema")
+        measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
+        measures = table1.measures_of(measured, [f"v{k}" for k in VARIANTS]) if measured else {}
+        content = {
+            "answers": dispositions(outcomes),
+            "dead_letters": dead,
+            "sources": total(outcome.sources for outcome in outcomes),
+            "reasons": reasons(outcomes),
+            "not_blind_assignments": sum(outcome.not_blind for outcome in outcomes),
+            "meaning": meaning.stated(),
+            "services": {
+                outcome.name: {
+                    "splits": splits[outcome.name],
+                    "composed": outcome.composed,
+                    "partial": bool(outcome.composed and outcome.short),
+                    "answers": dispositions([outcome]),
+                    "short": len(outcome.short),
+                    "to_accept": outcome.to_accept,
+                }
+                for outcome in outcomes
+            },
+            "variants": measures.get("variants", {}),
+            "average": measures.get("average", {}),
+            "self_bleu": measures.get("self_bleu"),
+            "decisions": {"accept": 0, "fix": 0, "reject": 0, **total(outcome.decisions for outcome in outcomes)},
+            "method": dict(self.method),
+        }
+        return {key: table1.rounded(value) for key, value in content.items()}
+
+
+def shortfall_rows(outcomes: Iterable[ServiceOutcome]) -> list[dict[str, Any]]:
+    """Return a row in ``SHORTFALL_COLUMNS`` for each element and task that needs more good answers."""
+    return [
+        {
+            "service_name": outcome.name,
+            "element_id": short.element_id,
+            "task": short.task,
+            "field": short.place,
+            "have": short.have,
+            "need": NEEDED,
+            "in_review": short.in_review,
+            "reason": short.reason,
+            "composed": "partial" if outcome.composed else "no",
+            "filled_variants": " ".join(f"v{k}" for k in short.filled),
+        }
+        for outcome in outcomes
+        for short in outcome.short
+    ]
+
+
+class Conclude(beam.PTransform):
+    """Joins the vetted answers with the composed services, to pairs (outcome, answers) of each service.
+
+    Args:
+      task: the task.
+      composed: the output ``composed`` of :class:`Compose`.
+    """
+
+    def __init__(self, task: SchemaTask, composed: beam.PCollection) -> None:
+        super().__init__()
+        self.raws = raw_by_name(task.splits)
+        self.ranker, self.composed = task.rank.ranker, composed
+
+    def expand(self, vetted: beam.PCollection) -> beam.PCollection:
+        """Convert a PCollection of (service name, answer)."""
+        not_good = vetted | "Not good" >> beam.Filter(lambda pair: pair[1].disposition != "surplus")
+        services = (not_good, self.composed) | "Services" >> Group(SchemaAnswer, Composed)
+        return services | "Conclude" >> beam.FlatMap(_conclude, self.raws, self.ranker)
+
+
+def _conclude(
+    group: tuple[str, tuple[list[SchemaAnswer], list[Composed]]], raws: Mapping[str, Any], ranker: Ranker
+) -> Iterator[tuple[ServiceOutcome, list[SchemaAnswer]]]:
+    name, (not_good, (composed,)) = group
+    yield conclude_service(raws[name], not_good, composed, ranker)
+
+
+def variant_files(split: SplitSchemas, of_services: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, bytes]:
+    """Return the schema files of a split in each variant, by path.
+
+    Args:
+      split: the schemas of the split.
+      of_services: the name of each composed service to its variants v1 to v5.
+    """
+    done = [of_services[s.service_name] for s in split.services if s.service_name in of_services]
+    return {
+        f"v{k}/{path}": data
+        for k in (VARIANTS if done else ())
+        for path, data in split.variant_files([of_service[k - 1] for of_service in done]).items()
+    }
+
+
+class WriteVariants(beam.PTransform):
+    """Writes the variants of all services of a split into ``v1/SPLIT/schema.json`` and so on.
+
+    Args:
+      splits: the schemas of the corpus.
+      output: the output folder.
+    """
+
+    def __init__(self, splits: Sequence[SplitSchemas], output: str) -> None:
+        super().__init__()
+        self.splits, self.output = {split.split: split for split in splits}, output
+
+    def expand(self, variants: beam.PCollection) -> beam.PCollection:
+        """Convert a PCollection of (service name, variants) to one of :data:`files.Written`."""
+        names = {split: {s.service_name for s in schemas.services} for split, schemas in self.splits.items()}
+        by_split = variants | "Of split" >> beam.FlatMap(
+            lambda pair: [(split, pair) for split, of_split in names.items() if pair[0] in of_split]
+        )
+        return by_split | "Splits" >> Group(tuple) | "Write" >> beam.FlatMap(_write_variants, self.splits, self.output)
+
+
+def _write_variants(
+    group: tuple[str, tuple[list[Any]]], splits: Mapping[str, SplitSchemas], output: str
+) -> Iterator[files.Written]:
+    split, (pairs,) = group
+    of_services = {name: list(of_service.values()) for name, of_service in pairs}
+    for path, data in variant_files(splits[split], of_services).items():
+        yield files.write_staged(output, path, data)

@@ -1,0 +1,410 @@
+"""A kind of crowd task, an answer to one, and what became of the answers; for schemas, rewritten turns and ratings.
+
+Each answer ends with a disposition. A kind of task says what its tasks are about (a service, a dialogue, a page), vets
+the answers about one of these, and chooses those that are used. :mod:`.vet`, :mod:`.rank` and :mod:`.compose` are the
+Beam transforms of the tasks that paraphrase schemas.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from parapet.schemas.errors import InputError
+from parapet.schemas.rows import DISPOSITIONS, AnswerSource, Assignment, DeadLetter, Disposition
+from parapet.schemas.service import response_id
+from parapet.transforms.crowd.answer_files import TaskKind
+from parapet.transforms.crowd.decided import Submission, unusable_decision
+from parapet.transforms.crowd.dedupe import answer_ids, answers_text
+from parapet.transforms.crowd.lexicon import spelling_rank
+from parapet.transforms.crowd.review import ReviewItem, neighbours
+from parapet.transforms.crowd.rules import PASS, Verdict
+from parapet.transforms.crowd.worker_ids import redact
+from parapet.transforms.reports.report import Report
+from parapet.transforms.reports.text import counted
+
+_SHOWN = 3  # examples in a warning
+_RANK = {"": 0, "review": 1, "reject": 2}
+
+
+class Answer(msgspec.Struct, kw_only=True, array_like=True):
+    """A worker's answer in a form field.
+
+    Attributes:
+      text: the text as typed.
+      canonical: the text as it would be written to the output. ``words`` are its words; empty if nothing is left of it.
+      decision: a reviewer's decision; empty if there is none.
+      verdict: that of the rules, or a reviewer's rejection.
+      disposition: ``surplus`` is a good answer that has not been chosen yet.
+      same_answers: the number of answers with the same words, on the one that stands for them; 0 on the others.
+      flags: ids of all rules that apply, if the answer is held for review.
+      doubt: lower for answers that are less likely to mean what they should.
+    """
+
+    response_id: str
+    text: str
+    canonical: str
+    words: tuple[str, ...]
+    worker_hash: str
+    accept_time: int | None
+    submit_time: int | None
+    work_seconds: int | None
+    source: AnswerSource
+    keystrokes: int | None
+    pastes: int | None
+    seconds: float | None
+    decision: str = ""
+    verdict: Verdict = PASS
+    disposition: Disposition = "surplus"
+    reason: str = "not_drawn"
+    same_answers: int = 0
+    flags: tuple[str, ...] = ()
+    doubt: float = 0.0
+
+    @property
+    def accepted(self) -> bool:
+        """Whether a reviewer accepted or fixed the answer."""
+        return self.decision in ("accept", "fix")
+
+    @property
+    def kind(self) -> str:
+        """Return the kind by which answers are counted."""
+        return ""
+
+    def same(self) -> str:
+        """Return the key that answers with the same words share."""
+        return " ".join(self.words)
+
+    def spelling(self) -> tuple[Any, ...]:
+        """Return a sort key that puts the better spelled of two answers with the same words first."""
+        return spelling_rank(self.canonical, self.words, self.text) if self.words else ()
+
+    def shown(self) -> tuple[str, str, str, str]:
+        """Return what a reviewer sees: the element's id, the task, what the worker saw, and the original."""
+        raise NotImplementedError
+
+    def row(self) -> dict[str, Any]:
+        """Return the answer's row of ``responses.parquet``."""
+
+        def milliseconds(seconds: int | None) -> int | None:  # Parquet has no unit of seconds
+            return None if seconds is None else seconds * 1000
+
+        names = ("response_id", "text", "canonical", "disposition", "reason", "worker_hash", "work_seconds", "source")
+        return {
+            **{name: getattr(self, name) for name in (*names, "keystrokes", "pastes", "seconds")},
+            "accept_time": milliseconds(self.accept_time),
+            "submit_time": milliseconds(self.submit_time),
+        }
+
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+RecordT = TypeVar("RecordT")
+OutcomeT = TypeVar("OutcomeT", bound="Outcome")
+
+
+def answer_columns(assignment: Assignment, field: str) -> dict[str, Any]:
+    """Return what an answer takes from its assignment: its id, worker, times, source, and how the field was typed."""
+    return {
+        "response_id": response_id(assignment.assignment_id, field),
+        "worker_hash": assignment.worker_hash,
+        "accept_time": assignment.accept_time,
+        "submit_time": assignment.submit_time,
+        "work_seconds": assignment.work_seconds,
+        "source": assignment.platform,
+        "keystrokes": assignment.keystrokes.get(field),
+        "pastes": assignment.pastes.get(field),
+        "seconds": assignment.seconds.get(field),
+    }
+
+
+def apply_decision(
+    make: Callable[[str], AnswerT], submission: Submission, field: str, problem: Callable[[AnswerT], str]
+) -> tuple[AnswerT, list[DeadLetter]]:
+    """Make an answer, with the reviewer's decision on it; one that cannot be carried out becomes a dead letter.
+
+    Args:
+      make: creates the answer for a text.
+      submission: the form with the answer.
+      field: the form field.
+      problem: returns why not even a reviewer can accept an answer, or an empty string.
+    """
+    text, decision = submission.assignment.answers[field], submission.decisions.get(field)
+    answer = make(decision.text if decision is not None and decision.decision == "fix" else text)
+    if decision is None:
+        return answer, []
+    if decision.decision == "reject":
+        answer.verdict = Verdict("reject", f"reviewer: {decision.reason}" if decision.reason else "reviewer")
+    elif why := problem(answer):
+        return make(text), [unusable_decision(decision, f"bad_decision: {why}")]
+    answer.decision = decision.decision
+    return answer, []
+
+
+def merge_equal_answers(answers: Iterable[AnswerT]) -> list[AnswerT]:
+    """Give each answer to one element a disposition, and return those that stand for all with the same words.
+
+    A reviewer judges words, so a rejection applies to all workers who gave them, unless one of their answers was
+    accepted. Answers that need a review are held together. If one answer passes, the others are its duplicates.
+    """
+    groups: dict[str, list[AnswerT]] = defaultdict(list)
+    for answer in answers:
+        groups[answer.same() or f"\0{answer.response_id}"].append(answer)
+    return [_merge(same) for same in groups.values()]
+
+
+def _merge(same: list[AnswerT]) -> AnswerT:
+    reviewer = next((a.verdict for a in same if a.verdict.reason.startswith("reviewer")), None)
+    if reviewer is not None and not any(a.accepted for a in same):
+        for answer in same:
+            if answer.verdict.action != "reject":
+                answer.verdict = reviewer
+    if len(same) > 1:
+        same.sort(key=lambda a: (_RANK[a.verdict.action], not a.accepted, a.spelling(), a.canonical, a.response_id))
+    best = same[0]
+    best.same_answers = len(same)
+    for answer in same:
+        action = answer.verdict.action
+        if action == "reject":
+            answer.disposition, answer.reason = "rejected", answer.verdict.reason
+        elif answer is best and not action:
+            answer.disposition, answer.reason = "surplus", "not_drawn"
+        elif best.verdict.action == "review":
+            answer.disposition, answer.reason = "review", answer.verdict.reason
+        else:
+            answer.disposition, answer.reason = "duplicate", f"duplicate_of: {best.response_id}"
+    return best
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What became of the answers about one service, dialogue or page, without the answers themselves.
+
+    Attributes:
+      name: of the service or page, or the id of the dialogue.
+      short: the elements or turns that need more good answers.
+      answers: the number of answers by kind and disposition; ``reasons`` by kind, disposition and reason.
+      sources: the number of answers by source; ``decisions`` of reviewers' decisions that took effect.
+      ended: the number of answers with a text.
+    """
+
+    name: str
+    reviews: list[ReviewItem] = []
+    short: list[Any] = []
+    answers: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
+    reasons: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
+    sources: Counter[str] = msgspec.field(default_factory=Counter)
+    decisions: Counter[str] = msgspec.field(default_factory=Counter)
+    ended: int = 0
+
+    def counts(self) -> dict[str, int]:
+        """Return further counts for ``run.json``."""
+        return {}
+
+    def note(self, answers: Sequence[Answer], places: Iterable[Sequence[Answer]] = ()) -> None:
+        """Count the answers, and list those that are held.
+
+        Args:
+          answers: all answers, with their final dispositions.
+          places: for each element and task, the answers that stand for those with the same words.
+        """
+        for answer in answers:
+            self.answers[answer.kind, answer.disposition] += 1
+            self.sources[answer.source] += 1
+            self.ended += bool(answer.text.strip())
+            if answer.decision:
+                self.decisions[answer.decision] += 1
+            if answer.reason:
+                self.reasons[answer.kind, answer.disposition, answer.reason.partition(":")[0]] += 1
+        for distinct in places:
+            self.reviews += review_items(distinct)
+
+
+class Notes(msgspec.Struct):
+    """What a composition counts and warns of, over all assignments.
+
+    Attributes:
+      unread: times that could not be read; of ``n_unread`` the first few.
+      first_anonymous: the place of the first assignment without a worker's id; ``anonymous`` is their number.
+      vetted: the number of answers that were vetted.
+    """
+
+    assignments: int = 0
+    answers: int = 0
+    unread: list[str] = []
+    n_unread: int = 0
+    first_anonymous: str = ""
+    anonymous: int = 0
+    vetted: int = 0
+
+    def add(self, assignment: Assignment) -> None:
+        """Note an assignment."""
+        self.assignments += 1
+        self.answers += len(answer_ids(assignment))
+        if assignment.unread:
+            self.n_unread += len(assignment.unread)
+            unread = (f"{assignment.source}: {text}" for text in assignment.unread)
+            self.unread = sorted([*self.unread, *unread])[:_SHOWN]
+        if not assignment.worker_hash:
+            self.anonymous += 1
+            self.first_anonymous = min(self.first_anonymous or assignment.source, assignment.source)
+
+    def merged(self, other: Notes) -> Notes:
+        """Return the notes of both."""
+        firsts = [first for first in (self.first_anonymous, other.first_anonymous) if first]
+        return Notes(
+            self.assignments + other.assignments,
+            self.answers + other.answers,
+            sorted([*self.unread, *other.unread])[:_SHOWN],
+            self.n_unread + other.n_unread,
+            min(firsts, default=""),
+            self.anonymous + other.anonymous,
+            self.vetted + other.vetted,
+        )
+
+    def warnings(self) -> list[str]:
+        """Return sentences about times that could not be read, and about assignments without worker ids."""
+        sentences = []
+        if self.unread:
+            shown = "; ".join(map(redact, self.unread))
+            more = f"; and {self.n_unread - _SHOWN:,} more" if self.n_unread > _SHOWN else ""
+            sentences.append(f"{counted(self.n_unread, 'time')} could not be read, so left empty: {shown}{more}")
+        if self.anonymous:
+            sentences.append(
+                f"{counted(self.anonymous, 'assignment')} without a WorkerId (first {self.first_anonymous}): several "
+                "answers of one person count as those of several, and it cannot be checked who has seen what was to be "
+                "paraphrased"
+            )
+        return sentences
+
+
+def review_items(distinct: Sequence[Answer]) -> list[ReviewItem]:
+    """List the answers to one element that are held for review, each standing for those with the same words."""
+    held = [answer for answer in distinct if answer.disposition == "review"]
+    most = min((answer.doubt for answer in held), default=0.0)
+    shown = [(answer.canonical, answer.disposition) for answer in distinct]
+    items = []
+    for answer in held:
+        beside, more = neighbours(shown, (answer.canonical, answer.disposition))
+        reasons = list(dict.fromkeys([answer.reason, *answer.flags]))
+        texts, doubt = (answer.text, answer.canonical, reasons), (most, answer.doubt)
+        items.append(ReviewItem(answer.response_id, *answer.shown(), *texts, answer.same_answers, beside, more, doubt))
+    return items
+
+
+class Results(NamedTuple):
+    """The output of a task about the whole batch: ``statistics.json``, the report, and further files by path."""
+
+    statistics: dict[str, Any]
+    report: Report
+    files: Mapping[str, bytes]
+
+
+class CrowdTask(Generic[OutcomeT]):
+    """A kind of crowd task whose answers can be composed.
+
+    Attributes:
+      command: the name of the command that composes its answers.
+      kind: the ids of its tasks, and the fields of its forms.
+      audit_schema: the schema of ``responses.parquet``.
+      explanations: reason id to a sentence that explains it to reviewers and requesters.
+      method: the options that affect the result; ``header`` has further entries of ``run.json``.
+      output: the output folder.
+    """
+
+    command: ClassVar[str]
+    kind: ClassVar[TaskKind]
+    audit_schema: ClassVar[pa.Schema]
+    explanations: Mapping[str, str]
+    method: Mapping[str, str]
+    header: Mapping[str, Any] = {}
+    output: str = ""
+
+    def results(self, outcomes: Sequence[OutcomeT], dead: Sequence[DeadLetter]) -> Results:
+        """Return the output about the whole batch, given the outcomes in the order of names and all dead letters."""
+        raise NotImplementedError
+
+
+def all_end(
+    submissions: Sequence[Submission], records: Iterable[AnswerT | DeadLetter]
+) -> Iterator[AnswerT | DeadLetter]:
+    """Yield the vetted answers and dead letters, and check that each answer of the submissions is in exactly one.
+
+    Raises:
+      RuntimeError: an answer is missing or duplicated.
+    """
+    open_answers = {s.assignment.assignment_id: {*answer_ids(s.assignment)} for s in submissions}
+    ended: Counter[str] = Counter()
+    for record in records:
+        if isinstance(record, Answer):
+            ended.update([record.response_id] if record.text.strip() else ())
+        elif record.stage != "decisions":
+            ended.update(open_answers.get(record.key, [record.key]))
+        yield record
+    given = Counter(answer for answers in open_answers.values() for answer in answers)
+    if given != Counter({answer: n for answer, n in ended.items() if answer in given}):
+        raise RuntimeError("the counts do not balance for answers_given")
+
+
+def without_dead(records: Iterable[RecordT | DeadLetter], dead: list[DeadLetter]) -> Iterator[RecordT]:
+    """Yield the records that are no dead letters, and append those that are to ``dead``."""
+    for record in records:
+        if isinstance(record, DeadLetter):
+            dead.append(record)
+        else:
+            yield record
+
+
+@contextmanager
+def judging(name: str) -> Iterator[None]:
+    """Name the service or dialogue if judging its answers fails unexpectedly, which is a bug."""
+    try:
+        yield
+    except InputError:  # a vetting rule of a plug-in failed
+        raise
+    except Exception as error:
+        raise RuntimeError(f"the answers about {name} could not be judged: {type(error).__name__}") from error
+
+
+def unknown(submissions: Iterable[Submission], reason: str) -> list[DeadLetter]:
+    """Return the dead letters of answers about a service or dialogue that does not exist, and of their decisions."""
+    void = f"unused_response: {reason.partition(': ')[2]}"
+    dead = []
+    for submission in submissions:
+        assignment = submission.assignment
+        dead += [unusable_decision(decision, void) for decision in submission.decisions.values()]
+        shown = answers_text(assignment.answers)
+        dead.append(DeadLetter("compose", assignment.assignment_id, reason, shown, assignment.source))
+    return dead
+
+
+def total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Add up counts by name, in the order of names."""
+    sums: Counter[str] = Counter()
+    for some in counts:
+        sums.update(some)
+    return dict(sorted(sums.items()))
+
+
+def dispositions(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[str, int]:
+    """Count the answers of some kinds, in total and by disposition."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for outcome in outcomes:
+        sums.update(outcome.answers)
+    counts: dict[str, int] = {name: sum(sums[kind, name] for kind in kinds) for name in DISPOSITIONS}
+    return {"total": sum(counts.values()), **counts}
+
+
+def reasons(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[str, dict[str, int]]:
+    """Count the answers of some kinds by disposition and reason."""
+    by_disposition: dict[str, Counter[str]] = {
+        name: Counter() for name in ("rejected", "review", "surplus", "duplicate")
+    }
+    for outcome in outcomes:
+        for (kind, disposition, reason), n in outcome.reasons.items():
+            if kind in kinds:
+                by_disposition[disposition][reason] += n
+    return {disposition: dict(sorted(counts.items())) for disposition, counts in by_disposition.items()}

@@ -1,0 +1,396 @@
+"""Vet the answers about a service: each passes, is held for a reviewer, or is rejected, with the reason.
+
+Answers are normalised, vetted by the rules of :mod:`.rules`, compared in meaning with the other elements of the
+service, and joined with the decisions of reviewers. Those with the same words count once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+
+from parapet.schemas.decisions import Decision
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import (
+    SINGLE,
+    SplitSchemas,
+    compared,
+    parse_services,
+    raw_by_name,
+    read_root,
+    services_by_name,
+)
+from parapet.schemas.rows import Assignment, DeadLetter
+from parapet.schemas.service import TASKS, Element, Service, Task, elements_of, parse_service, response_id
+from parapet.transforms.crowd import meaning
+from parapet.transforms.crowd.answer_files import payload
+from parapet.transforms.crowd.decided import JoinDecisions, Submission
+from parapet.transforms.crowd.dedupe import no_answer
+from parapet.transforms.crowd.ingest import as_assignments
+from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters
+from parapet.transforms.crowd.rules import (
+    BUILT_IN,
+    PASS,
+    AnswerText,
+    Rules,
+    Verdict,
+    flags,
+    vet_answer,
+    vet_assignment,
+    vet_typing,
+)
+from parapet.transforms.crowd.task import (
+    Answer,
+    all_end,
+    answer_columns,
+    apply_decision,
+    judging,
+    merge_equal_answers,
+    unknown,
+)
+from parapet.transforms.crowd.worker_ids import load_worker_key
+from parapet.transforms.perturbation.corpora import Corpus
+from parapet.transforms.reports.text import (
+    Convention,
+    Conventions,
+    as_description,
+    clean,
+    conventions_of,
+    join_words,
+    name_words,
+    words,
+)
+
+
+class SchemaAnswer(Answer, kw_only=True, array_like=True):
+    """An answer about an element of a schema.
+
+    Attributes:
+      place: the form field: ``slot_3``.
+      name: the element's name; ``description`` its description.
+      prompt: what the worker saw; ``original`` what was hidden.
+      not_blind: whether the worker had seen the original in the sibling task.
+      variant: the variant that uses it, from 1.
+      distance: from the original; None if the answer was not ranked.
+    """
+
+    element_id: str
+    place: str
+    task: Task
+    element_kind: str
+    name: str
+    description: str
+    prompt: str
+    original: str
+    not_blind: bool = False
+    variant: int | None = None
+    distance: float | None = None
+
+    @property
+    def to_vet(self) -> AnswerText:
+        """Return the input of the vetting rules."""
+        return AnswerText(clean(self.text), self.words, self.task, self.name, self.description)
+
+    def same(self) -> str:
+        """Return the key that answers with the same words share: the canonical name, in which words are joined."""
+        return self.canonical if self.task == "names" else super().same()
+
+    def shown(self) -> tuple[str, str, str, str]:
+        """Return the element, the task, its prompt, and the text that was hidden from the worker."""
+        return self.element_id, self.task, self.prompt, self.original
+
+    def row(self) -> dict[str, Any]:
+        """Return the answer's row of ``responses.parquet``."""
+        field = "name" if self.task == "names" else "description"
+        more = {name: getattr(self, name) for name in ("element_id", "variant", "distance")}
+        return {**super().row(), "field": field, **more}
+
+
+def vet_service(
+    service: Service,
+    submissions: Iterable[Submission],
+    conventions: Conventions,
+    more_rules: Rules = BUILT_IN,
+    allow_not_blind: bool = False,
+) -> Iterator[SchemaAnswer | DeadLetter]:
+    """Vet all answers about a service, and yield them in the order of elements, tasks and response ids.
+
+    Args:
+      service: the service.
+      submissions: its assignments, without copies, and the decisions on their answers.
+      conventions: the naming conventions of the corpus.
+      more_rules: further rules besides the built-in ones.
+      allow_not_blind: whether to accept answers of workers who saw the sibling task.
+    """
+    elements = {task: {element.field: element for element in elements_of(service, task)} for task in TASKS}
+    conventions = conventions.within(service)
+    ordered = sorted(submissions, key=lambda submission: submission.assignment.assignment_id)
+    seen_both = _not_blind([submission.assignment for submission in ordered])
+    answers: list[SchemaAnswer] = []
+    for submission in ordered:
+        not_blind = submission.assignment.assignment_id in seen_both
+        for record in _vet_submission(submission, elements, conventions, more_rules, not_blind, allow_not_blind):
+            if isinstance(record, DeadLetter):
+                yield record
+            else:
+                answers.append(record)
+    _judge_meaning(answers, elements)
+    by_place: dict[tuple[Task, str], list[SchemaAnswer]] = defaultdict(list)
+    for answer in answers:
+        by_place[answer.task, answer.place].append(answer)
+    for of_place in by_place.values():
+        for best in merge_equal_answers(of_place):
+            if best.disposition == "review":
+                best.flags = tuple(flags(best.to_vet, more_rules))
+    yield from sorted(answers, key=lambda answer: (answer.element_id, answer.task, answer.response_id))
+
+
+def _vet_submission(
+    submission: Submission,
+    elements: Mapping[Task, Mapping[str, Element]],
+    conventions: Conventions,
+    more_rules: Rules,
+    not_blind: bool,
+    allow_not_blind: bool,
+) -> Iterator[SchemaAnswer | DeadLetter]:
+    """Vet each answer of a form on its own; fields that its task does not have become dead letters."""
+    assignment = submission.assignment
+    assert assignment.task in TASKS  # files are read for answers to these tasks only
+    known = elements[assignment.task]
+    of_form = vet_assignment(assignment, [field for field in assignment.answers if field in known])
+    not_blind = not_blind and not of_form.action
+    if not_blind and not allow_not_blind:
+        of_form = Verdict("review", "not_blind")
+    for field, text in sorted(assignment.answers.items()):
+        decision = submission.decisions.get(field)
+        if field in known:
+            convention = conventions.of(known[field].kind, known[field].name)
+            make = partial(_answer, assignment, known[field], convention, not_blind)
+            answer, dead = apply_decision(make, submission, field, _problem)
+            yield from dead
+            if not answer.decision:
+                of_text = PASS if of_form.action == "reject" else vet_answer(answer.to_vet, more_rules)
+                verdicts = (of_text, of_form, vet_typing(assignment, field))
+                answer.verdict = next((verdict for verdict in verdicts if verdict.action), PASS)
+            yield answer
+        elif text.strip() or decision:
+            reason = f"unknown_position: task {assignment.service_name}:{assignment.task} has no field {field}"
+            note = f" (so the decision {decision.decision} in {decision.source} is ignored, too)" if decision else ""
+            key = response_id(assignment.assignment_id, field)
+            yield DeadLetter("compose", key, reason + note, payload(text.strip()), assignment.source)
+    if not any(field in known or text.strip() for field, text in assignment.answers.items()):
+        yield no_answer(assignment)
+
+
+def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
+    """Return the assignments of workers who did the sibling task before and so have seen the hidden texts."""
+    first: dict[str, dict[str, int]] = defaultdict(dict)
+    for a in assignments:
+        if a.worker_hash:
+            when = a.submit_time or 0
+            first[a.worker_hash][a.task] = min(when, first[a.worker_hash].get(a.task, when))
+    return {
+        a.assignment_id
+        for a in assignments
+        for task, when in first.get(a.worker_hash, {}).items()
+        if task != a.task and when <= (a.submit_time or 0)
+    }
+
+
+def _problem(answer: SchemaAnswer) -> str:
+    return "" if answer.words else "the text contains no word"
+
+
+def _answer(
+    assignment: Assignment, element: Element, convention: Convention, not_blind: bool, text: str
+) -> SchemaAnswer:
+    task = assignment.task
+    assert task in ("names", "descriptions")  # files are read for answers to these tasks only
+    canonical, words = canonical_form(text, task, convention, element.text(task))
+    return SchemaAnswer(
+        **answer_columns(assignment, element.field),
+        text=assignment.answers[element.field],
+        canonical=canonical,
+        words=words,
+        element_id=element.id,
+        place=element.field,
+        task=task,
+        element_kind=element.kind,
+        name=element.name,
+        description=element.description,
+        prompt=element.prompt(task),
+        original=element.text(task),
+        not_blind=not_blind,
+    )
+
+
+@lru_cache(maxsize=1 << 15)
+def canonical_form(text: str, task: Task, convention: Convention, original: str) -> tuple[str, tuple[str, ...]]:
+    """Return a text as written to the output, and the words by which equal answers are recognised.
+
+    Args:
+      text: the text as typed.
+      task: ``names`` or ``descriptions``.
+      convention: the naming convention.
+      original: the element's original text.
+    """
+    text = clean(text)
+    if task == "names":
+        name = join_words(name_words(text), convention, original)
+        # MultiWOZ's names get their domain, so "area" for hotel-area equals the original and must be detected as a
+        # copy.
+        has_front = convention is Convention.DOMAIN_SLOT or "." in original
+        return name, name_words(name) if has_front else name_words(text)
+    return as_description(text, original), words(text)
+
+
+def _judge_meaning(answers: Sequence[SchemaAnswer], elements: Mapping[Task, Mapping[str, Element]]) -> None:
+    """Hold answers that mean another element of the service or something unrelated, unless a reviewer decided on them.
+
+    An answer that two people wrote independently in the same words is not held: they are unlikely to make the same
+    mistake. This does not apply to models, whose answers agree even if they are wrong.
+    """
+    measure = meaning.measure()
+    of_kind: dict[tuple[Task, str], list[SchemaAnswer]] = defaultdict(list)
+    for answer in answers:
+        if answer.verdict.action != "reject":
+            of_kind[answer.task, answer.element_kind].append(answer)
+    for (task, kind), group in of_kind.items():
+        texts: dict[str, list[str]] = defaultdict(list)
+        writers: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for answer in group:
+            texts[answer.place].append(answer.text)
+            if answer.source != "llm":
+                person = answer.worker_hash or answer.response_id.rpartition(":")[0]
+                writers[answer.place, answer.same()].add(person)
+        alike = [element for element in elements[task].values() if element.kind == kind]
+        judge = meaning.Meaning(task, alike, texts, measure)
+        for answer in group:
+            doubt = judge.doubt(elements[task][answer.place], answer.text)
+            answer.doubt = doubt.similarity if doubt.margin is None else doubt.margin
+            reason = doubt.reason(meaning.THRESHOLDS[measure, task])
+            is_confirmed = len(writers[answer.place, answer.same()]) > 1
+            if reason and not is_confirmed and not answer.verdict.action and not answer.decision:
+                answer.verdict = Verdict("review", reason)
+
+
+class Vetting:
+    """Vets the answers about the services of a corpus.
+
+    Args:
+      splits: the schemas of the corpus.
+      more_rules: further rules besides the built-in ones.
+      allow_not_blind: whether to accept answers of workers who saw the sibling task.
+    """
+
+    def __init__(
+        self,
+        splits: Sequence[SplitSchemas],
+        more_rules: Rules | Sequence[Callable[..., str | None]] = (),
+        allow_not_blind: bool = False,
+    ) -> None:
+        self.raws, services = raw_by_name([*splits]), services_by_name([*splits])
+        self.conventions = conventions_of(services.values())
+        self.left_out = {str(bad.raw.get("service_name")) for s in splits for bad in s.bad if isinstance(bad.raw, dict)}
+        self.rules = more_rules if isinstance(more_rules, Rules) else Rules.with_functions(more_rules)
+        self.allow_not_blind = allow_not_blind
+
+    def vet(self, name: str, submissions: Sequence[Submission]) -> Iterator[tuple[str, SchemaAnswer] | DeadLetter]:
+        """Vet the answers about a service; those about one that the corpus lacks become dead letters."""
+        if name in self.raws:
+            service = parse_service(self.raws[name])
+            with judging(name):
+                how = (self.conventions, self.rules, self.allow_not_blind)
+                vetted = list(vet_service(service, submissions, *how))
+            for record in all_end(submissions, vetted):
+                yield record if isinstance(record, DeadLetter) else (name, record)
+        elif name in self.left_out:
+            why = f"{name!r} was left out, because its schema is invalid (see bad_service)"
+            yield from unknown(submissions, f"unknown_service: {why}")
+        else:
+            yield from unknown(submissions, f"unknown_service: no schema has a service {name!r}")
+
+
+def read_schemas(schemas: Any) -> list[SplitSchemas]:
+    """Read and check schemas: from a corpus, its folder, a file, or a list of services.
+
+    Services that break a rule of the format are left out.
+
+    Raises:
+      InputError: it cannot be read, or no service is good.
+    """
+    if isinstance(schemas, str | Path):
+        return read_root(schemas, leave_out_bad=True)
+    if isinstance(schemas, Corpus):
+        return list({id(split): split for split in schemas.folders.values()}.values())
+    if not isinstance(schemas, Iterable):
+        raise InputError(f"expected a corpus, its place or services, found {type(schemas).__name__}", "services")
+    services = list(schemas) if not isinstance(schemas, Mapping) else schemas
+    if services and isinstance(services, list) and all(isinstance(split, SplitSchemas) for split in services):
+        return services
+    return compared([parse_services(services, "services", SINGLE)], leave_out_bad=True)
+
+
+class Vet(WithDeadLetters):
+    """Vets the answers about each service.
+
+    The input is a PCollection of ``parapet.schemas.rows.Assignment``, or of dicts like the lines of ``parapet collect``
+    or the rows of a batch CSV (docs/formats.md). The result is a PCollection of (service name, answer); an answer has
+    ``disposition``: ``surplus`` (good, and not chosen yet), ``review``, ``rejected`` or ``duplicate`` (the words of
+    another answer), and the ``reason``. ``with_outputs()`` has ``answers`` and ``dead_letters``: answers about services
+    and elements that do not exist, and decisions that have no effect.
+
+    Args:
+      schemas: the schemas of the corpus: anything that ``parapet.compose`` accepts.
+      decisions: reviewers' decisions: CSV files, or records of ``parapet.schemas.decisions.Decision``.
+      rules: further rules: functions from an answer (its ``text``, ``words``, ``task``, and the ``name`` and
+        ``description`` of its element) to the reason to hold it for review, or None.
+      allow_not_blind: accept answers of workers who also did the sibling task of the service.
+
+    Raises:
+      InputError: the schemas or decisions cannot be read.
+
+    Example:
+      >>> import apache_beam as beam, parapet
+      >>> from parapet.schemas.layout import sample_root
+      >>> names = str(sample_root() / "crowd" / "names.csv")
+      >>> with beam.Pipeline() as pipeline:
+      ...     answers = pipeline | parapet.beam.ReadAnswers([names]) | parapet.beam.Dedupe()
+      ...     vetted = answers | parapet.beam.Vet(sample_root())
+      ...     dispositions = vetted | beam.MapTuple(lambda service, answer: answer.disposition)
+      ...     _ = dispositions | beam.combiners.Count.PerElement() | beam.Map(print)
+    """
+
+    main = "answers"
+
+    def __init__(
+        self,
+        schemas: Any,
+        decisions: str | Path | Decision | Iterable[str | Path | Decision] | None = None,
+        rules: Rules | Sequence[Callable[..., str | None]] = (),
+        *,
+        allow_not_blind: bool = False,
+    ) -> None:
+        super().__init__()
+        self.vetting = Vetting(read_schemas(schemas), rules, allow_not_blind)
+        self.join = JoinDecisions(decisions)
+        self.key = load_worker_key()
+
+    def outputs(self, records: beam.PCollection) -> dict[str, beam.PCollection]:
+        """Return ``answers`` and ``dead_letters``."""
+        key, vetting = self.key, self.vetting
+        read = records | "Assignments" >> self.apart(lambda record: as_assignments(record, key))
+        joined = read[self.main] | "Decisions" >> self.join.with_outputs()
+        services = joined["submissions"] | "Services" >> Group(Submission, by=[_by_service])
+        vetted = services | "Vet" >> self.apart(lambda group: vetting.vet(group[0], group[1][0]))
+        dead = [outputs[DEAD_LETTERS] for outputs in (read, joined, vetted)] | "All dead letters" >> beam.Flatten()
+        return {self.main: vetted[self.main], DEAD_LETTERS: dead}
+
+
+def _by_service(submission: Submission) -> tuple[str, Submission]:
+    return submission.assignment.service_name, submission
