@@ -38,8 +38,8 @@ SECRET = "PARAPET_COLLECT_SECRET"  # noqa: S105 - the name of a variable
 PROLIFIC = "prolific"
 _SHORTEST_SECRET = 20
 _MOST_PEOPLE = 100_000
-_URL = re.compile(r"https?://[^/?#\s]+")
-_ORIGIN = re.compile(rf"{_URL.pattern}/?")
+_URL = re.compile(r"https?://[^/?#\s]+", re.IGNORECASE)
+_ORIGIN = re.compile(rf"{_URL.pattern}/?", re.IGNORECASE)
 _ADDRESS = "give the address under which people reach the server, without a path, such as https://crowd.example.org"
 
 

@@ -24,6 +24,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
+    "Strict-Transport-Security": "max-age=31536000",  # which browsers ignore without TLS
 }
 _MOST_BYTES = 512 * 1024  # of a request's body
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -66,8 +66,8 @@ class Run(msgspec.Struct, frozen=True):
     def origin(self) -> str:
         """Scheme, host and port in the form of the ``Origin`` header: lower case, without default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        parts = urlsplit(self.public_url or f"http://{host}:{self.port}")
-        return f"{parts.scheme}://{parts.netloc.lower().removesuffix({'http': ':80', 'https': ':443'}[parts.scheme])}"
+        url = (self.public_url or f"http://{host}:{self.port}").lower()
+        return url.removesuffix(":443" if url.startswith("https:") else ":80")
 
 
 class Site:
@@ -111,8 +111,6 @@ class Site:
             self._current -= Counter([sender])  # which drops zeros
         for name, value in guard.HEADERS.items():
             response.headers.setdefault(name, value)
-        if self._secure:
-            response.headers["Strict-Transport-Security"] = "max-age=31536000"
         await response(scope, receive, send)
 
     def answer(self, request: Request, body: bytes) -> Response:
@@ -149,8 +147,8 @@ class Site:
     def _log_in(self, path: str, kind: str, token: str) -> Response:
         """Start a session, and redirect to an address without the token."""
         response = RedirectResponse(path, 303)
-        flags: dict[str, Any] = {"httponly": True, "samesite": "lax", "secure": self._secure}
-        response.set_cookie(self._cookie(kind), token, max_age=_LASTS[kind], **flags)
+        name, seconds = self._cookie(kind), _LASTS[kind]
+        response.set_cookie(name, token, seconds, secure=self._secure, httponly=True, samesite="lax")
         return response
 
     def _client(self, request: Request) -> str:
@@ -185,8 +183,7 @@ class Site:
         number = self.store.participant(participant)
         if number is None:
             if self._newcomers.exceeded(guard.address(request)):
-                reason = "too many from one address within an hour; does the reverse proxy send X-Forwarded-For?"
-                logging.warning("a new participant was refused: %s", reason)
+                logging.warning("too many new participants from one address: does the proxy send X-Forwarded-For?")
                 raise Refused(429, "Too many participants from your network", "Try again in an hour.")
             number = self.store.add_participant(participant)
         return self._log_in("/", "person", self._token(str(number)))
@@ -227,8 +224,7 @@ class Site:
         form, _, _ = self._task(person, assignment_id)
         answers = {field: fields.get(field, "").replace("\r\n", "\n").replace("\0", "") for field in form.fields}
         if wrong := [field for field, text in answers.items() if not text.strip() or len(text) > MAX_ANSWER]:
-            which = ", ".join(wrong[:5])
-            raise Refused(422, "Some answers are missing or too long", f"Look at these again: {which}.")
+            raise Refused(422, "Some answers are missing or too long", f"Look at these again: {', '.join(wrong[:5])}.")
         if refusal := self.store.submit(person, assignment_id, answers, read_telemetry(fields.get("telemetry", ""))):
             raise Refused(409, "Not saved", refusal)
         return JSONResponse({"next": "/"})

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.serving.assign import Event, choose
@@ -62,9 +61,9 @@ class Telemetry(msgspec.Struct, frozen=True):
       seconds: how long the field had the focus.
     """
 
-    keystrokes: dict[str, Annotated[int, Meta(ge=0, le=_MOST)]] = {}
-    pastes: dict[str, Annotated[int, Meta(ge=0, le=_MOST)]] = {}
-    seconds: dict[str, Annotated[float, Meta(ge=0, le=_MOST)]] = {}
+    keystrokes: dict[str, Annotated[int, msgspec.Meta(ge=0, le=_MOST)]] = {}
+    pastes: dict[str, Annotated[int, msgspec.Meta(ge=0, le=_MOST)]] = {}
+    seconds: dict[str, Annotated[float, msgspec.Meta(ge=0, le=_MOST)]] = {}
 
 
 class Store:
