@@ -123,13 +123,11 @@ def _serve(run: Run, needed: int) -> int:
 
     invited = run.people if isinstance(run.people, int) else len(run.people)
     if run.platform != PROLIFIC and invited < needed:
-        logging.warning(
-            "%d people cannot fill in all forms: the names and the descriptions of a service must come from "
-            "different people, so at least %d are needed. Invite more people, or make the forms with fewer "
-            "--assignments",
-            invited,
-            needed,
+        text = (
+            "%d people cannot fill in all forms: at least %d are needed, as different people must name and describe a "
+            "service. Invite more people, or make the forms with fewer --assignments"
         )
+        logging.warning(text, invited, needed)
     n = server.serve(run, say)
     say(f"stopped; {counted(n, 'assignment')} in {run.export}")
     return 0
