@@ -215,9 +215,8 @@ class Store:
     def assignment(self, person: int, assignment_id: str) -> tuple[Form, str, float] | None:
         """Return the form, the state and the deadline of a person's assignment; None if it belongs to someone else."""
         sql = "SELECT form, state, expires FROM assignments WHERE id = ? AND person = ?"
-        for form, state, expires in self._rows(sql, assignment_id, person):
-            return self.forms[form], state, expires
-        return None
+        rows = self._rows(sql, assignment_id, person)
+        return (self.forms[rows[0]["form"]], rows[0]["state"], rows[0]["expires"]) if rows else None
 
     def submit(self, person: int, assignment_id: str, answers: Mapping[str, str], telemetry: Telemetry) -> str:
         """Save the answers of a person's assignment once. Return why they are not saved; empty if they are.
