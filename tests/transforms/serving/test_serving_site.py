@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import kit
 import pytest
-from collect_site import SECRET, Person, links, site
+from collect_site import SCHEMA, SECRET, Person, links, site
 from kit import cases, lacking, rows_of
 
 from parapet.schemas.errors import InputError
@@ -20,14 +20,6 @@ from parapet.transforms.crowd.serving.guard import Limits
 from parapet.transforms.crowd.serving.site import read_telemetry
 from parapet.transforms.crowd.serving.store import Store, Telemetry
 
-SCHEMA = [
-    kit.service(
-        "Parcels_1",
-        [kit.slot("weight", "How heavy the <b>parcel</b> is"), kit.slot("signed", "Whether someone signs", "True")],
-        [kit.intent("SendParcel", "Give a parcel to the carrier")],
-        "Sends parcels",
-    )
-]
 HOSTILE = ("</textarea><script>alert(1)</script>", "=1+1", "a\r\nb\0c", "\U0001f600\u202e", "' OR 1=1 --", "x" * 20_000)
 
 
@@ -72,6 +64,17 @@ def test_four_people_fill_in_everything_and_it_can_be_composed(tmp_path, hits):
     answers = composed.rows("responses.parquet")
     assert len(answers) == sum(len(row["Answers"]) for row in rows)
     assert {row["source"] for row in answers} == {"in_house"}
+
+
+def test_the_export_follows_the_answers(tmp_path, hits, monkeypatch):
+    monkeypatch.setattr("parapet.transforms.crowd.serving.server._EXPORT_SECONDS", 0.02)
+    with site(tmp_path, hits) as it:
+        for n in (1, 2):
+            person(it, n).work()
+            deadline = time.monotonic() + 20
+            while (lines := len(rows_of(tmp_path / "a.jsonl"))) < n and time.monotonic() < deadline:
+                time.sleep(0.02)
+            assert lines == n
 
 
 def test_answers_keep_what_was_written_and_how(served):
