@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -28,27 +29,31 @@ SCHEMA = [
         "Sends parcels & letters <everywhere>",
     )
 ]
-WIDE = Limits(requests_per_minute=1_000_000, failures_per_minute=1_000)
+WIDE = Limits(requests_per_minute=1_000_000)
 
 
 def form(key, task="names", service="S_1", wanted=2, elements=None):
     """A form without a page."""
-    about = elements or {f"{service}/slot/{key}"}
-    return Form(key, f"{service}:{task}", task, service, frozenset(about), ("slot_0",), wanted, 3600, "Title")
+    texts = dict.fromkeys(("page", "question", "title", "description", "keywords", "reward"), "")
+    numbers = ("part", "parts", "bytes", "auto_approval_delay_seconds", "lifetime_seconds", "estimated_seconds")
+    return Form(
+        **texts, **dict.fromkeys(numbers, 0), task_id=f"{service}:{task}", service_name=service, task=task,
+        fields=["slot_0"], element_ids=sorted(elements or {f"{service}/slot/{key}"}), ambiguous=[], sha256=key,
+        assignments=wanted, requester_annotation=f"{service}:{task}", assignment_duration_seconds=3600,
+    )  # fmt: skip
 
 
 @contextmanager
-def site(folder: Path, hits: Path, **more):
+def site(folder: Path, hits: Path, **settings):
     """A server in a thread; gives the site, whose settings have its address."""
-    given = {"people": 6, "secret": SECRET, "limits": WIDE, **more}
-    run = serving.Run(read_forms(str(hits)), folder / "a.sqlite", folder / "a.jsonl", folder / "links.csv", **given)
-    port = given.get("port", 0)
-    with serving.listening("127.0.0.1", port) as listener, serving.opened(run, listener.getsockname()[1]) as it:
-        server = serving.server(it, is_behind_proxy=False)
+    settings = {"people": 6, "secret": SECRET, "limits": WIDE, "port": 0, **settings}
+    run = serving.Run(read_forms(str(hits)), folder / "a.sqlite", folder / "a.jsonl", folder / "links.csv", **settings)
+    with serving.opened(run) as (opened_site, listener):
+        server = serving.server(opened_site)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            yield it
+            yield opened_site
         finally:
             server.should_exit = True
             thread.join()
@@ -75,14 +80,11 @@ class Person:
 
     def begin(self):
         """The fields that the next form posts, and its answers' names; None where there is no form for now."""
-        home = self.get("/")
-        if 'action="/begin"' not in home.text:
-            return None
-        page = self.post("/begin", {"csrf_token": token(home)})
+        page = self.post("/begin", {})
         if page.url.path != "/task":
             return None
         names = re.findall(r'<(?:input|textarea) id="\w+" name="(\w+)"', page.text)
-        return {"csrf_token": token(page), "assignmentId": page.url.params["assignmentId"]}, names, page.text
+        return {"assignmentId": page.url.params["assignmentId"]}, names, page.text
 
     def submit(self, fields, answers, telemetry=None):
         return self.post("/submit", {**fields, **answers, "telemetry": json.dumps(telemetry or {})})
@@ -96,10 +98,6 @@ class Person:
         response = self.submit(fields, answers)
         assert response.status_code == 200, response.text
         return fields["assignmentId"], answers
-
-
-def token(response):
-    return re.search(r'name="csrf_token" value="(\w+)"', response.text)[1]
 
 
 def links(path: Path):
@@ -135,5 +133,5 @@ class Process:
 
 
 def free_port():
-    with serving.listening("127.0.0.1", 0) as listener:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]

@@ -6,32 +6,23 @@ import argparse
 import logging
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from parapet.pipelines import flags
 from parapet.pipelines.command import EXIT_FAILURE, counted, read_good, run_checked, say
 from parapet.pipelines.endpoint_flags import NONE, add_endpoint_flags, endpoint_of
-from parapet.pipelines.flags import (
-    INPUT,
-    OUTPUT,
-    PARALLEL_CALLS,
-    StrictParser,
-    add_dry_run,
-    add_max_bad,
-    add_output,
-    add_schemas,
-    add_seed,
-)
+from parapet.pipelines.flags import INPUT, OUTPUT, PARALLEL_CALLS, StrictParser
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import DEAD_LETTERS, sample_root, services_by_name
 
 if TYPE_CHECKING:
-    from parapet.transforms.crowd.collection.llm import Filled, Work
+    from parapet.transforms.crowd.collection.llm import Work
     from parapet.transforms.running.chat import Chat, Endpoint
 
 NAME = "collect llm"
@@ -57,31 +48,13 @@ _HIGHEST = 2.0  # highest temperature of the chat completions API
 _MOST = {"annotators": 1_000, "first_annotator": 100_000, "parallel_calls": 32}
 
 
-class Config(msgspec.Struct, frozen=True):
-    """The settings of a run.
-
-    Attributes:
-      work: the forms, each for one annotator.
-      cache: the file with the model's answers.
-      max_bad: the share of forms for which requests may be refused.
-    """
-
-    hits: str
-    output: str
-    endpoint: Endpoint
-    work: list[Work]
-    cache: Path
-    options: Mapping[str, object]
-    max_bad: Fraction
-
-
 def parser() -> StrictParser:
     """Builds the command line of ``parapet collect llm``."""
     parser = StrictParser(NAME, DESCRIPTION, EXAMPLE)
     add = parser.group(INPUT)
     add("--hits", required=True, metavar="DIR", reads=True, help="output of 'parapet hits' for schemas")
-    add_schemas(parser)
-    add_output(parser)
+    flags.add_schemas(parser)
+    flags.add_output(parser)
     text = "file in which answers are kept (default: the name of --output with .sqlite)"
     parser.group(OUTPUT)("--cache", rare=True, metavar="FILE", help=text)
     add_endpoint_flags(parser, _GROUP, temperature=False)
@@ -94,9 +67,9 @@ def parser() -> StrictParser:
     text = "temperatures of the annotators, in turn; none: not sent"
     add("--temperatures", metavar="LIST", default="0.3,0.7,1.0", help=text)
     add("--parallel_calls", rare=True, type=int, default=4, metavar="N", help=PARALLEL_CALLS)
-    add_seed(parser, "the model's answers", int, 0)
-    add_max_bad(parser, "forms")
-    add_dry_run(parser)
+    flags.add_seed(parser, "the model's answers", int, 0)
+    flags.add_max_bad(parser, "forms")
+    flags.add_dry_run(parser)
     return parser
 
 
@@ -119,21 +92,19 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
     endpoint = endpoint_of(args, args.model, parallel=args.parallel_calls)
     if "://" in args.output and not args.cache:
         raise InputError("must name a local file for the answers, because --output is not on this machine", "--cache")
+    cache = Path(args.cache or f"{args.output.rstrip('/')}.sqlite")
     sheets = read_sheets(args.hits, services_by_name(read_good(args.schemas or sample_root())))
     work = llm.plan(sheets, args.annotators, temperatures, args.seed, args.first_annotator)
+    if args.dry_run:
+        return partial(_dry_run, endpoint, cache, work)
     options = {
         "hits": [sheet.key for sheet in sheets],
-        "model": args.model,
-        "endpoint": args.endpoint,
-        "annotators": args.annotators,
-        "first_annotator": args.first_annotator,
+        **{flag: getattr(args, flag) for flag in ("model", "endpoint", "annotators", "first_annotator")},
         "temperatures": temperatures,
         "seed": args.seed,
         **{name: value for name, value in endpoint.parameters().items() if name != "temperature"},
     }
-    cache = Path(args.cache or f"{args.output.rstrip('/')}.sqlite")
-    config = Config(args.hits, args.output, endpoint, work, cache, options, args.max_bad)
-    return partial(_dry_run if args.dry_run else _collect, config)
+    return partial(_collect, endpoint, cache, work, args, options)
 
 
 def _temperatures(text: str) -> tuple[float | None, ...]:
@@ -146,100 +117,76 @@ def _temperatures(text: str) -> tuple[float | None, ...]:
     return values
 
 
-def _open(config: Config, cache: Path | None) -> Chat:
+@contextmanager
+def _opened(endpoint: Endpoint, cache: Path | None) -> Iterator[Chat]:
     from parapet.transforms.running.chat import Chat
 
-    chat = Chat(config.endpoint, cache)
-    try:
-        chat.open()
-    except (sqlite3.Error, OSError) as error:
-        raise InputError(f"cannot be used to store answers: {error}", config.cache, "--cache") from None
-    return chat
+    with closing(Chat(endpoint, cache)) as chat:
+        try:
+            chat.open()
+        except (sqlite3.Error, OSError) as error:
+            raise InputError(f"cannot be used to store answers: {error}", cache, "--cache") from None
+        yield chat
 
 
-def _dry_run(config: Config) -> int:
+def _tokens(endpoint: Endpoint, used: Counter[str]) -> str:
+    """Describes the numbers of tokens, and their cost if --price is known."""
+    text = f"{used['sent']:,} tokens of requests and {used['answered']:,} tokens of answers"
+    cost = endpoint.cost(used["sent"], used["answered"])
+    return f"{text}, ${cost:,.{4 if cost < 1 else 2}f}" if any(endpoint.dollars) else text
+
+
+def _dry_run(endpoint: Endpoint, cache: Path, work: list[Work]) -> int:
     from parapet.transforms.crowd.collection import llm
 
-    chat = _open(config, config.cache if config.cache.exists() else None)
-    try:
-        used = llm.estimate(chat, config.work)
-    finally:
-        chat.close()
-    annotators = len({item.annotator.number for item in config.work})
-    say(
-        f"{counted(len(config.work), 'form')} to fill in by {counted(annotators, 'annotator')}, simulated by "
-        f"{config.endpoint.model}"
-    )
-    sent, answered = f"{used['sent']:,}", f"{used['answered']:,}"
-    say(
-        f"{counted(used['calls'], 'call')} to make ({used['kept']:,} more are answered already), about "
-        f"{sent} tokens of requests and {answered} tokens of "
-        f"answers{_dollars(config.endpoint, used) or '; --price says what they cost'}"
-    )
+    with _opened(endpoint, cache if cache.exists() else None) as chat:
+        used = llm.estimate(chat, work)
+    annotators = counted(len({item.annotator for item in work}), "annotator")
+    say(f"{counted(len(work), 'form')} to fill in by {annotators}, simulated by {endpoint.model}")
+    tokens = _tokens(endpoint, used) + ("" if any(endpoint.dollars) else "; --price says what they cost")
+    say(f"{counted(used['calls'], 'call')} to make ({used['kept']:,} more are answered already), about {tokens}")
     say(f"a form whose answers are invalid is tried up to {llm.TRIES} times; dry run: nothing was sent or written")
     return 0
 
 
-def _dollars(endpoint: Endpoint, used: Counter[str]) -> str:
-    if not any(endpoint.dollars):
-        return ""
-    cost = endpoint.cost(used["sent"], used["answered"])
-    return f", ${cost:,.4f}" if cost < 1 else f", ${cost:,.2f}"
-
-
-def _collect(config: Config) -> int:
+def _collect(
+    endpoint: Endpoint, cache: Path, work: list[Work], args: argparse.Namespace, options: dict[str, object]
+) -> int:
     from parapet.evaluation.task import publish
     from parapet.pipelines.progress import running
     from parapet.transforms.crowd.collection import llm
 
-    chat = _open(config, config.cache)
-    try:
-        with running(f"parapet {NAME}") as progress:
-            results, why = llm.fill_in_all(chat, config.work, lambda done, total: progress.count(done, "forms", total))
-    finally:
-        chat.close()
-    done = [(work, filled) for work, filled in zip(config.work, results, strict=True) if filled is not None]
+    with _opened(endpoint, cache) as chat, running(f"parapet {NAME}") as progress:
+        done, reason = llm.fill_in_all(chat, work, lambda n, total: progress.count(n, "forms", total))
     used = sum((filled.used for _, filled in done), Counter[str]())
-    say(
-        f"{config.endpoint.model}: {counted(used['calls'], 'call')}, {used['kept']:,} more were answered "
-        f"already in {config.cache}; {used['sent']:,} tokens of requests and {used['answered']:,} tokens of "
-        f"answers{_dollars(config.endpoint, used)}"
-    )
-    if why:
-        left = len(config.work) - len(done)
-        logging.error(
-            "%s; %s left to fill in, the answers so far are kept in %s", why, counted(left, "form"), config.cache
-        )
+    calls = f"{counted(used['calls'], 'call')}, {used['kept']:,} more were answered already in {cache}"
+    say(f"{endpoint.model}: {calls}; {_tokens(endpoint, used)}")
+    if reason:
+        left = counted(len(work) - len(done), "form")
+        logging.error("%s; %s left to fill in, the answers so far are kept in %s", reason, left, cache)
         return EXIT_FAILURE
     if chat.left_out:
         left_out = ", ".join(sorted(chat.left_out))
         logging.warning("left out of all requests, as the endpoint does not take it: %s", left_out)
     refused = [filled.failed for _, filled in done if filled.failed.partition(":")[0] not in ("", llm.UNPARSABLE)]
-    if len(refused) > config.max_bad * len(done):
+    if len(refused) > args.max_bad * len(done):
         text = "the requests for %s of %s were refused, more than --max_bad %.2f%%: %s; other answers are kept in %s"
         forms = counted(len(done), "form")
-        logging.error(text, f"{len(refused):,}", forms, 100 * float(config.max_bad), refused[0], config.cache)
+        logging.error(text, f"{len(refused):,}", forms, 100 * float(args.max_bad), refused[0], cache)
         return EXIT_FAILURE
-    model = config.endpoint.model
-    letters = llm.dead_letters(done, model)
-    answered = list(llm.lines(done, model))
-    if not answered:
-        logging.error("no form was filled in; the first failed: %s", _first(done))
+    letters, answers = llm.dead_letters(done, endpoint.model), list(llm.lines(done, endpoint.model))
+    if not answers:
+        logging.error("no form was filled in: %s", letters[0].reason)
         return EXIT_FAILURE
     files = {
-        ANSWERS: b"".join(answered),
+        ANSWERS: b"".join(answers),
         DEAD_LETTERS: b"".join(msgspec.json.encode(letter) + b"\n" for letter in letters),
     }
-    counts = {"forms": len(done), "answered": len(answered), "dead_letters": len(letters)}
-    publish(config.output, files, {**run_header(NAME, config.options), "counts": counts})
+    counts = {"forms": len(done), "answered": len(answers), "dead_letters": len(letters)}
+    publish(args.output, files, {**run_header(NAME, options), "counts": counts})
     if letters:
         reasons = Counter(letter.reason.partition(":")[0] for letter in letters)
         shown = ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common())
-        logging.warning("some answers are missing: %s; see %s/%s", shown, config.output, DEAD_LETTERS)
-    say(f"{counted(len(answered), 'assignment')} in {config.output}/{ANSWERS}")
+        logging.warning("some answers are missing: %s; see %s/%s", shown, args.output, DEAD_LETTERS)
+    say(f"{counted(len(answers), 'assignment')} in {args.output}/{ANSWERS}")
     return 0
-
-
-def _first(done: Sequence[tuple[Work, Filled]]) -> str:
-    filled = done[0][1]
-    return filled.failed or "; ".join(sorted({message for _, message, _ in filled.refused.values()}))

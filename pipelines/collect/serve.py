@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from parapet.pipelines.command import counted, run_checked, say
 from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser
@@ -34,9 +35,12 @@ EXAMPLE = """\
   parapet collect serve --db answers.sqlite --export_only"""
 
 SECRET = "PARAPET_COLLECT_SECRET"  # noqa: S105 - the name of a variable
+PROLIFIC = "prolific"
 _SHORTEST_SECRET = 20
 _MOST_PEOPLE = 100_000
-_SERVER = "server"
+_URL = re.compile(r"https?://[^/?#\s]+", re.IGNORECASE)
+_ORIGIN = re.compile(rf"{_URL.pattern}/?", re.IGNORECASE)
+_ADDRESS = "give the address under which people reach the server, without a path, such as https://crowd.example.org"
 
 
 def parser() -> StrictParser:
@@ -47,29 +51,26 @@ def parser() -> StrictParser:
     text = "file of names, one a line, or the number of people to invite (default: as many as the forms need at least)"
     add("--people", metavar="FILE|N", help=text)
     text = "where people come from: by invitation links (in_house), or from a study"
-    add("--platform", choices=("in_house", "prolific"), default="in_house", help=text)
+    add("--platform", choices=("in_house", PROLIFIC), default="in_house", help=text)
     text = "address to which people are sent when they are done; needed for --platform prolific"
-    add("--completion_url", metavar="URL", help=text)
+    add("--completion_url", default="", metavar="URL", help=text)
     text = "id of the study; needed for --platform prolific"
-    add("--study_id", metavar="ID", help=text)
+    add("--study_id", default="", metavar="ID", help=text)
     text = "tasks that one person may do (default: any; 1 with --platform prolific)"
     add("--tasks_per_person", type=int, metavar="N", help=text)
     add = parser.group(OUTPUT)
     text = "SQLite file in which everything is kept; an existing one is continued"
     add("--db", required=True, metavar="FILE", help=text)
-    text = (
-        "answers for --responses of 'parapet compose', a new file or the export of the same --db (default: the name of "
-    )
-    text += "--db with .jsonl)"
+    text = "answers for 'compose', a new file or the export of the same --db (default: the name of --db with .jsonl)"
     add("--export", metavar="FILE", help=text)
     text = "invitation links, CSV (default: the name of --db with .invitations.csv)"
     add("--invitations", rare=True, metavar="FILE", help=text)
     add("--export_only", rare=True, action="store_true", help="write --export from --db, and serve nothing")
-    add = parser.group(_SERVER)
+    add = parser.group("server")
     add("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on")
     add("--port", type=int, default=8000, metavar="N", help="port; 0 for a free one")
     text = "address under which people reach the server, behind a proxy (default: http://HOST:PORT)"
-    add("--public_url", metavar="URL", help=text)
+    add("--public_url", default="", metavar="URL", help=text)
     return parser
 
 
@@ -86,24 +87,19 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
         raise MissingExtra(str(error.name), "collect") from None
     from parapet.transforms.crowd.serving.forms import read_forms
 
+    _check_flags(args)
     db = Path(args.db)
-    if db.is_dir():
-        raise InputError("is a folder: give a file", db, "--db")
     export = Path(args.export or db.with_suffix(".jsonl"))
     invitations = Path(args.invitations or db.with_suffix(".invitations.csv"))
-    _check_flags(args)
-    _check_paths(db, {"--people": Path(args.people or os.devnull), "--export": export, "--invitations": invitations})
+    files = {"--db": db, "--people": args.people or os.devnull, "--export": export, "--invitations": invitations}
+    for (other, other_path), (flag, path) in combinations(files.items(), 2):
+        if os.path.realpath(path) == os.path.realpath(other_path):
+            raise InputError(f"is the file of {other}, too: give another one", path, flag)
     if args.export_only:
-        if not db.is_file():
-            raise InputError("there is no such file: give the --db of an earlier run", db, "--db")
         return partial(_export, db, export)
-    if args.hits is None:
-        raise InputError("is required: give the output folder of 'parapet hits'", "--hits")
     forms = read_forms(args.hits)
-    limit = args.tasks_per_person or (1 if args.platform == "prolific" else None)
-    # The names and the descriptions of a service must come from different people.
-    wanted = {form.task: form.wanted for form in sorted(forms, key=lambda form: form.wanted)}
-    needed = sum(wanted.values())
+    wanted = {form.task: form.assignments for form in sorted(forms, key=lambda form: form.assignments)}
+    needed = sum(wanted.values())  # the names and the descriptions of a service must come from different people
     run = Run(
         forms=forms,
         db=db,
@@ -113,11 +109,11 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
         platform=args.platform,
         host=args.host,
         port=args.port,
-        public_url=(args.public_url or "").rstrip("/"),
-        completion_url=args.completion_url or "",
-        tasks_per_person=limit,
-        secret=_secret(),
-        study=args.study_id or "",
+        public_url=args.public_url.rstrip("/"),
+        completion_url=args.completion_url,
+        tasks_per_person=args.tasks_per_person or (1 if args.platform == PROLIFIC else None),
+        secret=os.environ.get(SECRET, ""),
+        study=args.study_id,
     )
     return partial(_serve, run, needed)
 
@@ -126,14 +122,12 @@ def _serve(run: Run, needed: int) -> int:
     from parapet.transforms.crowd.serving import server
 
     invited = run.people if isinstance(run.people, int) else len(run.people)
-    if run.platform != "prolific" and invited < needed:
-        logging.warning(
-            "%d people cannot fill in all forms: the names and the descriptions of a service must come from "
-            "different people, so at least %d are needed. Invite more people, or make the forms with fewer "
-            "--assignments",
-            invited,
-            needed,
+    if run.platform != PROLIFIC and invited < needed:
+        text = (
+            "%d people cannot fill in all forms: at least %d are needed, as different people must name and describe a "
+            "service. Invite more people, or make the forms with fewer --assignments"
         )
+        logging.warning(text, invited, needed)
     n = server.serve(run, say)
     say(f"stopped; {counted(n, 'assignment')} in {run.export}")
     return 0
@@ -146,67 +140,43 @@ def _export(db: Path, export: Path) -> int:
     return 0
 
 
-def _secret() -> str:
-    secret = os.environ.get(SECRET, "")
-    if secret and len(secret) < _SHORTEST_SECRET:
-        raise InputError(f"must have at least {_SHORTEST_SECRET} characters", SECRET)
-    return secret
-
-
 def _check_flags(args: argparse.Namespace) -> None:
-    if not 0 <= args.port <= 65_535:
-        raise InputError("must be a port number from 0 to 65535", "--port")
-    if args.tasks_per_person is not None and args.tasks_per_person < 1:
-        raise InputError("must be 1 or more", "--tasks_per_person")
-    for flag in ("public_url", "completion_url"):
-        url = urlsplit(getattr(args, flag) or "https://example.org")
-        if url.scheme not in ("http", "https") or not url.netloc:
-            raise InputError("must be an address that begins with https:// or http://", f"--{flag}")
-    url = urlsplit(args.public_url or "")
-    if url.path.strip("/") or url.query or url.fragment:
-        raise InputError(
-            "must consist of scheme, host and port only, such as https://crowd.example.org", "--public_url"
-        )
-    if args.platform == "prolific" and not args.export_only:
-        if not args.completion_url:
-            reason = "is required: give the address of the study's completion page, to which participants return"
-            raise InputError(reason, "--completion_url")
-        if args.people:
-            raise InputError(
-                "cannot be combined with --platform prolific, where Prolific chooses the people: leave it out",
-                "--people",
-            )
-        if not (args.study_id or "").isalnum():
-            raise InputError(
-                "is required: give the id of the study, the letters and digits in its address", "--study_id"
-            )
-    if args.host not in THIS_MACHINE and not args.public_url:
-        raise InputError(
-            f"is required with --host {args.host}: give the address under which people reach the server", "--public_url"
-        )
+    secret, is_public = os.environ.get(SECRET, ""), args.host not in THIS_MACHINE
+    checks = [
+        (not os.path.isdir(args.db), "--db", f"{args.db} is a folder: give a file"),
+        (not args.export_only or os.path.exists(args.db), "--db", f"there is no such file: {args.db}"),
+        (args.hits or args.export_only, "--hits", "is required: give the output folder of 'parapet hits'"),
+        (not secret or len(secret) >= _SHORTEST_SECRET, SECRET, f"must have at least {_SHORTEST_SECRET} characters"),
+        (0 <= args.port <= 65_535, "--port", "must be a port number from 0 to 65535"),
+        (args.tasks_per_person is None or args.tasks_per_person > 0, "--tasks_per_person", "must be 1 or more"),
+        (args.public_url or not is_public, "--public_url", f"is required with --host {args.host}: {_ADDRESS}"),
+        (not args.public_url or _ORIGIN.fullmatch(args.public_url), "--public_url", f"is not valid: {_ADDRESS}"),
+        (_URL.match(args.completion_url or "http://x"), "--completion_url", "must begin with https:// or http://"),
+    ]
+    if args.platform == PROLIFIC and not args.export_only:
+        reason = "is required with --platform prolific: give"
+        checks += [
+            (args.completion_url, "--completion_url", f"{reason} the address of the study's completion page"),
+            (not args.people, "--people", "is not for --platform prolific, where Prolific chooses the people"),
+            (args.study_id.isalnum(), "--study_id", f"{reason} the letters and digits in the address of the study"),
+        ]
+    for is_valid, flag, reason in checks:
+        if not is_valid:
+            raise InputError(reason, flag)
 
 
-def _people(text: str | None, needed: int) -> tuple[str, ...] | int:
+def _people(text: str | None, needed: int) -> list[str] | int:
     """Reads names from a file, or parses a number of people. Raises InputError for a file without names."""
+    from parapet.transforms.crowd.serving.store import same_name
+
     if text is None:
         return needed
     if text.isascii() and text.isdigit():
         if not 1 <= int(text) <= _MOST_PEOPLE:
             raise InputError(f"must be a number of people from 1 to {_MOST_PEOPLE:,}, or a file of names", "--people")
         return int(text)
-    from parapet.transforms.crowd.serving.store import same_name
-
     lines = [" ".join(line.split()) for line in read_text(Path(text)).splitlines()]
-    names = {same_name(line): line for line in reversed(lines)}  # of several spellings, the first
-    names.pop("", None)
+    names = {same_name(line): line for line in reversed(lines) if same_name(line)}  # of several spellings, the first
     if not names:
         raise InputError("the file contains no names", text, "--people")
-    return tuple(reversed(names.values()))
-
-
-def _check_paths(db: Path, others: dict[str, Path]) -> None:
-    """Raises InputError if a file would be written over another one, or over those that SQLite keeps beside its own."""
-    flags = {os.path.realpath(f"{db}{end}"): "--db" for end in ("", "-journal", "-wal", "-shm")}
-    for flag, path in others.items():
-        if (other := flags.setdefault(os.path.realpath(path), flag)) != flag:
-            raise InputError(f"is the file of {other}, too: give another one", path, flag)
+    return list(reversed(names.values()))

@@ -18,6 +18,7 @@ from parapet.schemas.service import elements_of
 from parapet.transforms.crowd.collection import llm
 from parapet.transforms.crowd.collection.sheet import read_sheets
 from parapet.transforms.crowd.schema_task import Options, SchemaTask
+from parapet.transforms.running.replies import Unreadable
 
 pytest.importorskip("httpx", reason="the extra llm is not installed")
 _FIELD = re.compile(r"^((?:intent|slot)_\d+|service): (.+)$", re.M)
@@ -54,7 +55,8 @@ def test_the_prompt_is_what_people_see(hits, sheets):
     services = {service.service_name: service for split in read_root(sample_root()) for service in split.services}
     assert len(sheets) == 2 * len(services)
     for sheet in sheets:
-        prompt = "\n".join(message["content"] for message in llm.messages(sheet, "Style."))
+        (work,) = llm.plan([sheet], 1, [0])
+        prompt = "\n".join(message["content"] for message in work.messages())
         form, service = sheet.record, services[sheet.record.service_name]
         assert "mturk" not in prompt.lower()
         for element in elements_of(service, form.task):
@@ -77,7 +79,7 @@ def test_the_prompt_is_what_people_see(hits, sheets):
 )
 def test_answers_are_found_in_what_a_model_says(text, expected):
     if expected is None:
-        with pytest.raises(ValueError, match=r"JSON|nested"):
+        with pytest.raises(Unreadable, match="JSON"):
             llm.parse(text, ["slot_0", "slot_1"])
     else:
         assert llm.parse(text, ["slot_0", "slot_1"]) == expected
@@ -102,15 +104,15 @@ def test_no_annotator_sees_both_tasks_of_a_service(sheets, batches):
     tasks = defaultdict(set)
     for first, annotators in batches:
         for item in llm.plan(sheets, annotators, [0.3, 0.7, 1], first=first):
-            tasks[item.annotator.number, item.sheet.record.service_name].add(item.sheet.record.task)
+            tasks[item.annotator, item.sheet.record.service_name].add(item.sheet.record.task)
     assert all(len(seen) == 1 for seen in tasks.values())
 
 
 def test_annotators_differ(sheets):
-    names = [item.annotator for item in llm.plan(sheets[:1], 21, [0.3, 0.7, 1])]
-    assert len({(one.style, one.temperature) for one in names}) == 21
-    assert len({one.worker_id("a, b") for one in names}) == 21
-    assert not any("," in one.worker_id("a, b") for one in names)
+    plan = llm.plan(sheets[:1], 21, [0.3, 0.7, 1])
+    assert len({(work.style, work.temperature) for work in plan}) == 21
+    assert len({work.worker_id("a, b") for work in plan}) == 21
+    assert not any("," in work.worker_id("a, b") for work in plan)
 
 
 def test_from_hits_to_composed_answers(hits, tmp_path):
@@ -164,13 +166,16 @@ def test_what_cannot_be_read_is_a_dead_letter(hits, tmp_path):
         result = collect(hits, server, tmp_path / "out", annotators=1)
         assert "answers are missing: unparsable 1;" in result.errors
         (letter,) = result.dead_letters
-        assert (letter["stage"], letter["reason"]) == ("collect", "unparsable: contains no JSON object")
+        assert (letter["stage"], letter["reason"]) == (
+            "collect",
+            "unparsable: contains no JSON object with a field of the form",
+        )
         seeds = [body["seed"] for body in server.requests if "Ferries" in body["messages"][1]["content"]]
         assert len(set(seeds)) == len(seeds) == 3
         assert len(result.rows("answers.jsonl")) == 11
     with ChatServer(lambda _: "no") as server:
         errors = collect(hits, server, tmp_path / "none", annotators=1, status=1).errors
-    assert "no form was filled in; the first failed: unparsable: contains no JSON object" in errors
+    assert "no form was filled in: unparsable: contains no JSON object" in errors
 
 
 def test_a_server_that_takes_no_schema_is_asked_for_plain_json(hits, tmp_path):

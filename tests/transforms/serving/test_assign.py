@@ -46,16 +46,16 @@ class Batch:
         return chosen is not None
 
     def check(self):
-        seen = {(each.person, each.form.service, each.form.task) for each in self.history if each.form.service}
+        seen = {(each.person, each.form.hides, each.form.task) for each in self.history if each.form.hides}
         assert max(Counter((who, service) for who, service, _ in seen).values(), default=1) == 1  # blind
         held = [each for each in self.history if each.state in ("open", "submitted")]
-        assert all(Counter(each.form.key for each in held)[of.key] <= of.wanted for of in self.forms)
+        assert all(Counter(each.form.key for each in held)[of.key] <= of.assignments for of in self.forms)
         twice = Counter((each.person, each.form.task, element) for each in held for element in each.form.elements)
         assert max(twice.values(), default=1) == 1
 
     def is_complete(self):
         done = Counter(each.form.key for each in self.history if each.state == "submitted")
-        return all(done[of.key] == of.wanted for of in self.forms)
+        return all(done[of.key] == of.assignments for of in self.forms)
 
 
 @given(batches(), st.lists(st.tuples(st.integers(0, 7), st.sampled_from(STATES)), max_size=150))

@@ -9,43 +9,40 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from parapet.schemas.rows import DeadLetter
 from parapet.transforms.crowd.answer_files import payload
-from parapet.transforms.crowd.collection.sheet import Sheet
+from parapet.transforms.crowd.collection.sheet import PROMPTS, Sheet
 from parapet.transforms.reports.text import clean
 from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Chat, Message
 from parapet.transforms.running.fence import Refused, Stopped
-from parapet.transforms.running.replies import Reply, Unreadable, object_in
-from parapet.transforms.storage.toml import read_table
+from parapet.transforms.running.replies import Unreadable, object_in
 
 TRIES = 3
 UNPARSABLE = "unparsable"  # reason of a form without answers; others are those of refused requests
-STAGE = "collect"  # of dead letters
 
 _TOKENS_OF_FIELD = {"names": 16, "descriptions": 28}  # of a typical answer with its key
 _MOST_TOKENS = {"names": 40, "descriptions": 80}  # of the longest answer that the form accepts
-_NOT_IN_IDS = re.compile(r"[\s,]+")
 
 
-class Annotator(msgspec.Struct, frozen=True):
-    """A simulated annotator.
+class Work(msgspec.Struct, frozen=True):
+    """A form for one simulated annotator.
 
     Attributes:
-      number: odd for names, even for descriptions.
+      annotator: the annotator's number: odd for names, even for descriptions.
       style: the part of the prompt that distinguishes annotators of the same model.
       temperature: the temperature of the model's answers; None: not sent. ``seed`` is the seed of the first attempt.
     """
 
-    number: int
+    sheet: Sheet
+    annotator: int
     style: str
     temperature: float | None
     seed: int
@@ -55,14 +52,33 @@ class Annotator(msgspec.Struct, frozen=True):
 
         A comma would end the id in :func:`parapet.transforms.crowd.answer_files.worker_hash`.
         """
-        return f"llm:{_NOT_IN_IDS.sub('_', model)}:{self.number}"
+        name = re.sub(r"[\s,]+", "_", model)
+        return f"llm:{name}:{self.annotator}"
 
+    def assignment_id(self, model: str) -> str:
+        """Return an id that depends only on the form, the annotator and the seed."""
+        name = f"{self.sheet.key} {self.worker_id(model)} {self.seed}"
+        return f"llm-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
-class Work(msgspec.Struct, frozen=True):
-    """A form for one annotator."""
+    def messages(self) -> list[Message]:
+        """Return the conversation that asks for the form: the instructions, and the form as people see it."""
+        fields = PROMPTS["fields"].format(fields=", ".join(self.sheet.record.fields))
+        return [
+            {"role": "system", "content": f"{PROMPTS['system'].strip()} {self.style}"},
+            {"role": "user", "content": f"{self.sheet.text}\n\n{fields}"},
+        ]
 
-    sheet: Sheet
-    annotator: Annotator
+    def parameters(self, fields: Sequence[str], attempt: int = 0) -> dict[str, Any]:
+        """Return the parameters of a request for these fields, as a JSON object of strings."""
+        properties = {field: {"type": "string"} for field in fields}
+        schema = {"type": "object", "properties": properties, "required": list(fields), "additionalProperties": False}
+        answers = {"name": "answers", "strict": True, "schema": schema}
+        return {
+            "temperature": self.temperature,
+            "seed": self.seed + attempt,
+            "max_tokens": _MOST_TOKENS[self.sheet.record.task] * (len(fields) + 1),
+            "response_format": {"type": "json_schema", "json_schema": answers},
+        }
 
 
 class Filled(msgspec.Struct):
@@ -84,11 +100,7 @@ class Filled(msgspec.Struct):
 
 
 def plan(
-    sheets: Sequence[Sheet],
-    annotators: int | None,
-    temperatures: Sequence[float | None],
-    seed: int = 0,
-    first: int = 1,
+    sheets: Iterable[Sheet], annotators: int | None, temperatures: Sequence[float | None], seed: int = 0, first: int = 1
 ) -> list[Work]:
     """Plan which annotators fill in which forms, in the order of forms.
 
@@ -99,25 +111,13 @@ def plan(
       seed: the seed of all answers.
       first: the number of the first annotator of each task, from 1; lower ones answered in an earlier batch.
     """
-    styles = _prompts()["styles"]
-    work = []
+    styles, work = PROMPTS["styles"], []
     for sheet in sheets:
-        n = sheet.record.assignments if annotators is None else annotators
-        for k in range(first - 1, first - 1 + n):
+        for k in range(first - 1, first - 1 + (annotators or sheet.record.assignments)):
             number = 2 * k + 1 + (sheet.record.task == "descriptions")
             style, temperature = styles[k % len(styles)], temperatures[k % len(temperatures)]
-            work.append(Work(sheet, Annotator(number, style, temperature, seed * 1_000_000 + number * TRIES)))
+            work.append(Work(sheet, number, style, temperature, seed * 1_000_000 + number * TRIES))
     return work
-
-
-def messages(sheet: Sheet, style: str) -> list[Message]:
-    """Return the conversation that asks for a form: the instructions, and the form as people see it."""
-    prompts = _prompts()
-    fields = prompts["fields"].format(fields=", ".join(sheet.record.fields))
-    return [
-        {"role": "system", "content": f"{prompts['system'].strip()} {style}"},
-        {"role": "user", "content": f"{sheet.text}\n\n{fields}"},
-    ]
 
 
 def fill_in(chat: Chat, work: Work) -> Filled:
@@ -126,29 +126,25 @@ def fill_in(chat: Chat, work: Work) -> Filled:
     Raises:
       Stopped: further requests would fail, too.
     """
-    sheet, result = work.sheet, Filled()
-    begin = messages(sheet, work.annotator.style)
-    conversation, wanted = begin, list(sheet.record.fields)
+    result, wanted = Filled(), work.sheet.record.fields
+    begin = conversation = work.messages()
     for i in range(TRIES):
         try:
-            reply = chat.ask(conversation, **_parameters(work, wanted, i))
+            reply = chat.ask(conversation, **work.parameters(wanted, i))
+            result.raw = reply.text
+            calls = {"calls": 1, "sent": reply.tokens[0], "answered": reply.tokens[1]}
+            result.used.update({"kept": 1} if reply.kept else calls)
+            answers = parse(reply.text, wanted)
         except Unreadable as error:
             result.failed = f"{UNPARSABLE}: {error}"
             continue
         except Refused as error:
             result.failed = error.reason
             break
-        result.raw = reply.text
-        result.used.update(_used(reply))
-        try:
-            answers = parse(reply.text, wanted)
-        except ValueError as error:
-            result.failed = f"{UNPARSABLE}: {error}"
-            continue
-        result.failed, result.refused = "", {}
+        result.refused = {}
         for field in wanted:
             text = clean(answers.get(field, ""))
-            reason, message = sheet.fault(field, text, result.answers.values())
+            reason, message = work.sheet.fault(field, text, result.answers.values())
             if reason:
                 result.refused[field] = (reason, message, text)
             else:
@@ -156,42 +152,12 @@ def fill_in(chat: Chat, work: Work) -> Filled:
         wanted = list(result.refused)
         if not wanted:
             break
-        conversation = [*begin, {"role": "assistant", "content": reply.text}, _again(result)]
-    if not result.answers and not result.refused:
-        return result
-    return msgspec.structs.replace(result, failed="")
-
-
-def _again(result: Filled) -> Message:
-    faults = "\n".join(f"{field}: {message}" for field, (_, message, _) in result.refused.items())
-    content = _prompts()["again"].strip().format(faults=faults, fields=", ".join(result.refused))
-    return {"role": "user", "content": content}
-
-
-def _parameters(work: Work, fields: Sequence[str], i: int = 0) -> dict[str, Any]:
-    return {
-        "temperature": work.annotator.temperature,
-        "seed": work.annotator.seed + i,
-        "max_tokens": _MOST_TOKENS[work.sheet.record.task] * (len(fields) + 1),
-        "response_format": response_format(fields),
-    }
-
-
-def response_format(fields: Sequence[str]) -> dict[str, Any]:
-    """Return the parameter of the chat completions API that requests a JSON object with these fields as strings."""
-    schema = {
-        "type": "object",
-        "properties": {field: {"type": "string"} for field in fields},
-        "required": list(fields),
-        "additionalProperties": False,
-    }
-    return {"type": "json_schema", "json_schema": {"name": "answers", "strict": True, "schema": schema}}
-
-
-def _used(reply: Reply) -> dict[str, int]:
-    if reply.kept:
-        return {"kept": 1}
-    return {"calls": 1, "sent": reply.tokens[0], "answered": reply.tokens[1]}
+        faults = "\n".join(f"{field}: {message}" for field, (_, message, _) in result.refused.items())
+        again = PROMPTS["again"].strip().format(faults=faults, fields=", ".join(wanted))
+        conversation = [*begin, {"role": "assistant", "content": reply.text}, {"role": "user", "content": again}]
+    if result.answers or result.refused:
+        result.failed = ""
+    return result
 
 
 def parse(text: str, fields: Sequence[str]) -> dict[str, str]:
@@ -202,76 +168,59 @@ def parse(text: str, fields: Sequence[str]) -> dict[str, str]:
       fields: the fields to extract; others are ignored.
 
     Raises:
-      ValueError: there is no JSON object with any of the fields.
+      Unreadable: there is no JSON object with any of the fields.
     """
-    try:
+    with suppress(Unreadable):
         value = object_in(text, fields)
-    except Unreadable:
-        raise ValueError("contains no JSON object") from None
-    if answers := {field: value[field] for field in fields if isinstance(value.get(field), str)}:
-        return answers
-    raise ValueError("contains no JSON object with a field of the form")
+        if answers := {field: value[field] for field in fields if isinstance(value.get(field), str)}:
+            return answers
+    raise Unreadable("contains no JSON object with a field of the form")
 
 
 def fill_in_all(
-    chat: Chat, work: Sequence[Work], told: Callable[[int, int], None] = lambda *_: None
-) -> tuple[list[Filled | None], str]:
+    chat: Chat, work: Sequence[Work], report: Callable[[int, int], None]
+) -> tuple[list[tuple[Work, Filled]], str]:
     """Fill in all forms, several at a time.
 
     Args:
       chat: an open chat.
       work: the forms.
-      told: called with the number of forms done and the total.
+      report: called with the number of forms done and the total.
 
     Returns:
-      The result for each form, None if it was not attempted; and why further requests would fail, or an empty string.
+      The forms that were attempted, with their results; and why further requests would fail, or an empty string.
     """
-    reasons: list[str] = []
-    stopped, lock, done = threading.Event(), threading.Lock(), 0
+    done, reasons = list[tuple[Work, Filled]](), list[str]()
 
     def attempt(item: Work) -> Filled | None:
-        nonlocal done
-        if stopped.is_set():
-            return None
         try:
-            filled = fill_in(chat, item)
+            return None if reasons else fill_in(chat, item)
         except Stopped as error:
             reasons.append(error.reason)
-            stopped.set()
             return None
-        with lock:
-            done += 1
-            told(done, len(work))
-        return filled
 
     with ThreadPoolExecutor(chat.endpoint.parallel) as pool:
-        try:
-            return list(pool.map(attempt, work)), reasons[0] if reasons else ""
-        finally:
-            stopped.set()  # after Ctrl-C, waiting forms are not attempted
+        for item, filled in zip(work, pool.map(attempt, work), strict=True):  # Ctrl-C cancels the rest
+            if filled is not None:
+                done.append((item, filled))
+                report(len(done), len(work))
+    return done, "".join(reasons[:1])
 
 
-def assignment_id(work: Work, model: str) -> str:
-    """Return an id that depends only on the form, the annotator and the seed."""
-    annotator = work.annotator
-    name = f"{work.sheet.key} {annotator.worker_id(model)} {annotator.seed}"
-    return f"llm-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
-
-
-def lines(done: Sequence[tuple[Work, Filled]], model: str) -> Iterator[bytes]:
+def lines(done: Iterable[tuple[Work, Filled]], model: str) -> Iterator[bytes]:
     """Yield the answers in the format of ``--responses``, without working times, which a model does not have."""
     for work, filled in done:
         if filled.answers:
-            fields = work.sheet.record.fields
+            record = work.sheet.record
             line = {
-                "AssignmentId": assignment_id(work, model),
-                "WorkerId": work.annotator.worker_id(model),
+                "AssignmentId": work.assignment_id(model),
+                "WorkerId": work.worker_id(model),
                 "AssignmentStatus": "Submitted",
-                "RequesterAnnotation": work.sheet.record.requester_annotation,
+                "RequesterAnnotation": record.requester_annotation,
                 "AcceptTime": "",
                 "SubmitTime": "",
                 "Source": "llm",
-                "Answers": {field: filled.answers[field] for field in fields if field in filled.answers},
+                "Answers": {field: filled.answers[field] for field in record.fields if field in filled.answers},
                 "Keystrokes": {},
                 "Pastes": {},
                 "Seconds": {},
@@ -279,39 +228,28 @@ def lines(done: Sequence[tuple[Work, Filled]], model: str) -> Iterator[bytes]:
             yield msgspec.json.encode(line) + b"\n"
 
 
-def dead_letters(done: Sequence[tuple[Work, Filled]], model: str) -> list[DeadLetter]:
+def dead_letters(done: Iterable[tuple[Work, Filled]], model: str) -> list[DeadLetter]:
     """Return a dead letter for every missing answer, in the order of keys."""
     letters = []
     for work, filled in done:
-        key = assignment_id(work, model)
-        where = f"{work.annotator.worker_id(model)}, {work.sheet.record.requester_annotation}"
+        key = work.assignment_id(model)
+        where = f"{work.worker_id(model)}, {work.sheet.record.requester_annotation}"
         if filled.failed:
-            letters.append(DeadLetter(STAGE, key, filled.failed, payload(filled.raw), where))
+            letters.append(DeadLetter("collect", key, filled.failed, payload(filled.raw), where))
         for field, (reason, message, text) in filled.refused.items():
-            letters.append(DeadLetter(STAGE, f"{key}:{field}", f"{reason}: {message}", payload(text), where))
+            letters.append(DeadLetter("collect", f"{key}:{field}", f"{reason}: {message}", payload(text), where))
     return sorted(letters, key=lambda letter: letter.key)
 
 
-def estimate(chat: Chat, work: Sequence[Work]) -> Counter[str]:
+def estimate(chat: Chat, work: Iterable[Work]) -> Counter[str]:
     """Estimate, without sending requests, ``calls``, ``kept``, and the tokens ``sent`` and ``answered``."""
     used: Counter[str] = Counter()
     for item in work:
-        fields, conversation = item.sheet.record.fields, messages(item.sheet, item.annotator.style)
-        if _is_kept(chat, item):
+        fields, conversation = item.sheet.record.fields, item.messages()
+        if chat.knows(conversation, **item.parameters(fields)):
             used["kept"] += 1
-            continue
-        used["calls"] += 1
-        used["sent"] += sum(len(message["content"]) for message in conversation) // CHARACTERS_OF_TOKEN
-        used["answered"] += _TOKENS_OF_FIELD[item.sheet.record.task] * len(fields)
+        else:
+            used["calls"] += 1
+            used["sent"] += sum(len(message["content"]) for message in conversation) // CHARACTERS_OF_TOKEN
+            used["answered"] += _TOKENS_OF_FIELD[item.sheet.record.task] * len(fields)
     return used
-
-
-def _is_kept(chat: Chat, work: Work) -> bool:
-    """Whether the cache has the first attempt."""
-    fields, conversation = work.sheet.record.fields, messages(work.sheet, work.annotator.style)
-    return chat.knows(conversation, **_parameters(work, fields))
-
-
-@cache
-def _prompts() -> Mapping[str, Any]:
-    return read_table(__package__, "llm.toml")

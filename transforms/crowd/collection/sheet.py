@@ -14,6 +14,8 @@ from parapet.transforms.crowd.hits.schema_pages import Question, questions_of
 from parapet.transforms.reports.text import clean, name_words
 from parapet.transforms.storage.toml import read_table
 
+PROMPTS = read_table(__package__, "llm.toml")
+
 
 class Sheet(msgspec.Struct, frozen=True):
     """The questions of a page about names or descriptions."""
@@ -29,7 +31,7 @@ class Sheet(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """Return the page as text. The name of a field comes before its question."""
-        words = read_table(__package__, "llm.toml")[self.record.task]
+        words = PROMPTS[self.record.task]
         lines = [words["instructions"].strip()]
         if self.record.cue:
             lines.append(f"What the app is: {self.record.cue}")
@@ -68,24 +70,21 @@ class Sheet(msgspec.Struct, frozen=True):
 
 
 def read_sheets(folder: str, services: Mapping[str, Service]) -> list[Sheet]:
-    """Read the pages of a folder of ``parapet hits``, with the questions from the schemas.
+    """Read the forms in a folder of ``parapet hits``, with the questions from the schemas.
 
     Raises:
-      InputError: a page does not ask for names or descriptions, or is not about these schemas.
+      InputError: a form does not ask for names or descriptions, or is not about these schemas.
     """
-    return [_sheet(record, services, folder) for _, record in read_manifest(folder)]
-
-
-def _sheet(record: PageRecord, services: Mapping[str, Service], folder: str) -> Sheet:
-    for task in TASKS:
-        if record.task == task and record.service_name in services:
-            questions, _ = questions_of(services[record.service_name], task, frozenset(record.ambiguous))
-            chosen = [each for each in questions if each.question.field in record.fields]
-            if [each.element_id for each in chosen] == record.element_ids:
-                return Sheet(record, tuple(each.question for each in chosen))
-    if record.task not in TASKS:
-        reason = f"asks for {record.task}; a language model fills in forms for names and descriptions only"
-        raise InputError(reason, record.task_id, "--hits")
-    raise InputError(
-        f"has other elements of {record.service_name}: give its own schemas as --schemas", folder, "--hits"
-    )
+    sheets = []
+    for _, record in read_manifest(folder):
+        if record.task not in TASKS:
+            reason = f"asks for {record.task}; a language model fills in forms for names and descriptions only"
+            raise InputError(reason, record.task_id, "--hits")
+        service = services.get(record.service_name)
+        questions, _ = questions_of(service, record.task, frozenset(record.ambiguous)) if service else ([], [])
+        asked = [question for question in questions if question.question.field in record.fields]
+        if [question.element_id for question in asked] != record.element_ids:
+            reason = f"has other elements of {record.service_name}: give its own schemas as --schemas"
+            raise InputError(reason, folder, "--hits")
+        sheets.append(Sheet(record, tuple(question.question for question in asked)))
+    return sheets

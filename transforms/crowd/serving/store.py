@@ -13,31 +13,31 @@ import hashlib
 import os
 import secrets
 import sqlite3
-import statistics
 import threading
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any
 
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.serving.assign import Event, State, choose
+from parapet.transforms.crowd.serving.assign import Event, choose
 from parapet.transforms.crowd.serving.forms import Form
 from parapet.transforms.storage import disk
 
-_FORMAT = "parapet-collect-2"
 _FOREIGN = "was not written by 'parapet collect serve', or by another version of it: choose another file"
 _SECONDS = 5  # to wait while another program has locked the file
 _MOST_RETURNS = 20  # tasks that a person may give back, besides one for each submitted
 _PATIENCE = 4  # when places are short, an open one counts as free for others after this part of its time
+_MOST = 1_000_000  # keystrokes, pastes or seconds of a field
+_FORMAT = 0x70617203  # the application id of the file: "par", version 3
 _TABLES = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE collection (key BLOB NOT NULL, platform TEXT NOT NULL);
 CREATE TABLE forms (key TEXT PRIMARY KEY, form BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE people (id INTEGER PRIMARY KEY, worker_id TEXT NOT NULL UNIQUE, name TEXT NOT NULL);
 CREATE TABLE assignments (
@@ -46,19 +46,10 @@ CREATE TABLE assignments (
   submitted REAL, answers TEXT, telemetry TEXT);
 CREATE UNIQUE INDEX one_open ON assignments (person) WHERE state = 'open';
 """
-_SELECT = "SELECT id, form, expires, state, answers FROM assignments"
-_DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC)
-_STATUSES = {**dict.fromkeys(_DISK, 507), sqlite3.SQLITE_BUSY: 503, sqlite3.SQLITE_LOCKED: 503}
-
-Outcome = Literal["saved", "unknown", "other_answers", "too_late"]
 
 
 class Unavailable(InputError):
-    """Nothing was written, because the disk is full (status 507) or another program has locked the file (503)."""
-
-    def __init__(self, status: int, path: Path) -> None:
-        super().__init__("the disk is full" if status == 507 else "another program has locked it", path, "--db")
-        self.status = status
+    """Nothing was written: the disk is full, or another program has locked the file."""
 
 
 class Telemetry(msgspec.Struct, frozen=True):
@@ -70,19 +61,9 @@ class Telemetry(msgspec.Struct, frozen=True):
       seconds: how long the field had the focus.
     """
 
-    keystrokes: dict[str, int] = {}
-    pastes: dict[str, int] = {}
-    seconds: dict[str, float] = {}
-
-
-class Assignment(msgspec.Struct, frozen=True):
-    """A form assigned to a person. ``expires`` is in seconds since 1970, ``answers`` is JSON once it is submitted."""
-
-    id: str
-    form: str
-    expires: float
-    state: str
-    answers: str | None = None
+    keystrokes: dict[str, Annotated[int, msgspec.Meta(ge=0, le=_MOST)]] = {}
+    pastes: dict[str, Annotated[int, msgspec.Meta(ge=0, le=_MOST)]] = {}
+    seconds: dict[str, Annotated[float, msgspec.Meta(ge=0, le=_MOST)]] = {}
 
 
 class Store:
@@ -103,8 +84,11 @@ class Store:
             self._open(platform)
         except BaseException as error:
             self.close()
+            if isinstance(error, BlockingIOError):
+                raise InputError("is in use by another 'parapet collect serve': stop it first", path, "--db") from None
             if isinstance(error, sqlite3.Error | OSError):
-                raise InputError(_why(error), path, "--db") from None
+                reason = f"cannot be used: {getattr(error, 'strerror', None) or error}"
+                raise InputError(reason, path, "--db") from None
             raise
 
     def _open(self, platform: str) -> None:
@@ -115,23 +99,19 @@ class Store:
         self._db = sqlite3.connect(self.path, _SECONDS, isolation_level=None, check_same_thread=False)
         self._resources.callback(self._db.close)
         self._db.row_factory = sqlite3.Row
-        for pragma in ("synchronous = EXTRA", "foreign_keys = ON"):
-            self._db.execute(f"PRAGMA {pragma}")
+        self._db.execute("PRAGMA synchronous = EXTRA")
+        self._db.execute("PRAGMA foreign_keys = ON")
         with self._transaction() as db:
-            tables = {row["name"] for row in db.execute("SELECT name FROM sqlite_master")}
-            if not tables:
-                for statement in _TABLES.split(";\n"):
+            if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                for statement in (*_TABLES.split(";\n"), f"PRAGMA application_id = {_FORMAT}"):
                     db.execute(statement)
-                rows = {"format": _FORMAT, "key": secrets.token_hex(32), "platform": platform}
-                db.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
-            meta = dict(db.execute("SELECT name, value FROM meta")) if not tables or "meta" in tables else {}
-            if meta.get("format") != _FORMAT:
+                db.execute("INSERT INTO collection VALUES (?, ?)", (secrets.token_bytes(32), platform))
+            if db.execute("PRAGMA application_id").fetchone()[0] != _FORMAT:
                 raise InputError(_FOREIGN, self.path, "--db")
-            forms = db.execute("SELECT form FROM forms").fetchall()
-        self._db.execute("PRAGMA journal_mode = DELETE")
+            self.key, self.platform = db.execute("SELECT key, platform FROM collection").fetchone()
+            forms = [msgspec.json.decode(row["form"], type=Form) for row in db.execute("SELECT form FROM forms")]
         disk.sync(self.path.parent)
-        self.key, self.platform = bytes.fromhex(meta["key"]), meta["platform"]
-        self.forms = {form.key: form for row in forms for form in [msgspec.json.decode(row["form"], type=Form)]}
+        self.forms = {form.key: form for form in forms}
 
     def close(self) -> None:
         """Close the file."""
@@ -149,8 +129,8 @@ class Store:
             except BaseException as error:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
-                if status := _STATUSES.get(getattr(error, "sqlite_errorcode", -1)):
-                    raise Unavailable(status, self.path) from None
+                if isinstance(error, sqlite3.OperationalError):
+                    raise Unavailable(str(error), self.path, "--db") from None
                 raise
 
     def _rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
@@ -164,25 +144,21 @@ class Store:
             db.executemany("INSERT OR IGNORE INTO forms VALUES (?, ?)", rows)
         self.forms |= {form.key: form for form in forms}
 
-    def invite(self, people: Sequence[str] | int) -> None:
+    def invite(self, people: Iterable[str] | int) -> None:
         """Add people: by name unless they exist, or unnamed ones up to a total number."""
         with self._transaction() as db:
             if isinstance(people, int):
                 n = db.execute("SELECT count(*) FROM people").fetchone()[0]
-                rows = [("", f"{self.key.hex()} {number}") for number in range(n, people)]
+                identities = [("", f"{self.key.hex()} {number}") for number in range(n, people)]
             else:
-                rows = [(name, f"name {same_name(name)}") for name in people]
-            sql = "INSERT OR IGNORE INTO people (worker_id, name) VALUES (?, ?)"
-            for name, identity in rows:
-                db.execute(sql, (f"p{hashlib.sha256(identity.encode()).hexdigest()[:16]}", name))
+                identities = [(name, f"name {same_name(name)}") for name in people]
+            for name, identity in identities:
+                worker_id = f"p{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+                db.execute("INSERT OR IGNORE INTO people (worker_id, name) VALUES (?, ?)", (worker_id, name))
 
     def people(self) -> list[tuple[int, str]]:
         """Return (number, name) of all people."""
         return [(row["id"], row["name"]) for row in self._rows("SELECT id, name FROM people ORDER BY id")]
-
-    def is_person(self, number: int) -> bool:
-        """Whether the person exists."""
-        return bool(self._rows("SELECT 1 FROM people WHERE id = ?", number))
 
     def participant(self, worker_id: str) -> int | None:
         """Return the number of a participant of a Prolific study; None before the first visit."""
@@ -194,77 +170,77 @@ class Store:
         self._rows("INSERT OR IGNORE INTO people (worker_id, name) VALUES (?, '')", worker_id)
         return self.participant(worker_id) or 0
 
-    def begin(self, person: int, forms: Sequence[Form], limit: int | None = None) -> Assignment | None:
-        """Return the person's open form or assign a new one; None if there is currently none."""
+    def begin(self, person: int, forms: Sequence[Form], limit: int | None = None) -> str:
+        """Return the id of the person's open assignment or of a new one; empty if there is currently none."""
         with self._transaction() as db:
-            assignment, form = self._current(db, person, forms, limit)
+            assignment_id, form = self._next(db, person, forms, limit)
             if form is not None:
-                now = self.now()
-                assignment = Assignment(secrets.token_hex(20), form.key, now + form.seconds, "open")
+                assignment_id, now = secrets.token_hex(20), self.now()
                 sql = "INSERT INTO assignments (id, person, form, state, accepted, expires) VALUES (?, ?, ?, ?, ?, ?)"
-                db.execute(sql, (assignment.id, person, form.key, "open", now, assignment.expires))
-            return assignment
+                expires = now + form.assignment_duration_seconds
+                db.execute(sql, (assignment_id, person, form.key, "open", now, expires))
+            return assignment_id
 
     def has_work(self, person: int, forms: Sequence[Form], limit: int | None = None) -> bool:
         """Whether the person has an open form or could get one."""
         with self._transaction() as db:
-            return any(self._current(db, person, forms, limit))
+            return any(self._next(db, person, forms, limit))
 
-    def _current(
+    def _next(
         self, db: sqlite3.Connection, person: int, forms: Sequence[Form], limit: int | None
-    ) -> tuple[Assignment | None, Form | None]:
-        """Return the person's open assignment, or else the form that is next.
+    ) -> tuple[str, Form | None]:
+        """Return the id of the person's open assignment, or else the form that is next.
 
         If none is left, those that others have had open for long count as free. What these people send is saved, too,
         so a form may get more answers than wanted.
         """
         self._expire(db)
-        if row := db.execute(f"{_SELECT} WHERE person = ? AND state = 'open'", (person,)).fetchone():
-            return Assignment(**row), None
-        sql = """SELECT person, form, CASE WHEN state = 'open' AND accepted + (expires - accepted) / ? < ? THEN 'late'
-            ELSE state END AS state FROM assignments ORDER BY n"""
+        if row := db.execute("SELECT id FROM assignments WHERE person = ? AND state = 'open'", (person,)).fetchone():
+            return row["id"], None
+        sql = """SELECT person, form, state, state = 'open' AND accepted + (expires - accepted) / ? < ? AS late
+            FROM assignments ORDER BY n"""
         rows = db.execute(sql, (_PATIENCE, self.now())).fetchall()
-        readings: tuple[State, ...] = ("open", "expired")  # of those that are late
-        for late in readings:
-            states: dict[str, State] = {**{state: state for state in get_args(State)}, "late": late}
-            history = [Event(row["person"], self.forms[row["form"]], states[row["state"]]) for row in rows]
+        for state_of_late in ("open", "expired"):
+            history = [
+                Event(row["person"], self.forms[row["form"]], state_of_late if row["late"] else row["state"])
+                for row in rows
+            ]
             if form := choose(person, forms, history, limit):
-                return None, form
-        return None, None
+                return "", form
+        return "", None
 
     def _expire(self, db: sqlite3.Connection) -> None:
         db.execute("UPDATE assignments SET state = 'expired' WHERE state = 'open' AND expires < ?", (self.now(),))
 
-    def find(self, person: int, assignment_id: str) -> Assignment | None:
-        """Return an assignment of this person; None if it belongs to someone else."""
-        rows = self._rows(f"{_SELECT} WHERE id = ? AND person = ?", assignment_id, person)
-        return Assignment(**rows[0]) if rows else None
+    def assignment(self, person: int, assignment_id: str) -> tuple[Form, str, float] | None:
+        """Return the form, the state and the deadline of a person's assignment; None if it belongs to someone else."""
+        sql = "SELECT form, state, expires FROM assignments WHERE id = ? AND person = ?"
+        rows = self._rows(sql, assignment_id, person)
+        return (self.forms[rows[0]["form"]], rows[0]["state"], rows[0]["expires"]) if rows else None
 
-    def submit(
-        self, person: int, assignment_id: str, form: Form, answers: Mapping[str, str], telemetry: Telemetry
-    ) -> Outcome:
-        """Save answers once. Repeating the same answers also returns ``saved``; different ones are refused.
+    def submit(self, person: int, assignment_id: str, answers: Mapping[str, str], telemetry: Telemetry) -> str:
+        """Save the answers of a person's assignment once. Return why they are not saved; empty if they are.
 
-        An expired form is accepted as long as nobody else has taken its place.
+        The same answers may be sent again. An expired form is accepted as long as nobody else has taken its place.
         """
-        text = msgspec.json.encode({field: answers[field] for field in form.fields}).decode()
         with self._transaction() as db:
-            sql = f"{_SELECT} WHERE id = ? AND person = ? AND form = ?"
-            row = db.execute(sql, (assignment_id, person, form.key)).fetchone()
-            if row is None:
-                return "unknown"
-            if row["state"] == "submitted":
-                return "saved" if row["answers"] == text else "other_answers"
-            if row["state"] != "open":
+            sql = "SELECT form, state, answers FROM assignments WHERE id = ? AND person = ?"
+            key, state, saved = db.execute(sql, (assignment_id, person)).fetchone()
+            form = self.forms[key]
+            text = msgspec.json.encode({field: answers[field] for field in form.fields}).decode()
+            if state == "submitted":
+                message = "You have already handed in this task, with other answers; those count."
+                return "" if saved == text else message
+            if state != "open":
                 sql = "SELECT person FROM assignments WHERE form = ? AND state IN ('open', 'submitted')"
-                others = [other["person"] for other in db.execute(sql, (form.key,))]
-                if row["state"] == "returned" or len(others) >= form.wanted or person in others:
-                    return "too_late"
+                others = [row["person"] for row in db.execute(sql, (key,))]
+                if state == "returned" or len(others) >= form.assignments or person in others:
+                    return "The time for this task is over, and somebody else has done it."
             db.execute(
                 "UPDATE assignments SET state = 'submitted', submitted = ?, answers = ?, telemetry = ? WHERE id = ?",
                 (self.now(), text, msgspec.json.encode(telemetry).decode(), assignment_id),
             )
-            return "saved"
+            return ""
 
     def give_back(self, person: int, assignment_id: str) -> bool:
         """Return an open form so that others can get it. Returns False if the person has done so too often."""
@@ -276,10 +252,6 @@ class Store:
             db.execute(sql, (assignment_id, person))
             return True
 
-    def done(self, person: int) -> int:
-        """Count the forms that the person has submitted."""
-        return len(self._rows("SELECT 1 FROM assignments WHERE person = ? AND state = 'submitted'", person))
-
     def by_form(self) -> Counter[tuple[str, str]]:
         """Return the number of assignments by form key and state."""
         with self._transaction() as db:
@@ -288,20 +260,15 @@ class Store:
 
     def by_person(self) -> list[dict[str, Any]]:
         """Return the progress of everyone who was invited or has visited."""
-        rows = self._rows(
-            """SELECT p.id AS number, count(submitted) AS submitted, coalesce(sum(state = 'open'), 0) AS open,
-            coalesce(sum(state IN ('returned', 'expired')), 0) AS given_up,
-            group_concat(submitted - accepted) AS seconds
+        sql = """SELECT p.id AS number, count(submitted) AS submitted, coalesce(sum(state = 'open'), 0) AS open,
+            coalesce(sum(state IN ('returned', 'expired')), 0) AS given_up, avg(submitted - accepted) / 60 AS minutes
             FROM people AS p LEFT JOIN assignments ON person = p.id GROUP BY p.id ORDER BY p.id"""
-        )
-        return [
-            {**row, "minutes": row["seconds"] and statistics.median(map(float, row["seconds"].split(","))) / 60}
-            for row in rows
-        ]
+        return [dict(row) for row in self._rows(sql)]
 
-    def submissions(self) -> int:
-        """Count the submitted forms."""
-        return int(self._rows("SELECT count(*) FROM assignments WHERE state = 'submitted'")[0][0])
+    def submissions(self, person: int | None = None) -> int:
+        """Count the submitted forms, of all people or one."""
+        sql = "SELECT count(*) FROM assignments WHERE state = 'submitted' AND person = coalesce(?, person)"
+        return int(self._rows(sql, person)[0][0])
 
     def export(self) -> bytes:
         """Export all submitted answers in the format of ``--responses``: one per line, in order of submission."""
@@ -315,7 +282,7 @@ class Store:
             "AssignmentId": row["id"],
             "WorkerId": row["worker_id"],
             "AssignmentStatus": "Submitted",
-            "RequesterAnnotation": self.forms[row["form"]].task_id,
+            "RequesterAnnotation": self.forms[row["form"]].requester_annotation,
             "AcceptTime": _iso(row["accepted"]),
             "SubmitTime": _iso(row["submitted"]),
             "Source": self.platform,
@@ -334,11 +301,3 @@ def same_name(name: str) -> str:
 
 def _iso(seconds: float) -> str:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, BlockingIOError):
-        return "is in use by another 'parapet collect serve': stop it first"
-    if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
-        return _FOREIGN
-    return f"cannot be used: {getattr(error, 'strerror', None) or error}"
