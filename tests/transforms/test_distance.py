@@ -1,6 +1,7 @@
 from itertools import pairwise
 
 import pytest
+import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,6 +53,13 @@ def test_stopwords_are_left_out():
     assert lemma_set(text, Method(stopwords=frozenset())) == {"the", "number", "of", "seat"}
     assert lemma_set(text, Method(stopwords=frozenset({"of", "seat"}))) == {"the", "number"}
     assert lemma_set(text, Method(stopwords=load_stopwords("spacy"))) == {"number", "seat"}
+
+
+def test_lemmas_are_those_of_the_model_that_is_named(tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("attribute_ruler").add([[{"LOWER": "seats"}]], {"LEMMA": "Chair"})
+    nlp.to_disk(tmp_path / "model")
+    assert lemma_set("Seats.", Method(spacy_model=str(tmp_path / "model"))) == {"chair"}
 
 
 @given(st.text(st.sampled_from("the city numbers of.,A-' "), max_size=20))
