@@ -79,7 +79,7 @@ def test_load_stopwords(tmp_path):
 
 
 def test_names_of_the_release_are_ordered_by_raw_levenshtein(real_data):
-    """DESIGN.md: this reproduces the published order for every element of the services at hand."""
+    """This reproduces the published order for every element of the services at hand."""
     from parapet.schemas.layout import read_schema_file
 
     checked = 0
