@@ -86,14 +86,6 @@ def test_what_dataflow_lacks_is_said_before_anything_runs(changed, said):
     assert line.startswith(f"error: {said}")
 
 
-def test_a_dry_run_on_dataflow_needs_no_cloud(monkeypatch):
-    monkeypatch.setattr("socket.create_connection", None)
-    inputs = {"schemas": "gs://bucket/sgd", "responses": "gs://bucket/answers.csv"}
-    said = run("compose", *DATAFLOW, dry_run=True, **inputs).output
-    assert not kit.lacking(said, "would run 'parapet compose' on Dataflow", "--project: my-p1", *inputs.values())
-    assert "--setup_file" in run("compose", *DATAFLOW, "--setup_file=a.py", dry_run=True, **inputs, status=2).errors
-
-
 def test_without_a_network_buckets_are_refused_at_once(monkeypatch, tmp_path):
     def refuse(*_, **__):
         raise OSError("no route to host")
