@@ -201,9 +201,8 @@ def _plan_on_dataflow(
     Raises:
       InputError: it could not run.
     """
-    in_buckets = [(action, path) for action, path in _inputs(parser, args) if "://" in path]
-    read = [(action.option_strings[0], path) for action, path in in_buckets]
-    replaced = {action.option_strings[0]: action for action, _ in in_buckets}
+    read = [(action.option_strings[0], path) for action, path in _inputs(parser, args) if "://" in path]
+    replaced = {flag: parser.flags[flag] for flag, _ in read}
     with TemporaryDirectory() as folder:
         local = argparse.Namespace(**{**vars(args), "output": f"{folder}/output"})
         substitutes = dry_run.stand_ins(Path(folder) / "variants")

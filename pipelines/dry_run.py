@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,9 @@ def steps(build: Callable[[beam.Pipeline], None]) -> Iterator[str]:
     from parapet.transforms.storage.files import planning
 
     pipeline = beam.Pipeline(FnApiRunner())
-    with planning():
-        build(pipeline)
+    context = copy_context()
+    context.run(planning.set, True)
+    context.run(build, pipeline)
     yield "steps"
     for step in pipeline.transforms_stack[0].parts:
         yield f"  {step.full_label}"

@@ -38,7 +38,7 @@ _BATCH = 100  # maximum of a bucket's client
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-_planning = ContextVar("_planning", default=False)  # whether pipelines are built without running
+planning = ContextVar("planning", default=False)  # whether pipelines are only built: :func:`prepare` does nothing then
 _tokens: dict[str, str] = {}  # output folder to the name of the file with which this process has begun there
 
 Written = tuple[str, str, int]  # path below the output folder, sha256, bytes
@@ -58,16 +58,6 @@ def make_folder(path: str) -> None:
         os.makedirs(path, exist_ok=True)
 
 
-@contextmanager
-def planning() -> Iterator[None]:
-    """Make :func:`prepare` do nothing within the block, in which pipelines are built without running."""
-    token = _planning.set(True)
-    try:
-        yield
-    finally:
-        _planning.reset(token)
-
-
 def prepare(output: str, pipeline: str) -> None:
     """Create the output folder, clear the staging folder of a killed run, and mark there that this run has begun.
 
@@ -75,7 +65,7 @@ def prepare(output: str, pipeline: str) -> None:
       InputError: the folder cannot be written, has the output of another pipeline, or a file in it has another size
         than when it was written, such as a reviewer's work, which a rerun would replace.
     """
-    if _planning.get():
+    if planning.get():
         return
     try:
         _prepare(output, pipeline)
