@@ -1,4 +1,4 @@
-# The image of Dataflow's workers with Parapet in it: docs/dataflow.md.
+# The image of Dataflow's workers with Parapet in it: docs/running.md.
 # The Beam of the machine that submits a job must be of the same version, and so must its Python.
 # For a build that nobody can change under you, name the image by its digest: BASE=apache/beam_python3.11_sdk@sha256:...
 ARG BEAM_VERSION=2.77.0

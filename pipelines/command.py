@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parapet.pipelines import progress, runners, stopping
+from parapet.pipelines import dry_run, progress, runners, stopping
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input, may_be_path
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
@@ -73,10 +74,11 @@ def run_command(
     """
 
     def act(config: Config, args: argparse.Namespace) -> int | None:
-        if runners.names_dataflow(args.runner_flags) and getattr(args, "dry_run", False):
-            return _show_plan(parser, args, inputs(config))
-        counters: dict[str, int] | None = {}
-        if not getattr(args, "dry_run", False):
+        if getattr(args, "dry_run", False):
+            for line in dry_run.steps(lambda pipeline: build(pipeline, config)):
+                say(line)
+            counters: dict[str, int] | None = {}
+        else:
             counters = run_pipeline(parser.prog, args, lambda pipeline: build(pipeline, config), inputs(config))
         return report(config, counters) if report is not None and counters is not None else None
 
@@ -84,7 +86,10 @@ def run_command(
         runners.import_beam([*args.runner_flags, args.output, *(path for _, path in _inputs(parser, args))])
         return check(args)
 
-    return _run(parser, argv, check_with_beam, act, "nothing was published, run the same command again")
+    def plan(args: argparse.Namespace) -> int:
+        return _plan_on_dataflow(parser, args, check_with_beam, build, inputs)
+
+    return _run(parser, argv, check_with_beam, act, "nothing was published, run the same command again", plan)
 
 
 def run_checked(
@@ -114,6 +119,7 @@ def _run(
     check: Callable[[argparse.Namespace], Config],
     act: Callable[[Config, argparse.Namespace], int | None],
     stopped: str,
+    plan: Callable[[argparse.Namespace], int] | None = None,
 ) -> int:
     with _locking() as locks:
         try:
@@ -129,8 +135,8 @@ def _run(
                 named = [(action.option_strings[0], path) for action, path in _inputs(parser, args) if is_input(action)]
                 if isinstance(parser, Parser) and runners.names_dataflow(rest):
                     runners.check(runners.parsed(rest), args.output, ())
-                    if getattr(args, "dry_run", False) and any("://" in path for _, path in named):
-                        return _show_plan(parser, args, [(flag, path) for flag, path in named if "://" in path])
+                    if getattr(args, "dry_run", False) and plan is not None:
+                        return plan(args)
                 in_buckets = [path for _, path in named if path.startswith("gs://")]
                 if in_buckets:
                     run.stage(f"connecting to {in_buckets[0]}")
@@ -183,14 +189,42 @@ def _left_by(output: str, before: object) -> str:
     return f"{output} was complete by then" if after != before else ""
 
 
-def _show_plan(parser: Parser | StrictParser, args: argparse.Namespace, inputs: list[tuple[str, str]]) -> int:
-    """Prints what would run on Dataflow. Raises UsageError if it could not run."""
-    try:
-        options = runners.parsed(args.runner_flags)
-        runners.check(options, args.output, inputs)
-    except InputError as error:
-        raise UsageError(error.reason, error.path, error.where) from None
-    for line in runners.plan_lines(options, parser.prog, args.output, inputs):
+def _plan_on_dataflow(
+    parser: Parser,
+    args: argparse.Namespace,
+    check: Callable[[argparse.Namespace], Config],
+    build: Callable[[beam.Pipeline, Config], None],
+    inputs: Callable[[Config], list[tuple[str, str]]],
+) -> int:
+    """Prints what would run on Dataflow. Inputs in a bucket are not read: the sample takes their place.
+
+    Raises:
+      InputError: it could not run.
+    """
+    read = [(action.option_strings[0], path) for action, path in _inputs(parser, args) if "://" in path]
+    replaced = {flag: parser.flags[flag] for flag, _ in read}
+    with TemporaryDirectory() as folder:
+        local = argparse.Namespace(**{**vars(args), "output": f"{folder}/output"})
+        substitutes = dry_run.stand_ins(Path(folder) / "variants")
+        for flag, action in replaced.items():
+            setattr(local, action.dest, substitutes.get(flag, action.default))
+        check_there(parser, local)
+        try:
+            for flag, action in replaced.items():
+                if action.required and flag not in substitutes:
+                    raise InputError("cannot be replaced by the sample", flag)
+            config = check(local)
+            steps = list(dry_run.steps(lambda pipeline: build(pipeline, config)))
+            read += [(flag, path) for flag, path in inputs(config) if flag not in replaced]
+        except InputError as error:
+            if not replaced:
+                raise
+            steps = [f"steps: not known without the inputs in the bucket ({error})"]
+        else:
+            steps[0] += ", for the bundled sample, because inputs in a bucket are not read" if replaced else ""
+    options = runners.parsed(args.runner_flags)
+    runners.check(options, args.output, read)
+    for line in dry_run.dataflow_plan(options, parser.prog, args.output, read, steps):
         say(line)
     return 0
 

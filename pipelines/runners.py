@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stderr, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -188,15 +188,6 @@ def check_storage(paths: Iterable[str]) -> None:
         reason = f"{_STORAGE} cannot be reached ({error}): check the network and the proxy (HTTPS_PROXY); on "
         reason += "Dataflow, --dry_run checks the flags without a network"
         raise InputError(reason, bucket) from None
-
-
-def plan_lines(options: Any, program: str, output: str, inputs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yields what would run on Dataflow, for ``--dry_run``."""
-    beam_options = options.get_all_options(drop_default=True)
-    yield f"would run 'parapet {program.removeprefix('parapet ')}' on Dataflow, and write {output}"
-    yield from (f"  {flag}: {path}" for flag, path in inputs)
-    yield from (f"  --{name}: {value}" for name, value in sorted(beam_options.items()) if name != "runner")
-    yield "dry run: the flags are checked; nothing was read from the cloud or sent to it"
 
 
 def on_dataflow(options: Any) -> bool:

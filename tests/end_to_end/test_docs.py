@@ -62,7 +62,8 @@ LONG = {
 OTHER_FLAGS = {
     *("--build", "--build-arg", "--env", "--file", "--rm", "--tag", "--tags", "--user", "--volume", "--help"),
     "--count",  # of 'perturb distractors', which is no perturbation of dialogues
-    *("--version", "--directory", "--answers", "--check", "--service_port", "--write", "--folder", "--output_dir"),
+    *("--gcs-location", "--version"),
+    *("--directory", "--answers", "--check", "--service_port", "--write", "--folder", "--output_dir"),
     *(
         "--copy_files",
         "--bundle",

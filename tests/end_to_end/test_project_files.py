@@ -9,6 +9,9 @@ import yaml
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))
 FORMS = sorted(path for path in ROOT.glob(".github/ISSUE_TEMPLATE/*.yml") if path.name != "config.yml")
+FOLDERS = ("benchmarks", "crowd_templates", "docker", "docs", "evaluation", "parapet", "pipelines", "requirements")
+FOLDERS += ("schemas", "tests", "transforms")
+PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./-]+\.(?:md|py|toml|sh|jinja|ipynb|Dockerfile)\b")
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
 
 
@@ -70,3 +73,13 @@ def test_a_form_asks_for_what_is_needed(path):
 
 def test_there_is_a_form_for_each_kind_of_issue():
     assert [path.stem for path in FORMS] == ["bug", "data_problem", "feature"]
+
+
+def test_files_that_comments_and_documents_name_exist():
+    patterns = ["Dockerfile", "Makefile", "*.py", "*.toml", ".github/**/*.yml"]
+    patterns += ["[!C]*.md", "CONTRIBUTING.md"]  # the change log also names files that are gone
+    patterns += [f"{folder}/**/*.{suffix}" for folder in FOLDERS for suffix in ("py", "md", "sh", "toml", "Dockerfile")]
+    files = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    named = {(path, name) for path in files for name in PATH.findall(path.read_text(encoding="utf-8"))}
+    assert {path.name for path, _ in named} >= {"Dockerfile", "Makefile", "CONTRIBUTING.md"}
+    assert sorted(f"{path}: {name}" for path, name in named if not (ROOT / name).exists()) == []

@@ -163,7 +163,7 @@ def test_what_cannot_work(given, tmp_path):
     assert "there is no kind 'NAME': must be one of EMAIL" in message(*chats, "--keep", "name")
     assert "'XX' is not a region" in message(*chats, "--phone_regions", "xx")
     told = message(*chats, "--spacy_model", "en_none")
-    assert "there is no trained model 'en_none': run 'python -m spacy download en_none'" in told
+    assert "spaCy model 'en_none' is not installed: pip install -e " in told
     names = write(tmp_path / "names.txt", "person\tAnn\n")
     assert "line 1: a kind must be written in capitals" in message(*chats, "--entities", names)
 

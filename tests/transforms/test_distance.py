@@ -1,6 +1,7 @@
 from itertools import pairwise
 
 import pytest
+import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,13 @@ def test_stopwords_are_left_out():
     assert lemma_set(text, Method(stopwords=load_stopwords("spacy"))) == {"number", "seat"}
 
 
+def test_lemmas_are_those_of_the_model_that_is_named(tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("attribute_ruler").add([[{"LOWER": "seats"}]], {"LEMMA": "Chair"})
+    nlp.to_disk(tmp_path / "model")
+    assert lemma_set("Seats.", Method(spacy_model=str(tmp_path / "model"))) == {"chair"}
+
+
 @given(st.text(st.sampled_from("the city numbers of.,A-' "), max_size=20))
 def test_a_description_is_at_no_distance_from_itself_or_its_shouted_self(text):
     metric = Method().metric("descriptions")
@@ -71,7 +79,7 @@ def test_load_stopwords(tmp_path):
 
 
 def test_names_of_the_release_are_ordered_by_raw_levenshtein(real_data):
-    """DESIGN.md: this reproduces the published order for every element of the services at hand."""
+    """This reproduces the published order for every element of the services at hand."""
     from parapet.schemas.layout import read_schema_file
 
     checked = 0

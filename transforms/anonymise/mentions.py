@@ -9,8 +9,6 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
-from typing import Any
 
 import msgspec
 
@@ -18,6 +16,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.transforms.reports.text import check_plain_text
+from parapet.transforms.running.spacy_models import load_spacy_model
 
 # Kinds of mentions and their meanings, by precedence: if two overlap, the earlier kind takes the characters.
 KINDS = {
@@ -365,25 +364,8 @@ class Gazetteer:
 
 def check_model(name: str) -> None:
     """Raise InputError if the spaCy model does not exist or does not recognise entities."""
-    try:
-        pipes = _model(name).pipe_names
-    except OSError:
-        reason = (
-            f"there is no trained model {name!r}: run 'python -m spacy download {name}', or give the folder of a model"
-        )
-        raise InputError(reason, "--spacy_model") from None
-    except Exception as error:  # an error in the model's own code
-        raise InputError(f"the model {name!r} cannot be loaded: {error}", "--spacy_model") from None
-    if not {"ner", "entity_ruler"} & set(pipes):
+    if not {"ner", "entity_ruler"} & set(load_spacy_model(name).pipe_names):
         raise InputError(f"the model {name!r} cannot find entities: it has no component 'ner'", "--spacy_model")
-
-
-@cache
-def _model(name: str) -> Any:
-    """Load a model; cached, because loading takes a second."""
-    import spacy
-
-    return spacy.load(name)
 
 
 def recognised(texts: Sequence[str], model: str) -> list[list[Mention]]:
@@ -394,7 +376,7 @@ def recognised(texts: Sequence[str], model: str) -> list[list[Mention]]:
             for entity in doc.ents
             if entity.label_ in _LABELS
         ]
-        for doc in _model(model).pipe(texts)
+        for doc in load_spacy_model(model).pipe(texts)
     ]
 
 

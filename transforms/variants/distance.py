@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from math import inf, nan
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.transforms.running import plugins
 from parapet.transforms.running.imports import without
+from parapet.transforms.running.spacy_models import load_spacy_model
 
 Metric = Callable[[str, str], float]
 
@@ -37,6 +37,8 @@ else:  # python-Levenshtein is GPL; rapidfuzz (MIT) computes the same values
 
 # Removing only these words reproduces the published order of descriptions best.
 ARTICLES = frozenset({"a", "an", "the"})
+
+_UNUSED = ("ner", "parser")  # components of a trained pipeline that lemmas do not need
 
 
 class Method(msgspec.Struct, frozen=True):
@@ -138,13 +140,9 @@ def load_stopwords(choice: str) -> frozenset[str]:
 
 
 def check_spacy_model(name: str) -> None:
-    """Raise InputError if the trained pipeline is not installed."""
-    if not name:
-        return
-    import spacy
-
-    if not spacy.util.is_package(name) and not Path(name).exists():
-        raise InputError(f"spaCy model {name!r} is not installed: python -m spacy download {name}", "--spacy_model")
+    """Raise InputError if the trained pipeline cannot be loaded."""
+    if name:
+        load_spacy_model(name, _UNUSED)
 
 
 # spaCy's time is quadratic in the length of text between spaces, so longer text is split.
@@ -181,11 +179,5 @@ def lemma(word: str) -> str:
 
 
 def _lemmas_by_model(text: str, model: str) -> list[str]:
-    return [token.lemma_.lower() for token in _load_model(model)(text) if not (token.is_punct or token.is_space)]
-
-
-@cache
-def _load_model(name: str) -> Any:
-    import spacy
-
-    return spacy.load(name, disable=["ner", "parser"])
+    tokens = load_spacy_model(model, _UNUSED)(text)
+    return [token.lemma_.lower() for token in tokens if not (token.is_punct or token.is_space)]

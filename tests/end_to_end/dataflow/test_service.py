@@ -2,6 +2,7 @@
 
 import fcntl
 import io
+import json
 import os
 import signal
 import tarfile
@@ -9,11 +10,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.portability.python_urns import EMBEDDED_PYTHON
 from apache_beam.runners.dataflow import dataflow_runner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from commands import RELEASE, ended, lines, write_inputs
 from google.cloud.dataflow import JobType
-from kit import THOROUGH, cases, files_of, json_of, refused, run, write
+from kit import THOROUGH, cases, corpus, files_of, json_of, refused, run, sample_dialogues, write
 
 from dataflow.service import HURRIED, JOB, Dataflow, install, run_staged, staged
 from parapet.pipelines.main import main
@@ -171,6 +175,29 @@ def test_the_job_of_each_pipeline(name, bucket, inputs, tmp_path):
     (pool,) = json_of(tmp_path / "job.json")["environment"]["workerPools"]
     assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == [IMAGE]
     assert {path.rpartition(".")[0] for path in bucket.tree(f"{name}/out")} <= {".incomplete/.owner"}
+
+
+def test_a_template_runs_again_on_the_files_that_it_lists(bucket, tmp_path):
+    """The list of files is that of the day on which it was made; what is in them is read by each run."""
+    first, *others = sample_dialogues()[:4]
+    corpus(tmp_path / "sgd", test=[first])
+    bucket.put("again/sgd", tmp_path / "sgd")
+    typos = ["perturb", "typos", "--quiet"]
+    paths = ["--sgd", f"{bucket.url}/again/sgd", "--output", f"{bucket.url}/again/out"]
+    template = f"--template_location={bucket.url}/templates/typos"
+    run(*typos, *paths, template, *flags(bucket, "again", NOWHERE), *CONTAINER)
+    job = json.loads(bucket.tree("templates")["typos"])
+    assert job["environment"]["sdkPipelineOptions"]["options"]["template_location"] == template.partition("=")[2]
+    pipeline = beam_runner_api_pb2.Pipeline.FromString(staged(bucket, "again/staging", "pipeline.pb"))
+    for environment in pipeline.components.environments.values():
+        environment.CopyFrom(beam_runner_api_pb2.Environment(urn=EMBEDDED_PYTHON))
+    for dialogues in ([first], others):
+        corpus(tmp_path / "changed", test=dialogues)
+        run(*typos, sgd=tmp_path / "changed", output=tmp_path / "out")
+        bucket.put("again/sgd", tmp_path / "changed")
+        bucket.put("again/sgd/test/dialogues_002.json", tmp_path / "sgd/test/dialogues_001.json")  # not listed
+        assert FnApiRunner().run_via_runner_api(pipeline, PipelineOptions([])).state == "DONE"
+        assert bucket.tree("again/out") == files_of(tmp_path / "out")
 
 
 @pytest.mark.thorough

