@@ -88,7 +88,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "redact": lambda one: (worker_ids.redact(one, WORKER), worker_ids.redact(one, WORKER, is_answer=True)),
     "payload": answer_files.payload,
     "answer XML": _answer_xml,
-    "time": times.parse_time,
+    "time": times.read_time,
     "spelling": lambda one: lexicon.spelling_rank(one, text.words(one), one),
     "escape cells": neutralise,
     "canonical wording": lambda one: wording.canonical_text(one, "I want a table."),

@@ -23,11 +23,10 @@ _DEFAULTS = (datetime(2000, 1, 1), datetime(2004, 2, 2))
 
 
 @lru_cache(maxsize=1 << 14)
-def read_time(text: str) -> int:
+def read_time(text: str) -> tuple[int | None, str]:
     """Read a time as seconds since 1970, UTC. A time without a zone is taken to be UTC.
 
-    Raises:
-      ValueError: it is not a time, is ambiguous, or is before 1970 or after April 2262; the message says why.
+    Returns None and the reason if the text is not a time, is ambiguous, or is before 1970 or after April 2262.
     """
     # Without what a browser writes about the zone: GMT-0700 (Pacific Daylight Time).
     text = " ".join(re.sub(r"\(.*\)|GMT(?=[+-])", "", text).split())
@@ -36,33 +35,24 @@ def read_time(text: str) -> int:
     else:
         is_day_first = re.match(r"\d{1,2}\.\d", text) is not None  # as in 31.10.2017
         if (date := _SLASHES.match(text)) and date[1] != date[2] and max(int(date[1]), int(date[2])) <= 12:
-            raise ValueError("is ambiguous: the day or the month may come first (write 2017-10-31 14:05:22)")
+            return None, "is ambiguous: the day or the month may come first (write 2017-10-31 14:05:22)"
         try:
             whens = [parser.parse(text, default=day, tzinfos=_zone, dayfirst=is_day_first) for day in _DEFAULTS]
-        except (parser.ParserError, OverflowError):
-            raise ValueError("is not a time") from None
+        except KeyError:
+            return None, "has a time zone that is unknown or ambiguous"
+        except (ValueError, OverflowError):
+            return None, "is not a time"
         if whens[0] != whens[1]:
-            raise ValueError("is not a time")
+            return None, "is not a time"
         seconds = int(whens[0].timestamp())
-    if not 0 <= seconds < _LATEST:
-        raise ValueError("is before 1970 or after 2262")
-    return seconds
+    return (seconds, "") if 0 <= seconds < _LATEST else (None, "is before 1970 or after 2262")
 
 
 def _zone(name: str | None, offset: int | None) -> tzinfo:
-    if offset is not None:
-        return timezone(timedelta(seconds=offset))
-    if name is not None and name not in _ZONES:
-        raise ValueError("has a time zone that is unknown or ambiguous")
-    return UTC if name is None else timezone(timedelta(hours=_ZONES[name]))
-
-
-def parse_time(text: str) -> int | None:
-    """Read a time as :func:`read_time` does; None if that is not possible."""
-    try:
-        return read_time(text)
-    except (ValueError, OverflowError):
-        return None
+    """Return the zone of a time. Raises KeyError if it is unknown."""
+    if offset is None:
+        return UTC if name is None else timezone(timedelta(hours=_ZONES[name]))
+    return timezone(timedelta(seconds=offset))
 
 
 def is_exact(text: str) -> bool:
