@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, decisions_csv, raised
 
-from parapet.schemas.decisions import MAX_CELL, VERDICTS, Decision, neutralise, parse_decisions, restore
+from parapet.schemas.decisions import COLUMNS, MAX_CELL, VERDICTS, Decision, neutralise, parse_decisions, restore
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.answer_files import read_lines, read_records
 
 HEADER = "response_id,decision,text,reason,reviewer\n"
 # Texts that provoke the guard and the CSV quoting more often than chance would.
@@ -17,7 +18,9 @@ TRICKY = st.text(st.sampled_from("'=+-@\t\r\n\",;a ｅ＝\0"), max_size=8) | st.
 
 
 def parse(text, path="d.csv"):
-    return parse_decisions(text.encode() if isinstance(text, str) else text, path)
+    handle = io.BufferedReader(io.BytesIO(text.encode() if isinstance(text, str) else text))
+    decisions, bad = parse_decisions(read_records(read_lines(handle), COLUMNS, is_ragged=True), path)
+    return decisions, [(int(place.removeprefix(f"{path}: row ")), reason, cells) for place, reason, cells in bad]
 
 
 @given(st.text() | TRICKY)
@@ -91,6 +94,12 @@ def test_long_texts(length):
     assert csv.field_size_limit() == limit
 
 
+def test_a_row_in_another_encoding_costs_itself_alone():
+    good, bad = parse(HEADER.encode() + "a:slot_0,fix,straße,,\nb:slot_0,accept,,,\n".encode("latin-1"))
+    assert [d.response_id for d in good] == ["b:slot_0"]
+    assert [(row, reason) for row, reason, _ in bad] == [(2, "the row is not UTF-8; save the file as UTF-8")]
+
+
 def test_broken_quotes_cost_one_row():
     text = HEADER + 'a:slot_0,fix,"never closed,,\nb:slot_0,accept,,,\nc:slot_0,fix,"x"y,,\nd:slot_0,reject,"",,\n'
     good, bad = parse(text)
@@ -105,11 +114,11 @@ def test_broken_quotes_cost_one_row():
     (b"\xef\xbb\xbf \r\n\n", "empty"),
     (b"id,decision\n1,accept\n", "missing columns: response_id (the header has: id, decision)"),
     (b"name\nx\n", "missing columns: response_id, decision"),
-    (HEADER.encode() + "a,fix,straße,,".encode("latin-1"), "not UTF-8 at byte"),
-    (HEADER.encode("utf-16-le"), "UTF-16 without a byte order mark"),
-    (b"\xff\xfea", "not UTF-16-LE"),
+    ("response_id,decision,größe\n".encode("latin-1"), "the header cannot be read: the row is not UTF-8"),
+    (HEADER.encode("utf-16-le"), "it looks like UTF-16 (save the sheet as 'CSV UTF-8')"),
+    (b"\xff\xfea", "the row is not UTF-8"),
     (b"response_id,decision,text,text\n", "twice: text"),
-    (b'response_id,"decision\n', "the header has an unclosed quote"),
+    (b'response_id,"decision\n', "the header cannot be read: a quote is not closed"),
 )
 def test_files_that_cannot_be_used(data, reason):
     error = raised(InputError, parse, data, "sheets/a.csv")

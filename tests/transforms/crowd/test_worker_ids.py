@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import re
+from unittest import mock
 
 import pytest
 from hypothesis import example, given
@@ -157,19 +158,15 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, caplog):
 def test_rows_of_any_bytes_keep_the_id(before, encoding, after, case):
     """The row may be cut, be of another encoding, or have any bytes around the id."""
     from parapet.schemas.rows import DeadLetter
-    from parapet.transforms.crowd.answer_files import read_assignments, read_batch, read_lines
+    from parapet.transforms.crowd import answer_files
     from parapet.transforms.crowd.worker_ids import without_ids
 
-    def file(data):
-        return io.BufferedReader(io.BytesIO(data))
-
-    key = b"a worker key of the tests"
     row = before + (OWN if case == "upper" else OWN.lower()).encode(encoding) + after + b"\n"
-    for read in (
-        read_batch(read_lines(file(b"AssignmentId,WorkerId,Answer.slot_0\n" + row)), "f.csv", key),
-        read_assignments(read_lines(file(b"{}\n" + row)), "f.jsonl", key),
-    ):
-        for record in read:
+    for data in (b"AssignmentId,WorkerId,Answer.slot_0\n" + row, b"{}\n" + row):
+        handle = io.BufferedReader(io.BytesIO(data))
+        with mock.patch.object(answer_files, "open_input", return_value=handle):
+            records = list(answer_files.read_responses("f", b"a worker key of the tests", "utf-8"))
+        for record in records:
             if isinstance(record, DeadLetter):
                 said = "".join((without_ids(record).key, without_ids(record).reason, without_ids(record).payload))
             else:

@@ -1,14 +1,13 @@
-import io
 import json
 from xml.sax.saxutils import escape
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ingested import KEY, WORKERS, assignments, check_letters, dead, reasons
+from ingested import WORKERS, assignments, check_letters, dead, read_file, reasons
 from kit import cases
 
-from parapet.transforms.crowd.answer_files import Unusable, parse_answer_xml, read_assignments, read_lines
+from parapet.transforms.crowd.answer_files import Unusable, parse_answer_xml
 
 XSD = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2005-10-01/QuestionFormAnswers.xsd"
 # Characters that XML 1.0 can hold, those that it escapes more often than chance.
@@ -44,8 +43,7 @@ def item(**more):
 
 def read(*items, encoding="utf-8"):
     lines = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in items]
-    handle = io.BufferedReader(io.BytesIO(b"\n".join(lines)))
-    return list(read_assignments(read_lines(handle, encoding), "api.jsonl", KEY))
+    return read_file("api.jsonl", b"\n".join(lines), encoding)
 
 
 def between(middle):

@@ -3,12 +3,8 @@ import io
 
 from hypothesis import given
 from hypothesis import strategies as st
-from ingested import KEY, WORKERS, assignments, check_letters, dead, reasons
-from kit import cases, raised, write
-
-from parapet.schemas import limits
-from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.answer_files import read_batch, read_lines, read_responses
+from ingested import WORKERS, assignments, check_letters, dead, read_file, reasons
+from kit import cases
 
 ROW = {
     "HITId": "3UTUFR8I7SU94H6K4GNX6E3FVQ4DLT",
@@ -38,7 +34,7 @@ def table(*rows, columns=None, delimiter=",", end="\r\n"):
 
 
 def read(data, encoding="utf-8"):
-    return list(read_batch(read_lines(io.BufferedReader(io.BytesIO(data)), encoding), "names.csv", KEY))
+    return read_file("names.csv", data, encoding)
 
 
 def three(middle, **more):
@@ -121,15 +117,6 @@ def test_blank_rows_are_nothing():
     assert [one.source for one in read(b"\r\n".join(rows))] == ["names.csv: row 3"]
 
 
-def test_a_file_that_is_none_of_answers_ends_the_run_before_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "MAX_BAD_ROWS", 3)
-    path = write(tmp_path / "names.csv", table({}, *[{"AssignmentId": ""}] * 9))
-    error = raised(InputError, lambda: list(read_responses(str(path), KEY, "utf-8")))
-    assert error.reason.startswith("4 of the first 5 rows cannot be used (first ")
-    good = write(tmp_path / "good.csv", table(*[{"AssignmentId": "3"}] * 5, *[{"AssignmentId": ""}] * 5))
-    assert len(list(read_responses(str(good), KEY, "utf-8"))) == 10
-
-
 @cases("source platform", ("", "mturk"), ("in_house", "in_house"), ("LLM", "llm"))
 def test_a_column_may_name_the_source(source, platform):
     (one,) = read(table({"Source": source}))
@@ -161,9 +148,9 @@ def test_a_column_may_name_the_source(source, platform):
      "the file looks like UTF-16: save it as UTF-8"),
 )  # fmt: skip
 def test_files_without_a_usable_header(data, where, reason):
-    caught = raised(InputError, read, data)
-    assert (caught.path, caught.where) == ("names.csv", where)
-    assert reason in caught.reason
+    (letter,) = read(data)
+    assert letter.reason.startswith(f"unusable_file: names.csv: {where}")
+    assert reason in letter.reason
 
 
 # --- bad rows --------------------------------------------------------------------------------------------------------
@@ -201,14 +188,10 @@ def test_a_row_that_cannot_be_used(row, key, reason, worker):
 
 @given(st.lists(st.binary(max_size=30), max_size=4), st.booleans())
 def test_no_bytes_end_the_file(rows, between):
-    """Whatever stands between good rows, the good ones come and no other exception than InputError rises."""
+    """Whatever stands between good rows, the good ones come and no exception rises."""
     good = table({}, {"AssignmentId": "3C"}).split(b"\r\n")
     rows = [row.replace(b"\n", b" ") for row in rows]
     lines = [good[0], good[1], *rows, good[2], b""] if between else [*rows, *good]
-    try:
-        found = read(b"\r\n".join(lines))
-    except InputError:
-        assert not between
-        return
+    found = read(b"\r\n".join(lines))
     if between:
         assert {"3A", "3C"} <= assignments(found).keys() | {letter.key for letter in dead(found)}
