@@ -59,6 +59,9 @@ _REQUIRED = {
 _IDENTIFYING = re.compile(r"worker|user ?name|e-?mail|participant|prolific_pid", re.IGNORECASE)  # names of columns
 
 
+Parsed = Assignment | DeadLetter
+
+
 class Unusable(Exception):
     """A record that must become a dead letter; the message is the reason."""
 
@@ -148,9 +151,7 @@ def check_encoding(encoding: str, place: str) -> None:
 # --- one record ------------------------------------------------------------------------------------------------------
 
 
-def read_row(
-    row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = SCHEMA_TASKS
-) -> Iterator[Assignment | DeadLetter]:
+def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = SCHEMA_TASKS) -> Iterator[Parsed]:
     """Parse one worker's submission to an assignment, and to dead letters for fields that are not answers.
 
     A submission that cannot be used is a dead letter.
@@ -167,13 +168,42 @@ def read_row(
         yield DeadLetter("ingest", source, reason, withheld(key, str(row)), source)
         return
     texts = {str(name): _text(value) for name, value in row.items()}
-    own = texts.get("WorkerId", "")
+    own = plain_id(texts.get("WorkerId", ""))
     try:
-        yield from _submission(row, texts, key, source, kind)
+        service_name, task = find_task(texts, kind)
+        form, is_complete = _form(row, texts)
+        answers, others = split_answers(form.answers, kind.field)
+        assignment_id, platform = _assignment_id(texts, own), _platform(texts)
     except Unusable as error:
         shown = ", ".join(f"{name}={text}" for name, text in texts.items() if text and not _IDENTIFYING.search(name))
         place = redact(texts.get("AssignmentId", "").strip() or source, own)
         yield DeadLetter("ingest", place, redact(str(error), own), payload(shown, own), source)
+        return
+    digest = worker_hash(key, own)
+    assignment_id = without_own_id(assignment_id, own, digest)
+    for name, text in others.items():
+        reason = "unknown_field: the form has no such field"
+        if kind.field.fullmatch(name):
+            reason = f"too_large: the answer has more than {MAX_ANSWER:,} characters"
+        yield DeadLetter("ingest", f"{assignment_id}:{redact(name, own)}", reason, payload(text, own), source)
+    is_rejected = texts.get("AssignmentStatus", "").strip().lower() == "rejected" or texts.get("Reject", "").strip()
+    typing = {
+        name: {field: n for field, n in getattr(form, name).items() if field in answers and 0 <= n <= MAX_COUNT}
+        for name in ("keystrokes", "pastes", "seconds")
+    }
+    yield Assignment(
+        assignment_id,
+        service_name,
+        task,
+        digest,
+        {name: redact(text, own, is_answer=True) for name, text in answers.items()},
+        asked=is_complete,
+        rejected=bool(is_rejected),
+        source=source,
+        platform=platform,
+        **_times(texts, own),
+        **typing,
+    )
 
 
 def _text(value: Any) -> str:
@@ -208,40 +238,6 @@ class _Form(msgspec.Struct):
     seconds: dict[str, float] = msgspec.field(name="Seconds", default_factory=dict)
 
 
-def _submission(
-    row: Mapping[str, Any], texts: Mapping[str, str], key: bytes, source: str, kind: TaskKind
-) -> Iterator[Assignment | DeadLetter]:
-    service_name, task = find_task(texts, kind)
-    form, is_complete = _form(row, texts)
-    own = plain_id(texts.get("WorkerId", ""))
-    digest = worker_hash(key, own)
-    assignment_id, platform = without_own_id(_assignment_id(texts, own), own, digest), _platform(texts)
-    answers, others = split_answers(form.answers, kind.field)
-    for name, text in others.items():
-        reason = "unknown_field: the form has no such field"
-        if kind.field.fullmatch(name):
-            reason = f"too_large: the answer has more than {MAX_ANSWER:,} characters"
-        yield DeadLetter("ingest", f"{assignment_id}:{redact(name, own)}", reason, payload(text, own), source)
-    is_rejected = texts.get("AssignmentStatus", "").strip().lower() == "rejected" or texts.get("Reject", "").strip()
-    typing = {
-        name: {field: n for field, n in getattr(form, name).items() if field in answers and 0 <= n <= MAX_COUNT}
-        for name in ("keystrokes", "pastes", "seconds")
-    }
-    yield Assignment(
-        assignment_id,
-        service_name,
-        task,
-        digest,
-        {name: redact(text, own, is_answer=True) for name, text in answers.items()},
-        asked=is_complete,
-        rejected=bool(is_rejected),
-        source=source,
-        platform=platform,
-        **_times(texts, own),
-        **typing,
-    )
-
-
 def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[str, CrowdTask]:
     """Return the service and task that a record answers. Raises Unusable if none is named or two differ."""
     names = ("Input.task_id", "RequesterAnnotation", "Input.service_name", "Input.task")
@@ -254,9 +250,8 @@ def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[
         raise Unusable(f"unknown_task: Input.task_id {task_id!r} is not of the form {kind.shape}")
     if not named:
         raise Unusable(
-            f"no_task: add the column RequesterAnnotation with {kind.shape}, or the columns "
-            "Input.service_name and Input.task; in JSON, RequesterAnnotation, or what 'aws mturk list-hits' prints, in "
-            "the same file before the assignments"
+            f"no_task: add the column RequesterAnnotation with {kind.shape}, or Input.service_name and Input.task; in "
+            "JSON, RequesterAnnotation, or what 'aws mturk list-hits' prints, in the same file before the assignments"
         )
     if len(named) > 1:
         raise Unusable(f"contradicting_task: the record names {' and '.join(f'{s}:{t}' for s, t in sorted(named))}")
@@ -276,11 +271,9 @@ def _form(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[_Form, bool
     if "Answers" not in row:
         return _Form(parse_answer_xml(texts.get("Answer", ""))), True
     try:
-        form = msgspec.convert(dict(row), _Form)
+        return msgspec.convert(dict(row), _Form), True
     except msgspec.ValidationError as error:
         raise Unusable(f"broken_row: {error}") from None
-    form.answers = {name: _text(text) for name, text in form.answers.items()}
-    return form, True
 
 
 def _assignment_id(texts: Mapping[str, str], own: str) -> str:
@@ -305,11 +298,11 @@ def split_answers(fields: Mapping[str, str], field: re.Pattern[str] = FIELD) -> 
         raise Unusable(f"task_answers: field {twice!r} is answered twice, differently")
     answers, others = {}, {}
     for name, text in ({**fields, **page}).items():
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        text = _text(text).replace("\r\n", "\n").replace("\r", "\n")
         if field.fullmatch(name) and len(text) <= MAX_ANSWER:
             answers[name] = text
         elif text.strip() and name not in PLUMBING:
-            others[name] = text
+            others[_text(name)] = text
     return answers, others
 
 
@@ -378,9 +371,7 @@ def _times(texts: Mapping[str, str], own: str) -> dict[str, Any]:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def read_responses(
-    path: str, key: bytes, encoding: str, kind: TaskKind = SCHEMA_TASKS
-) -> Iterator[Assignment | DeadLetter]:
+def read_responses(path: str, key: bytes, encoding: str, kind: TaskKind = SCHEMA_TASKS) -> Iterator[Parsed]:
     """Read the assignments of a CSV or JSON file, detected by its first character.
 
     A record that cannot be used becomes a dead letter, as does a file of neither format. A record that cannot be split
@@ -444,8 +435,7 @@ def read_records(lines: Iterator[str], columns: Collection[str] = (), is_ragged:
         cells, problem = _cells("".join(record), width, delimiter)
         if problem:
             waiting.extendleft(line for line in reversed(record[1:]) if line)
-        if not is_ragged:
-            width = width or len(cells)
+        width = 0 if is_ragged else width or len(cells)
         yield Record(number, first, cells, problem)
 
 
@@ -535,6 +525,7 @@ def _check_keys(pairs: list[tuple[str, Any]]) -> None:
             raise ValueError(f"the key {key!r} appears twice")
 
 
+_PRINTED = "; it is written as by Python's print: use json.dumps(..., default=str)"
 _BETWEEN = re.compile(r"[\s,]*")
 _DECODER = json.JSONDecoder(object_pairs_hook=_check_keys)
 
@@ -552,11 +543,7 @@ def read_json(text: str) -> Iterator[tuple[int, Any, str]]:
             end = _DECODER.raw_decode(text, at)[1]
             value, problem = parse_json_line(text[at:end]), _ENCODING if _NOT_DECODED in text[at:end] else ""
         except (ValueError, RecursionError) as error:
-            hint = (
-                "; it is written as by Python's print: use json.dumps(..., default=str)"
-                if text.startswith("{'", at)
-                else ""
-            )
+            hint = _PRINTED if text.startswith("{'", at) else ""
             end, problem = end_of_line, f"broken_row: not JSON: {error}{hint}"
         yield number, text[at:end_of_line] if problem else value, problem
         at = end
