@@ -392,7 +392,7 @@ def read_responses(path: str, key: bytes, encoding: str, kind: TaskKind = SCHEMA
                     yield from read_row(row, key, source, kind)
     except DamagedFile:
         raise
-    except InputError as error:
+    except (InputError, UnicodeError) as error:
         yield DeadLetter("ingest", path, f"unusable_file: {error}", "", path)
 
 

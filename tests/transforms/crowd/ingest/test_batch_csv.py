@@ -3,8 +3,10 @@ import io
 
 from hypothesis import given
 from hypothesis import strategies as st
-from ingested import WORKERS, assignments, check_letters, dead, read_file, reasons
-from kit import cases
+from ingested import KEY, WORKERS, assignments, check_letters, dead, read_file, reasons
+from kit import cases, write
+
+from parapet.transforms.crowd import answer_files
 
 ROW = {
     "HITId": "3UTUFR8I7SU94H6K4GNX6E3FVQ4DLT",
@@ -151,6 +153,12 @@ def test_files_without_a_usable_header(data, where, reason):
     (letter,) = read(data)
     assert letter.reason.startswith(f"unusable_file: names.csv: {where}")
     assert reason in letter.reason
+
+
+def test_a_workbook_is_told_to_be_saved_as_csv(tmp_path):
+    path = write(tmp_path / "names.xlsx", b"PK\x03\x04\x14\x00")
+    (letter,) = answer_files.read_responses(str(path), KEY, "utf-8")
+    assert letter.reason.endswith("names.xlsx: is a zip file, not text: if it is a workbook, save it as CSV")
 
 
 # --- bad rows --------------------------------------------------------------------------------------------------------
