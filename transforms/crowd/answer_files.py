@@ -187,7 +187,7 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
             reason = f"too_large: the answer has more than {MAX_ANSWER:,} characters"
         yield DeadLetter("ingest", f"{assignment_id}:{redact(name, own)}", reason, payload(text, own), source)
     is_rejected = texts.get("AssignmentStatus", "").strip().lower() == "rejected" or texts.get("Reject", "").strip()
-    typing = {
+    typing: dict[str, Any] = {
         name: {field: n for field, n in getattr(form, name).items() if field in answers and 0 <= n <= MAX_COUNT}
         for name in ("keystrokes", "pastes", "seconds")
     }
@@ -311,8 +311,8 @@ def _task_answers(text: str) -> dict[str, str]:
     if not values:
         return {}
     _, page, problem = values[0]
-    if isinstance(page, list) and len(page) == 1:
-        page = page[0]
+    if isinstance(page, list) and len(page) < 2:
+        page = page[0] if page else {}
     if problem or len(values) > 1 or not isinstance(page, dict):
         reason = problem.removeprefix("broken_row: ") or "expected a JSON list of one object"
         raise Unusable(f"task_answers: {reason}")
@@ -343,7 +343,7 @@ def _platform(texts: Mapping[str, str]) -> AnswerSource:
     source = texts.get("Source", "").strip().lower() or ("" if "Answers" in texts else "mturk")
     if source not in ANSWER_SOURCES:
         raise Unusable(f"broken_row: Source {source[:40]!r} must be one of {', '.join(ANSWER_SOURCES)}")
-    return cast(AnswerSource, source)
+    return source
 
 
 def _times(texts: Mapping[str, str], own: str) -> dict[str, Any]:
@@ -355,11 +355,10 @@ def _times(texts: Mapping[str, str], own: str) -> dict[str, Any]:
     stated = [texts.get(name, "").strip() for name in names]
     times = [read_time(text) for text in stated]
     (accept, _), (submit, _) = times
+    whole = re.fullmatch(r"([0-9]{1,9})(?:[.,][0-9]*)?", texts.get("WorkTimeInSeconds", "").strip())
+    seconds = int(whole[1]) if whole else None
     if accept is not None and submit is not None and all(map(is_exact, stated)):
         seconds = submit - accept
-    else:
-        whole = re.fullmatch(r"([0-9]{1,9})(?:[.,][0-9]*)?", texts.get("WorkTimeInSeconds", "").strip())
-        seconds = int(whole[1]) if whole else None
     unread = tuple(
         redact(f"{name} {text[:60]!r} {problem}", own)
         for name, text, (_, problem) in zip(names, stated, times, strict=True)

@@ -108,7 +108,7 @@ def test_task_answers_that_are_none(text, reason):
 
 
 def test_empty_task_answers_are_no_answers():
-    assert (fields.split_answers({"taskAnswers": " "}), fields.split_answers({})) == (({}, {}), ({}, {}))
+    assert [fields.split_answers({"taskAnswers": text}) for text in (" ", "[]", "[{}]")] == [({}, {})] * 3
 
 
 # --- payloads --------------------------------------------------------------------------------------------------------
