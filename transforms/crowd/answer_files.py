@@ -154,7 +154,7 @@ def check_encoding(encoding: str, place: str) -> None:
 def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = SCHEMA_TASKS) -> Iterator[Parsed]:
     """Parse one worker's submission to an assignment, and to dead letters for fields that are not answers.
 
-    A submission that cannot be used is a dead letter.
+    A submission that cannot be used becomes a dead letter.
 
     Args:
       row: a row of a batch CSV by column (``Answer.slot_0``), an assignment of MTurk's API with the answers as XML
@@ -167,25 +167,27 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
         reason = f"broken_row: expected an object, found {type(row).__name__}"
         yield DeadLetter("ingest", source, reason, withheld(key, str(row)), source)
         return
-    texts = {str(name): _text(value) for name, value in row.items()}
-    own = plain_id(texts.get("WorkerId", ""))
+    texts = {_text(name): _text(value) for name, value in row.items()}
+    worker_id = plain_id(texts.get("WorkerId", ""))
     try:
         service_name, task = find_task(texts, kind)
         form, is_complete = _form(row, texts)
         answers, others = split_answers(form.answers, kind.field)
-        assignment_id, platform = _assignment_id(texts, own), _platform(texts)
+        assignment_id, platform = _assignment_id(texts, worker_id), _platform(texts)
     except Unusable as error:
         shown = ", ".join(f"{name}={text}" for name, text in texts.items() if text and not _IDENTIFYING.search(name))
-        place = redact(texts.get("AssignmentId", "").strip() or source, own)
-        yield DeadLetter("ingest", place, redact(str(error), own), payload(shown, own), source)
+        place = redact(texts.get("AssignmentId", "").strip() or source, worker_id)
+        yield DeadLetter("ingest", place, redact(str(error), worker_id), payload(shown, worker_id), source)
         return
-    digest = worker_hash(key, own)
-    assignment_id = without_own_id(assignment_id, own, digest)
+    digest = worker_hash(key, worker_id)
+    assignment_id = without_own_id(assignment_id, worker_id, digest)
     for name, text in others.items():
         reason = "unknown_field: the form has no such field"
         if kind.field.fullmatch(name):
             reason = f"too_large: the answer has more than {MAX_ANSWER:,} characters"
-        yield DeadLetter("ingest", f"{assignment_id}:{redact(name, own)}", reason, payload(text, own), source)
+        yield DeadLetter(
+            "ingest", f"{assignment_id}:{redact(name, worker_id)}", reason, payload(text, worker_id), source
+        )
     is_rejected = texts.get("AssignmentStatus", "").strip().lower() == "rejected" or texts.get("Reject", "").strip()
     typing: dict[str, Any] = {
         name: {field: n for field, n in getattr(form, name).items() if field in answers and 0 <= n <= MAX_COUNT}
@@ -196,12 +198,12 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
         service_name,
         task,
         digest,
-        {name: redact(text, own, is_answer=True) for name, text in answers.items()},
+        {name: redact(text, worker_id, is_answer=True) for name, text in answers.items()},
         asked=is_complete,
         rejected=bool(is_rejected),
         source=source,
         platform=platform,
-        **_times(texts, own),
+        **_times(texts, worker_id),
         **typing,
     )
 
@@ -268,7 +270,7 @@ def _form(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[_Form, bool
         # The CSV has the columns of the whole batch; blank fields that this form did not show are not answers.
         shown = texts.get("Input.fields", "").split()
         return _Form({name: text for name, text in columns.items() if text or not shown or name in shown}), bool(shown)
-    if "Answers" not in row:
+    if row.get("Answers") is None:
         return _Form(parse_answer_xml(texts.get("Answer", ""))), True
     try:
         return msgspec.convert(dict(row), _Form), True
@@ -276,14 +278,14 @@ def _form(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[_Form, bool
         raise Unusable(f"broken_row: {error}") from None
 
 
-def _assignment_id(texts: Mapping[str, str], own: str) -> str:
+def _assignment_id(texts: Mapping[str, str], worker_id: str) -> str:
     assignment_id = texts.get("AssignmentId", "").strip()
     if not assignment_id:
         raise Unusable("no_assignment_id: the AssignmentId is missing")
     # Turkle numbers assignments and workers alike, so that these may be equal by chance.
-    if own and own == plain_id(assignment_id) and not (own.isdigit() and len(own) < 10):
+    if worker_id and worker_id == plain_id(assignment_id) and not (worker_id.isdigit() and len(worker_id) < 10):
         raise Unusable("no_assignment_id: the AssignmentId is the WorkerId")
-    if len(own) == 30 and own.startswith("3") and assignment_id.startswith("A"):
+    if len(worker_id) == 30 and worker_id.startswith("3") and assignment_id.startswith("A"):
         raise Unusable("no_assignment_id: the columns AssignmentId and WorkerId seem to be swapped")
     return assignment_id
 
@@ -340,13 +342,13 @@ def parse_answer_xml(xml: str) -> dict[str, str]:
 
 def _platform(texts: Mapping[str, str]) -> AnswerSource:
     """Return the source that a record names, by default ``mturk``, whose exports name none."""
-    source = texts.get("Source", "").strip().lower() or ("" if "Answers" in texts else "mturk")
+    source = texts.get("Source", "").strip().lower() or ("" if texts.get("Answers") else "mturk")
     if source not in ANSWER_SOURCES:
         raise Unusable(f"broken_row: Source {source[:40]!r} must be one of {', '.join(ANSWER_SOURCES)}")
     return source
 
 
-def _times(texts: Mapping[str, str], own: str) -> dict[str, Any]:
+def _times(texts: Mapping[str, str], worker_id: str) -> dict[str, Any]:
     """Return the times of an assignment, the seconds between them, and what could not be read.
 
     The stated number of seconds counts if a time is missing, or was rounded to minutes.
@@ -360,7 +362,7 @@ def _times(texts: Mapping[str, str], own: str) -> dict[str, Any]:
     if accept is not None and submit is not None and all(map(is_exact, stated)):
         seconds = submit - accept
     unread = tuple(
-        redact(f"{name} {text[:60]!r} {problem}", own)
+        redact(f"{name} {text[:60]!r} {problem}", worker_id)
         for name, text, (_, problem) in zip(names, stated, times, strict=True)
         if text and problem
     )

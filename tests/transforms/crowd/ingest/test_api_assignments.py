@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ingested import WORKERS, assignments, check_letters, dead, read_file, reasons
 from kit import cases
 
-from parapet.transforms.crowd.answer_files import Unusable, parse_answer_xml
+from parapet.transforms.crowd.answer_files import parse_answer_xml
 
 XSD = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2005-10-01/QuestionFormAnswers.xsd"
 # Characters that XML 1.0 can hold, those that it escapes more often than chance.
@@ -95,6 +95,7 @@ EXTERNAL = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>'
     ("  ", "no_answer: the Answer is empty"),
     (None, "no_answer: the Answer is empty"),
     (xml({"taskAnswers": "nothing"}), "task_answers: not JSON"),
+    (xml({"slot_0": "x", "slot_0 ": "x"}), "broken_xml: field 'slot_0' is answered twice"),
 )
 @cases("worker", *WORKERS, "someone@example.org")
 def test_bad_answers_are_dead_and_the_others_go_on(answer, reason, worker):
@@ -103,12 +104,6 @@ def test_bad_answers_are_dead_and_the_others_go_on(answer, reason, worker):
     assert key in ("3B", "api.jsonl: row 2")  # half a surrogate pair is no JSON
     assert why.startswith((reason, "broken_row: not JSON") if answer and "\ud800" in answer else reason)
     assert worker not in dead(found)[0].payload or "\ud800" in (answer or "")
-
-
-def test_a_field_answered_twice():
-    one = "<Answer><QuestionIdentifier>slot_0</QuestionIdentifier><FreeText>x</FreeText></Answer>"
-    with pytest.raises(Unusable, match="broken_xml: field 'slot_0' is answered twice"):
-        parse_answer_xml(f"<QuestionFormAnswers>{one}{one}</QuestionFormAnswers>")
 
 
 @pytest.mark.thorough
@@ -187,11 +182,6 @@ def test_a_line_of_items_is_not_quoted_for_each():
     found = read(b"[" + b"{}," * 5_000 + b"7]")
     assert len(found) == 5_001
     assert {len(letter.payload) for letter in found} == {0, 90}
-
-
-def test_a_list_with_an_item_on_each_line():
-    text = "[\n" + ",\n".join(map(json.dumps, TWO)) + "\n]\n"
-    assert [one.source for one in read(text.encode())] == ["api.jsonl: row 1, item 1", "api.jsonl: row 1, item 2"]
 
 
 def test_a_document_that_is_cut_off_costs_no_other():

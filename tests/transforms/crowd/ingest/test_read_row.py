@@ -59,13 +59,12 @@ def test_no_row_raises(changes, row):
     assert msgspec.json.encode(records)  # half surrogate pairs could not be written
 
 
-@cases("row", None, 3, [ROW], "3A")
-def test_a_row_that_is_no_mapping_is_not_shown(row):
-    (letter,) = read_row(row, KEY, "table: 7")
-    assert letter.reason == f"broken_row: expected an object, found {type(row).__name__}"
+def test_a_row_that_is_no_mapping_is_not_shown():
+    letter = next(read_row([ROW], KEY, "table: 7"))
+    assert letter.reason == "broken_row: expected an object, found list"
     assert (letter.key, letter.payload[:10]) == ("table: 7", "[not shown")
 
 
-@cases("row", {**ROW, "Answer.slot_0": "x\ud800"}, {**COLLECTED, "Answers": {"slot_0": "x\ud800"}})
-def test_half_a_surrogate_pair_is_replaced(row):
-    assert one(row).answers["slot_0"] == "x?"
+def test_half_a_surrogate_pair_is_replaced():
+    rows = ({**ROW, "Answer.slot_0": "x\ud800"}, {**COLLECTED, "Answers": {"slot_0": "x\ud800"}})
+    assert [one(row).answers["slot_0"] for row in rows] == ["x?", "x?"]
