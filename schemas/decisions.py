@@ -123,7 +123,7 @@ def parse_decisions(records: Iterable[Record], path: object) -> tuple[list[Decis
         by_column = dict(zip(header, record.cells, strict=False))
         used = {name: by_column.get(name, "") for name in COLUMNS}
         if record.problem:
-            bad.append((place, record.problem.partition(": ")[2], {"line": _cut(record.raw)}))
+            bad.append((place, record.problem.partition(": ")[2], {"line": record.raw}))
         elif reason := _problem(used, len(record.cells) - len(header)):
             bad.append((place, reason, _payload(header, record.cells)))
         elif used["decision"].strip():
@@ -196,9 +196,4 @@ def _decision(cells: Mapping[str, str], source: str) -> Decision:
 
 def _payload(header: list[str], cells: list[str]) -> dict[str, str]:
     names = header + [f"cell {i}" for i in range(len(header) + 1, min(len(cells), len(header) + 20) + 1)]
-    return {name: _cut(cell) for name, cell in zip(names, cells, strict=False) if cell}
-
-
-def _cut(cell: str) -> str:
-    """Truncate a cell for a dead letter; the file itself still has it."""
-    return cell if len(cell) <= MAX_CELL else f"{cell[:MAX_CELL]}… ({len(cell):,} characters)"
+    return {name: cell for name, cell in zip(names, cells, strict=False) if cell}
