@@ -25,7 +25,7 @@ from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
 from parapet.transforms.crowd import answer_files, lexicon, rules, services, times, worker_ids
 from parapet.transforms.crowd.hits import markup
-from parapet.transforms.crowd.rewritten_turns import vet as wording
+from parapet.transforms.crowd.rewritten_turns import rules as wording
 from parapet.transforms.perturbation import user_turns
 from parapet.transforms.perturbations import language as english
 from parapet.transforms.perturbations import typos
