@@ -128,13 +128,9 @@ def test_a_plain_csv_reader_reads_what_is_written():
     assert rows == [{"response_id": "a:b", "decision": "accept", "text": "", "reason": "", "reviewer": ""}]
 
 
-def test_a_header_alone_decides_nothing():
-    assert parse(HEADER) == ([], [])
-
-
 def test_a_long_cell_that_is_not_ours_is_no_matter():
     good, bad = parse(f"response_id,decision,prompt\na:slot_0,accept,{'x' * 200_000}\n")
-    assert ([d.response_id for d in good], bad) == (["a:slot_0"], [])
+    assert ([d.response_id for d in good], bad, parse(HEADER)) == (["a:slot_0"], [], ([], []))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

@@ -3,17 +3,20 @@
 import datetime
 import decimal
 import json
+import re
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from ingested import KEY, WORKERS, read_file
 from kit import cases
+from msgspec.structs import astuple
 from test_api_assignments import COLLECTED, item
 from test_batch_csv import ROW
 
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.transforms.crowd.answer_files import read_row
+from parapet.transforms.crowd.worker_ids import without_ids
 
 ACCEPTED = datetime.datetime(2017, 10, 31, 21, 5, 22, tzinfo=datetime.UTC)
 # Nearly right: what stands in a field is of any kind.
@@ -61,10 +64,24 @@ def test_no_row_raises(changes, row):
 
 def test_a_row_that_is_no_mapping_is_not_shown():
     letter = next(read_row([ROW], KEY, "table: 7"))
-    assert letter.reason == "broken_row: expected an object, found list"
-    assert (letter.key, letter.payload[:10]) == ("table: 7", "[not shown")
+    assert (letter.reason, letter.payload[:10]) == ("broken_row: expected an object, found list", "[not shown")
 
 
 def test_half_a_surrogate_pair_is_replaced():
-    rows = ({**ROW, "Answer.slot_0": "x\ud800"}, {**COLLECTED, "Answers": {"slot_0": "x\ud800"}})
-    assert [one(row).answers["slot_0"] for row in rows] == ["x?", "x?"]
+    assert one(ROW, **{"Answer.slot_0": "x\ud800"}).answers["slot_0"] == "x?"
+    assert one(COLLECTED, Answers={"slot_0": "x\ud800"}).answers == {"slot_0": "x?"}
+
+
+@given(
+    st.sampled_from([b"AssignmentId,WorkerId,Answer.slot_0\n", b"{}\n"]),
+    st.binary(max_size=30),
+    st.sampled_from([WORKERS[0], WORKERS[0].lower()]),
+    st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "latin-1"]),
+    st.binary(max_size=30),
+)
+def test_rows_of_any_bytes_keep_the_id(head, before, worker, encoding, after):
+    """The row may be cut, be of another encoding, or have any bytes around the id."""
+    for record in read_file("f", head + before + worker.encode(encoding) + after + b"\n"):
+        is_dead = isinstance(record, DeadLetter)
+        shown = repr(astuple(without_ids(record))) if is_dead else repr(record.answers) + record.assignment_id
+        assert WORKERS[0].lower() not in re.sub(r"[^a-z0-9]", "", shown.lower())
