@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import difflib
 import io
@@ -29,10 +28,18 @@ _GUARDED = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 _TO_GUARD = re.compile("'*" + _GUARDED)
 _GUARD = re.compile("'+" + _GUARDED)
 
-_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _DELIMITERS = ",;\t"
 
-BadRow = tuple[int, str, dict[str, str]]  # row number in a spreadsheet (the header is row 1), reason, its cells
+BadRow = tuple[str, str, dict[str, str]]  # place, reason, cells
+
+
+class Record(msgspec.Struct):
+    """A CSV record: its row in a spreadsheet, its first line, and its cells, or the problem of a broken record."""
+
+    number: int
+    raw: str
+    cells: list[str]
+    problem: str = ""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -78,47 +85,6 @@ def csv_bytes(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> bytes:
     return b"".join(csv_lines(columns, rows))
 
 
-def parse_decisions(data: bytes, path: object) -> tuple[list[Decision], list[BadRow]]:
-    """Read a decisions CSV, or a review sheet with its decision column filled in.
-
-    Columns may be in any order, with others beside them; commas, semicolons and tabs are accepted. Rows without a
-    decision are undecided and skipped. A repeated identical decision counts once.
-
-    Args:
-      data: the content, in UTF-8, or in UTF-16 with a byte order mark.
-      path: its path for messages and sources.
-
-    Returns:
-      The valid decisions in the order of the file, and the rows that cannot be used.
-
-    Raises:
-      InputError: the file is empty, has another encoding, or lacks the columns ``response_id`` and ``decision``.
-    """
-    # Spreadsheets may end with millions of blank rows.
-    lines = io.StringIO(_decoded(data, path).rstrip(" \t\r\n,;"), newline="").readlines()
-    first = next((i for i, line in enumerate(lines) if line.strip()), None)
-    if first is None:
-        raise InputError("the file is empty: expected a header with response_id and decision", path)
-    delimiter = delimiter_of(lines[first], COLUMNS)
-    records = _records(lines[first:], delimiter, first)
-    header = _header(next(records), path)
-    return _collect(records, header, path)
-
-
-def _decoded(data: bytes, path: object) -> str:
-    mark, encoding = next(((m, e) for m, e in _BYTE_ORDER_MARKS if data.startswith(m)), (b"", "utf-8"))
-    try:
-        text = data[len(mark) :].decode(encoding)
-    except UnicodeDecodeError as error:
-        at = error.start + len(mark)
-        raise InputError(f"not {encoding.upper()} at byte {at}: save the file as 'CSV UTF-8'", path) from None
-    if "\0" in text[:2]:
-        raise InputError(
-            "not CSV in UTF-8 (perhaps UTF-16 without a byte order mark): save the file as 'CSV UTF-8'", path
-        )
-    return text
-
-
 def delimiter_of(header: str, columns: Collection[str]) -> str:
     """Return the delimiter that gives most of some columns: a comma, semicolon or tab.
 
@@ -132,69 +98,62 @@ def delimiter_of(header: str, columns: Collection[str]) -> str:
     return max(_DELIMITERS, key=rank)
 
 
-def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[int, list[str] | None, str]]:
-    """Yield (row, cells, ""), or (row, None, line) if the quotes of a row are broken.
+def parse_decisions(records: Iterable[Record], path: object) -> tuple[list[Decision], list[BadRow]]:
+    """Parse a decisions CSV, or a review sheet with its decision column filled in.
 
-    The plain csv reader would silently read the rest of the file into a quote that is never closed.
+    Columns may be in any order, with others beside them. Rows without a decision are undecided and skipped. A repeated
+    identical decision counts once.
+
+    Args:
+      records: the records of the file, with its header.
+      path: its path for messages and sources.
+
+    Returns:
+      The valid decisions in the order of the file, and the rows that cannot be used.
+
+    Raises:
+      InputError: the file is empty, or lacks the columns ``response_id`` and ``decision``.
     """
-    row, start = skipped, 0
-    while start < len(lines):
-        rest = (lines[i] for i in range(start, len(lines)))
-        reader = csv.reader(rest, delimiter=delimiter, strict=True)
-        read = 0
-        try:
-            for cells in reader:
-                row, read = row + 1, reader.line_num
-                yield row, cells, ""
-            return
-        except csv.Error:
-            row += 1
-            yield row, None, lines[start + read]
-            start += read + 1
-
-
-def _header(record: tuple[int, list[str] | None, str], path: object) -> list[str]:
-    row, cells, _ = record
-    if cells is None:
-        raise InputError(
-            "the header has an unclosed quote, or text after a closing quote: save the file as CSV again",
-            path,
-            f"row {row}",
-        )
-    names = [cell.strip().casefold() for cell in cells]
-    missing = [name for name in REQUIRED if name not in names]
-    if missing:
-        names_found = ", ".join(name[:40] for name in names[:20] if name)
-        raise InputError(f"missing columns: {', '.join(missing)} (the header has: {names_found})", path, f"row {row}")
-    twice = [name for name in COLUMNS if names.count(name) > 1]
-    if twice:
-        raise InputError(f"columns that appear twice: {', '.join(twice)}", path, f"row {row}")
-    return names
-
-
-def _collect(
-    records: Iterator[tuple[int, list[str] | None, str]], header: list[str], path: object
-) -> tuple[list[Decision], list[BadRow]]:
+    records = iter(records)
+    header = _header(next(records, None), path)
     good: dict[str, Decision] = {}
     bad: list[BadRow] = []
-    for row, cells, line in records:
-        if cells is None:
-            bad.append((row, "broken quotes: a quote is not closed, or text follows one", {"line": _cut(line)}))
-            continue
-        by_column = dict(zip(header, cells, strict=False))
+    for record in records:
+        place = f"{path}: row {record.number}"
+        by_column = dict(zip(header, record.cells, strict=False))
         used = {name: by_column.get(name, "") for name in COLUMNS}
-        if reason := _problem(used, len(cells) - len(header)):
-            bad.append((row, reason, _payload(header, cells)))
+        if record.problem:
+            bad.append((place, record.problem.partition(": ")[2], {"line": record.raw}))
+        elif reason := _problem(used, len(record.cells) - len(header)):
+            bad.append((place, reason, _payload(header, record.cells)))
         elif used["decision"].strip():
-            decision = _decision(used, f"{path}: row {row}")
+            decision = _decision(used, place)
             first = good.setdefault(decision.response_id, decision)
             if (first.decision, first.text) != (decision.decision, decision.text):
                 reason = (
                     f"decided twice, differently: the decision in {first.source.rpartition(': ')[2]}, "
                     f"{first.decision!r}, is used"
                 )
-                bad.append((row, reason, _payload(header, cells)))
+                bad.append((place, reason, _payload(header, record.cells)))
     return list(good.values()), bad
+
+
+def _header(first: Record | None, path: object) -> list[str]:
+    if first is None:
+        raise InputError("the file is empty: expected a header with response_id and decision", path)
+    place = f"row {first.number}"
+    if first.problem or "\0" in first.raw:
+        reason = first.problem.partition(": ")[2] or "it looks like UTF-16"
+        raise InputError(f"the header cannot be read: {reason} (save the sheet as 'CSV UTF-8')", path, place)
+    names = [cell.strip().casefold() for cell in first.cells]
+    missing = [name for name in REQUIRED if name not in names]
+    if missing:
+        shown = ", ".join(name[:40] for name in names[:20] if name)
+        raise InputError(f"missing columns: {', '.join(missing)} (the header has: {shown})", path, place)
+    twice = [name for name in COLUMNS if names.count(name) > 1]
+    if twice:
+        raise InputError(f"columns that appear twice: {', '.join(twice)}", path, place)
+    return names
 
 
 def _problem(cells: Mapping[str, str], surplus: int) -> str:
@@ -237,9 +196,4 @@ def _decision(cells: Mapping[str, str], source: str) -> Decision:
 
 def _payload(header: list[str], cells: list[str]) -> dict[str, str]:
     names = header + [f"cell {i}" for i in range(len(header) + 1, min(len(cells), len(header) + 20) + 1)]
-    return {name: _cut(cell) for name, cell in zip(names, cells, strict=False) if cell}
-
-
-def _cut(cell: str) -> str:
-    """Truncate a cell for a dead letter; the file itself still has it."""
-    return cell if len(cell) <= MAX_CELL else f"{cell[:MAX_CELL]}… ({len(cell):,} characters)"
+    return {name: cell for name, cell in zip(names, cells, strict=False) if cell}

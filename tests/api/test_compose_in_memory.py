@@ -13,10 +13,10 @@ from kit import THOROUGH, argv_of, files_of, json_of, lacking, raised, write
 from parapet.crowd import compose, rank
 from parapet.pipelines.main import main
 from parapet.schemas import layout
-from parapet.schemas.decisions import Decision, parse_decisions
+from parapet.schemas.decisions import Decision
 from parapet.schemas.errors import InputError, NoRoomError
 from parapet.schemas.rows import RESPONSES, Assignment
-from parapet.transforms.crowd.answer_files import read_responses
+from parapet.transforms.crowd.answer_files import read_responses, read_sheet
 
 KEY = b"a worker key for tests only"
 
@@ -155,7 +155,7 @@ def test_order_and_copies_of_answers_do_not_matter(tmp_path_factory, rows, copie
 def test_records_are_as_good_as_files(sample, answers, decisions, made):
     records = [record for path in answers for record in read_responses(str(path), KEY, "utf-8")]
     assert all(isinstance(record, Assignment) for record in records)
-    decided, _ = parse_decisions(decisions.read_bytes(), decisions)
+    decided, _ = read_sheet(str(decisions))
     again = compose(sample, records, decided)
     assert again.audit.equals(made.audit)
     assert again.variants == made.variants

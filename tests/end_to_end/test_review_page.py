@@ -1,12 +1,14 @@
 """The review page in a real browser, opened as a file, without a network."""
 
+import io
 import os
 import shutil
 
 import pytest
 from kit import cases, decisions_csv
 
-from parapet.schemas.decisions import Decision, parse_decisions
+from parapet.schemas.decisions import COLUMNS, Decision, parse_decisions
+from parapet.transforms.crowd.answer_files import read_records
 from parapet.transforms.crowd.review import ReviewItem, review_order, review_pages, review_sheet
 
 CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")
@@ -56,6 +58,11 @@ def browser():
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS.split(), "--no-first-run"])
         yield browser
         browser.close()
+
+
+def parsed(data):
+    """The decisions in a downloaded sheet, and its bad rows."""
+    return parse_decisions(read_records(io.StringIO(data.decode("utf-8-sig"), newline=""), COLUMNS), "d")
 
 
 class Review:
@@ -110,7 +117,7 @@ class Review:
         return path.read_bytes()
 
     def decisions(self):
-        good, bad = parse_decisions(self.download(), "d")
+        good, bad = parsed(self.download())
         assert bad == []
         return [(d.response_id, d.decision, d.text, d.reason, d.reviewer) for d in good]
 
@@ -158,7 +165,7 @@ def test_the_browser_writes_what_python_writes(review):
         page.fix(i, text + " x")
         page.page.fill(f"#r{i}", text)
     data = page.download()
-    good, _ = parse_decisions(data, "d")
+    good, _ = parsed(data)
     assert ([(d.text, d.reason) for d in good], decisions_csv(good)) == ([(text + " x", text) for text in texts], data)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from page_form import made_up
 
 from parapet.transforms.crowd.answer_files import parse_answer_xml, read_lines, split_answers
-from parapet.transforms.crowd.times import parse_time
+from parapet.transforms.crowd.times import read_time
 
 from .question import Form, form_of
 from .server import FakeMTurk
@@ -42,9 +42,9 @@ def scripts_from_jsonl(path: Path) -> list[Script]:
     found = []
     with path.open("rb") as handle:
         for line in read_lines(handle):
-            item = json.loads(line.text or "")
+            item = json.loads(line)
             answers, others = split_answers(parse_answer_xml(str(item["Answer"])))
-            accepted, submitted = parse_time(str(item["AcceptTime"])), parse_time(str(item["SubmitTime"]))
+            accepted, submitted = (read_time(str(item[name]))[0] for name in ("AcceptTime", "SubmitTime"))
             seconds = submitted - accepted if accepted is not None and submitted is not None else 0
             worker_id = item["WorkerId"].partition(",")[0].strip()
             found.append(Script(worker_id, item["RequesterAnnotation"], answers | others, max(0, seconds)))

@@ -25,7 +25,7 @@ from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
 from parapet.transforms.crowd import answer_files, lexicon, rules, times, vet, worker_ids
 from parapet.transforms.crowd.hits import markup
-from parapet.transforms.crowd.rewritten_turns import vet as wording
+from parapet.transforms.crowd.rewritten_turns import rules as wording
 from parapet.transforms.perturbation import user_turns
 from parapet.transforms.perturbations import language as english
 from parapet.transforms.perturbations import typos
@@ -88,7 +88,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "redact": lambda one: (worker_ids.redact(one, WORKER), worker_ids.redact(one, WORKER, is_answer=True)),
     "payload": answer_files.payload,
     "answer XML": _answer_xml,
-    "time": times.parse_time,
+    "time": times.read_time,
     "spelling": lambda one: lexicon.spelling_rank(one, text.words(one), one),
     "escape cells": neutralise,
     "canonical wording": lambda one: wording.canonical_text(one, "I want a table."),

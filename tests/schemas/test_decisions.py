@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, decisions_csv, raised
 
-from parapet.schemas.decisions import MAX_CELL, VERDICTS, Decision, neutralise, parse_decisions, restore
+from parapet.schemas.decisions import COLUMNS, MAX_CELL, VERDICTS, Decision, neutralise, parse_decisions, restore
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.answer_files import read_lines, read_records
 
 HEADER = "response_id,decision,text,reason,reviewer\n"
 # Texts that provoke the guard and the CSV quoting more often than chance would.
@@ -17,7 +18,9 @@ TRICKY = st.text(st.sampled_from("'=+-@\t\r\n\",;a ｅ＝\0"), max_size=8) | st.
 
 
 def parse(text, path="d.csv"):
-    return parse_decisions(text.encode() if isinstance(text, str) else text, path)
+    handle = io.BufferedReader(io.BytesIO(text.encode() if isinstance(text, str) else text))
+    decisions, bad = parse_decisions(read_records(read_lines(handle), COLUMNS, is_ragged=True), path)
+    return decisions, [(int(place.removeprefix(f"{path}: row ")), reason, cells) for place, reason, cells in bad]
 
 
 @given(st.text() | TRICKY)
@@ -84,11 +87,14 @@ def test_long_texts(length):
     for text in ("x" * length, "=" + "x" * (length - 1)):
         good, bad = parse(decisions_csv([Decision("a:slot_0", "fix", text), Decision("b:slot_0", "accept")]))
         assert [d.response_id for d in good] == (["a:slot_0", "b:slot_0"] if length <= MAX_CELL else ["b:slot_0"])
-        for row, reason, payload in bad:
-            assert row == 2
-            assert "over the limit of 2,000" in reason
-            assert len(payload["text"]) < 2100
+        assert all(row == 2 and "over the limit of 2,000" in reason for row, reason, _ in bad)
     assert csv.field_size_limit() == limit
+
+
+def test_a_row_in_another_encoding_costs_itself_alone():
+    good, bad = parse(HEADER.encode() + "a:slot_0,fix,straße,,\nb:slot_0,accept,,,\n".encode("latin-1"))
+    assert [d.response_id for d in good] == ["b:slot_0"]
+    assert [(row, reason) for row, reason, _ in bad] == [(2, "the row is not UTF-8; save the file as UTF-8")]
 
 
 def test_broken_quotes_cost_one_row():
@@ -105,11 +111,11 @@ def test_broken_quotes_cost_one_row():
     (b"\xef\xbb\xbf \r\n\n", "empty"),
     (b"id,decision\n1,accept\n", "missing columns: response_id (the header has: id, decision)"),
     (b"name\nx\n", "missing columns: response_id, decision"),
-    (HEADER.encode() + "a,fix,straße,,".encode("latin-1"), "not UTF-8 at byte"),
-    (HEADER.encode("utf-16-le"), "UTF-16 without a byte order mark"),
-    (b"\xff\xfea", "not UTF-16-LE"),
+    ("response_id,decision,größe\n".encode("latin-1"), "the header cannot be read: the row is not UTF-8"),
+    (HEADER.encode("utf-16-le"), "it looks like UTF-16 (save the sheet as 'CSV UTF-8')"),
+    (b"\xff\xfea", "the row is not UTF-8"),
     (b"response_id,decision,text,text\n", "twice: text"),
-    (b'response_id,"decision\n', "the header has an unclosed quote"),
+    (b'response_id,"decision\n', "the header cannot be read: a quote is not closed"),
 )
 def test_files_that_cannot_be_used(data, reason):
     error = raised(InputError, parse, data, "sheets/a.csv")
@@ -122,13 +128,9 @@ def test_a_plain_csv_reader_reads_what_is_written():
     assert rows == [{"response_id": "a:b", "decision": "accept", "text": "", "reason": "", "reviewer": ""}]
 
 
-def test_a_header_alone_decides_nothing():
-    assert parse(HEADER) == ([], [])
-
-
 def test_a_long_cell_that_is_not_ours_is_no_matter():
     good, bad = parse(f"response_id,decision,prompt\na:slot_0,accept,{'x' * 200_000}\n")
-    assert ([d.response_id for d in good], bad) == (["a:slot_0"], [])
+    assert ([d.response_id for d in good], bad, parse(HEADER)) == (["a:slot_0"], [], ([], []))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

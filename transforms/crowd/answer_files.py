@@ -13,18 +13,17 @@ import hmac
 import io
 import json
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
 import msgspec
-import orjson
 from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
 
 from parapet.schemas import limits
-from parapet.schemas.decisions import Decision, delimiter_of, parse_decisions
+from parapet.schemas.decisions import COLUMNS, Decision, Record, delimiter_of, parse_decisions
 from parapet.schemas.errors import DamagedFile, InputError
 from parapet.schemas.json_text import compact_json, parse_json_line
 from parapet.schemas.layout import as_path, is_there
@@ -42,20 +41,14 @@ MAX_COUNT = 1_000_000  # maximum number of keystrokes, pastes or seconds of one 
 # Characters of a record that its dead letter keeps; the file and row lead to the full record.
 MAX_PAYLOAD = 2_000
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _NOT_DECODED = "\ufffd"
 _ENCODING = "encoding: the row is not UTF-8; save the file as UTF-8"
 _BLANK = ' \t\r\n\v\f\xa0,;"'  # what a line of empty cells consists of
 
 # Form fields that are not answers.
 PLUMBING = frozenset(
-    {"doNotRedirect", "assignmentId", "hitId", "workerId", "turkSubmitTo", "submitButton", "csrf_token"}
+    {"doNotRedirect", "assignmentId", "hitId", "workerId", "turkSubmitTo", "submitButton", "csrf_token", "taskAnswers"}
 )
 
 _REQUIRED = {
@@ -64,7 +57,9 @@ _REQUIRED = {
     "Answer.*": "a column for each form field, such as Answer.slot_0",
 }
 _IDENTIFYING = re.compile(r"worker|user ?name|e-?mail|participant|prolific_pid", re.IGNORECASE)  # names of columns
-_SECONDS = re.compile(r"([0-9]{1,9})(?:[.,][0-9]*)?", re.ASCII)
+
+
+Parsed = Assignment | DeadLetter
 
 
 class Unusable(Exception):
@@ -156,12 +151,10 @@ def check_encoding(encoding: str, place: str) -> None:
 # --- one record ------------------------------------------------------------------------------------------------------
 
 
-def read_row(
-    row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = SCHEMA_TASKS
-) -> Iterator[Assignment | DeadLetter]:
+def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = SCHEMA_TASKS) -> Iterator[Parsed]:
     """Parse one worker's submission to an assignment, and to dead letters for fields that are not answers.
 
-    A submission that cannot be used is a dead letter.
+    A submission that cannot be used becomes a dead letter.
 
     Args:
       row: a row of a batch CSV by column (``Answer.slot_0``), an assignment of MTurk's API with the answers as XML
@@ -170,14 +163,49 @@ def read_row(
       source: where the row is from, such as ``file: row N``.
       kind: the kind of tasks whose answers are accepted.
     """
-    texts = {str(name): _text(value) for name, value in row.items()}
-    own = texts.get("WorkerId", "")
+    if not isinstance(row, Mapping):
+        reason = f"broken_row: expected an object, found {type(row).__name__}"
+        yield DeadLetter("ingest", source, reason, withheld(key, str(row)), source)
+        return
+    texts = {_text(name): _text(value) for name, value in row.items()}
+    worker_id = plain_id(texts.get("WorkerId", ""))
     try:
-        yield from _submission(row, texts, key, source, kind)
+        service_name, task = find_task(texts, kind)
+        form, is_complete = _form(row, texts)
+        answers, others = split_answers(form.answers, kind.field)
+        assignment_id, platform = _assignment_id(texts, worker_id), _platform(texts)
     except Unusable as error:
         shown = ", ".join(f"{name}={text}" for name, text in texts.items() if text and not _IDENTIFYING.search(name))
-        place = redact(texts.get("AssignmentId", "").strip() or source, own)
-        yield DeadLetter("ingest", place, redact(str(error), own), payload(shown, own), source)
+        place = redact(texts.get("AssignmentId", "").strip() or source, worker_id)
+        yield DeadLetter("ingest", place, redact(str(error), worker_id), payload(shown, worker_id), source)
+        return
+    digest = worker_hash(key, worker_id)
+    assignment_id = without_own_id(assignment_id, worker_id, digest)
+    for name, text in others.items():
+        reason = "unknown_field: the form has no such field"
+        if kind.field.fullmatch(name):
+            reason = f"too_large: the answer has more than {MAX_ANSWER:,} characters"
+        yield DeadLetter(
+            "ingest", f"{assignment_id}:{redact(name, worker_id)}", reason, payload(text, worker_id), source
+        )
+    is_rejected = texts.get("AssignmentStatus", "").strip().lower() == "rejected" or texts.get("Reject", "").strip()
+    typing: dict[str, Any] = {
+        name: {field: n for field, n in getattr(form, name).items() if field in answers and 0 <= n <= MAX_COUNT}
+        for name in ("keystrokes", "pastes", "seconds")
+    }
+    yield Assignment(
+        assignment_id,
+        service_name,
+        task,
+        digest,
+        {name: redact(text, worker_id, is_answer=True) for name, text in answers.items()},
+        asked=is_complete,
+        rejected=bool(is_rejected),
+        source=source,
+        platform=platform,
+        **_times(texts, worker_id),
+        **typing,
+    )
 
 
 def _text(value: Any) -> str:
@@ -212,48 +240,6 @@ class _Form(msgspec.Struct):
     seconds: dict[str, float] = msgspec.field(name="Seconds", default_factory=dict)
 
 
-def _submission(
-    row: Mapping[str, Any], texts: Mapping[str, str], key: bytes, source: str, kind: TaskKind
-) -> Iterator[Assignment | DeadLetter]:
-    service_name, task = find_task(texts, kind)
-    form, fields = _form(row, texts)
-    own = plain_id(texts.get("WorkerId", ""))
-    digest = worker_hash(key, own)
-    assignment_id, platform = without_own_id(_assignment_id(texts, own), own, digest), _platform(texts)
-    answers, others = split_answers(form.answers, kind.field)
-    if fields:
-        # The CSV has the columns of the whole batch; blank fields that this form did not show are not answers.
-        answers = {name: text for name, text in answers.items() if text or name in fields}
-    too_large = [name for name, text in answers.items() if len(text) > MAX_ANSWER]
-    refused = [
-        *(
-            (name, f"too_large: the answer has more than {MAX_ANSWER:,} characters", answers.pop(name))
-            for name in too_large
-        ),
-        *((name, "unknown_field: the form has no such field", text) for name, text in others.items()),
-    ]
-    for name, reason, text in refused:
-        yield DeadLetter("ingest", f"{assignment_id}:{redact(name, own)}", reason, payload(text, own), source)
-    is_rejected = texts.get("AssignmentStatus", "").strip().lower() == "rejected" or texts.get("Reject", "").strip()
-    typing = {
-        name: {field: n for field, n in getattr(form, name).items() if field in answers and 0 <= n <= MAX_COUNT}
-        for name in ("keystrokes", "pastes", "seconds")
-    }
-    yield Assignment(
-        assignment_id,
-        service_name,
-        task,
-        digest,
-        {name: redact(text, own, is_answer=True) for name, text in answers.items()},
-        asked=fields is None or bool(fields),
-        rejected=bool(is_rejected),
-        source=source,
-        platform=platform,
-        **_times(texts, own),
-        **typing,
-    )
-
-
 def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[str, CrowdTask]:
     """Return the service and task that a record answers. Raises Unusable if none is named or two differ."""
     names = ("Input.task_id", "RequesterAnnotation", "Input.service_name", "Input.task")
@@ -266,9 +252,8 @@ def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[
         raise Unusable(f"unknown_task: Input.task_id {task_id!r} is not of the form {kind.shape}")
     if not named:
         raise Unusable(
-            f"no_task: add the column RequesterAnnotation with {kind.shape}, or the columns "
-            "Input.service_name and Input.task; in JSON, RequesterAnnotation, or what 'aws mturk list-hits' prints, in "
-            "the same file before the assignments"
+            f"no_task: add the column RequesterAnnotation with {kind.shape}, or Input.service_name and Input.task; in "
+            "JSON, RequesterAnnotation, or what 'aws mturk list-hits' prints, in the same file before the assignments"
         )
     if len(named) > 1:
         raise Unusable(f"contradicting_task: the record names {' and '.join(f'{s}:{t}' for s, t in sorted(named))}")
@@ -278,35 +263,35 @@ def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[
     return service, cast(CrowdTask, task)
 
 
-def _form(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[_Form, list[str] | None]:
-    """Return a record's form, and the fields that it showed: empty if unknown, None if these are the answered ones."""
+def _form(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[_Form, bool]:
+    """Return the form of a record, and whether its answers are known to have every field that was shown."""
     columns = {name.removeprefix("Answer."): text for name, text in texts.items() if name.startswith("Answer.")}
     if columns:
-        return _Form(columns), texts.get("Input.fields", "").split()
-    if "Answers" not in row:
-        return _Form(parse_answer_xml(texts.get("Answer", ""))), None
+        # The CSV has the columns of the whole batch; blank fields that this form did not show are not answers.
+        shown = texts.get("Input.fields", "").split()
+        return _Form({name: text for name, text in columns.items() if text or not shown or name in shown}), bool(shown)
+    if row.get("Answers") is None:
+        return _Form(parse_answer_xml(texts.get("Answer", ""))), True
     try:
-        form = msgspec.convert(dict(row), _Form)
+        return msgspec.convert(dict(row), _Form), True
     except msgspec.ValidationError as error:
         raise Unusable(f"broken_row: {error}") from None
-    form.answers = {name: _text(text) for name, text in form.answers.items()}
-    return form, None
 
 
-def _assignment_id(texts: Mapping[str, str], own: str) -> str:
+def _assignment_id(texts: Mapping[str, str], worker_id: str) -> str:
     assignment_id = texts.get("AssignmentId", "").strip()
     if not assignment_id:
         raise Unusable("no_assignment_id: the AssignmentId is missing")
     # Turkle numbers assignments and workers alike, so that these may be equal by chance.
-    if own and own == plain_id(assignment_id) and not (own.isdigit() and len(own) < 10):
+    if worker_id and worker_id == plain_id(assignment_id) and not (worker_id.isdigit() and len(worker_id) < 10):
         raise Unusable("no_assignment_id: the AssignmentId is the WorkerId")
-    if len(own) == 30 and own.startswith("3") and assignment_id.startswith("A"):
+    if len(worker_id) == 30 and worker_id.startswith("3") and assignment_id.startswith("A"):
         raise Unusable("no_assignment_id: the columns AssignmentId and WorkerId seem to be swapped")
     return assignment_id
 
 
 def split_answers(fields: Mapping[str, str], field: re.Pattern[str] = FIELD) -> tuple[dict[str, str], dict[str, str]]:
-    """Separate form fields into answers (``intent_0``, ``slot_3``, ``service``) and other non-blank fields.
+    """Separate form fields into answers (``intent_0``, ``slot_3``, ``service``) and other non-blank or too long fields.
 
     Raises Unusable if ``taskAnswers`` is not the JSON list of one object that crowd-form pages submit.
     """
@@ -315,21 +300,24 @@ def split_answers(fields: Mapping[str, str], field: re.Pattern[str] = FIELD) -> 
         raise Unusable(f"task_answers: field {twice!r} is answered twice, differently")
     answers, others = {}, {}
     for name, text in ({**fields, **page}).items():
-        if field.fullmatch(name):
-            answers[name] = text.replace("\r\n", "\n").replace("\r", "\n")
-        elif text.strip() and name not in PLUMBING and name != "taskAnswers":
-            others[name] = text
+        text = _text(text).replace("\r\n", "\n").replace("\r", "\n")
+        if field.fullmatch(name) and len(text) <= MAX_ANSWER:
+            answers[name] = text
+        elif text.strip() and name not in PLUMBING:
+            others[_text(name)] = text
     return answers, others
 
 
 def _task_answers(text: str) -> dict[str, str]:
-    if not text.strip():
+    values = list(read_json(text))
+    if not values:
         return {}
-    page = _parse_json(text, "task_answers")
-    if isinstance(page, list) and len(page) == 1:
-        page = page[0]
-    if not isinstance(page, dict):
-        raise Unusable("task_answers: expected a JSON list of one object")
+    _, page, problem = values[0]
+    if isinstance(page, list) and len(page) < 2:
+        page = page[0] if page else {}
+    if problem or len(values) > 1 or not isinstance(page, dict):
+        reason = problem.removeprefix("broken_row: ") or "expected a JSON list of one object"
+        raise Unusable(f"task_answers: {reason}")
     return {name: value if isinstance(value, str) else compact_json(value) for name, value in page.items()}
 
 
@@ -354,13 +342,13 @@ def parse_answer_xml(xml: str) -> dict[str, str]:
 
 def _platform(texts: Mapping[str, str]) -> AnswerSource:
     """Return the source that a record names, by default ``mturk``, whose exports name none."""
-    source = texts.get("Source", "").strip().lower() or ("" if "Answers" in texts else "mturk")
+    source = texts.get("Source", "").strip().lower() or ("" if texts.get("Answers") else "mturk")
     if source not in ANSWER_SOURCES:
         raise Unusable(f"broken_row: Source {source[:40]!r} must be one of {', '.join(ANSWER_SOURCES)}")
-    return cast(AnswerSource, source)
+    return source
 
 
-def _times(texts: Mapping[str, str], own: str) -> dict[str, Any]:
+def _times(texts: Mapping[str, str], worker_id: str) -> dict[str, Any]:
     """Return the times of an assignment, the seconds between them, and what could not be read.
 
     The stated number of seconds counts if a time is missing, or was rounded to minutes.
@@ -369,13 +357,12 @@ def _times(texts: Mapping[str, str], own: str) -> dict[str, Any]:
     stated = [texts.get(name, "").strip() for name in names]
     times = [read_time(text) for text in stated]
     (accept, _), (submit, _) = times
+    whole = re.fullmatch(r"([0-9]{1,9})(?:[.,][0-9]*)?", texts.get("WorkTimeInSeconds", "").strip())
+    seconds = int(whole[1]) if whole else None
     if accept is not None and submit is not None and all(map(is_exact, stated)):
         seconds = submit - accept
-    else:
-        whole = _SECONDS.fullmatch(texts.get("WorkTimeInSeconds", "").strip())
-        seconds = int(whole[1]) if whole else None
     unread = tuple(
-        redact(f"{name} {text[:60]!r} {problem}", own)
+        redact(f"{name} {text[:60]!r} {problem}", worker_id)
         for name, text, (_, problem) in zip(names, stated, times, strict=True)
         if text and problem
     )
@@ -385,78 +372,55 @@ def _times(texts: Mapping[str, str], own: str) -> dict[str, Any]:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def read_responses(
-    path: str, key: bytes, encoding: str, kind: TaskKind = SCHEMA_TASKS
-) -> Iterator[Assignment | DeadLetter]:
+def read_responses(path: str, key: bytes, encoding: str, kind: TaskKind = SCHEMA_TASKS) -> Iterator[Parsed]:
     """Read the assignments of a CSV or JSON file, detected by its first character.
 
-    A file of neither format becomes one dead letter.
+    A record that cannot be used becomes a dead letter, as does a file of neither format. A record that cannot be split
+    into columns is not shown, since a worker id may be anywhere in it.
 
-    Raises:
-      DamagedFile: a compressed file is truncated or damaged.
-      InputError: so many rows cannot be used that this is no file of answers; raised before the end of the file.
+    Raises DamagedFile if a compressed file is truncated or damaged.
     """
-    good, bad, first = 0, 0, ""
-    for record in _read_file(path, key, encoding, kind):
-        yield record
-        if isinstance(record, Assignment):
-            good += 1
-        elif not record.reason.startswith("unknown_field"):  # a field of a row that is used
-            bad, first = bad + 1, first or f"{record.source}: {record.reason}"
-            if bad > max(limits.MAX_BAD_ROWS, good):
-                raise InputError(f"{bad:,} of the first {bad + good:,} rows cannot be used (first {first})", path)
-
-
-def _read_file(path: str, key: bytes, encoding: str, kind: TaskKind) -> Iterator[Assignment | DeadLetter]:
     try:
         with open_input(path) as handle:
             # Apart from byte order marks and the zeros of UTF-16, JSON begins with a bracket.
             begins = handle.peek(256)[:256].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")[:1]
-            read = read_assignments if begins in (b"{", b"[") else read_batch
-            yield from read(read_lines(handle, encoding), path, key, kind)
+            read = _read_assignments if begins in (b"{", b"[") else _read_batch
+            for place, row, problem in read(read_lines(handle, encoding), path):
+                source = f"{path}: row {place}"
+                if problem:
+                    yield DeadLetter("ingest", source, redact(problem), withheld(key, row), source)
+                else:
+                    yield from read_row(row, key, source, kind)
     except DamagedFile:
         raise
-    except InputError as error:
+    except (InputError, UnicodeError) as error:
         yield DeadLetter("ingest", path, f"unusable_file: {error}", "", path)
 
 
 def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
     """Read the decisions and bad rows of a sheet. Raises InputError if the file is not a decisions sheet."""
     with open_input(path) as handle:
-        data = handle.read(limits.MAX_FILE + 1)
-    limits.check_size(len(data), limits.MAX_FILE, path)
-    decisions, bad = parse_decisions(data, path)
+        records = list(read_records(read_lines(handle), COLUMNS, is_ragged=True))  # whole, or the file is damaged
+    decisions, bad = parse_decisions(records, path)
     return decisions, [
-        DeadLetter("decisions", where, f"bad_decision: {reason}", payload(orjson.dumps(cells).decode()), where)
-        for row, reason, cells in bad
-        for where in (f"{path}: row {row}",)
+        DeadLetter("decisions", place, f"bad_decision: {reason}", payload(compact_json(cells)), place)
+        for place, reason, cells in bad
     ]
 
 
 def read_lines(handle: io.BufferedReader, encoding: str = "utf-8") -> Iterator[str]:
     """Read the lines of a file; what cannot be decoded is U+FFFD. A byte order mark overrides ``encoding``."""
     head = handle.peek(4)
-    encoding = next((name for bom, name in _BOMS if head.startswith(bom)), encoding)
-    text = io.TextIOWrapper(handle, encoding, errors="replace", newline="")
-    yield from text
-    text.detach()
+    encoding = next((name for mark, name in _BOMS.items() if head.startswith(mark)), encoding)
+    return io.TextIOWrapper(handle, encoding, errors="replace", newline="")
 
 
-class Record(msgspec.Struct):
-    """A CSV record: its row in a spreadsheet, its first line, and its cells, or the problem of a broken record."""
-
-    number: int
-    raw: str
-    cells: list[str]
-    problem: str = ""
-
-
-def read_records(lines: Iterator[str], columns: Collection[str] = ()) -> Iterator[Record]:
-    """Parse lines to CSV records; the first record sets the number of columns of the others.
+def read_records(lines: Iterator[str], columns: Collection[str] = (), is_ragged: bool = False) -> Iterator[Record]:
+    """Parse lines to CSV records.
 
     Cells are separated by commas, or by semicolons or tabs if that gives more of ``columns``. A record with an unclosed
-    quote or a wrong number of cells is broken. Reading continues at the line after its first line, so that one stray
-    quote does not swallow the rest of the file.
+    quote is broken, as is one with another number of cells than the first, unless ``is_ragged``. Reading continues at
+    the line after its first line, so that one stray quote does not swallow the rest of the file.
     """
     waiting: deque[str] = deque()  # lines that are parsed again after a broken record
     number, width, delimiter = 0, 0, ""
@@ -472,7 +436,7 @@ def read_records(lines: Iterator[str], columns: Collection[str] = ()) -> Iterato
         cells, problem = _cells("".join(record), width, delimiter)
         if problem:
             waiting.extendleft(line for line in reversed(record[1:]) if line)
-        width = width or len(cells)
+        width = 0 if is_ragged else width or len(cells)
         yield Record(number, first, cells, problem)
 
 
@@ -491,27 +455,17 @@ def _cells(text: str, width: int, delimiter: str) -> tuple[list[str], str]:
     return cells, ""
 
 
-def read_batch(
-    lines: Iterator[str], path: str, key: bytes, kind: TaskKind = SCHEMA_TASKS
-) -> Iterator[Assignment | DeadLetter]:
-    """Parse each row of a batch results CSV. Raises InputError if the file has no usable header.
+def _read_batch(lines: Iterator[str], path: str) -> Iterator[tuple[str, Any, str]]:
+    """Yield the rows of a batch results CSV: (place, row, ""), or (place, text, problem).
 
-    Args:
-      lines: the file.
-      path: its name for messages.
-      key: the key for hashing worker ids.
-      kind: the kind of tasks whose answers are accepted.
+    Raises InputError if the file has no usable header.
     """
     records = read_records(lines, _REQUIRED)
     columns = _header(next(records, None), path)
     for record in records:
-        source = f"{path}: row {record.number}"
-        if not "".join(record.cells or [record.raw]).strip(_BLANK):
-            continue  # a blank row of a spreadsheet
-        if record.problem:
-            yield DeadLetter("ingest", source, record.problem, withheld(key, record.raw), source)
-        else:
-            yield from read_row(dict(zip(columns, record.cells, strict=True)), key, source, kind)
+        if "".join(record.cells or [record.raw]).strip(_BLANK):  # spreadsheets have blank rows
+            row = record.raw if record.problem else dict(zip(columns, record.cells, strict=True))
+            yield str(record.number), row, record.problem
 
 
 def _header(first: Record | None, path: str) -> list[str]:
@@ -532,33 +486,19 @@ def _header(first: Record | None, path: str) -> list[str]:
     return columns
 
 
-def read_assignments(
-    lines: Iterator[str], path: str, key: bytes, kind: TaskKind = SCHEMA_TASKS
-) -> Iterator[Assignment | DeadLetter]:
-    """Parse the JSON of MTurk's API or of ``parapet collect``: lines, or documents of several lines, one after another.
+def _read_assignments(lines: Iterator[str], path: str) -> Iterator[tuple[str, Any, str]]:
+    """Yield the assignments of JSON as :func:`_read_batch` yields rows.
 
-    A document is an assignment, a list of them, or what the AWS CLI prints: a page of ``list-assignments-for-hit``, or
+    The JSON of MTurk's API or of ``parapet collect`` has lines, or documents of several lines, one after another. A
+    document is an assignment, a list of them, or what the AWS CLI prints: a page of ``list-assignments-for-hit``, or
     ``get-assignment``. Assignments without RequesterAnnotation have that of their HIT, if ``get-hit`` or ``list-hits``
     stands before them.
-
-    The arguments are those of :func:`read_batch`.
     """
     annotations: dict[str, str] = {}
     for number, value, problem in read_json("".join(lines)):
-        source = f"{path}: row {number}"
-        if problem:
-            yield DeadLetter("ingest", source, problem, withheld(key, value), source)
-            continue
-        items = list(_assignments(value, annotations))
+        items = [value] if problem else list(_assignments(value, annotations))
         for n, item in enumerate(items, 1):
-            place = f"{source}, item {n}" if len(items) > 1 else source
-            if isinstance(item, dict):
-                if not item.get("RequesterAnnotation") and (task := annotations.get(str(item.get("HITId")))):
-                    item["RequesterAnnotation"] = task
-                yield from read_row(item, key, place, kind)
-            else:
-                reason = f"broken_row: expected an object, found {type(item).__name__}"
-                yield DeadLetter("ingest", place, reason, withheld(key, compact_json(item)), place)
+            yield f"{number}, item {n}" if len(items) > 1 else str(number), item, problem
 
 
 def _assignments(value: Any, annotations: dict[str, str]) -> Iterator[Any]:
@@ -566,21 +506,29 @@ def _assignments(value: Any, annotations: dict[str, str]) -> Iterator[Any]:
     if isinstance(value, list):
         for item in value:
             yield from _assignments(item, annotations)
-        return
-    if not isinstance(value, dict) or not value.keys().isdisjoint(("AssignmentId", "WorkerId", "Answer", "Answers")):
+    elif not isinstance(value, dict):
         yield value
+    elif not value.keys().isdisjoint(("AssignmentId", "WorkerId", "Answer", "Answers")):
+        annotation = value.get("RequesterAnnotation") or annotations.get(str(value.get("HITId")))
+        yield {**value, "RequesterAnnotation": annotation}
     elif "HITId" in value:
         annotations[str(value["HITId"])] = _text(value.get("RequesterAnnotation"))
-    elif parts := [value[name] for name in ("HIT", "HITs", "Assignment", "Assignments") if name in value]:
-        yield from _assignments(parts, annotations)
-    elif value and all(isinstance(part, list) for part in value.values()):  # the assignments of each HIT
-        yield from _assignments(list(value.values()), annotations)
     else:
-        yield value
+        parts = [value[name] for name in ("HIT", "HITs", "Assignment", "Assignments") if name in value]
+        if not parts and all(isinstance(part, list) for part in value.values()):  # the assignments of each HIT
+            parts = list(value.values())
+        yield from _assignments(parts, annotations) if parts else [value]
 
 
+def _check_keys(pairs: list[tuple[str, Any]]) -> None:
+    for key, n in Counter(key for key, _ in pairs).items():
+        if n > 1:  # an answer would be lost
+            raise ValueError(f"the key {key!r} appears twice")
+
+
+_PRINTED = "; it is written as by Python's print: use json.dumps(..., default=str)"
 _BETWEEN = re.compile(r"[\s,]*")
-_DECODER = json.JSONDecoder()
+_DECODER = json.JSONDecoder(object_pairs_hook=_check_keys)
 
 
 def read_json(text: str) -> Iterator[tuple[int, Any, str]]:
@@ -594,33 +542,12 @@ def read_json(text: str) -> Iterator[tuple[int, Any, str]]:
         end_of_line = text.find("\n", at) + 1 or len(text)
         try:
             end = _DECODER.raw_decode(text, at)[1]
-        except (ValueError, RecursionError):
-            end = end_of_line
-        try:
-            if _NOT_DECODED in text[at:end]:
-                raise Unusable(_ENCODING)
-            yield number, _parse_json(text[at:end].strip(), "broken_row"), ""
-        except Unusable as error:
-            yield number, text[at:end_of_line], str(error)
+            value, problem = parse_json_line(text[at:end]), _ENCODING if _NOT_DECODED in text[at:end] else ""
+        except (ValueError, RecursionError) as error:
+            hint = _PRINTED if text.startswith("{'", at) else ""
+            end, problem = end_of_line, f"broken_row: not JSON: {error}{hint}"
+        yield number, text[at:end_of_line] if problem else value, problem
         at = end
-
-
-def _parse_json(text: str, reason: str) -> Any:
-    """Parse JSON. Raises Unusable if it is not JSON, or has a key twice in an object: an answer would be lost."""
-    try:
-        value = parse_json_line(text)
-        json.loads(text, object_pairs_hook=_check_keys)
-        return value
-    except (ValueError, RecursionError) as error:
-        hint = "; it is written as by Python's print: use json.dumps(..., default=str)" if text[:2] == "{'" else ""
-        raise Unusable(f"{reason}: not JSON: {error}{hint}") from None
-
-
-def _check_keys(pairs: list[tuple[str, Any]]) -> None:
-    keys = [key for key, _ in pairs]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise ValueError(f"the key {key!r} appears twice")
 
 
 def read_rows(path: str, columns: Collection[str]) -> list[tuple[int, dict[str, str]]]:

@@ -42,7 +42,6 @@ _ANYWHERE = re.compile(
 )
 _OF_MTURK_ALONE = re.compile(r"(?<![A-Za-z0-9])A(?=[A-Z]{0,20}[0-9])[A-Z0-9]{9,20}(?![A-Za-z0-9])")
 _DOUBLED = re.compile(r"^(.+?)(?: ?[,;| ] ?\1)+$")
-_NEVER = re.compile(r"(?!)")
 
 
 def redact(text: str, worker_id: str = "", is_answer: bool = False) -> str:
@@ -53,8 +52,7 @@ def redact(text: str, worker_id: str = "", is_answer: bool = False) -> str:
       worker_id: the id of the worker who wrote the text, as in the file.
       is_answer: whether the text is an answer in a form field.
     """
-    by_form = _IN_ANSWERS if is_answer else _ANYWHERE
-    return by_form.sub(MASK, _own(worker_id).sub(MASK, text))
+    return (_IN_ANSWERS if is_answer else _ANYWHERE).sub(MASK, _own(worker_id).sub(MASK, text))
 
 
 def plain_id(worker_id: str) -> str:
@@ -68,15 +66,14 @@ def plain_id(worker_id: str) -> str:
     return together if _OF_MTURK_ALONE.fullmatch(together) else text
 
 
-def without_own_id(assignment_id: str, worker_id: str, digest: str) -> str:
+def without_own_id(assignment_id: str, own: str, digest: str) -> str:
     """Replace the worker's id as a word of an assignment's id, such as ``anna-1``, by its hash.
 
     Args:
       assignment_id: the id, which outputs contain.
-      worker_id: the worker's own id; one of a few letters or digits is no name.
+      own: the worker's id, see :func:`plain_id`; one of a few letters or digits is no name.
       digest: its hash.
     """
-    own = plain_id(worker_id)
     if len(own) < _SHORTEST_MIXED or own.isdigit():
         return assignment_id
     return re.sub(rf"(?<![^\W_]){re.escape(own)}(?![^\W_])", digest, assignment_id, flags=re.IGNORECASE)
@@ -88,7 +85,7 @@ def _own(worker_id: str) -> re.Pattern[str]:
     own = re.sub(r"[^A-Za-z0-9]+", "", plain_id(worker_id))
     is_mixed = not (own.isdigit() or own.isalpha())
     if len(own) < (_SHORTEST_MIXED if is_mixed else _SHORTEST):
-        return _NEVER
+        return re.compile(r"(?!)")
     spaced = "[^A-Za-z0-9]*+".join(own)
     if len(own) < _LEAST:
         spaced = rf"(?<![A-Za-z0-9]){spaced if is_mixed else own}(?![A-Za-z0-9])"
@@ -107,22 +104,20 @@ def has_mask(text: str) -> bool:
     return MASK in text.lower()
 
 
-def withheld(key: bytes, text: str | bytes) -> str:
+def withheld(key: bytes, text: str) -> str:
     """Return a placeholder for a record that cannot be split into columns.
 
     Args:
       key: the key for hashing worker ids; it keeps others from testing which id has this hash.
       text: the record.
     """
-    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    digest = hmac.new(key, data, hashlib.sha256).hexdigest()[:16]
+    digest = hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:16]
     return f"[not shown, because it may contain a worker id: {len(text):,} characters, keyed hash {digest}]"
 
 
 def key_file() -> Path:
     """Return the default path of the key of the hashes."""
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base) / "parapet" / "worker_key"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "parapet" / "worker_key"
 
 
 def load_worker_key() -> bytes:
@@ -133,24 +128,18 @@ def load_worker_key() -> bytes:
     Raises:
       InputError: the key is shorter than 16 characters, or the file cannot be written.
     """
-    key = os.environ.get(VARIABLE, "")
-    if key:
-        return _checked(key.encode(), VARIABLE)
-    path = key_file()
-    try:
-        disk.make_folder(path.parent)
-        if not path.exists():
-            disk.write(path, secrets.token_hex(32).encode(), private=True)
-        return _checked(path.read_bytes().strip(), path)
-    except OSError as error:
-        raise InputError(f"cannot store the worker key: {error.strerror}; set {VARIABLE} instead", path) from None
-
-
-def _checked(key: bytes, place: object) -> bytes:
+    place: object = VARIABLE
+    key = os.environ.get(VARIABLE, "").encode()
+    if not key:
+        place = path = key_file()
+        try:
+            disk.make_folder(path.parent)
+            if not path.exists():
+                disk.write(path, secrets.token_hex(32).encode(), private=True)
+            key = path.read_bytes().strip()
+        except OSError as error:
+            raise InputError(f"cannot store the worker key: {error.strerror}; set {VARIABLE} instead", path) from None
     if len(key) < 16:
-        raise InputError(
-            "the key has fewer than 16 characters, so that worker ids could be guessed from their hashes: set a "
-            "longer one",
-            place,
-        )
+        reason = "the key has fewer than 16 characters, so that worker ids could be guessed from their hashes"
+        raise InputError(f"{reason}: set a longer one", place)
     return key

@@ -81,7 +81,7 @@ def open_input(path: str) -> io.BufferedReader:
     handle.seek(0)
     if name := compression_of(head):
         handle.close()
-        reason = f"is a {name} file, not text"
+        reason = f"is a {name} file, not text: if it is a workbook, save it as CSV"
         if suffix := next((suffix for suffix, (kind, _) in _FORMATS.items() if kind == name), ""):
             reason = f"is a {name} file: rename it to end with {suffix}, so that it is decompressed"
         raise InputError(reason, path)

@@ -53,8 +53,8 @@ def test_a_long_description_is_cut_between_words():
     (["Payment_1,payments like Venmo"], "the cue of Payment_1 contains 'payment'"),
     (["Payment_2,x"], "row 2: there is no service 'Payment_2' in the schemas"),
     (["Payment_1,x", "Payment_1,y"], "row 3: there is a second cue for Payment_1"),
-    (["Payment_1,like PayPal, or such"], "row 2: the row has more or fewer cells than the header"),
-    (['Payment_1,"like PayPal', "x,y"], "cannot be read: unexpected end of data"),
+    (["Payment_1,like PayPal, or such"], "row 2: the row has 3 cells, but the header has 2"),
+    (['Payment_1,"like PayPal', "x,y"], "row 2: a quote is not closed"),
     ([f"Payment_1,{'word ' * 60}"], "the cue has 299 letters, over the limit of 200"),
 )
 def test_cues_that_cannot_be_used(tmp_path, rows, message):

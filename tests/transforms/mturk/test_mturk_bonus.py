@@ -74,7 +74,7 @@ def test_another_amount_than_the_batch_has_sent_is_refused(done):
     ("{1},1e9,a", "row 3: '1e9' is not an amount"),
     ("{1},1_0,a", "row 3: '1_0' is not an amount"),
     ("{1},1" + "0" * 40 + ",a", "is not an amount"),
-    ("{1},0.50", "row 3: the row has more or fewer cells"),
+    ("{1},0.50", "row 3: the row has 2 cells, but the header has 3"),
 )
 def test_a_bad_row_is_named_and_nothing_is_sent(done, row, told):
     text = f"assignment_id,amount,reason\n{done.made[0]},0.50,good\n{row}\n"

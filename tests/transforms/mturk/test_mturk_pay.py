@@ -40,7 +40,7 @@ def exact(bench):
     ("assignment_id\nX\n", "row 1: the header lacks feedback"),
     ("assignment_id,feedback\n{0},\n", "row 2: a rejection requires feedback"),
     ("assignment_id,feedback\n{0},a\n{0},b\n", "row 3: assignment {0} appears twice"),
-    ("assignment_id,feedback\n{0},a,b\n", "row 2: the row has more or fewer cells"),
+    ("assignment_id,feedback\n{0},a,b\n", "row 2: the row has 3 cells, but the header has 2"),
     (
         "assignment_id,feedback\n{0}," + "x" * 1_025 + "\n",
         "row 2: a rejection requires feedback for the worker, of at most 1,024",

@@ -23,7 +23,7 @@ from parapet.transforms.crowd.hits.terms import CENT, REWARD
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, Told, perform
 from parapet.transforms.crowd.mturk.client import chunks, in_parallel, pages
 from parapet.transforms.crowd.mturk.collect import Line, is_final, list_assignments, same_work
-from parapet.transforms.crowd.times import parse_time
+from parapet.transforms.crowd.times import read_time
 
 # Reasons that certainly show careless work. All other work is paid, including duplicates, answers that were not drawn,
 # work of another program, and answers that a reviewer merely disliked.
@@ -87,7 +87,8 @@ class Judged(msgspec.Struct, frozen=True):
         """Whether this submission was judged, and not another one with the same id, since MTurk reuses ids."""
         if self.worker and self.worker != worker_hash(key, line["WorkerId"]):
             return False
-        return self.submitted is None or int(self.submitted.timestamp()) == parse_time(str(line.get("SubmitTime", "")))
+        submitted, _ = read_time(str(line.get("SubmitTime", "")))
+        return self.submitted is None or int(self.submitted.timestamp()) == submitted
 
 
 def read_audit(folder: str) -> dict[str, Judged]:
