@@ -70,9 +70,9 @@ class ElementAnswer(Entry, kw_only=True):
     variant: int | None = None
     distance: float | None = None
 
-    def vetted(self) -> rules.Answer:
+    def vetted(self) -> rules.AnswerText:
         """Return the input of the vetting rules."""
-        return rules.Answer(clean(self.text), self.words, self.task, self.element.name, self.element.description)
+        return rules.AnswerText(clean(self.text), self.words, self.task, self.element.name, self.element.description)
 
     def shown(self) -> tuple[str, str, str, str]:
         """Return the element, the task, its prompt, and the text that was hidden from the worker."""
@@ -98,7 +98,7 @@ def read_answers(
     elements: Mapping[Task, Sequence[Element]],
     decisions: Decisions,
     conventions: Conventions,
-    more_rules: rules.Rules,
+    more_rules: rules.Rules[rules.AnswerText],
     outcome: ServiceOutcome,
     allow_not_blind: bool = False,
 ) -> list[ElementAnswer]:
@@ -109,7 +109,7 @@ def read_answers(
       elements: the elements of the service, by task.
       decisions: the decisions on the answers.
       conventions: the naming conventions of the corpus.
-      more_rules: further rules besides the built-in ones.
+      more_rules: the vetting rules.
       outcome: receives the dead letters of fields that the task does not have, and of decisions without effect.
       allow_not_blind: whether to accept answers of workers who saw the sibling task.
     """
@@ -336,7 +336,7 @@ class Options(msgspec.Struct, frozen=True):
     def plugins(self) -> dict[str, Any]:
         """Return the origin of the plug-ins for ``run.json``."""
         distances = ((self.name_distance, "name_distance"), (self.description_distance, "description_distance"))
-        chosen_rules = (chosen for chosen, _ in rules.choose_rules(self.vetting_rules).values())
+        chosen_rules = (rule.chosen for rule in rules.choose_rules(self.vetting_rules).values())
         chosen = (plugins.choose(plugins.DISTANCES, *name_and_flag) for name_and_flag in distances)
         return plugins.recorded(*chosen, *chosen_rules)
 
@@ -409,7 +409,7 @@ def settle_service(
         ]
     _dispose(good, taken)
 
-    def flags(answer: ElementAnswer) -> Iterator[str]:
+    def flags(answer: ElementAnswer) -> Iterable[str]:
         return rules.flags(answer.vetted(), more_rules)
 
     outcome.reviews = review_items(clusters.values(), flags)

@@ -48,8 +48,8 @@ from parapet.transforms.crowd.report import (
 )
 from parapet.transforms.crowd.rewritten_turns.rules import (
     EXPLANATIONS,
-    Answer,
     Repeats,
+    RewriteText,
     canonical_text,
     flags,
     unacceptable,
@@ -255,7 +255,7 @@ Turns = dict[int, SourceTurn | str]  # position to the turn, or the reason why i
 class Rewriting(Entry, kw_only=True):
     """An answer to a rewriting task; ``answer`` is the input of the vetting rules."""
 
-    answer: Answer
+    answer: RewriteText
 
     def spelling(self) -> tuple[Any, ...]:
         """Return a sort key that puts well-spelled answers first; answers with intended typos all have the same key."""
@@ -311,7 +311,7 @@ def settle_turns(
     assignments: Mapping[int, Sequence[Assignment]],
     decisions: Decisions,
     seed: int,
-    repeats: Callable[[str, Answer], bool],
+    repeats: Callable[[str, RewriteText], bool],
     name: str = "",
 ) -> DialogueOutcome:
     """Settle the turns of one dialogue.
@@ -359,7 +359,7 @@ def _read_answers(
     turn: SourceTurn,
     assignments: Sequence[Assignment],
     decisions: Decisions,
-    repeats: Callable[[str, Answer], bool],
+    repeats: Callable[[str, RewriteText], bool],
     dead: list[DeadLetter],
 ) -> Iterator[Rewriting]:
     """Yield every vetted answer for a turn; add dead letters for decisions that cannot be carried out."""
@@ -380,7 +380,7 @@ def _problem(entry: Rewriting) -> str:
 
 
 def _entry(turn: SourceTurn, assignment: Assignment, field: str, text_to_use: str) -> Rewriting:
-    answer = Answer(KIND_OF[field], canonical_text(text_to_use, turn.utterance), turn)
+    answer = RewriteText(KIND_OF[field], canonical_text(text_to_use, turn.utterance), turn)
     return Rewriting(
         response_id=response_id(assignment.assignment_id, field),
         text=assignment.answers[field],
@@ -392,7 +392,7 @@ def _entry(turn: SourceTurn, assignment: Assignment, field: str, text_to_use: st
 
 
 def _verdict(
-    answer: Answer, of_worker: Verdict, repeats: Callable[[str, Answer], bool], assignment: Assignment
+    answer: RewriteText, of_worker: Verdict, repeats: Callable[[str, RewriteText], bool], assignment: Assignment
 ) -> Verdict:
     """Return the first verdict: rejections before reviews; within these, by assignment, then text, then worker."""
     if of_worker.action == "reject":
