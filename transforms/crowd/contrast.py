@@ -24,14 +24,8 @@ _BOILERPLATE = re.compile(
     r"|(?:^|\s)1[.)] .*\s2[.)] ",
     re.IGNORECASE | re.DOTALL,
 )
-_NEGATION = re.compile(
-    r"\b(?:no|not|never|none|neither|nor|without|lacks?|lacking|cannot|non)\b|n['’]t\b|\b(?:fails?|refuses?) to\b",
-    re.IGNORECASE,
-)
-_OR_NOT = re.compile(
-    r"\bor (?:not|none?|without)\b|\byes (?:or |and )?no\b|\bno(?:\.|n)? of\b|(?<=\w )nos?\.?$|\bnon ?stop",
-    re.IGNORECASE,
-)
+_NEGATION = re.compile(r"\b(?:no|not|never|none|neither|nor|without|lacks?|lacking|cannot|non|(?:fail|refuse)s? to)\b")
+_OR_NOT = re.compile(r"\bor (?:not|none?|without)\b|\byes (?:or |and )?no\b|\bnon? of\b|(?<=\w )nos?$|\bnon ?stop")
 _PREFIX = re.compile(r"(?:un|non|in|im|dis)(?=[a-z]{4})")
 
 
