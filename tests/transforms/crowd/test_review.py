@@ -6,7 +6,6 @@ from itertools import groupby
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import raised
 
 from parapet.schemas.decisions import restore
 from parapet.transforms.crowd import review
@@ -158,10 +157,6 @@ def test_of_too_many_items_the_first_have_pages():
     assert ["held back 12 answers" in page and "have the first 10 answers, " in page for page in pages] == [True, True]
     assert not any("have the first" in data.decode() for _, data in review_pages(items, EXPLANATIONS, per_page=6))
     assert len(sheet(items)) == 12
-
-
-def test_a_page_of_no_items_is_refused():
-    raised(ValueError, list, review_pages([item()], EXPLANATIONS, per_page=0), match="per_page")
 
 
 def test_decisions_are_kept_per_content():
