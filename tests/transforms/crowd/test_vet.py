@@ -86,7 +86,7 @@ HELD = {
         "Das Datum an dem der Wagen abgeholt werden soll",
         "La date à laquelle on prend la voiture de location",
     ],
-    "profanity": ["Sex of the patient", "shit day", "Name of the book by Moby Dick"],
+    "profanity": ["Sex of the patient", "shit day", "Moby Dick by its name", "A table for three some day"],
     "unknown_word": ["Name of the actresss", "Kind of accomomdation wanted", "Day of the pickpu"],
 }
 
