@@ -1,8 +1,8 @@
 """Vet answers automatically: bad answers are rejected, suspicious ones are held for a reviewer.
 
 A vetting rule is a function from an answer to a reason or None. The built-in rule ``_markup`` gives the reason
-``markup``, and its docstring explains the reason to reviewers and requesters. Of the rules that apply to an answer the
-first counts, rejections before reviews.
+``markup``, and its docstring explains the reason to reviewers and requesters; a rule without docstring has the reason
+of another one. Of the rules that apply to an answer the first counts, rejections before reviews.
 
 The rules are calibrated on the 4,755 paraphrases that SGD-X published, and hold hardly any of these.
 """
@@ -81,7 +81,9 @@ def explanation(rule: Rule[Any]) -> str:
 
 def reason_explanations(rules: Rules[Any]) -> dict[str, str]:
     """Return reason to explanation for the built-in rules that have a docstring."""
-    return {rule.__name__.strip("_"): explanation(rule) for rule in (*rules.reject, *rules.review) if rule.__doc__}
+    return {
+        rule.__name__.removeprefix("_"): explanation(rule) for rule in (*rules.reject, *rules.review) if rule.__doc__
+    }
 
 
 def _phrases(text: str) -> frozenset[tuple[str, ...]]:
@@ -206,9 +208,8 @@ def _type_word(answer: AnswerText) -> str | None:
     return "type_word" if contrast.is_type(answer.words) and not _has_prompts_words(answer, answer.words) else None
 
 
-def _type_word_(answer: AnswerText) -> str | None:
-    """Only names the data type."""
-    return "type_word" if contrast.is_type(answer.words) else None
+def _type_word_of_prompt(answer: AnswerText) -> str | None:
+    return "type_word" if contrast.is_type(answer.words) and _has_prompts_words(answer, answer.words) else None
 
 
 def _other_script(answer: AnswerText) -> str | None:
@@ -288,7 +289,7 @@ def _length(answer: AnswerText) -> str | None:
 _UNREADABLE = (_blank, _too_long, _worker_id, _markup)  # come first, to keep the other rules from reading long texts
 _NO_ANSWER = (_placeholder, _original_copy, _prompt_copy, _gibberish, _single_character, _model_text, _type_word)
 _ODD_WORDS = (_other_script, _short_prompt_copy, _other_language, _profanity, _unknown_word, _near_original)
-_ODD_CONTENT = (_type_word_, _negation, _opposite, _labelled, _repeated_word, _length)
+_ODD_CONTENT = (_type_word_of_prompt, _negation, _opposite, _labelled, _repeated_word, _length)
 BUILT_IN: Rules[AnswerText] = Rules((*_UNREADABLE, *_NO_ANSWER), (*_ODD_WORDS, *_ODD_CONTENT))
 
 # Reason to an explanation for reviewers and requesters.
