@@ -65,9 +65,8 @@ def doubts_of(sgd: Path, sgd_x: Path, measure: str, others: int) -> Iterator[tup
 
 
 def _judged(judge: Meaning, element: Element, text: str) -> Iterator[tuple[str, Doubt]]:
-    answer = judge.compared(text)
-    yield "right", judge.doubt(element, answer)
-    found = [judge.doubt(other, answer) for other in judge.elements if other.field != element.field]
+    yield "right", judge.doubt(element, text)
+    found = [judge.doubt(other, text) for other in judge.elements if other.field != element.field]
     yield from (("wrong", doubt) for doubt in found)
     if found:
         yield "nearest", max(found, key=lambda doubt: doubt.margin or 0)
@@ -99,7 +98,7 @@ def main() -> int:
                     measure, task, [(*entry[::2], entry[3]) for entry in found if entry[1] == task]
                 )
                 print(
-                    f"{measure:9}{task:14}{others:7}{limits.margin:15.3f}{limits.floor:15.3f}"
+                    f"{measure:9}{task:14}{others:7}{limits.margins[0]:15.3f}{limits.floors[0]:15.3f}"
                     + "".join(f"{share:15.1%}" for share in shares)
                 )
         print(f"{measure:9}{time.process_time() - began:.0f} CPU seconds")
@@ -111,15 +110,12 @@ def _fitted(
 ) -> tuple[Thresholds, float, float, float]:
     """Fits thresholds for a task; also returns the shares of held-out answers that they hold: right, wrong, nearest."""
     right = [doubt for aside, what, doubt in found if what == "right" and not aside]
-    limits = Thresholds(
-        _at(MARGIN[task], [doubt.margin for doubt in right if doubt.margin is not None]),
-        _at(FLOOR.get((measure, task), 0.005), [doubt.similarity for doubt in right]),
-    )
+    margin = _at(MARGIN[task], [doubt.margin for doubt in right if doubt.margin is not None])
+    floor = _at(FLOOR.get((measure, task), 0.005), [doubt.similarity for doubt in right])
+    limits = Thresholds((margin,) * len(OTHERS), (floor,) * len(OTHERS))
 
     def held(wanted: str) -> float:
-        return _share(
-            bool(doubt.reason([limits] * len(OTHERS))) for aside, what, doubt in found if aside and what == wanted
-        )
+        return _share(bool(doubt.reason(limits)) for aside, what, doubt in found if aside and what == wanted)
 
     return limits, held("right"), held("wrong"), held("nearest")
 

@@ -42,7 +42,7 @@ INPUT_ERROR = "from parapet.schemas.errors import InputError\ndef made(): raise 
 METRIC = "class made:\n    def score(self, said, references):\n        return {}\n"
 PERTURBATION = "import parapet\nclass made(parapet.Perturbation):\n    perturb = print\n    {}\n"
 DISTANCE = "def made():\n    return lambda first, second: {}\n"
-RULE = "class Rule:\n    {}\n    def applies(self, answer): return {}\nmade = Rule\n"
+RULE = "class Rule:\n    {}\n    def __call__(self, answer): return {}\nmade = Rule\n"
 WHOLE_RULE = "action = 'reject'; explanation = 'x'"
 OTHER_NAME = "has a different name in its class"
 NO_NUMBER = "expected a number of 0 or more"

@@ -247,11 +247,12 @@ class Ngrams:
 
 
 class FirstPerson:
-    """A vetting rule, see ``parapet.transforms.crowd.rules.VettingRule``: descriptions are not about "me"."""
+    """A vetting rule: descriptions are not about "me"."""
 
     action = "review"  # or "reject"
     explanation = "Speaks of the worker: I, me, my, we, our."
 
-    def applies(self, answer: Any) -> bool:
-        """Whether the answer is held: it has ``text``, ``words``, ``task``, ``name``, ``description``, ``prompt``."""
-        return answer.task == "descriptions" and not {"i", "me", "my", "we", "our"}.isdisjoint(answer.words)
+    def __call__(self, answer: Any) -> str | None:
+        """Return the reason to hold an answer (a ``parapet.transforms.crowd.rules.AnswerText``), or None."""
+        words = {"i", "me", "my", "we", "our"}.intersection(answer.words)
+        return "first_person" if answer.task == "descriptions" and words else None

@@ -23,9 +23,10 @@ from parapet.schemas.decisions import neutralise
 from parapet.transforms.anonymise import mentions
 from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
-from parapet.transforms.crowd import answer_files, lexicon, rules, times, vet, worker_ids
+from parapet.transforms.crowd import answer_files, lexicon, rules, services, times, worker_ids
 from parapet.transforms.crowd.hits import markup
 from parapet.transforms.crowd.rewritten_turns import rules as wording
+from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn
 from parapet.transforms.perturbation import user_turns
 from parapet.transforms.perturbations import language as english
 from parapet.transforms.perturbations import typos
@@ -48,13 +49,20 @@ def _perturbed(name: str, dialogue: Any) -> None:
 
 def _vetted(task: str, record: str) -> None:
     words = text.name_words.__wrapped__(record) if task == "names" else text.words(record)
-    answer = rules.Answer(text.clean(record), words, task, "gym_name", "Name of the gym")
+    answer = rules.AnswerText(text.clean(record), words, task, "gym_name", "Name of the gym")
     rules.vet_answer.__wrapped__(answer)
-    list(rules.flags(answer))
+    rules.flags(answer)
+
+
+def _reworded(record: str) -> None:
+    turn = SourceTurn("1_00000", 0, "Trips_1", "", "Yes, I want 2 seats.", (), ("port alder",))
+    answer = wording.RewriteText("paraphrase", wording.canonical_text(record, turn.utterance), turn)
+    wording.vet_answer(answer)
+    wording.flags(answer)
 
 
 def _canonical(task: str, record: str) -> str | None:
-    return vet.canonical_form.__wrapped__(record, task, text.Convention.SNAKE, "Name of the alarm")
+    return services.canonical_form.__wrapped__(record, task, text.Convention.SNAKE, "Name of the alarm")
 
 
 def _anonymised(record: str) -> None:
@@ -88,12 +96,10 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "redact": lambda one: (worker_ids.redact(one, WORKER), worker_ids.redact(one, WORKER, is_answer=True)),
     "payload": answer_files.payload,
     "answer XML": _answer_xml,
-    "time": times.read_time,
+    "time": times.parse_time,
     "spelling": lambda one: lexicon.spelling_rank(one, text.words(one), one),
     "escape cells": neutralise,
-    "canonical wording": lambda one: wording.canonical_text(one, "I want a table."),
-    "other numbers": lambda one: wording.other_numbers(one, one[::-1]),
-    "turns on": lambda one: wording.turns_on(wording.words_of(one), wording.words_of(one[::-1])),
+    "vet rewritings": _reworded,
     "clauses": lambda one: [english.clauses(sentence) for sentence, *_ in english.sentences(one)],
     "numbers": lambda one: (list(mentions.numbers_in(one, ["US"])), list(mentions.all_numbers_in(one))),
     "names of people": lambda one: list(mentions.names_in(one)),

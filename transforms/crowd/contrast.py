@@ -6,7 +6,7 @@ These are negations and opposites of their element, boilerplate of language mode
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -24,14 +24,8 @@ _BOILERPLATE = re.compile(
     r"|(?:^|\s)1[.)] .*\s2[.)] ",
     re.IGNORECASE | re.DOTALL,
 )
-_NEGATION = re.compile(
-    r"\b(?:no|not|never|none|neither|nor|without|lacks?|lacking|cannot|non)\b|n['’]t\b|\b(?:fails?|refuses?) to\b",
-    re.IGNORECASE,
-)
-_OR_NOT = re.compile(
-    r"\bor (?:not|none?|without)\b|\byes (?:or |and )?no\b|\bno(?:\.|n)? of\b|(?<=\w )nos?\.?$|\bnon ?stop",
-    re.IGNORECASE,
-)
+_NEGATION = re.compile(r"\b(?:no|not|never|none|neither|nor|without|lacks?|lacking|cannot|non|(?:fail|refuse)s? to)\b")
+_OR_NOT = re.compile(r"\bor (?:not|none?|without)\b|\byes (?:or |and )?no\b|\bnon? of\b|(?<=\w )nos?$|\bnon ?stop")
 _PREFIX = re.compile(r"(?:un|non|in|im|dis)(?=[a-z]{4})")
 
 
@@ -42,7 +36,8 @@ def is_boilerplate(text: str) -> bool:
 
 def is_type(words: tuple[str, ...]) -> bool:
     """Whether a text only names a data type."""
-    return not _words_of("types").isdisjoint(words) and _words_of("types", "besides").issuperset(words)
+    types, others = _table()["types"], _table()["besides"]
+    return any(word in types for word in words) and all(word in types or word in others for word in words)
 
 
 def denies_alone(words: tuple[str, ...], own: tuple[str, ...]) -> bool:
@@ -53,9 +48,8 @@ def denies_alone(words: tuple[str, ...], own: tuple[str, ...]) -> bool:
       own: the words of the element's name and of all its description.
     """
     for some, others in ((words, own), (own, words)):
-        for word in some:
-            if word not in others and (bare := _PREFIX.sub("", word, count=1)) != word and bare in others:
-                return True
+        if any(word not in others and _PREFIX.sub("", word, count=1) in others for word in some):
+            return True
     text, of_element = " ".join(words), " ".join(own)
     denies = _denies(text) and not _denies(of_element) and "none" not in own
     # "without a return" is a direction, not a negation
@@ -74,33 +68,26 @@ def says_the_opposite(text: str, own: str, of_name: bool) -> bool:
       own: the name and description of the element, in the same form.
       of_name: whether the answer is a name.
     """
-    return _denies(text) == _denies(own) and any(
-        is_other and not is_own for is_own, is_other in _sides(text, own, of_name)
-    )
+    return _denies(text) == _denies(own) and (False, True) in _sides(text, own, of_name)
 
 
 def _sides(text: str, own: str, of_name: bool) -> Iterator[tuple[bool, bool]]:
-    """Yield which sides the text has, for each pair of opposites with one side in the element."""
-    for side, other in _opposites(of_name):
-        if bool(side.search(own)) != bool(other.search(own)):
-            here, on_other_side = bool(side.search(text)), bool(other.search(text))
-            yield (here, on_other_side) if side.search(own) else (on_other_side, here)
+    """For each pair of opposites with only one side in the element, yield whether the text has this and the other."""
+    for pair in _opposites(of_name):
+        for side, other in (pair, pair[::-1]):
+            if side.search(own) and not other.search(own):
+                yield side.search(text) is not None, other.search(text) is not None
 
 
 @cache
-def _table() -> Mapping[str, Any]:
+def _table() -> dict[str, Any]:
     return read_table(__package__, "contrast.toml")
 
 
 @cache
-def _words_of(*lists: str) -> frozenset[str]:
-    return frozenset(word for name in lists for word in _table()[name])
-
-
-@cache
-def _opposites(of_name: bool) -> list[tuple[re.Pattern[str], re.Pattern[str]]]:
+def _opposites(of_name: bool) -> list[tuple[re.Pattern[str], ...]]:
     pairs = [*_table()["pairs"], *(_table()["of_names"] if of_name else ())]
-    return [(_any_of(side), _any_of(other)) for side, other in pairs]
+    return [tuple(map(_any_of, pair)) for pair in pairs]
 
 
 def _any_of(words: list[str]) -> re.Pattern[str]:

@@ -22,6 +22,7 @@ _MARKUP = re.compile(
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "1234567890")
 _REPEATED = re.compile(r"(.)\1{3,}")
 _VOWEL = re.compile(r"[aeiouy]")
+_CONSONANTS = re.compile(r"[^aeiouy0-9]{5}")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -39,19 +40,16 @@ def unknown_words(words: tuple[str, ...]) -> list[str]:
 
 def rude_words(words: tuple[str, ...]) -> list[str]:
     """Return the words, and runs of up to three words, that are in the profanity list."""
-    rude, beginnings = _profanity()
-    begins = [i for i, word in enumerate(words) if word in beginnings]
-    runs = (" ".join(words[i : i + n]) for n in (1, 2, 3) for i in begins if i + n <= len(words))
-    return [run for run in runs if run in rude]
+    runs = (" ".join(words[i : i + n]) for n in (1, 2, 3) for i in range(len(words) - n + 1))
+    return [run for run in runs if run in _profanity()]
 
 
 @cache
-def _profanity() -> tuple[frozenset[str], frozenset[str]]:
-    """Load the profanity list, and the first words of its entries."""
+def _profanity() -> frozenset[str]:
+    """Load the profanity list."""
     # Only the list is used: the package's matcher takes 6 ms per text, and reads digits in names as letters of "ass".
     lines = (resources.files("better_profanity") / "profanity_wordlist.txt").read_text(encoding="utf-8").splitlines()
-    rude = frozenset(line.strip().lower() for line in lines if line.strip())
-    return rude, frozenset(phrase.partition(" ")[0] for phrase in rude)
+    return frozenset(line.strip().lower() for line in lines if line.strip())
 
 
 @lru_cache(maxsize=1 << 15)
@@ -68,18 +66,15 @@ def spelling_rank(canonical: str, words: tuple[str, ...], typed: str) -> tuple[i
     It compares unknown words, all capitals, a missing initial capital, unbalanced brackets or quotes, other capitals,
     final punctuation, and whether the text differs from what was typed.
     """
-    alphabetic = [c for c in canonical if c.isalpha()]
-    shouted = len(alphabetic) > 4 and all(c.isupper() for c in alphabetic)
-    capitals = sum(c.isupper() for c in canonical[1:])
-    open_pairs = abs(canonical.count("(") - canonical.count(")")) + canonical.count('"') % 2
+    letters = "".join(filter(str.isalpha, canonical))
     return (
         len(unknown_words(words)),
-        int(shouted),
-        int(not canonical[:1].isupper()),
-        open_pairs,
-        capitals,
-        int(canonical[-1:] in ".,;:"),
-        int(typed != canonical),
+        len(letters) > 4 and all(map(str.isupper, letters)),
+        not canonical[:1].isupper(),
+        abs(canonical.count("(") - canonical.count(")")) + canonical.count('"') % 2,
+        sum(map(str.isupper, canonical[1:])),
+        canonical[-1:] in ".,;:",
+        typed != canonical,
     )
 
 
@@ -87,38 +82,28 @@ def is_gibberish(text: str) -> bool:
     """Whether at least half of the words are keyboard runs, repeated letters or letters without a vowel."""
     # Descriptions may contain names, too: "EventSchedule" must be split in two before its consonants are counted.
     parts = name_words(text)
-    bad = [word for word in parts if _is_run(word)]
+    odd = sum(map(_is_run, parts))
     # One odd word among several may be an abbreviation; with half of the words odd, the text is meaningless.
-    return bool(bad) and len(bad) * 2 >= len(parts)
+    return odd > 0 and odd * 2 >= len(parts)
 
 
 def is_single_character(text: str) -> bool:
     """Whether all letters and digits of a cleaned text are the same character: "x", "A.", "_x_", "\u00e9", "xx"."""
-    letter = ""
-    for c in text.casefold():
-        if c.isalnum():
-            if letter and c != letter:
-                return False
-            letter = c
-    return bool(letter)
+    return len(set(filter(str.isalnum, text.casefold()))) == 1
 
 
 @lru_cache(maxsize=1 << 16)
 def _is_run(word: str) -> bool:
     if not word.isascii() or word.isdigit() or len(word) < 4:
         return False
-    if _REPEATED.search(word) or len(set(word)) == 1:
+    if _REPEATED.search(word):
         return True
-    if any(word in row + row[::-1] or (len(word) >= 5 and word[:5] in row) for row in _ROWS):
-        return word_frequency(word) < 3.0  # common words such as "pout" and "tree" are also runs
     known = word_frequency(word)
-    if known == 0.0 and len(word) >= 6 and (not _VOWEL.search(word) or _longest_consonants(word) >= 5):
+    if any(word in row + row[::-1] or (len(word) >= 5 and word[:5] in row) for row in _ROWS):
+        return known < 3.0  # common words such as "pout" and "tree" are also runs
+    if known == 0.0 and len(word) >= 6 and _CONSONANTS.search(word):
         return True
     return not _VOWEL.search(word) and known < 2.0 and len(word) >= 5
-
-
-def _longest_consonants(word: str) -> int:
-    return max(len(run) for run in re.split(r"[aeiouy0-9]", word))
 
 
 def has_markup(text: str) -> bool:

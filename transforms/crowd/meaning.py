@@ -14,8 +14,9 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from parapet.schemas.service import TASKS, Element, Task
@@ -23,7 +24,6 @@ from parapet.transforms.reports import meaning
 from parapet.transforms.reports.text import cached_words, name_words
 
 Vector = Mapping[object, float]  # of length 1; empty for a text without words
-Vectors = Callable[[str], Vector]
 
 _GRAMS = (2, 3, 4)
 _OTHERS = 2.0  # weight of other workers' answers: as much as name and description together
@@ -31,52 +31,34 @@ _OTHERS = 2.0  # weight of other workers' answers: as much as name and descripti
 _OF_NEAREST: Mapping[Task, float] = {"names": 1.0, "descriptions": 0.8}
 
 
-class Thresholds(NamedTuple):
-    """Thresholds: answers with a smaller margin, or a similarity to the element below ``floor``, are held."""
-
-    margin: float
-    floor: float
-
-
 # The numbers of other answers for which thresholds were fitted; other numbers are rounded down to one of these.
 OTHERS = (0, 1, 2, 4)
 
-# By measure and task, for each of OTHERS. Fitted by benchmarks.meaning on the published variants of two thirds of SGD's
-# services, for a false alarm rate of 5 % (descriptions: 4.5 %) by the margin and 0.5 % by the floor. MiniLM's floor for
-# names holds 0.9 % of the published ones and 99.7 % of four random words; at 0.5 % it would hold 97 % of the latter.
-THRESHOLDS: Mapping[tuple[str, Task], tuple[Thresholds, ...]] = {
-    ("n-grams", "names"): (
-        Thresholds(-0.514, 0.0),
-        Thresholds(-0.38, 0.0),
-        Thresholds(-0.306, 0.0),
-        Thresholds(-0.225, 0.0),
-    ),
-    ("n-grams", "descriptions"): (
-        Thresholds(-0.534, 0.026),
-        Thresholds(-0.321, 0.023),
-        Thresholds(-0.212, 0.021),
-        Thresholds(-0.15, 0.021),
-    ),
-    ("MiniLM", "names"): (
-        Thresholds(-0.422, 0.3),
-        Thresholds(-0.378, 0.3),
-        Thresholds(-0.28, 0.3),
-        Thresholds(-0.174, 0.3),
-    ),
-    ("MiniLM", "descriptions"): (
-        Thresholds(-0.165, 0.303),
-        Thresholds(0.029, 0.303),
-        Thresholds(0.118, 0.303),
-        Thresholds(0.152, 0.303),
-    ),
-}
 
-# The share of correct answers that are held, on the services that were not used for fitting.
-FALSE_ALARMS: Mapping[tuple[str, Task], tuple[float, ...]] = {
-    ("n-grams", "names"): (0.061, 0.053, 0.051, 0.042),
-    ("n-grams", "descriptions"): (0.055, 0.048, 0.061, 0.065),
-    ("MiniLM", "names"): (0.040, 0.051, 0.034, 0.040),
-    ("MiniLM", "descriptions"): (0.050, 0.046, 0.051, 0.046),
+class Thresholds(NamedTuple):
+    """Thresholds for each of ``OTHERS``.
+
+    Attributes:
+      margins: answers with a smaller margin are held.
+      floors: answers with a smaller similarity to the element are held.
+      false_alarms: the share of correct answers that are held, on the services that were not used for fitting.
+    """
+
+    margins: tuple[float, ...]
+    floors: tuple[float, ...]
+    false_alarms: tuple[float, ...] = ()
+
+
+# By measure and task. Fitted by benchmarks.meaning on the published variants of two thirds of SGD's services, for a
+# false alarm rate of 5 % (descriptions: 4.5 %) by the margin and 0.5 % by the floor. MiniLM's floor for names holds
+# 0.9 % of the published ones and 99.7 % of four random words; at 0.5 % it would hold 97 % of the latter.
+THRESHOLDS: Mapping[tuple[str, Task], Thresholds] = {
+    ("n-grams", "names"): Thresholds((-0.514, -0.38, -0.306, -0.225), (0.0,) * 4, (0.061, 0.053, 0.051, 0.042)),
+    ("n-grams", "descriptions"): Thresholds(
+        (-0.534, -0.321, -0.212, -0.15), (0.026, 0.023, 0.021, 0.021), (0.055, 0.048, 0.061, 0.065)
+    ),
+    ("MiniLM", "names"): Thresholds((-0.422, -0.378, -0.28, -0.174), (0.3,) * 4, (0.040, 0.051, 0.034, 0.040)),
+    ("MiniLM", "descriptions"): Thresholds((-0.165, 0.029, 0.118, 0.152), (0.303,) * 4, (0.050, 0.046, 0.051, 0.046)),
 }
 
 
@@ -85,17 +67,12 @@ def stated() -> dict[str, Any]:
 
     They are the measure, and the thresholds and expected false alarm rates by task and number of other answers.
     """
-    used = measure()
-    return {
-        "measure": used,
-        **{
-            task: [
-                {"others": n, **limits._asdict(), "expected_false_alarms": share}
-                for n, limits, share in zip(OTHERS, THRESHOLDS[used, task], FALSE_ALARMS[used, task], strict=True)
-            ]
-            for task in TASKS
-        },
-    }
+    columns = ("others", "margin", "floor", "expected_false_alarms")
+    content: dict[str, Any] = {"measure": measure()}
+    for task in TASKS:
+        rows = zip(OTHERS, *THRESHOLDS[measure(), task], strict=True)
+        content[task] = [dict(zip(columns, row, strict=True)) for row in rows]
+    return content
 
 
 class Doubt(NamedTuple):
@@ -114,24 +91,12 @@ class Doubt(NamedTuple):
     similarity: float
     others: int
 
-    def reason(self, thresholds: Sequence[Thresholds]) -> str:
-        """Return the id of the reason to hold the answer, with the other element after a colon; empty if it passes.
-
-        Args:
-          thresholds: one for each of ``OTHERS``.
-        """
-        limits = thresholds[bisect_right(OTHERS, self.others) - 1]
-        if self.margin is not None and self.nearest is not None and self.margin < limits.margin:
+    def reason(self, thresholds: Thresholds) -> str | None:
+        """Return the reason to hold the answer, with the other element after a colon, or None."""
+        i = bisect_right(OTHERS, self.others) - 1
+        if self.margin is not None and self.nearest is not None and self.margin < thresholds.margins[i]:
             return f"other_element: {self.nearest.name}"
-        return "off_topic" if self.similarity < limits.floor else ""
-
-
-class Compared(NamedTuple):
-    """An answer: its words, their vector, and its nearness to each element, by the element's field."""
-
-    words: str
-    vector: Vector
-    near: Mapping[str, float]
+        return "off_topic" if self.similarity < thresholds.floors[i] else None
 
 
 def measure() -> str:
@@ -158,67 +123,47 @@ class Meaning:
         self, task: Task, elements: Sequence[Element], answers: Mapping[str, Iterable[str]], measure: str
     ) -> None:
         self.task, self.elements = task, elements
-        texts_by_field = {
-            field: sorted({plain(text, task) for text in texts} - {""}) for field, texts in answers.items()
-        }
-        own = {
-            element.field: (
-                plain(element.name, "names"),
-                plain(element.description, "descriptions") or plain(element.name, "names"),
-            )
-            for element in elements
-        }
-        texts = [text for pair in own.values() for text in pair] + [
-            text for said_texts in texts_by_field.values() for text in said_texts
-        ]
-        self.vector: Vectors = embedded if measure == "MiniLM" else NGrams(texts)
-        self.own = {field: [self.vector(text) for text in pair] for field, pair in own.items()}
+        own: dict[str, tuple[str, str]] = {}
+        distinct: dict[str, list[str]] = {}
+        for element in elements:
+            name = plain(element.name, "names")
+            own[element.field] = (name, plain(element.description, "descriptions") or name)
+            distinct[element.field] = sorted({plain(text, task) for text in answers.get(element.field, ())} - {""})
+        self.vector = embedded if measure == "MiniLM" else NGrams([*chain(*own.values(), *distinct.values())])
+        self.own = {field: [*map(self.vector, pair)] for field, pair in own.items()}
         self.whole = {field: self.vector(" ".join(pair)) for field, pair in own.items()}
-        self.said = {
-            field: (len(said_texts), total(map(self.vector, said_texts)))
-            for field, said_texts in texts_by_field.items()
-        }
-        self.counted = {field: frozenset(said_texts) for field, said_texts in texts_by_field.items()}
+        self.answers = {field: frozenset(texts) for field, texts in distinct.items()}
+        self.together = {field: total(map(self.vector, texts)) for field, texts in distinct.items()}
+        self.nearness = lru_cache(maxsize=1 << 10)(self._nearness)
 
-    def compared(self, text: str) -> Compared:
-        """Compare an answer with each element and with the other workers' answers."""
-        answer = plain(text, self.task)
-        vector = self.vector(answer)
-        return Compared(
-            answer, vector, {element.field: self._score(element, vector, answer) for element in self.elements}
-        )
-
-    def doubt(self, element: Element, answer: str | Compared) -> Doubt:
+    def doubt(self, element: Element, answer: str) -> Doubt:
         """Return how far an answer is from its element."""
-        answer_here, vector, near = self.compared(answer) if isinstance(answer, str) else answer
+        text = plain(answer, self.task)
+        vector, near = self.nearness(text)
         others = [candidate for candidate in self.elements if candidate.field != element.field]
         nearest = max(others, key=lambda candidate: near[candidate.field], default=None)
         margin = None
         if nearest is not None:
             margin = round(near[element.field] - _OF_NEAREST[self.task] * near[nearest.field], 6)
-        similarity = max(
-            dot(vector, vector_of_other) for vector_of_other in (self.whole[element.field], *self.own[element.field])
-        )
-        repeated = self.counted.get(element.field, frozenset())
-        return Doubt(margin, nearest, round(similarity, 6), len(repeated - {answer_here}))
+        similarity = max(dot(vector, own) for own in (self.whole[element.field], *self.own[element.field]))
+        return Doubt(margin, nearest, round(similarity, 6), len(self.answers[element.field] - {text}))
 
-    def _score(self, element: Element, vector: Vector, text: str) -> float:
-        by_schema = sum(dot(vector, other_vector) for other_vector in self.own[element.field])
-        n, together = self.said.get(element.field, (0, {}))
-        nearness = dot(vector, together)
-        if text in self.counted.get(element.field, ()):
-            n, nearness = n - 1, nearness - dot(vector, vector)
-        return by_schema + _OTHERS * (nearness / n if n else by_schema / 2)
-
-
-def embedded(text: str) -> Vector:
-    """Return MiniLM's embedding, rounded to five digits because the last bits differ between processors."""
-    return _embedded(text) if text else {}
+    def _nearness(self, text: str) -> tuple[Vector, Mapping[str, float]]:
+        """Return the vector of an answer's words and its nearness to each element, by the element's field."""
+        vector, near = self.vector(text), {}
+        for field, own in self.own.items():
+            by_schema = sum(dot(vector, vector_of_text) for vector_of_text in own)
+            n, by_answers = len(self.answers[field]), dot(vector, self.together[field])
+            if text in self.answers[field]:
+                n, by_answers = n - 1, by_answers - dot(vector, vector)
+            near[field] = by_schema + _OTHERS * (by_answers / n if n else by_schema / 2)
+        return vector, near
 
 
 @lru_cache(maxsize=1 << 14)
-def _embedded(text: str) -> Vector:
-    return {i: round(x, 5) for i, x in enumerate(meaning.embedding(text).tolist())}
+def embedded(text: str) -> Vector:
+    """Return MiniLM's embedding, rounded to five digits because the last bits differ between processors."""
+    return {i: round(x, 5) for i, x in enumerate(meaning.embedding(text).tolist())} if text else {}
 
 
 class NGrams:
@@ -249,10 +194,9 @@ def _grams(text: str) -> Counter[str]:
 def total(vectors: Iterable[Vector]) -> Vector:
     """Return the sum of vectors."""
     summed: dict[object, float] = defaultdict(float)
-    for vector in vectors:
-        for key, x in vector.items():
-            summed[key] += x
-    return dict(summed)
+    for key, x in chain.from_iterable(vector.items() for vector in vectors):
+        summed[key] += x
+    return summed
 
 
 def dot(one: Vector, other: Vector) -> float:

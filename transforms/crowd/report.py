@@ -58,38 +58,35 @@ def compose_report(
     sections: list[Section] = [Text(title="What is missing", paragraphs=missing)] if missing else []
     sections += [answers_table(answers), *reasons_tables(statistics["reasons"], explanations)]
     sections += [_meaning_table(statistics["meaning"]), _services_table(services)]
-    for service, texts in examples.items():
-        rows = [[text.original, *text.variants] for text in texts]
-        sections.append(
-            Table(
-                title=f"Some texts of {service} and their variants",
-                columns=["original", *variants],
-                rows=rows,
-                text_columns=1 + len(variants),
-                in_card=False,
-            )
+    sections += [
+        Table(
+            title=f"Some texts of {service} and their variants",
+            columns=["original", *variants],
+            rows=[[text.original, *text.variants] for text in texts],
+            text_columns=1 + len(variants),
+            in_card=False,
         )
+        for service, texts in examples.items()
+    ]
     if variants:
         average = statistics["average"] if len(variants) > 1 else None
         title = "How far the variants are from the original"
         sections.append(measures_table(title, variants, average, keys, note="Composed services only."))
         sections += distance_charts(variants)
-    self_bleu = [Tile("self-BLEU", number(statistics["self_bleu"], 1))] if statistics["self_bleu"] is not None else []
+    tiles = {
+        "answers": number(answers["total"]),
+        "used in variants": number(answers["used"]),
+        "held for review": number(answers["review"]),
+        "elements that need more answers": number(sum(service["short"] for service in services.values())),
+    }
+    if statistics["self_bleu"] is not None:
+        tiles["self-BLEU"] = number(statistics["self_bleu"], 1)
     return Report(
         command="compose",
         title="Composed variants",
         headline=_headline(services),
         lead=_lead(services),
-        tiles=[
-            Tile("answers", number(answers["total"])),
-            Tile("used in variants", number(answers["used"])),
-            Tile("held for review", number(answers["review"])),
-            Tile(
-                "elements that need more answers",
-                number(sum(numbers_of_service["short"] for numbers_of_service in services.values())),
-            ),
-            *self_bleu,
-        ],
+        tiles=[Tile(label, value) for label, value in tiles.items()],
         notes=list(_notes(statistics)),
         sections=[*sections, *reviewers_text(statistics), method_table(statistics["method"])],
         terms=dict(TERMS[key] for key in (*keys, "self_bleu")) if variants else {},
@@ -152,21 +149,12 @@ def answers_table(
     """
     total = answers["total"]
     rows = [
-        [
-            IN_WORDS[key].capitalize(),
-            used if key == "used" else meaning,
-            number(answers[key]),
-            percent(answers[key] / total if total else None),
-        ]
-        for key, meaning in DISPOSITIONS.items()
+        [IN_WORDS[key].capitalize(), meaning, number(answers[key]), percent(answers[key] / total if total else None)]
+        for key, meaning in {**DISPOSITIONS, "used": used}.items()
     ]
-    return Table(
-        title=title,
-        columns=["disposition", "meaning", "answers", "share"],
-        rows=[*rows, ["All answers", "", number(total), ""]],
-        text_columns=2,
-        total_rows=1,
-    )
+    rows.append(["All answers", "", number(total), ""])
+    columns = ["disposition", "meaning", "answers", "share"]
+    return Table(title=title, columns=columns, rows=rows, text_columns=2, total_rows=1)
 
 
 def reasons_tables(
@@ -192,17 +180,11 @@ def reasons_tables(
 
 def _meaning_table(stated: Mapping[str, Any]) -> Table:
     """Return the table of the thresholds on meaning, and their expected false alarm rates."""
-    rows = [
-        [
-            task,
-            number(figures["others"]),
-            number(figures["margin"], 3),
-            number(figures["floor"], 3),
-            percent(figures["expected_false_alarms"]),
-        ]
-        for task in TASKS
-        for figures in stated[task]
-    ]
+    rows = []
+    for task in TASKS:
+        for row in stated[task]:
+            limits = number(row["margin"], 3), number(row["floor"], 3)
+            rows.append([task, number(row["others"]), *limits, percent(row["expected_false_alarms"])])
     note = (
         f"Compared by {stated['measure']}. An answer is held if it is less near to its own element than to another one "
         "of the service, by the margin, or hardly similar to its own. Both depend on how many others have answered. "
@@ -259,7 +241,7 @@ def _notes(statistics: Mapping[str, Any]) -> Iterable[str]:
 
 def _headline(services: Mapping[str, Mapping[str, Any]]) -> str:
     composed = sum(service["composed"] for service in services.values())
-    partial = sum(bool(service["partial"]) for service in services.values())
+    partial = sum(service["partial"] for service in services.values())
     if services and composed - partial == len(services):
         return f"{'All ' if composed > 1 else ''}{counted(composed, 'service')} composed"
     more = f", {partial:,} in part" if partial else ""
@@ -268,16 +250,16 @@ def _headline(services: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _lead(services: Mapping[str, Mapping[str, Any]]) -> str:
     waiting = [service for service in services.values() if not service["composed"]]
-    unanswered = sum(not service["answers"]["total"] for service in waiting)
-    partial = sum(bool(service["partial"]) for service in services.values())
+    answered = [service for service in waiting if service["answers"]["total"]]
+    unanswered = len(waiting) - len(answered)
+    partial = sum(service["partial"] for service in services.values())
     sentences = []
     if unanswered:
         sentences.append(f"{counted(unanswered, 'service')} {_has(unanswered)} no answers yet.")
-    if len(waiting) > unanswered:
-        n = len(waiting) - unanswered
-        short = sum(service["short"] for service in waiting if service["answers"]["total"])
-        verb = "lacks" if n == 1 else "lack"
-        sentences.append(f"{counted(n, 'service')} {verb} more good answers to {counted(short, 'element')}.")
+    if answered:
+        lacking = f"{counted(len(answered), 'service')} {'lacks' if len(answered) == 1 else 'lack'}"
+        short = sum(service["short"] for service in answered)
+        sentences.append(f"{lacking} more good answers to {counted(short, 'element')}.")
     if partial:
         sentences.append(f"{counted(partial, 'service')} {_has(partial)} elements with fewer answers than variants.")
     return " ".join(sentences) or "Every element has the answers it needs."
@@ -289,22 +271,17 @@ def _services_table(services: Mapping[str, Mapping[str, Any]]) -> Table:
     def order(name: str) -> tuple[bool, bool, list[tuple[int, str]]]:
         return services[name]["composed"], not services[name]["partial"], _natural(name)
 
-    return Table(
-        title="Services",
-        columns=["service", "status", "splits", "short", "answers", *map(IN_WORDS.__getitem__, DISPOSITIONS)],
-        rows=[_service_row(name, services[name]) for name in sorted(services, key=order)],
-        text_columns=3,
-    )
-
-
-def _service_row(name: str, service: Mapping[str, Any]) -> list[str]:
-    answers = service["answers"]
-    if service["composed"]:
-        status = "composed in part" if service["partial"] else "composed"
-    else:
-        status = "needs more answers" if answers["total"] else "no answers"
-    numbers = [service["short"], answers["total"], *(answers[key] for key in DISPOSITIONS)]
-    return [name, status, ", ".join(service["splits"]), *map(number, numbers)]
+    rows = []
+    for name in sorted(services, key=order):
+        service, answers = services[name], services[name]["answers"]
+        if service["composed"]:
+            status = "composed in part" if service["partial"] else "composed"
+        else:
+            status = "needs more answers" if answers["total"] else "no answers"
+        numbers = [service["short"], answers["total"], *(answers[key] for key in DISPOSITIONS)]
+        rows.append([name, status, ", ".join(service["splits"]), *map(number, numbers)])
+    columns = ["service", "status", "splits", "short", "answers", *(IN_WORDS[key] for key in DISPOSITIONS)]
+    return Table(title="Services", columns=columns, rows=rows, text_columns=3)
 
 
 def _has(n: int) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import resources
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -32,23 +32,15 @@ MAX_PAGES = 100
 # Categories of characters that are invisible, or change the direction of the text: shown by their code point.
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 
-_OF_SENTENCE = {"prompt": "The system had said", "original": "The user's sentence, which workers saw"}
-
-_TASK_WORDS: dict[str, dict[str, str]] = {
-    "names": {
-        "requested": "name",
-        "prompt": "Workers saw this description",
-        "original": "The original name, hidden from them",
-    },
-    "descriptions": {
-        "requested": "description",
-        "prompt": "Workers saw this name",
-        "original": "The original description, hidden from them",
-    },
-    "paraphrase": {"requested": "paraphrase", **_OF_SENTENCE},
-    "typos": {"requested": "mistyped version", **_OF_SENTENCE},
-    "verbose": {"requested": "longer version", **_OF_SENTENCE},
-    "simple": {"requested": "shorter version", **_OF_SENTENCE},
+# What was asked for, and the labels of the prompt and of the original.
+_OF_SENTENCE = ("The system had said", "The user's sentence, which workers saw")
+_LABELS = {
+    "names": ("name", "Workers saw this description", "The original name, hidden from them"),
+    "descriptions": ("description", "Workers saw this name", "The original description, hidden from them"),
+    "paraphrase": ("paraphrase", *_OF_SENTENCE),
+    "typos": ("mistyped version", *_OF_SENTENCE),
+    "verbose": ("longer version", *_OF_SENTENCE),
+    "simple": ("shorter version", *_OF_SENTENCE),
 }
 
 
@@ -87,6 +79,18 @@ class ReviewItem(msgspec.Struct):
         """Return the text that is used if the answer is accepted; the text as typed if the canonical form is empty."""
         return self.canonical or self.text
 
+    @property
+    def element(self) -> tuple[str, str, str]:
+        """Return the service, the kind and the name of its element."""
+        service, _, rest = self.element_id.partition("/")
+        kind, _, name = rest.partition("/")
+        return service, kind, name or service
+
+    @property
+    def group(self) -> tuple[str, str, str, str]:
+        """Return what it has in common with the items that the page shows below the same heading."""
+        return self.element_id, self.task, self.prompt, self.original
+
 
 def review_order(item: ReviewItem) -> tuple[float, str, str, float, str]:
     """Return the sort key of sheet and pages: by doubt, with the items of an element together."""
@@ -121,7 +125,7 @@ def review_sheet(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -
 
 
 def review_pages(
-    items: Iterable[ReviewItem],
+    items: Sequence[ReviewItem],
     explanations: Mapping[str, str],
     per_page: int = 500,
     command: str = "compose",
@@ -130,27 +134,25 @@ def review_pages(
     """Yield (file name, page): ``review.html``, ``review.2.html``, …; without items, one page that says so.
 
     Args:
-      items: the held answers, in the order of :func:`review_order`. They are iterated over twice.
+      items: the held answers, in the order of :func:`review_order`.
       explanations: reason id to a sentence in plain language.
       per_page: maximum number of items on a page; the items of an element stay together if possible.
       command: the pipeline that reads the decisions.
       most: maximum number of pages. Further items are only in the sheet.
     """
-    sizes = _sizes(items, per_page)
-    total, sizes = sum(sizes), sizes[:most]
-    names = ["review.html", *(f"review.{number}.html" for number in range(2, len(sizes) + 1))]
-    rest, before = iter(items), 0
-    for number, size in enumerate(sizes, 1):
-        place = {
-            "number": number,
-            "names": names,
-            "first": before + 1,
-            "last": before + size,
-            "listed": sum(sizes),
-            "total": total,
-        }
-        yield names[number - 1], _page(list(islice(rest, size)), explanations, place, command)
-        before += size
+    pages: list[list[ReviewItem]] = []
+    for _, group in groupby(items, key=lambda item: item.element_id):
+        element = list(group)
+        if pages and len(pages[-1]) + len(element) <= per_page:
+            pages[-1] += element
+        else:
+            pages += [element[i : i + per_page] for i in range(0, len(element), per_page)]
+    pages = pages[:most] or [[]]
+    names = ["review.html", *(f"review.{number}.html" for number in range(2, len(pages) + 1))]
+    place: dict[str, Any] = {"names": names, "listed": sum(map(len, pages)), "total": len(items), "last": 0}
+    for number, page in enumerate(pages, 1):
+        place |= {"number": number, "first": place["last"] + 1, "last": place["last"] + len(page)}
+        yield names[number - 1], _page(page, explanations, place, command)
 
 
 @lru_cache(maxsize=1 << 10)  # the same answers are neighbours of many items
@@ -158,58 +160,52 @@ def visible(text: str) -> str:
     """Make a text safe to display: cut at MAX_SHOWN characters, with invisible ones as code points (``⟨U+202E⟩``)."""
     if text.isascii() and text.isprintable() and len(text) <= MAX_SHOWN:
         return text
-    shown = "".join(_shown(c) for c in text[:MAX_SHOWN].replace("\r\n", "\n"))
+    cut = text[:MAX_SHOWN].replace("\r\n", "\n")
+    shown = "".join(f"\u27e8U+{ord(c):04X}\u27e9" if _is_invisible(c) else c for c in cut)
     return shown if len(text) <= MAX_SHOWN else f"{shown}… ({len(text):,} characters in all)"
 
 
-def _shown(c: str) -> str:
-    if c == "\n" or unicodedata.category(c) not in _INVISIBLE:
-        return c
-    return f"\u27e8U+{ord(c):04X}\u27e9"
+def _is_invisible(c: str) -> bool:
+    return c != "\n" and unicodedata.category(c) in _INVISIBLE
 
 
 def _sheet_row(item: ReviewItem, explanations: Mapping[str, str]) -> list[str]:
     flags = " | ".join(f"{reason}: {explanation}" for reason, explanation in _flags(item, explanations).items())
-    others = [
-        f"{visible(text)} ({visible(IN_WORDS.get(disposition, disposition))})" for text, disposition in item.neighbours
-    ]
+    others = [f"{visible(text)} ({visible(IN_WORDS.get(label, label))})" for text, label in item.neighbours]
     others += [f"and {item.more_neighbours} more"] if item.more_neighbours else []
     texts = [visible(text) for text in (item.prompt, item.original, item.answer)]
     return [item.response_id, "", "", "", "", item.element_id, item.task, flags, *texts, " | ".join(others)]
 
 
-def _sizes(items: Iterable[ReviewItem], per_page: int) -> list[int]:
-    """Return the number of items of each page; pages break between elements unless one does not fit on a page."""
-    if per_page < 1:
-        raise ValueError(f"per_page must be at least 1, not {per_page}")
-    sizes = [0]
-    for _, group in groupby(items, key=lambda item: item.element_id):
-        element = sum(1 for _ in group)
-        if sizes[-1] and sizes[-1] + element > per_page:
-            sizes.append(0)
-        whole, rest = divmod(sizes[-1] + element, per_page)
-        sizes[-1:] = [*[per_page] * whole, rest]
-    return sizes[:-1] if len(sizes) > 1 and not sizes[-1] else sizes
+def _flags(item: ReviewItem, explanations: Mapping[str, str]) -> dict[str, str]:
+    """Return the reasons with their explanations, for display."""
+    ids = {reason: reason.partition(":")[0] for reason in item.reasons}  # "other_element: fare"
+    return {visible(reason): visible(explanations.get(name, name.replace("_", " "))) for reason, name in ids.items()}
 
 
 def _page(
     items: Sequence[ReviewItem], explanations: Mapping[str, str], place: Mapping[str, Any], command: str
 ) -> bytes:
-    groups = _groups(items, explanations)
-    counts = Counter(flag for group in groups for card in group["cards"] for flag in {*map(_id_of, card["flags"])})
+    cards = [(index, item, _flags(item, explanations)) for index, item in enumerate(items)]
+    counts = Counter(name for _, _, flags in cards for name in {flag.partition(":")[0] for flag in flags})
+    answers = [[item.response_id, item.answer] for item in items]
     data = {
-        "key": "parapet.review." + _digest(items),
+        # of the content, so that decisions never appear beside other answers
+        "key": "parapet.review." + hashlib.sha256(json.dumps(answers).encode("ascii")).hexdigest()[:16],
         "file": "decisions.csv" if place["number"] == 1 else f"decisions.{place['number']}.csv",
         "maxCell": MAX_CELL,
-        "items": [[item.response_id, item.answer[:MAX_CELL]] for item in items],
+        "items": [[response_id, answer[:MAX_CELL]] for response_id, answer in answers],
     }
     script, style = _asset("review.js"), _asset("review.css")
     page = render(
         "review.html.jinja",
         command=command,
-        groups=groups,
+        groups=[list(group) for _, group in groupby(cards, key=lambda card: card[1].group)],
+        labels=_LABELS,
+        in_words=IN_WORDS,
+        visible=visible,
         flags=sorted(counts.items()),
-        services=sorted({group["service"] for group in groups}),
+        services=sorted({visible(item.element[0]) for item in items}),
         place=place,
         data=data,
         max_cell=MAX_CELL,
@@ -222,76 +218,6 @@ def _page(
         style=style,
     )
     return page.encode("utf-8", errors="replace")
-
-
-def _groups(items: Sequence[ReviewItem], explanations: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the cards of each element and task, which share prompt and original."""
-
-    def shared(pair: tuple[int, ReviewItem]) -> tuple[str, str, str, str]:
-        item = pair[1]
-        return item.element_id, item.task, item.prompt, item.original
-
-    groups = []
-    for (element_id, task, prompt, original), pairs in groupby(enumerate(items), key=shared):
-        service, _, rest = element_id.partition("/")
-        kind, _, name = rest.partition("/")
-        words = _TASK_WORDS[task]
-        groups.append(
-            {
-                "service": visible(service),
-                "kind": visible(kind),
-                "name": visible(name or service),
-                "requested": words["requested"],
-                "prompt_label": words["prompt"],
-                "prompt": visible(prompt),
-                "original_label": words["original"],
-                "original": visible(original),
-                "cards": [_card(index, item, explanations) for index, item in pairs],
-            }
-        )
-    return groups
-
-
-def _card(index: int, item: ReviewItem, explanations: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "index": index,
-        "response_id": visible(item.response_id),
-        "answer": visible(item.answer),
-        "typed": visible(item.text) if item.text != item.answer else "",  # only shown if it differs from the output
-        "flags": _flags(item, explanations),
-        "same_answers": item.same_answers,
-        "neighbours": [
-            {
-                "text": visible(text),
-                "disposition": visible(disposition),
-                "label": visible(IN_WORDS.get(disposition, disposition)),
-            }
-            for text, disposition in item.neighbours
-        ],
-        "more_neighbours": item.more_neighbours,
-    }
-
-
-def _flags(item: ReviewItem, explanations: Mapping[str, str]) -> dict[str, str]:
-    """Return reason id to its explanation, for display."""
-    reasons = dict.fromkeys(item.reasons)
-    return {visible(r): visible(_explained(r, explanations)) for r in reasons}
-
-
-def _id_of(reason: str) -> str:
-    """Return a reason without its details: ``other_element`` for ``other_element: fare``."""
-    return reason.partition(":")[0]
-
-
-def _explained(reason: str, explanations: Mapping[str, str]) -> str:
-    name = _id_of(reason)
-    return explanations.get(name, name.replace("_", " "))
-
-
-def _digest(items: Sequence[ReviewItem]) -> str:
-    """Return the key of the page in the browser's storage, so that decisions never appear beside other answers."""
-    key = json.dumps([[item.response_id, item.answer] for item in items])
-    return hashlib.sha256(key.encode("ascii")).hexdigest()[:16]
 
 
 @cache

@@ -87,7 +87,7 @@ class Options(msgspec.Struct, frozen=True):
     def plugins(self) -> dict[str, Any]:
         """Return the origin of the plug-ins for ``run.json``."""
         distances = ((self.name_distance, "name_distance"), (self.description_distance, "description_distance"))
-        of_rules = (chosen for chosen, _ in rules.choose_rules(self.vetting_rules).values())
+        of_rules = (rule.chosen for rule in rules.choose_rules(self.vetting_rules).values())
         chosen = (plugins.choose(plugins.DISTANCES, *name_and_flag) for name_and_flag in distances)
         return plugins.recorded(*chosen, *of_rules)
 
@@ -190,8 +190,8 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
 
     def vet(self, decisions: Iterable[str | Decision] = ()) -> Vet:
         """Return the transform that vets answers."""
-        more_rules = rules.rules_of(self.options.vetting_rules)
-        return Vet(self.splits, decisions, more_rules, allow_not_blind=self.options.allow_not_blind)
+        of_plugins = rules.rules_of(self.options.vetting_rules)
+        return Vet(self.splits, decisions, of_plugins, allow_not_blind=self.options.allow_not_blind)
 
     def compose(self, read: Iterable[Assignment], decisions: Iterable[Decision], dead: Iterable[DeadLetter]) -> Batch:
         """Compose a batch in memory, by the functions of the transforms.

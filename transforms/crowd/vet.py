@@ -115,7 +115,7 @@ def vet_service(
     service: Service,
     submissions: Iterable[Submission],
     conventions: Conventions,
-    more_rules: Rules = BUILT_IN,
+    rules: Rules[AnswerText] = BUILT_IN,
     allow_not_blind: bool = False,
 ) -> Iterator[SchemaAnswer | DeadLetter]:
     """Vet all answers about a service, and yield them in the order of elements, tasks and response ids.
@@ -124,7 +124,7 @@ def vet_service(
       service: the service.
       submissions: its assignments, without copies, and the decisions on their answers.
       conventions: the naming conventions of the corpus.
-      more_rules: further rules besides the built-in ones.
+      rules: the vetting rules.
       allow_not_blind: whether to accept answers of workers who saw the sibling task.
     """
     elements = {task: {element.field: element for element in elements_of(service, task)} for task in TASKS}
@@ -134,7 +134,7 @@ def vet_service(
     answers: list[SchemaAnswer] = []
     for submission in ordered:
         not_blind = submission.assignment.assignment_id in seen_both
-        for record in _vet_submission(submission, elements, conventions, more_rules, not_blind, allow_not_blind):
+        for record in _vet_submission(submission, elements, conventions, rules, not_blind, allow_not_blind):
             if isinstance(record, DeadLetter):
                 yield record
             else:
@@ -146,7 +146,7 @@ def vet_service(
     for of_place in by_place.values():
         for best in merge_equal_answers(of_place):
             if best.disposition == "review":
-                best.flags = tuple(flags(best.to_vet, more_rules))
+                best.flags = tuple(flags(best.to_vet, rules))
     yield from sorted(answers, key=lambda answer: (answer.element_id, answer.task, answer.response_id))
 
 
@@ -154,7 +154,7 @@ def _vet_submission(
     submission: Submission,
     elements: Mapping[Task, Mapping[str, Element]],
     conventions: Conventions,
-    more_rules: Rules,
+    rules: Rules[AnswerText],
     not_blind: bool,
     allow_not_blind: bool,
 ) -> Iterator[SchemaAnswer | DeadLetter]:
@@ -174,7 +174,7 @@ def _vet_submission(
             answer, dead = apply_decision(make, submission, field, _problem)
             yield from dead
             if not answer.decision:
-                of_text = PASS if of_form.action == "reject" else vet_answer(answer.to_vet, more_rules)
+                of_text = PASS if of_form.action == "reject" else vet_answer(answer.to_vet, rules)
                 verdicts = (of_text, of_form, vet_typing(assignment, field))
                 answer.verdict = next((verdict for verdict in verdicts if verdict.action), PASS)
             yield answer
@@ -284,20 +284,20 @@ class Vetting:
 
     Args:
       splits: the schemas of the corpus.
-      more_rules: further rules besides the built-in ones.
+      rules: the vetting rules, or functions besides the built-in ones.
       allow_not_blind: whether to accept answers of workers who saw the sibling task.
     """
 
     def __init__(
         self,
         splits: Sequence[SplitSchemas],
-        more_rules: Rules | Sequence[Callable[..., str | None]] = (),
+        rules: Rules[AnswerText] | Sequence[Callable[[AnswerText], str | None]] = BUILT_IN,
         allow_not_blind: bool = False,
     ) -> None:
         self.raws, services = raw_by_name([*splits]), services_by_name([*splits])
         self.conventions = conventions_of(services.values())
         self.left_out = {str(bad.raw.get("service_name")) for s in splits for bad in s.bad if isinstance(bad.raw, dict)}
-        self.rules = more_rules if isinstance(more_rules, Rules) else Rules.with_functions(more_rules)
+        self.rules = rules if isinstance(rules, Rules) else BUILT_IN.with_functions(rules)
         self.allow_not_blind = allow_not_blind
 
     def vet(self, name: str, submissions: Sequence[Submission]) -> Iterator[tuple[str, SchemaAnswer] | DeadLetter]:
@@ -372,7 +372,7 @@ class Vet(WithDeadLetters):
         self,
         schemas: Any,
         decisions: str | Path | Decision | Iterable[str | Path | Decision] | None = None,
-        rules: Rules | Sequence[Callable[..., str | None]] = (),
+        rules: Rules[AnswerText] | Sequence[Callable[[AnswerText], str | None]] = (),
         *,
         allow_not_blind: bool = False,
     ) -> None:

@@ -123,12 +123,15 @@ _UNSAID = frozenset({"dontcare", "true", "false"})
 
 _ASCII_LOWER = {upper: upper + 32 for upper in range(65, 91)}
 
-# Words for yes or no, numbers, times or money, where a changed letter may change the meaning.
-_YES_NO = """
-yes yeah yea yep yup ya sure ok okay okey alright right correct wrong no nope nah not never none nothing nobody neither
-nor nay without cannot cant dont doesnt didnt wont isnt arent wasnt werent wouldnt couldnt shouldnt havent hasnt hadnt
-aint neednt except unless stop cancel
+YES = frozenset({"yes", "yeah", "yea", "yep", "yup"})
+_NEGATIONS = """
+no nope nah not never none nothing nobody neither nor without cannot cant dont doesnt didnt wont isnt arent wasnt werent
+wouldnt couldnt shouldnt havent hasnt hadnt aint neednt mustnt
 """
+NEGATIONS = frozenset(_NEGATIONS.split())
+
+# Words for yes or no, numbers, times or money, where a changed letter may change the meaning.
+_YES_NO = "ya sure ok okay okey alright right correct wrong nay except unless stop cancel"
 _NUMBERS = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
 nineteen twenty thirty forty fourty fifty sixty seventy eighty ninety hundred thousand million billion half quarter
@@ -142,7 +145,7 @@ january february march april may june july august september october november dec
 jan feb mar apr jun jul aug sep sept oct nov dec past till until after before
 """
 _MONEY = "dollar dollars buck bucks cent cents euro euros pound pounds yen rupee rupees usd eur gbp grand free"
-DECISIVE = frozenset(f"{_YES_NO} {_NUMBERS} {_TIMES} {_MONEY}".split())
+DECISIVE = YES | NEGATIONS | frozenset(f"{_YES_NO} {_NUMBERS} {_TIMES} {_MONEY}".split())
 
 _NEGATION = re.compile(r"n['’]t\b", re.IGNORECASE)
 
@@ -174,8 +177,6 @@ def value_ranges(utterance: str, values: Iterable[str]) -> list[Range]:
     text = lowered(utterance)
     ranges = []
     for value in values:
-        if value not in text:
-            continue
         at = text.find(value)
         while at >= 0:
             end = at + len(value)

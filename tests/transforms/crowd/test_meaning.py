@@ -13,7 +13,7 @@ from parapet.schemas.layout import SINGLE, parse_services
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import elements_of, parse_service
 from parapet.transforms.crowd import contrast, rules
-from parapet.transforms.crowd.meaning import FALSE_ALARMS, OTHERS, THRESHOLDS, Meaning
+from parapet.transforms.crowd.meaning import OTHERS, THRESHOLDS, Meaning
 from parapet.transforms.crowd.schema_task import Options, SchemaTask
 from parapet.transforms.reports import meaning
 from parapet.transforms.reports.text import clean, name_words, words
@@ -84,7 +84,7 @@ def test_the_report_says_how_meaning_is_checked(tmp_path):
     ("Departure city:", False),
 )
 def test_the_question_before_the_answer(text, held):
-    answer = rules.Answer(clean(text), words(text), "descriptions", "departure_city", "City from which one travels")
+    answer = rules.AnswerText(clean(text), words(text), "descriptions", "departure_city", "City from which one travels")
     assert (rules.vet_answer(answer).reason == "labelled") == held
 
 
@@ -149,7 +149,7 @@ def test_most_bad_answers_are_found():
         texts = {one.field: [of[i].text(task) for of in said] for i, one in enumerate(elements)}
         judge = Meaning(task, [one for one in elements if one.kind == own.kind], texts, "n-grams")
         given = name_words(row["text"]) if task == "names" else words(row["text"])
-        verdict = rules.vet_answer(rules.Answer(clean(row["text"]), given, task, own.name, own.description))
+        verdict = rules.vet_answer(rules.AnswerText(clean(row["text"]), given, task, own.name, own.description))
         doubt = judge.doubt(own, row["text"]).reason(THRESHOLDS["n-grams", task])
         found[row["half"]].append(bool(verdict.action or doubt))
     assert {half: len(of) for half, of in found.items()} == {"1": 30, "2": 30}
@@ -167,7 +167,7 @@ def test_published_answers_pass_and_swapped_ones_do_not():
     share = {key: sum(held) / len(held) for key, held in shares.items()}
     for task in ("names", "descriptions"):
         right = [share[task, "right", n] for n in range(len(OTHERS))]
-        assert right == pytest.approx(FALSE_ALARMS["n-grams", task], abs=0.001)
+        assert right == pytest.approx(THRESHOLDS["n-grams", task].false_alarms, abs=0.001)
         assert max(right) <= 0.08
     assert share["names", "wrong", 3] >= 0.95
     assert share["descriptions", "wrong", 3] >= 0.85

@@ -1,16 +1,20 @@
 """The rules of vetting: for each, texts that it must catch and near misses that it must let go."""
 
+import pickle
+
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases
+from kit import cases, raised
 
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_schema_file
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd import rules as vetting
 from parapet.transforms.crowd.rules import (
+    BUILT_IN,
     EXPLANATIONS,
     PASS,
-    Answer,
+    PLACEHOLDERS,
+    AnswerText,
     Verdict,
     flags,
     vet_answer,
@@ -24,7 +28,7 @@ NAME, DESCRIPTION = "pickup_date", "Date on which the rental car is picked up"
 
 def answer(text, task, name=NAME, description=DESCRIPTION):
     text = clean(text)
-    return Answer(text, name_words(text) if task == "names" else words(text), task, name, description)
+    return AnswerText(text, name_words(text) if task == "names" else words(text), task, name, description)
 
 
 def vet(text, task, name=NAME, description=DESCRIPTION):
@@ -82,7 +86,7 @@ HELD = {
         "Das Datum an dem der Wagen abgeholt werden soll",
         "La date à laquelle on prend la voiture de location",
     ],
-    "profanity": ["Sex of the patient", "shit day", "Name of the book by Moby Dick"],
+    "profanity": ["Sex of the patient", "shit day", "Moby Dick by its name", "A table for three some day"],
     "unknown_word": ["Name of the actresss", "Kind of accomomdation wanted", "Day of the pickpu"],
 }
 
@@ -104,16 +108,45 @@ def test_every_text_gets_a_verdict_that_is_explained(text, task):
     one = answer(text, task)
     verdict = vet_answer(one)
     assert (verdict == PASS) or (verdict.action in ("reject", "review") and verdict.reason in EXPLANATIONS)
-    assert next(flags(one), "") == verdict.reason
+    assert next(iter(flags(one)), "") == verdict.reason
     if not one.words:
         # Never emitted: a name of nothing.
         assert verdict.action
 
 
-@given(st.sampled_from(sorted(vetting.PLACEHOLDERS)), st.sampled_from(["{}", "{}.", " {} ", "({})", "{}!"]))
+@given(st.sampled_from(sorted(PLACEHOLDERS)), st.sampled_from(["{}", "{}.", " {} ", "({})", "{}!"]))
 def test_placeholders_are_told_however_they_are_written(phrase, form):
     text = form.format(" ".join(phrase))
     assert a_name(text) == a_description(text.upper()) == "reject: placeholder"
+
+
+def shouted(answer):
+    """Is written in capitals.
+
+    Only its first line explains a rule.
+    """
+    return f"shouted: {answer.text}" if answer.text.isupper() else None
+
+
+def about_dogs(answer):
+    return "about_dogs" if "dog" in answer.words else None
+
+
+about_dogs.action, about_dogs.explanation = "reject", "Speaks of dogs."
+
+
+def test_functions_are_rules():
+    rules = pickle.loads(pickle.dumps(BUILT_IN.with_functions([shouted, about_dogs])))  # as a runner sends them
+    assert vet_answer(answer("PICKUP DAY", "names"), rules) == Verdict("review", "shouted: PICKUP DAY")
+    assert vet_answer(answer("DOG DOG DAY", "names"), rules) == Verdict("reject", "about_dogs")
+    assert flags(answer("DOG DOG", "names"), rules) == {
+        "about_dogs": "Speaks of dogs.",
+        "repeated_word": "Contains a word twice in a row.",
+        "shouted: DOG DOG": "Is written in capitals.",
+    }
+    assert vet_answer(answer("PICKUP DAY", "names")) == PASS
+    rules = BUILT_IN.with_functions([lambda answer: len(answer.words) > 1])
+    raised(InputError, vet_answer, answer("pickup day", "names"), rules, match="returned True: a rule returns")
 
 
 # --- assignments -----------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ SHORT = turn_of("Sounds good, please.")
     ("simple", turn_of("Yes, 2 seats for me.", "2"), "Just 2 seats.", ""),
 )  # fmt: skip
 def test_each_rule(kind, turn, text, reason):
-    answer = rules.Answer(kind, rules.canonical_text(text, turn.utterance), turn)
+    answer = rules.RewriteText(kind, rules.canonical_text(text, turn.utterance), turn)
     assert rules.vet_answer(answer).reason == reason
     assert not reason or reason in rules.flags(answer)
 
@@ -98,18 +98,19 @@ def test_every_reason_is_explained():
     assert all(rules.EXPLANATIONS.values())
     turn = turn_of("Book 2 rooms for 2 nights.", "2", "2")
     assert (
-        set(rules.flags(rules.Answer("simple", "<b>asdfghjkl</b> not 3 жук " * 40, turn))) <= rules.EXPLANATIONS.keys()
+        set(rules.flags(rules.RewriteText("simple", "<b>asdfghjkl</b> not 3 жук " * 40, turn)))
+        <= rules.EXPLANATIONS.keys()
     )
 
 
 def test_a_value_said_twice_is_there_twice():
     turn = turn_of("Book 2 rooms for 2 nights.", "2", "2")
-    assert rules.vet_answer(rules.Answer("simple", "2 rooms, please.", turn)).reason == "lost_value"
+    assert rules.vet_answer(rules.RewriteText("simple", "2 rooms, please.", turn)).reason == "lost_value"
     assert tasks.interchangeable(turn.units)
-    assert rules.vet_answer(rules.Answer("simple", "2 nights, 2 rooms.", turn)).reason == "swapped_values"
-    assert rules.vet_answer(rules.Answer("typos", "Bok 2 rooms for 2 nights.", turn)).reason == ""
+    assert rules.vet_answer(rules.RewriteText("simple", "2 nights, 2 rooms.", turn)).reason == "swapped_values"
+    assert rules.vet_answer(rules.RewriteText("typos", "Bok 2 rooms for 2 nights.", turn)).reason == ""
     same = turn_of("From 2 to 2, that is 2.", "2", "2", slots=("hour", "hour"))
-    assert rules.vet_answer(rules.Answer("paraphrase", "Starts at 2 and also ends at 2.", same)).reason == ""
+    assert rules.vet_answer(rules.RewriteText("paraphrase", "Starts at 2 and also ends at 2.", same)).reason == ""
 
 
 def test_values_inside_values_and_beside_letters():
@@ -139,10 +140,12 @@ def test_turns_that_nobody_was_asked_about():
 
 
 def test_what_no_reviewer_can_let_stand():
-    assert "must contain 'Port Alder' unchanged" in rules.unacceptable(rules.Answer("simple", "2 seats", BOAT))
-    assert rules.unacceptable(rules.Answer("simple", "…", BOAT)) == "the text contains no word"
-    assert rules.unacceptable(rules.Answer("simple", BOAT.utterance, BOAT)) == "the text is identical to the sentence"
-    assert rules.unacceptable(rules.Answer("simple", "No, 2 to Port Alder and Grey Point", BOAT)) == ""
+    assert "must contain 'Port Alder' unchanged" in rules.unacceptable(rules.RewriteText("simple", "2 seats", BOAT))
+    assert rules.unacceptable(rules.RewriteText("simple", "…", BOAT)) == "the text contains no word"
+    assert (
+        rules.unacceptable(rules.RewriteText("simple", BOAT.utterance, BOAT)) == "the text is identical to the sentence"
+    )
+    assert rules.unacceptable(rules.RewriteText("simple", "No, 2 to Port Alder and Grey Point", BOAT)) == ""
 
 
 def test_how_an_assignment_was_done():

@@ -1,65 +1,27 @@
 """Vet rewritings automatically: answers that break a rule of the page are rejected, odd ones are held.
 
 The rules of the page (``hit_rewrites.js``) are checked again because scripts may have been off; answers that it accepts
-must not be rejected. Each answer gets at most one reason: the first that applies, rejections before reviews.
+must not be rejected. Rules and their explanations are as in ``crowd.rules``; a rule without docstring has the
+explanation of the rule for schemas.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 
 import msgspec
 
 from parapet.schemas.rows import Assignment, Kind
-from parapet.transforms.crowd import lexicon
+from parapet.transforms.crowd import lexicon, rules
 from parapet.transforms.crowd.hits.markup import find_word, speakable
 from parapet.transforms.crowd.rewritten_turns.tasks import Place, SourceTurn, find_units, interchangeable
-from parapet.transforms.crowd.rules import (
-    ENGLISH_FROM_WORDS,
-    PASS,
-    PLACEHOLDERS,
-    Verdict,
-    first_verdict,
-    is_too_fast,
-)
-from parapet.transforms.crowd.rules import EXPLANATIONS as SCHEMA_REASONS
 from parapet.transforms.crowd.worker_ids import has_mask
+from parapet.transforms.perturbation.user_turns import NEGATIONS, YES
 from parapet.transforms.reports.text import clean, words
 from parapet.transforms.variants.distance import levenshtein
-
-# Reason id to an explanation for reviewers and requesters.
-EXPLANATIONS = {
-    **SCHEMA_REASONS,
-    "placeholder": "A filler such as n/a, test or a compliment, not an answer.",
-    "too_long": "Is far longer than the sentence.",
-    "lost_value": "A slot value is missing or changed.",
-    "copy": "Has the words of the sentence in the same order.",
-    "too_many_typos": "More is changed than typing mistakes would.",
-    "not_longer": "Should be longer, but has no more words.",
-    "not_shorter": "Should be shorter, but has no fewer words.",
-    "leaked_value": "Contains a value of the dialogue that the sentence does not contain.",
-    "meaning": "A negation or a yes was added or removed: it may mean the opposite.",
-    "other_number": "Contains other numbers than the sentence.",
-    "swapped_values": "Two slots have the same value in this turn: once they are moved, it is unclear which is which.",
-    "common_value": "Contains a common word that is also a value of the dialogue, but not of this sentence.",
-    "near_original": "Differs from the sentence by two letters or fewer: looks mistyped rather than reworded.",
-    "single_character": "Adds a single letter or digit that the sentence does not have.",
-    "other_script": "Has letters of another script.",
-    "same_answer": "The worker gave the same words in another field of the form.",
-    "repeated_answer": "The worker gave the same words for several different sentences.",
-    "not_drawn": "Another good answer was drawn at random.",
-    "duplicate_of": "Has the same words as another answer for the turn and kind, which counts for both.",
-}
-
-# Placeholders of schema tasks that users do say to a dialogue system.
-_SAYABLE = """
-none, nothing, not sure, unsure, no idea, idk, i dont know, dont know, do not know, unknown, maybe, yes, no, ok, okay,
-good, nice, great, very good, very nice, good job, nice job, thanks, thank you, hello, hi, same
-"""
-_FILLERS = PLACEHOLDERS - {tuple(phrase.split()) for phrase in _SAYABLE.split(",")}
 
 # The same limits as on the page.
 MORE_WORDS, MORE_LETTERS = 40, 300
@@ -77,53 +39,31 @@ LEAST_WORDS, LEAST_SENTENCES = 4, 3
 _CURLY = "\u2018\u2019\u201c\u201d"
 _STRAIGHT = str.maketrans(_CURLY, "''\"\"")
 
-_YES_WORDS = "yes yeah yea yep yup"
-
 # Other words of agreement, which may replace a yes or be replaced by one.
 _AGREEING_WORDS = """
 sure ok okay alright right correct exactly absolutely definitely certainly indeed agreed fine good great perfect
 wonderful excellent sounds works please deal nice awesome cool confirm confirmed course true
 """
-
-_NO_WORDS = """
-no nope nah not never none nothing nobody neither nor without cannot cant dont doesnt didnt wont isnt arent wasnt
-werent wouldnt couldnt shouldnt havent hasnt hadnt aint neednt mustnt
-"""
+_AGREEING = YES.union(_AGREEING_WORDS.split())
+_ECHOES = {("i", "do"), ("we", "do"), ("it", "does"), ("that", "does")}
 
 _FROM_TWO = """
 two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
 """
-
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred"
-
-_YES = frozenset(_YES_WORDS.split())
-
-_AGREEING = _YES | frozenset(_AGREEING_WORDS.split())
-
-_NO = frozenset(_NO_WORDS.split())
-
-_ECHOES = {("i", "do"), ("we", "do"), ("it", "does"), ("that", "does")}
-
 _NUMBERS = {
     **{word: str(n) for n, word in enumerate(_FROM_TWO.split(), 2)},
     **{word: str(10 * n) for n, word in enumerate(_TENS.split(), 2)},
-    "couple": "2",
-    "pair": "2",
-    "thousand": "1000",
+    **{"couple": "2", "pair": "2", "thousand": "1000"},
 }
 
 
-class Answer(msgspec.Struct, frozen=True, dict=True):
+class RewriteText(msgspec.Struct, frozen=True, dict=True):
     """The input of the rules: an answer's text as it would be written to the output, and the turn."""
 
     kind: Kind
     text: str
     turn: SourceTurn
-
-    @property
-    def is_mistyped(self) -> bool:
-        """Whether the answer must have typos."""
-        return self.kind == "typos"
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -141,18 +81,9 @@ class Answer(msgspec.Struct, frozen=True, dict=True):
         return find_units(self.turn.units, self.text)
 
     @cached_property
-    def own(self) -> str:
-        """Return the text without the values."""
-        text = self.text
-        for start, end in sorted((place for place in self.places if place), reverse=True):
-            text = f"{text[:start]} {text[end:]}"
-        return " ".join(text.split())
-
-    @cached_property
     def new_words(self) -> tuple[str, ...]:
         """Return the words that are not in the sentence."""
-        known = set(self.original)
-        return tuple(word for word in self.words if word not in known)
+        return tuple(word for word in self.words if word not in self.original)
 
     @cached_property
     def leaks(self) -> list[str]:
@@ -161,74 +92,62 @@ class Answer(msgspec.Struct, frozen=True, dict=True):
         return [value for value in self.turn.others if value in text and find_word(text, value) is not None]
 
 
-def vet_answer(answer: Answer) -> Verdict:
-    """Vet an answer by its text alone."""
-    return first_verdict(answer, _REJECT, _REVIEW)
+def _blank(answer: RewriteText) -> str | None:
+    return None if answer.words else "blank"
 
 
-def unacceptable(answer: Answer) -> str:
-    """Return why not even a reviewer can accept an answer (lost values or no change), or an empty string."""
-    if not answer.words:
-        return "the text contains no word"
-    lost = [unit.text for unit, place in zip(answer.turn.units, answer.places, strict=True) if place is None]
-    if lost:
-        return f"the text must contain {', '.join(map(repr, lost))} unchanged: use 'fix' with a text that keeps it"
-    return "the text is identical to the sentence" if answer.text == answer.turn.utterance else ""
+def _too_long(answer: RewriteText) -> str | None:
+    """Is far longer than the sentence."""
+    more_words = len(answer.words) - len(answer.original)
+    more_letters = len(answer.text) - len(answer.turn.utterance)
+    return "too_long" if more_words > MORE_WORDS or more_letters > MORE_LETTERS else None
 
 
-def vet_worker(assignment: Assignment, text: str, fields: list[str]) -> Verdict:
-    """Vet an answer by how its assignment was filled in.
-
-    Args:
-      assignment: one worker's form.
-      text: the answer.
-      fields: the form fields to consider.
-    """
-    if assignment.rejected:
-        return Verdict("reject", "assignment_rejected")
-    answers = [words for field in fields if (words := words_of(assignment.answers.get(field, "")))]
-    if answers.count(words_of(text)) > 1:
-        return Verdict("review", "same_answer")
-    if answers and is_too_fast(assignment, len(fields) if assignment.asked else len(answers)):
-        return Verdict("review", "too_fast")
-    return PASS
+def _worker_id(answer: RewriteText) -> str | None:
+    return "worker_id" if has_mask(answer.text) else None
 
 
-def flags(answer: Answer) -> Iterator[str]:
-    """Yield every reason that applies, for the review page."""
-    for reason, applies in (*_REJECT, *_REVIEW):
-        if applies(answer):
-            yield reason
+def _markup(answer: RewriteText) -> str | None:
+    return "markup" if lexicon.has_markup(answer.text) and not lexicon.has_markup(answer.turn.utterance) else None
 
 
-def typo_bound(utterance: str) -> int:
-    """Return the maximum number of letters that may be mistyped."""
-    return max(TYPOS_ALWAYS, int(TYPO_SHARE * len(utterance)))
+def _placeholder(answer: RewriteText) -> str | None:
+    """A filler such as n/a, test or a compliment, not an answer."""
+    return "placeholder" if answer.words in rules.FILLERS and answer.new_words else None
 
 
-def _placeholder(answer: Answer) -> bool:
-    return answer.words in _FILLERS and not set(answer.words) <= set(answer.original)
+def _lost_value(answer: RewriteText) -> str | None:
+    """A slot value is missing or changed."""
+    return "lost_value" if None in answer.places else None
 
 
-def _too_long(answer: Answer) -> bool:
-    return (
-        len(answer.words) > MORE_WORDS + len(answer.original)
-        or len(answer.text) > MORE_LETTERS + len(answer.turn.utterance)
-    )  # fmt: skip
+def _copy(answer: RewriteText) -> str | None:
+    """Has the words of the sentence in the same order."""
+    return "copy" if answer.words == answer.original else None
 
 
-def _too_many_typos(answer: Answer) -> bool:
-    if answer.kind != "typos":
-        return False
-    return levenshtein(answer.text.lower(), answer.turn.utterance.lower()) > typo_bound(answer.turn.utterance)
+def _too_many_typos(answer: RewriteText) -> str | None:
+    """More is changed than typing mistakes would."""
+    most = max(TYPOS_ALWAYS, int(TYPO_SHARE * len(answer.turn.utterance)))
+    changed = levenshtein(answer.text.lower(), answer.turn.utterance.lower())
+    return "too_many_typos" if answer.kind == "typos" and changed > most else None
 
 
-def _not_shorter(answer: Answer) -> bool:
-    if answer.kind != "simple":
-        return False
-    had = len(answer.original)
-    most = max(had - 1 if had > SHORT else had, len(words_of(" ".join(answer.turn.values))))
-    return len(answer.words) > most
+def _not_longer(answer: RewriteText) -> str | None:
+    """Should be longer, but has no more words."""
+    return "not_longer" if answer.kind == "verbose" and len(answer.words) <= len(answer.original) else None
+
+
+def _not_shorter(answer: RewriteText) -> str | None:
+    """Should be shorter, but has no fewer words."""
+    before, values = len(answer.original), words_of(" ".join(answer.turn.values))
+    most = max(before - 1 if before > SHORT else before, len(values))
+    return "not_shorter" if answer.kind == "simple" and len(answer.words) > most else None
+
+
+def _leaked_value(answer: RewriteText) -> str | None:
+    """Contains a value of the dialogue that the sentence does not contain."""
+    return "leaked_value" if any(map(_is_telling, answer.leaks)) else None
 
 
 def _is_telling(value: str) -> bool:
@@ -239,78 +158,133 @@ def _is_telling(value: str) -> bool:
     return not value.isdigit() and (value in _TELLING or lexicon.word_frequency("".join(value_words)) < UNCOMMON)
 
 
-def _meaning(answer: Answer) -> bool:
-    if answer.kind == "typos":
-        return turns_on(answer.original, answer.words)
-    return turns_around(answer.original, answer.words, shorter=answer.kind == "simple")
+def _single_character(answer: RewriteText) -> str | None:
+    """Adds a single letter or digit that the sentence does not have."""
+    is_new = answer.kind != "typos" and answer.new_words and lexicon.is_single_character(answer.text)
+    return "single_character" if is_new else None
 
 
-def _near_original(answer: Answer) -> bool:
-    if answer.kind != "paraphrase":
-        return False
-    return levenshtein(" ".join(answer.words), " ".join(answer.original)) <= NEAR
+def _gibberish(answer: RewriteText) -> str | None:
+    return "gibberish" if answer.kind != "typos" and lexicon.is_gibberish(" ".join(answer.new_words)) else None
 
 
-def _single_character(answer: Answer) -> bool:
-    return (
-        answer.kind != "typos"
-        and lexicon.is_single_character(answer.text)
-        and not set(answer.words) <= set(answer.original)
-    )
+def _other_script(answer: RewriteText) -> str | None:
+    """Has letters of another script."""
+    letters = filter(str.isalpha, {*answer.text}.difference(answer.turn.utterance))
+    return None if all(unicodedata.name(letter, "").startswith("LATIN") for letter in letters) else "other_script"
 
 
-def _other_script(answer: Answer) -> bool:
-    if answer.text.isascii():
-        return False
-    known = set(answer.turn.utterance)
-    return any(
-        c.isalpha() and not c.isascii() and c not in known and not unicodedata.name(c, "").startswith("LATIN")
-        for c in answer.text
-    )
+def _other_language(answer: RewriteText) -> str | None:
+    text = answer.text
+    for start, end in sorted((place for place in answer.places if place), reverse=True):
+        text = f"{text[:start]} {text[end:]}"
+    text = " ".join(text.split())
+    is_sentence = answer.kind != "typos" and len(words_of(text)) >= rules.ENGLISH_FROM_WORDS
+    return "other_language" if is_sentence and lexicon.language(text) != "en" else None
 
 
-def _other_language(answer: Answer) -> bool:
-    if answer.kind == "typos" or len(words_of(answer.own)) < ENGLISH_FROM_WORDS:
-        return False
-    return lexicon.language(answer.own) != "en"
+def _meaning(answer: RewriteText) -> str | None:
+    """A negation or a yes was added or removed: it may mean the opposite."""
+    has_no, had_no = (not NEGATIONS.isdisjoint(words) for words in (answer.words, answer.original))
+    has_yes, had_yes = (not YES.isdisjoint(words) for words in (answer.words, answer.original))
+    if answer.kind == "typos":  # a yes or a negation may be mistyped
+        is_turned = (has_no and not had_no) or (has_yes and not had_yes)
+    else:
+        gained = has_yes and not _agrees(answer.original)
+        lost = had_yes and not _agrees(answer.words) and answer.kind != "simple"
+        is_turned = has_no != had_no or gained or lost
+    return "meaning" if is_turned else None
 
 
-def _profanity(answer: Answer) -> bool:
-    known = set(lexicon.rude_words(answer.original))
-    new = [rude for rude in lexicon.rude_words(answer.words) if rude not in known]
+def _agrees(text: Sequence[str]) -> bool:
+    return not _AGREEING.isdisjoint(text) or tuple(text[:2]) in _ECHOES
+
+
+def _other_number(answer: RewriteText) -> str | None:
+    """Contains other numbers than the sentence."""
+    is_other = answer.kind != "typos" and _numbers(answer.text) != _numbers(answer.turn.utterance)
+    return "other_number" if is_other else None
+
+
+def _numbers(text: str) -> set[str]:
+    numbers = (_NUMBERS.get(word, word) for word in words(text))
+    return {word for word in numbers if word.isdigit()} - {"1"}  # "one" is in phrases like "the cheaper one"
+
+
+def _swapped_values(answer: RewriteText) -> str | None:
+    """Two slots have the same value in this turn: once they are moved, it is unclear which is which."""
+    return "swapped_values" if answer.kind != "typos" and interchangeable(answer.turn.units) else None
+
+
+def _common_value(answer: RewriteText) -> str | None:
+    """Contains a common word that is also a value of the dialogue, but not of this sentence."""
+    return "common_value" if answer.leaks else None
+
+
+def _near_original(answer: RewriteText) -> str | None:
+    """Differs from the sentence by two letters or fewer: looks mistyped rather than reworded."""
+    is_near = levenshtein(" ".join(answer.words), " ".join(answer.original)) <= NEAR
+    return "near_original" if answer.kind == "paraphrase" and is_near else None
+
+
+def _profanity(answer: RewriteText) -> str | None:
+    rude = set(lexicon.rude_words(answer.words)).difference(lexicon.rude_words(answer.original))
     if answer.kind == "typos":  # a typo, as in "I wang a room", is not rude
-        new = [rude for rude in new if all(levenshtein(rude, word) > NEAR for word in answer.original)]
-    return bool(new)
+        rude = {rude_word for rude_word in rude if all(levenshtein(rude_word, word) > NEAR for word in answer.original)}
+    return "profanity" if rude else None
 
 
-Rule = tuple[str, Callable[[Answer], bool]]
+def _unknown_word(answer: RewriteText) -> str | None:
+    return "unknown_word" if answer.kind != "typos" and lexicon.unknown_words(answer.new_words) else None
 
-_REJECT: tuple[Rule, ...] = (
-    ("blank", lambda answer: not answer.words),
-    ("too_long", _too_long),  # first, to keep the other rules from reading long texts
-    ("worker_id", lambda answer: has_mask(answer.text)),
-    ("markup", lambda answer: lexicon.has_markup(answer.text) and not lexicon.has_markup(answer.turn.utterance)),
-    ("placeholder", _placeholder),
-    ("lost_value", lambda answer: None in answer.places),
-    ("copy", lambda answer: answer.words == answer.original),
-    ("too_many_typos", _too_many_typos),
-    ("not_longer", lambda answer: answer.kind == "verbose" and len(answer.words) <= len(answer.original)),
-    ("not_shorter", _not_shorter),
-    ("leaked_value", lambda answer: any(map(_is_telling, answer.leaks))),
+
+_UNREADABLE = (_blank, _too_long, _worker_id, _markup)  # come first, to keep the other rules from reading long texts
+_AGAINST_THE_PAGE = (_placeholder, _lost_value, _copy, _too_many_typos, _not_longer, _not_shorter, _leaked_value)
+_ODD_TEXT = (_single_character, _gibberish, _other_script, _other_language)
+_ODD_CONTENT = (_meaning, _other_number, _swapped_values, _common_value)
+_ODD_WORDS = (_near_original, _profanity, _unknown_word)
+RULES: rules.Rules[RewriteText] = rules.Rules(
+    (*_UNREADABLE, *_AGAINST_THE_PAGE), (*_ODD_TEXT, *_ODD_CONTENT, *_ODD_WORDS)
 )
-_REVIEW: tuple[Rule, ...] = (
-    ("single_character", _single_character),
-    ("gibberish", lambda answer: not answer.is_mistyped and lexicon.is_gibberish(" ".join(answer.new_words))),
-    ("other_script", _other_script),
-    ("other_language", _other_language),
-    ("meaning", _meaning),
-    ("other_number", lambda answer: not answer.is_mistyped and other_numbers(answer.turn.utterance, answer.text)),
-    ("swapped_values", lambda answer: not answer.is_mistyped and interchangeable(answer.turn.units)),
-    ("common_value", lambda answer: bool(answer.leaks)),
-    ("near_original", _near_original),
-    ("profanity", _profanity),
-    ("unknown_word", lambda answer: not answer.is_mistyped and bool(lexicon.unknown_words(answer.new_words))),
-)
+vet_answer, flags = RULES.vet, RULES.flags
+
+# Reason to an explanation for reviewers and requesters.
+EXPLANATIONS = {
+    **rules.EXPLANATIONS,
+    **rules.reason_explanations(RULES),
+    "same_answer": "The worker gave the same words in another field of the form.",
+    "repeated_answer": "The worker gave the same words for several different sentences.",
+    "not_drawn": "Another good answer was drawn at random.",
+    "duplicate_of": "Has the same words as another answer for the turn and kind, which counts for both.",
+}
+
+
+def unacceptable(answer: RewriteText) -> str:
+    """Return why not even a reviewer can accept an answer (lost values or no change), or an empty string."""
+    if not answer.words:
+        return "the text contains no word"
+    lost = [unit.text for unit, place in zip(answer.turn.units, answer.places, strict=True) if place is None]
+    if lost:
+        return f"the text must contain {', '.join(map(repr, lost))} unchanged: use 'fix' with a text that keeps it"
+    return "the text is identical to the sentence" if answer.text == answer.turn.utterance else ""
+
+
+def vet_worker(assignment: Assignment, text: str, fields: list[str]) -> rules.Verdict:
+    """Vet an answer by how its assignment was filled in.
+
+    Args:
+      assignment: one worker's form.
+      text: the answer.
+      fields: the form fields to consider.
+    """
+    if assignment.rejected:
+        return rules.Verdict("reject", "assignment_rejected")
+    answers = [words for field in fields if (words := words_of(assignment.answers.get(field, "")))]
+    if answers.count(words_of(text)) > 1:
+        return rules.Verdict("review", "same_answer")
+    if answers and rules.is_too_fast(assignment, len(fields) if assignment.asked else len(answers)):
+        return rules.Verdict("review", "too_fast")
+    return rules.PASS
 
 
 def repeated_answers(answers: Iterable[tuple[str, str, str]]) -> list[tuple[str, tuple[str, ...]]]:
@@ -352,42 +326,3 @@ def canonical_text(text: str, original: str) -> str:
 def words_of(text: str) -> tuple[str, ...]:
     """Split a text into the words by which equal texts are recognised, as the page does."""
     return words(text if text.isascii() else unicodedata.normalize("NFKC", text))
-
-
-def turns_around(original: Sequence[str], answer: Sequence[str], shorter: bool = False) -> bool:
-    """Whether a negation or a yes was added or removed.
-
-    Args:
-      original: the words of the sentence.
-      answer: the words of its rewriting.
-      shorter: whether the rewriting must be shorter; then a yes may be removed.
-    """
-    before, after = set(original), set(answer)
-    if bool(before & _NO) != bool(after & _NO):
-        return True
-    came = bool(after & _YES) and not _agrees(original)
-    went = bool(before & _YES) and not _agrees(answer) and not shorter
-    return came or went
-
-
-def _agrees(text: Sequence[str]) -> bool:
-    return not _AGREEING.isdisjoint(text) or tuple(text[:2]) in _ECHOES
-
-
-def turns_on(original: Sequence[str], answer: Sequence[str]) -> bool:
-    """Whether a yes or a negation was added; in a sentence with typos, one may be removed."""
-    before, after = set(original), set(answer)
-    return any(after & signs and not before & signs for signs in (_YES, _NO))
-
-
-def other_numbers(original: str, answer: str) -> bool:
-    """Whether two texts contain different numbers; "one" is ignored because of phrases like "the cheaper one"."""
-    return _numbers(original) != _numbers(answer)
-
-
-def _numbers(text: str) -> set[str]:
-    numbers = (_NUMBERS.get(word, word) for word in words(text))
-    return {word for word in numbers if word.isdigit()} - {"1"}
-
-
-RewriteText = Answer

@@ -13,7 +13,7 @@ import msgspec
 from parapet.schemas.errors import storable
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import domain_of
-from parapet.transforms.perturbation.user_turns import DECISIVE, UserTurn, value_ranges
+from parapet.transforms.perturbation.user_turns import DECISIVE, YES, UserTurn, value_ranges
 from parapet.transforms.perturbations.ood.standing import stands_alone
 from parapet.transforms.reports.text import words
 from parapet.transforms.variants.distance import lemma
@@ -148,10 +148,8 @@ _SHARED = 3  # a word or slot in the schemas of this many domains belongs to non
 # A word used by a larger share of other domains is not distinctive, unless services or intents are named after it.
 _MOST_USING = 1 / 3
 
-# A turn that begins with these answers the system, whatever follows.
-_ANSWERS = """
-yes yeah yea yep yup ya sure ok okay alright right correct no nope nah not never thank thanks bye goodbye perfect great
-"""
+# A turn that begins with these or a yes answers the system, whatever follows.
+_ANSWERS = "ya sure ok okay alright right correct no nope nah not never thank thanks bye goodbye perfect great"
 _SENTENCE_ENDS = re.compile(r"(?<![.!?…])[.!?…]+(?:\s+|$)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # Acts whose slot "intent" is not a slot of the service.
@@ -208,7 +206,7 @@ def content_of_turn(turn: UserTurn) -> TurnContent:
 
 @cache
 def _answers() -> frozenset[str]:
-    return frozenset(_ANSWERS.split())
+    return YES.union(_ANSWERS.split())
 
 
 @cache
