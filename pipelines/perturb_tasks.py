@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbation.task_corpus import Reworded
     from parapet.transforms.perturbation.toolkits import Toolkits
 
+_SEEDED = {"distractors": "the order of the tools", "corrupted": "the words"}  # what the seed decides
+
 
 class Config(msgspec.Struct, frozen=True):
     """The settings of a run: the files of tasks, what is done to them, and the head of ``run.json``."""
@@ -35,37 +37,23 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def parser(name: str) -> Parser:
-    """Builds the command line: the options of a perturbation, with tasks instead of a corpus."""
-    command = command_of(name)
+    """Builds the command line: the options of a perturbation, or of a change of toolkits, with tasks as the input."""
+    command = None if name in TOOLKITS else command_of(name)
     description = f"""\
 Perturbs what users say in tasks in BFCL's format, by {name}: OUT/SET/FILE, with the right calls beside it. Values that
 these need stay as they are. For 'parapet evaluate --task tool_calls --sets {name}=OUT/SET'."""
-    result = _parser(name, description)
-    for title, options in command.groups.items():
+    example = f"  parapet perturb {name} --tasks tasks.json --output perturbed"
+    result = Parser(f"perturb {name} --tasks", TOOLKITS.get(name, description), example)
+    result.group(INPUT)("--tasks", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
+    if name == "distractors":
+        text = "how many tools are added: one set for each number"
+        result.group(name)("--count", type=int, nargs="+", default=list(DISTRACTORS), metavar="N", help=text)
+    for title, options in command.groups.items() if command else ():
         add = result.group(title)
         for option in options:
             add(f"--{option.name}", **option.flag())
-    if command.has_seed:
-        add_seed(result)
-    return result
-
-
-def toolkit_parser(name: str) -> Parser:
-    """Builds the command line of ``distractors``, ``missing_tool`` and ``corrupted``."""
-    result = _parser(name, TOOLKITS[name])
-    if name == "distractors":
-        text = "how many tools are added: one set for each number"
-        result.group("distractors")("--count", type=int, nargs="+", default=list(DISTRACTORS), metavar="N", help=text)
-        add_seed(result, "the order of the tools")
-    if name == "corrupted":
-        add_seed(result, "the words")
-    return result
-
-
-def _parser(name: str, description: str) -> Parser:
-    example = f"  parapet perturb {name} --tasks tasks.json --output perturbed"
-    result = Parser(f"perturb {name} --tasks", description, example)
-    result.group(INPUT)("--tasks", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
+    if command.has_seed if command else name in _SEEDED:
+        add_seed(result, _SEEDED.get(name, ""))
     return result
 
 
@@ -74,7 +62,7 @@ def run(name: str, argv: Sequence[str]) -> int:
     check = _check_toolkit if name in TOOLKITS else _check
     try:
         with starting(f"parapet perturb {name}", argv):  # importing a perturbation may take long
-            flags = toolkit_parser(name) if name in TOOLKITS else parser(name)
+            flags = parser(name)
     except InputError as error:
         print(f"parapet perturb: {error}", file=sys.stderr)
         return 2

@@ -81,7 +81,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     inputs = config.inputs
     prepare(config.output, "statistics")
     options = {"split": inputs.split, "variants": inputs.variants}
-    measured = pipeline | "Services" >> beam.Create(inputs.items) | "Measure" >> beam.Map(measure, inputs.variants)
+    measured = pipeline | "Services" >> beam.Create(inputs.items) | "Measure" >> beam.Map(measure)
     _ = (
         pipeline
         | "Inputs" >> beam.Create([inputs], reshuffle=False)

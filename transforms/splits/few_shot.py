@@ -140,11 +140,7 @@ class WriteFewShot(beam.PTransform):
         outputs = files | "Read" >> WriteEach(
             partial(read_candidates, schemas=self.schemas, rule=self.rule), shown=0, others=("candidates",)
         )
-        of_domains = (
-            outputs.others["candidates"]
-            | "By domain" >> beam.GroupByKey()
-            | "Choose" >> beam.Map(chosen_of_domain, self.rule)
-        )
+        of_domains = outputs.others["candidates"] | "By domain" >> beam.GroupByKey()
         chosen = (
             files.pipeline
             | "Run" >> beam.Create([self.run], reshuffle=False)
@@ -152,7 +148,7 @@ class WriteFewShot(beam.PTransform):
             >> beam.Map(
                 checked_result,
                 self.rule,
-                beam.pvalue.AsDict(of_domains),
+                beam.pvalue.AsDict(of_domains | "Choose" >> beam.Map(chosen_of_domain, self.rule)),
                 beam.pvalue.AsList(outputs.dead_letters),
                 beam.pvalue.AsIter(outputs.counts),
             )

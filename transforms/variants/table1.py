@@ -211,30 +211,28 @@ class ServiceMeasures(msgspec.Struct, frozen=True):
     self_bleu: list[float | None]
 
 
-def measure(item: Item, variants: Sequence[str]) -> ServiceMeasures:
+def measure(item: Item) -> ServiceMeasures:
     """Measure one service."""
     with needed("service", item.original.service_name):
         names = {form: element_names(service) for form, service in item.forms().items()}
-        descriptions = {form: descriptions_of(service) for form, service in item.forms().items()}
-    pairs = [(variant, other) for variant in variants for other in (ORIGINAL, *variants) if other != variant]
+        texts = {form: descriptions_of(service) for form, service in item.forms().items()}
+    score = _bleu(of_sentences=True).sentence_score
     scores = {
-        (variant, other): [
-            _bleu(of_sentences=True).sentence_score(text, [reference])
-            for text, reference in zip(descriptions[variant], descriptions[other], strict=True)
-        ]
-        for variant, other in pairs
+        (form, other): [score(text, [reference]) for text, reference in zip(texts[form], texts[other], strict=True)]
+        for form, other in permutations(texts, 2)
+        if form != ORIGINAL
     }
+    pairs = list(permutations(item.variants, 2))
     return ServiceMeasures(
         {
             variant: [1.0 - levenshtein_ratio(*pair) for pair in zip(names[ORIGINAL], names[variant], strict=True)]
-            for variant in variants
+            for variant in item.variants
         },
-        {pair: _sums([s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores[pair]) for pair in pairs},
-        [
-            _mean(scores[pair][i].score for pair in permutations(variants, 2))
-            for i, text in enumerate(descriptions[ORIGINAL])
-            if text
-        ],
+        {
+            pair: _sums([s.sys_len, s.ref_len, *s.counts, *s.totals] for s in of_pair)
+            for pair, of_pair in scores.items()
+        },
+        [_mean(scores[pair][i].score for pair in pairs) for i, text in enumerate(texts[ORIGINAL]) if text],
     )
 
 
@@ -264,7 +262,7 @@ def combine(services: Sequence[ServiceMeasures], variants: Sequence[str]) -> dic
 
 def measures_of(items: Iterable[Item], variants: Sequence[str]) -> dict[str, Any]:
     """Measure services in memory, see :func:`combine`."""
-    return combine([measure(item, variants) for item in items], variants)
+    return combine(list(map(measure, items)), variants)
 
 
 def _sums(rows: Iterable[Sequence[int]]) -> list[int]:
