@@ -72,19 +72,20 @@ def _first(names: Sequence[str]) -> str:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Wires the pipeline: computes the statistics from the services, and writes them."""
+    """Wires the pipeline: measures each service, and writes the statistics of all."""
     import apache_beam as beam
 
     from parapet.transforms.storage.files import Publish, WriteFiles, prepare
-    from parapet.transforms.variants.table1 import statistics_files
+    from parapet.transforms.variants.table1 import measure, statistics_files
 
     inputs = config.inputs
     prepare(config.output, "statistics")
     options = {"split": inputs.split, "variants": inputs.variants}
+    measured = pipeline | "Services" >> beam.Create(inputs.items) | "Measure" >> beam.Map(measure)
     _ = (
         pipeline
-        | "Services" >> beam.Create([inputs], reshuffle=False)
-        | "Measure" >> beam.FlatMap(statistics_files)
+        | "Inputs" >> beam.Create([inputs], reshuffle=False)
+        | "Combine" >> beam.FlatMap(statistics_files, beam.pvalue.AsList(measured))
         | "Write" >> WriteFiles(config.output)
         | "Publish" >> Publish(config.output, run_header("statistics", options))
     )

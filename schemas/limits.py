@@ -14,6 +14,8 @@ MAX_SCHEMA_FILE = 64 * MIB
 MAX_DIALOGUE_FILE = 1024 * MIB
 MAX_FILE = 256 * MIB  # other files: tables, word lists, settings, reviewers' sheets
 
+MAX_BAD_ROWS = 100_000  # of a file of answers; more end the run if they outnumber the rows that can be used
+
 # The first bytes of compressed files and archives.
 _MAGIC = (
     (b"\x1f\x8b", "gzip"),

@@ -186,9 +186,10 @@ class _Builder:
         """Returns why a perturbation of toolkits changes nothing in the user's tasks; empty if it changes some."""
         if perturbation not in TOOLKITS or not self.tasks or self.tasks.startswith(SAMPLE):
             return ""
-        from parapet.pipelines.perturb_tasks import impossible
+        from parapet.transforms.perturbation.toolkits import Toolkits
 
-        return impossible(perturbation, self.suite.folder / self.tasks)
+        counts = (1,) if perturbation == "distractors" else ()
+        return Toolkits(perturbation, counts).impossible(str(self.suite.folder / self.tasks))
 
     def _add_set(self, scored: ScoredSet, place: str) -> None:
         if scored.name in ("original", "v1", "v2", "v3", "v4", "v5"):

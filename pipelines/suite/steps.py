@@ -266,9 +266,9 @@ def _parser_of_class(name: str, _: Any, of_tasks: bool) -> StrictParser:
 
 @cache
 def _parser_of_tasks(name: str) -> StrictParser:
-    from parapet.pipelines.perturb_tasks import parser, toolkit_parser
+    from parapet.pipelines.perturb_tasks import parser
 
-    return toolkit_parser(name) if name in TOOLKITS else parser(name)
+    return parser(name)
 
 
 def _perturbation(name: str) -> Any:

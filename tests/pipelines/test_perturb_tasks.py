@@ -5,7 +5,7 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import BUNDLED, cases, refused, rows_of, run, write
+from kit import BUNDLED, TWO_WORKERS, cases, files_of, refused, rows_of, run, write
 
 from parapet.evaluation.tools.tasks import read_tasks
 from parapet.schemas.plain_texts import values_in
@@ -149,6 +149,18 @@ def test_no_distractor_does_the_same_as_any_of_the_right_tools(tmp_path):
     assert "distractors-3: 4 tasks, 1 of them with fewer tools than asked for" in made.output
     run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "less")
     assert names_of(tmp_path / "less/missing_tool/tasks.jsonl")[0] == ["weather_forecast", "play_song"]
+
+
+@cases("name", "typos", "distractors", "missing_tool", "corrupted")
+def test_two_workers_share_the_files_and_write_the_same_bytes(name, tmp_path):
+    """Distractors are tools of all files, whichever worker writes a task."""
+    rows, truths = (rows_of(BUNDLED / "tools" / path) for path in ("tasks.jsonl", "possible_answer/tasks.jsonl"))
+    for i in (0, 20):
+        write(tmp_path / f"tasks/{i}.jsonl", rows[i : i + 20])
+        write(tmp_path / f"tasks/possible_answer/{i}.jsonl", truths[i : i + 20])
+    run("perturb", name, tasks=tmp_path / "tasks", output=tmp_path / "one")
+    run("perturb", name, *TWO_WORKERS, tasks=tmp_path / "tasks", output=tmp_path / "two")
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
 
 
 def test_no_tool_is_left_that_does_the_same_as_the_missing_one(tmp_path):

@@ -1,17 +1,20 @@
 """Beam's runners: their flags, the one that is refused, and what is checked before a job is built."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from kit import cases, files_of, raised, refused, run
 
 from parapet.pipelines import runners
+from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
 from parapet.pipelines.flags import Parser
 from parapet.schemas.errors import InputError
 
@@ -32,6 +35,25 @@ def options_of(*flags):
     """What Beam makes of the flags that a command's parser leaves."""
     _, rest = Parser("name", "what", "example").parse(["--output", "out", *flags])
     return PipelineOptions(rest).get_all_options()
+
+
+def test_the_documentation_says_of_every_command_whether_and_how_it_runs_in_parallel():
+    text = Path(__file__).parents[2].joinpath("docs/running.md").read_text("utf-8")
+    rows = re.findall(
+        r"^\| (`.*?) \|", text.split("## What each command does in parallel")[1].split("## Memory")[0], re.M
+    )
+    alone = text.split("These run on one machine only:")[1].split("**")[0]
+    pipelines = {
+        command: [isinstance(parser_of(command, action), Parser) for action in actions_of(command) or [""]]
+        for command in PIPELINES
+        if command != "suite"  # whose steps are pipelines
+    }
+    named = [set(re.findall(r"`(\w+)", part)) for part in (", ".join(rows), alone)]
+    assert named[0] == {command for command, of_actions in pipelines.items() if any(of_actions)}
+    assert named[1] == {command for command, of_actions in pipelines.items() if not all(of_actions)} | {
+        "suite",
+        "build",
+    }
 
 
 def test_the_flags_of_runners_reach_them():

@@ -99,7 +99,7 @@ def test_table_takes_names_from_unseen_services_only():
         table1.Item(HOTELS, {"v1": renamed(HOTELS, "1", V1)}),
         table1.Item(trains, {"v1": renamed(trains, "1", {"stars": "sum"})}, unseen=True),
     ]
-    found = table1.statistics_of(table1.Inputs(items, ["v1"], "test", [HOTELS], []))
+    found = table1.statistics_of(table1.Inputs(items, ["v1"], "test", [HOTELS], []), [*map(table1.measure, items)])
     assert found["original"] == {"slot_names_seen": 1.0, "intent_names_seen": 1.0}
     assert (found["variants"]["v1"]["slot_names_seen"], found["variants"]["v1"]["intent_names_seen"]) == (0.0, 1.0)
     assert found["average"] == found["variants"]["v1"]

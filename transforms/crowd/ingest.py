@@ -8,6 +8,8 @@ from typing import Any
 
 import apache_beam as beam
 
+from parapet.schemas import limits
+from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, Sources, TaskKind, distinct, read_responses, read_row
 from parapet.transforms.crowd.outputs import WithDeadLetters
@@ -26,10 +28,18 @@ def read_answers(
       kind: the kind of tasks whose answers are accepted.
 
     Raises:
-      InputError: most rows cannot be used, so that this is no file of answers.
+      InputError: so many rows cannot be used that this is no file of answers; raised before the end of the file.
       DamagedFile: a compressed file is truncated or damaged.
     """
-    yield from map(_without_ids, read_responses(path, key, encoding, kind))
+    good, bad, first = 0, 0, ""
+    for record in read_responses(path, key, encoding, kind):
+        yield _without_ids(record)
+        if isinstance(record, Assignment):
+            good += 1
+        elif not record.reason.startswith("unknown_field"):  # a field of a row that is used
+            bad, first = bad + 1, first or f"{record.source}: {record.reason}"
+            if bad > max(limits.MAX_BAD_ROWS, good):
+                raise InputError(f"{bad:,} of the first {bad + good:,} rows cannot be used (first {first})", path)
 
 
 def _without_ids(record: Assignment | DeadLetter) -> Assignment | DeadLetter:

@@ -1,4 +1,4 @@
-"""Convert agents' tasks to a corpus of dialogues, so that perturbations of user turns apply to their requests.
+"""Perturb the requests of agents' tasks: each file of tasks is a corpus, whose user turns are perturbed.
 
 Each text of a user message is a dialogue of one turn. The values of the expected calls are marked as slot values, which
 perturbations do not change.
@@ -7,18 +7,89 @@ perturbations do not change.
 from __future__ import annotations
 
 import copy
+import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
 from parapet.schemas.plain_texts import dialogue_of, longest_first, plain_service, user_turn, values_in
+from parapet.schemas.tasks import ANSWERS, answers_beside, by_id
+from parapet.transforms.perturbation.base import Perturbation
 from parapet.transforms.perturbation.corpora import Corpus, corpus_of
-from parapet.transforms.perturbation.languages import language_of
+from parapet.transforms.perturbation.corpus import perturbed_sets
+from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, check_most, language_of
+from parapet.transforms.running.runs import FileResult
+from parapet.transforms.storage.files import Written, write_staged
 
 Task = Mapping[str, Any]
 
+Rows = list[dict[str, Any]]
+
 _SPLIT = "test"
+
+
+class Reworded(msgspec.Struct, frozen=True):
+    """The sets of tasks whose messages are perturbed."""
+
+    perturbation: Perturbation
+
+    @property
+    def sets(self) -> Sequence[str]:
+        """Return the names of the sets."""
+        return self.perturbation.sets
+
+    def write(self, path: str, output: str) -> FileResult:
+        """Write a file of tasks, and the right calls beside it, in every set.
+
+        Raises:
+          InputError: the perturbation adds or removes turns.
+        """
+        result = FileResult(path)
+        tasks, truths = read_rows(path)
+        right = {truth["id"]: truth for truth in truths}
+        corpus, others = corpus_of_tasks(tasks, right, self.perturbation.languages)
+        result.counts.add("messages", sum(1 for task in tasks for _ in messages_of(task)))
+        for language, n in others.items():
+            result.counts.add(OTHER_LANGUAGES, n, set=language)
+        for name, perturbed in perturbed_sets(corpus, self.perturbation).items():
+            reworded, changed = reworded_tasks(tasks, perturbed)
+            result.counts.add("changed", changed, set=name)
+            result.written += write_rows(output, name, path, reworded, truths)
+        return result
+
+    def check(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Return the summed counts for ``run.json``. Raises InputError if most messages are in other languages."""
+        others = {key.partition("/")[2]: n for key, n in counts.items() if key.startswith(OTHER_LANGUAGES)}
+        check_most(
+            self.perturbation.name, self.perturbation.languages, counts["messages"], others, "--tasks", "message"
+        )
+        kept = {key: n for key, n in counts.items() if not key.startswith(OTHER_LANGUAGES)}
+        return {**kept, OTHER_LANGUAGES: sum(others.values())}
+
+
+def read_rows(path: str) -> tuple[Rows, Rows]:
+    """Read the tasks of a file and, if there are any, the right calls beside it."""
+    return _rows(as_path(path)), _rows(answers_beside(as_path(path)))
+
+
+def _rows(path: Path) -> Rows:
+    return list(by_id(path.read_bytes(), path).values()) if path.is_file() else []
+
+
+def write_rows(output: str, name: str, path: str, tasks: Rows, truths: Rows) -> list[Written]:
+    """Write tasks and, if there are any, their right calls in a set, under the name of their file."""
+    file = as_path(path).name
+    files = {f"{name}/{file}": tasks, f"{name}/{ANSWERS}/{file}": truths}
+    return [write_staged(output, place, _json_lines(rows)) for place, rows in files.items() if rows]
+
+
+def _json_lines(rows: Rows) -> bytes:
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode("utf-8", "surrogatepass")
 
 
 def corpus_of_tasks(

@@ -9,16 +9,22 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
+import orjson
+from apache_beam.metrics import Metrics
 
 from parapet.schemas import layout
+from parapet.schemas.errors import InputError
 from parapet.schemas.tools import NAMES, TOOLS, Tool, ToolFile, ToolNames, is_hosted
+from parapet.transforms.perturbation.task_corpus import Rows, read_rows, write_rows
+from parapet.transforms.running.runs import FileResult
 from parapet.transforms.running.seeding import stable_hash
 from parapet.transforms.splits.augment.plan import OPERATIONS, CorruptionConfig, Rates, corrupt
-from parapet.transforms.variants.tasks import TaskVariant, variant_of
+from parapet.transforms.variants.tasks import TaskVariant, renamed_task, variant_of
 
 Definition = Mapping[str, Any]
 Task = Mapping[str, Any]
@@ -125,11 +131,13 @@ class Catalogue:
         return bool(subject) and subject <= self._subjects[name]
 
 
+@cache
 def things_of(name: str) -> frozenset[str]:
     """Return what a tool is about: the stems of its name, without its action and words that nearly all tools have."""
     return frozenset(_subject_words(name))
 
 
+@cache
 def _subject_words(name: str) -> list[str]:
     words = _words(name)
     if action := _action_word(name):
@@ -146,6 +154,7 @@ def _stems(text: str) -> list[str]:
     return [_ENDING.sub("", word) or word for word in words]
 
 
+@cache
 def _subject(name: str) -> frozenset[str]:
     """Return what a tool is about, without the namespace that it may share with many: ``lcm`` of ``math.lcm``."""
     last = name.rpartition(".")[2]
@@ -153,6 +162,7 @@ def _subject(name: str) -> frozenset[str]:
     return things_of(name) if is_action else things_of(last) or things_of(name)
 
 
+@cache
 def _action_word(name: str) -> str:
     """Return the word that says what a tool does, at the beginning or end of its name; empty if none is known."""
     words = _words(name.rpartition(".")[2])
@@ -255,3 +265,86 @@ def corrupted_tools(path: str, seed: str) -> dict[str, TaskVariant]:
         names = msgspec.json.decode(files[NAMES], type=dict[str, ToolNames])
         variants[operation] = variant_of(operation, ToolFile(files[TOOLS], path), names, files[NAMES], path)
     return variants
+
+
+def tools_of(path: str) -> tuple[str, list[Definition]]:
+    """Return the path of a file, and the different tools of its tasks."""
+    tasks, _ = read_rows(path)
+    return path, list({orjson.dumps(tool): tool for task in tasks for tool in task["function"]}.values())
+
+
+def catalogue_of(paths: Sequence[str], tools: Mapping[str, list[Definition]]) -> Catalogue:
+    """Return the catalogue of the tools of all files, in the order of the files."""
+    return Catalogue(tool for path in paths for tool in tools[path])
+
+
+_IMPOSSIBLE = {
+    "distractors": "the tasks have no other tools to add: all offer the same ones, or tools that may do the same",
+    "missing_tool": "no task has a correct call, so there is no tool to remove, or no tool would be left",
+}
+
+
+class Toolkits(msgspec.Struct, frozen=True):
+    """The sets of tasks with other tools.
+
+    Attributes:
+      name: ``distractors``, ``missing_tool`` or ``corrupted``.
+      counts: the numbers of distractors.
+      seed: the seed of random choices.
+    """
+
+    name: str
+    counts: Sequence[int] = ()
+    seed: str = "0"
+
+    @property
+    def sets(self) -> list[str]:
+        """Return the names of the sets."""
+        kinds = {"distractors": self.counts, "corrupted": OPERATIONS}.get(self.name, ())
+        return [f"{self.name}-{kind}" for kind in kinds] or [self.name]
+
+    def write(self, path: str, catalogue: Catalogue | None = None, *, output: str) -> FileResult:
+        """Write a file of tasks, and the right calls beside it, in every set; ``corrupted`` needs no catalogue."""
+        result = FileResult(path)
+        tasks, truths = read_rows(path)
+        for name, (perturbed, right) in zip(self.sets, self._sets(path, tasks, truths, catalogue), strict=True):
+            result.counts.add(name, len(perturbed))
+            if self.counts and perturbed:
+                count = int(name.rpartition("-")[2])
+                if fewer := sum(n < count for n in _added(tasks, perturbed)):
+                    Metrics.counter("parapet", f"fewer_tools/{name}").inc(fewer)
+            result.written += write_rows(output, name, path, perturbed, right) if perturbed else []
+        return result
+
+    def check(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Return the summed counts for ``run.json``. Raises InputError if no task has other tools."""
+        if not any(counts.values()):
+            raise InputError(_IMPOSSIBLE[self.name], "--tasks")
+        return dict(counts)
+
+    def impossible(self, path: str) -> str:
+        """Return why no task of a file would have other tools; empty if some would."""
+        if self.name not in _IMPOSSIBLE or not layout.as_path(path).is_file():
+            return ""
+        every = self._sets(path, *read_rows(path), catalogue_of([path], dict([tools_of(path)])))
+        return "" if any(perturbed for perturbed, _ in every) else _IMPOSSIBLE[self.name]
+
+    def _sets(self, path: str, tasks: Rows, truths: Rows, catalogue: Any) -> Iterator[tuple[Rows, Rows]]:
+        """Yield the tasks and right calls of each set; no tasks if none would have other tools."""
+        right = {truth["id"]: truth for truth in truths}
+        if self.name == "corrupted":
+            for variant in corrupted_tools(path, self.seed).values():
+                pairs = [renamed_task(task, right.get(task["id"]), variant) for task in tasks]
+                yield [task for task, _ in pairs], [answer for _, answer in pairs if answer is not None]
+        if self.name == "missing_tool":
+            toolkits = (without_the_right_tool(task, right.get(task["id"]), catalogue) for task in tasks)
+            left = [task for task in toolkits if task is not None]
+            yield left, [{"id": task["id"], "ground_truth": []} for task in left]
+        for count in self.counts:
+            more = [with_distractors(task, right.get(task["id"]), catalogue, count, self.seed) for task in tasks]
+            yield more if any(_added(tasks, more)) else [], truths
+
+
+def _added(tasks: Rows, perturbed: Rows) -> list[int]:
+    """Return the number of tools that each task has more than before."""
+    return [len(new["function"]) - len(old["function"]) for old, new in zip(tasks, perturbed, strict=True)]

@@ -1,7 +1,8 @@
 """Few-shot splits: small training sets for each domain, with tests (RADDLE, Peng et al. 2021, section 4).
 
-All files are read for candidates, which are held in memory (about 400 bytes each); then dialogues are chosen for each
-domain, read again and written. With ``unseen_services`` the training sets of a domain have dialogues of other domains.
+All files are read for candidates; the dialogues of a domain are chosen from its candidates, which are held in memory
+(about 400 bytes each); then the chosen ones are read again and written. With ``unseen_services`` the training sets of a
+domain have dialogues of other domains.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from parapet.transforms.running.counts import (
 )
 from parapet.transforms.running.fence import bad_record, needed
 from parapet.transforms.running.progress import tracked
-from parapet.transforms.running.runs import FileResult, FinishRun, Letters, RunInfo, WriteEach
+from parapet.transforms.running.runs import FileResult, FinishRun, Letters, RunInfo, Sums, WriteEach
 from parapet.transforms.running.seeding import key_of, short_digest, stable_hash
 from parapet.transforms.storage.files import WriteFiles
 
@@ -97,8 +98,7 @@ class Candidate(msgspec.Struct, frozen=True, order=True):
     alone: bool
 
 
-# The candidates of a file by domain and split. Beam pickles the dict as a whole, so that each name is stored once.
-Candidates = dict[tuple[str, str], list[Candidate]]
+Candidates = dict[str, list[Candidate]]  # by split; pickled as a whole, so that each name is stored once
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -140,14 +140,15 @@ class WriteFewShot(beam.PTransform):
         outputs = files | "Read" >> WriteEach(
             partial(read_candidates, schemas=self.schemas, rule=self.rule), shown=0, others=("candidates",)
         )
+        of_domains = outputs.others["candidates"] | "By domain" >> beam.GroupByKey()
         chosen = (
             files.pipeline
             | "Run" >> beam.Create([self.run], reshuffle=False)
-            | "Choose"
+            | "Check"
             >> beam.Map(
-                chosen_of,
+                checked_result,
                 self.rule,
-                beam.pvalue.AsIter(outputs.others["candidates"]),
+                beam.pvalue.AsDict(of_domains | "Choose" >> beam.Map(chosen_of_domain, self.rule)),
                 beam.pvalue.AsList(outputs.dead_letters),
                 beam.pvalue.AsIter(outputs.counts),
             )
@@ -251,7 +252,7 @@ def read_candidates(file: sgd.DialogueFile, schemas: Schemas, rule: Rule) -> Fil
     """Return the candidates of one file. Unusable dialogues become dead letters."""
     result = FileResult(file.relative)
     services = {service.service_name: service for service in schemas[file.split].services}
-    of_file: Candidates = {}
+    of_file: dict[str, Candidates] = {}
     result.counts.add("files")
     for position, raw, dialogue in tracked(dialogues_of(file), "dialogues"):
         result.counts.add("dialogues")
@@ -265,8 +266,8 @@ def read_candidates(file: sgd.DialogueFile, schemas: Schemas, rule: Rule) -> Fil
             continue
         result.counts.add(_kind_of(candidates, rule))
         for domain, candidate in candidates.items():
-            of_file.setdefault((domain, file.split), []).append(candidate)
-    result.others["candidates"] = [of_file]
+            of_file.setdefault(domain, {}).setdefault(file.split, []).append(candidate)
+    result.others["candidates"] = list(of_file.items())
     return result
 
 
@@ -326,19 +327,25 @@ def frame_slots(frame: sgd.Frame) -> set[str]:
     return {intern(f"{frame.service}/slot/{name}") for name in names}
 
 
-def chosen_of(
-    run: RunInfo,
-    rule: Rule,
-    files: Iterable[Candidates],
-    dead_letters: Sequence[Letters],
-    counts: Iterable[tuple[tuple[str, str, str, str], int]],
+def chosen_of_domain(candidates: tuple[str, Iterable[Candidates]], rule: Rule) -> tuple[str, Chosen]:
+    """Choose the dialogues of a domain from the candidates of each file."""
+    domain, files = candidates
+    pool: Candidates = {}
+    for of_file in files:
+        for split, of_split in of_file.items():
+            pool.setdefault(split, []).extend(of_split)
+    return domain, choose(pool.get(rule.train_split, ()), pool.get(rule.test_split, ()), rule)
+
+
+def checked_result(
+    run: RunInfo, rule: Rule, chosen: Mapping[str, Chosen], dead_letters: Sequence[Letters], counts: Sums
 ) -> dict[str, Chosen]:
-    """Choose the dialogues of each domain.
+    """Return the chosen dialogues of every domain.
 
     Args:
       run: the run.
       rule: the requested sets.
-      files: the candidates of each file.
+      chosen: those of the domains that have candidates.
       dead_letters: the dead letters of all files.
       counts: the counts of each file.
 
@@ -347,17 +354,10 @@ def chosen_of(
     """
     # Reported here, before a lack of candidates that they may cause.
     check_letters(in_order(dead_letters), of_dialogues(Counts.of_pairs(counts)), run.max_bad, run.done)
-    pool: dict[tuple[str, str], list[Candidate]] = {}
-    for candidates in files:
-        for key, of_file in candidates.items():
-            pool.setdefault(key, []).extend(of_file)
-    chosen = {
-        domain: choose(pool.pop((domain, rule.train_split), []), pool.pop((domain, rule.test_split), []), rule)
-        for domain in rule.domains
-    }
-    if not any(of_domain.train for of_domain in chosen.values()):
-        raise InputError("; ".join(without_training(chosen, rule)), "--domains")
-    return chosen
+    result = {domain: chosen.get(domain) or choose((), (), rule) for domain in rule.domains}
+    if not any(of_domain.train for of_domain in result.values()):
+        raise InputError("; ".join(without_training(result, rule)), "--domains")
+    return result
 
 
 def choose(train: Sequence[Candidate], test: Sequence[Candidate], rule: Rule) -> Chosen:

@@ -197,46 +197,82 @@ def names_seen(services: Iterable[Service], train: Iterable[Service]) -> dict[st
     return shares
 
 
-def measures_of(items: Iterable[Item], variants: Sequence[str]) -> dict[str, Any]:
-    """Compute the measures that do not need a train split.
+class ServiceMeasures(msgspec.Struct, frozen=True):
+    """What a service contributes to the measures.
+
+    Attributes:
+      distances: variant to the distances of its names.
+      ngrams: (variant, other form) to the counts that corpus BLEU sums up: lengths, matching n-grams, all n-grams.
+      self_bleu: the mean sentence BLEU of each description over ordered pairs of variants.
+    """
+
+    distances: dict[str, list[float]]
+    ngrams: dict[tuple[str, str], list[int]]
+    self_bleu: list[float | None]
+
+
+def measure(item: Item) -> ServiceMeasures:
+    """Measure one service."""
+    with needed("service", item.original.service_name):
+        names = {form: element_names(service) for form, service in item.forms().items()}
+        texts = {form: descriptions_of(service) for form, service in item.forms().items()}
+    score = _bleu(of_sentences=True).sentence_score
+    scores = {
+        (form, other): [score(text, [reference]) for text, reference in zip(texts[form], texts[other], strict=True)]
+        for form, other in permutations(texts, 2)
+        if form != ORIGINAL
+    }
+    pairs = list(permutations(item.variants, 2))
+    return ServiceMeasures(
+        {
+            variant: [1.0 - levenshtein_ratio(*pair) for pair in zip(names[ORIGINAL], names[variant], strict=True)]
+            for variant in item.variants
+        },
+        {
+            pair: _sums([s.sys_len, s.ref_len, *s.counts, *s.totals] for s in of_pair)
+            for pair, of_pair in scores.items()
+        },
+        [_mean(scores[pair][i].score for pair in pairs) for i, text in enumerate(texts[ORIGINAL]) if text],
+    )
+
+
+def combine(services: Sequence[ServiceMeasures], variants: Sequence[str]) -> dict[str, Any]:
+    """Combine the measures of services.
 
     Returns:
       ``{"variants": {"v1": {"name_distance", "description_bleu"}, ...}, "average": {...}, "self_bleu",
       "self_bleu_by_description"}``: distances 0-1, BLEU 0-100, None if undefined.
     """
-    names: dict[str, list[str]] = {form: [] for form in (ORIGINAL, *variants)}
-    descriptions: dict[str, list[str]] = {form: [] for form in names}
-    for item in items:
-        with needed("service", item.original.service_name):
-            for form, service in item.forms().items():
-                names[form] += element_names(service)
-                descriptions[form] += descriptions_of(service)
     rows = {
         variant: {
-            "name_distance": _mean(
-                1.0 - levenshtein_ratio(*pair) for pair in zip(names[ORIGINAL], names[variant], strict=True)
-            ),
-            "description_bleu": _corpus_bleu(descriptions[variant], descriptions[ORIGINAL]),
+            "name_distance": _mean(distance for service in services for distance in service.distances[variant]),
+            "description_bleu": _corpus_bleu(service.ngrams[variant, ORIGINAL] for service in services),
         }
         for variant in variants
     }
-    pairs = list(permutations(variants, 2))
-    sentence_bleu = _bleu(of_sentences=True).sentence_score
-    by_description = [
-        _mean(sentence_bleu(texts[first], [texts[second]]).score for first, second in pairs)
-        for texts in (dict(zip(descriptions, row, strict=True)) for row in zip(*descriptions.values(), strict=True))
-        if texts[ORIGINAL]
-    ]
     return {
         "variants": rows,
         "average": _average(rows),
-        "self_bleu": _mean(_corpus_bleu(descriptions[a], descriptions[b]) for a, b in pairs),
-        "self_bleu_by_description": _mean(by_description),
+        "self_bleu": _mean(
+            _corpus_bleu(service.ngrams[pair] for service in services) for pair in permutations(variants, 2)
+        ),
+        "self_bleu_by_description": _mean(bleu for service in services for bleu in service.self_bleu),
     }
 
 
-def _corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    return float(_bleu().corpus_score(hypotheses, [references]).score)
+def measures_of(items: Iterable[Item], variants: Sequence[str]) -> dict[str, Any]:
+    """Measure services in memory, see :func:`combine`."""
+    return combine(list(map(measure, items)), variants)
+
+
+def _sums(rows: Iterable[Sequence[int]]) -> list[int]:
+    return [sum(column) for column in zip(*rows, strict=True)]
+
+
+def _corpus_bleu(ngrams: Iterable[Sequence[int]]) -> float:
+    bleu, (hypothesis, reference, *counts) = _bleu(), _sums(ngrams)
+    matches, totals = counts[: bleu.max_ngram_order], counts[bleu.max_ngram_order :]
+    return float(bleu.compute_bleu(matches, totals, hypothesis, reference, bleu.smooth_method).score)
 
 
 @cache
@@ -254,12 +290,16 @@ def bleu_signature() -> str:
     return str(bleu.get_signature())
 
 
-def statistics_of(inputs: Inputs) -> dict[str, Any]:
+def statistics_of(inputs: Inputs, services: Sequence[ServiceMeasures]) -> dict[str, Any]:
     """Return the content of ``statistics.json``: shares and distances 0-1, BLEU 0-100, rounded to six places.
 
     Without variants, only the original has numbers.
+
+    Args:
+      inputs: the services.
+      services: the measures of each.
     """
-    measured = measures_of(inputs.items, inputs.variants)
+    measured = combine(services, inputs.variants)
     unseen = [item.forms() for item in inputs.items if item.unseen]
     shares = {
         key: names_seen((forms[key] for forms in unseen), inputs.train or ()) for key in (ORIGINAL, *inputs.variants)
@@ -276,13 +316,13 @@ def statistics_of(inputs: Inputs) -> dict[str, Any]:
     return {**rounded({"original": shares[ORIGINAL], **numbers}), **about}
 
 
-def statistics_files(inputs: Inputs) -> Iterator[tuple[str, bytes]]:
+def statistics_files(inputs: Inputs, services: Sequence[ServiceMeasures]) -> Iterator[tuple[str, bytes]]:
     """Yield the output: statistics.json and report.html."""
     from apache_beam.metrics import Metrics
 
     from parapet.transforms.reports.report import page
 
-    statistics = statistics_of(inputs)
+    statistics = statistics_of(inputs, services)
     Metrics.counter("parapet", "services").inc(len(inputs.items))
     yield "statistics.json", (json.dumps(statistics, indent=2) + "\n").encode()
     yield "report.html", page(statistics_report(statistics)).encode()

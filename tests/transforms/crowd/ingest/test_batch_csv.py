@@ -4,9 +4,12 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 from ingested import KEY, WORKERS, assignments, check_letters, dead, read_file
-from kit import cases, write
+from kit import cases, raised, write
 
+from parapet.schemas import limits
+from parapet.schemas.errors import InputError
 from parapet.transforms.crowd import answer_files
+from parapet.transforms.crowd.ingest import read_answers
 
 ROW = {
     "HITId": "3UTUFR8I7SU94H6K4GNX6E3FVQ4DLT",
@@ -105,6 +108,15 @@ def test_blank_rows_are_nothing():
     blank = b"," * (len(ROW) - 1)
     rows = [header, blank, row, b'"' + blank.replace(b",", b'","') + b'"', b",,", b" , ;", b""]
     assert [one.source for one in read(b"\r\n".join(rows))] == ["names.csv: row 3"]
+
+
+def test_a_file_that_is_none_of_answers_ends_the_run_before_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_BAD_ROWS", 3)
+    path = write(tmp_path / "names.csv", table({}, *[{"AssignmentId": ""}] * 9))
+    error = raised(InputError, lambda: list(read_answers(str(path), KEY)))
+    assert error.reason.startswith("4 of the first 5 rows cannot be used (first ")
+    good = write(tmp_path / "good.csv", table(*[{"AssignmentId": "3"}] * 5, *[{"AssignmentId": ""}] * 5))
+    assert len(list(read_answers(str(good), KEY))) == 10
 
 
 @cases("source platform", ("", "mturk"), ("in_house", "in_house"), ("LLM", "llm"))
