@@ -67,7 +67,7 @@ def test_the_block_list_holds_from_the_first_minute(bench):
     order = []
     bench.server.on_request(lambda call: order.append(call.operation))
     bench.ok("publish", "--block_list", path)
-    assert order.index(GRANT) < order.index("CreateHITWithHITType")
+    assert order.index(GRANT) < order.index("CreateHIT")
     assert bench.refused(NAMES, worker(1)) == "not_qualified"
 
 
