@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from parapet.pipelines.command import EXIT_FAILURE, counted
-from parapet.pipelines.mturk.session import Session, read_session, report_failures
+from parapet.pipelines.mturk.session import Session, read_session, report
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import publish as publishing
@@ -91,7 +91,7 @@ def _publish(session: Session, hits: list[Hit], begin: Callable[[str], None] | N
         _, not_kept_out = session.keep_out(batch, lines, [(hit.record.task_id, hit.round) for hit in hits])
         with session.progress("publishing") as show:
             failures = publishing.publish(batch, waiting, show)
-        report_failures(failures, "publishing")
+        report(failures, "publishing")
         session.finish(batch, lines, f"{counted(len(waiting) - len(failures), 'HIT')} published")
         if not (session.dry_run or failures):
             logging.info("next: parapet mturk collect --batch %s", session.folder)
@@ -148,6 +148,6 @@ def _stop(session: Session) -> int:
         ]
         with session.progress("stopping") as show:
             failures = publishing.stop(batch, hit_ids, now, show)
-        report_failures(failures, "stopping")
+        report(failures, "stopping")
         session.finish(batch, lines, f"{counted(len(hit_ids) - len(failures), 'HIT')} withdrawn")
         return EXIT_FAILURE if failures else 0

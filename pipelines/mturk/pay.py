@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
-from parapet.pipelines.mturk.session import Session, read_session, report, report_failures
+from parapet.pipelines.mturk.session import Session, read_session, report
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.answer_files import Record
 from parapet.transforms.crowd.hits.terms import up_to_cent
 from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import pay as paying
-from parapet.transforms.crowd.mturk.batch import Batch, write_whole
+from parapet.transforms.crowd.mturk.batch import Batch, Failures, write_whole
 from parapet.transforms.crowd.mturk.client import environment_of
 from parapet.transforms.crowd.mturk.collect import FILE, Line, load
 from parapet.transforms.crowd.mturk.pay import Audited, Bonus
@@ -81,23 +81,21 @@ def _pay(
         approved = [hits[lines[each]["HITId"]] for each in decisions if not decisions[each]]
         rewards = up_to_cent(sum((hit.reward + hit.fee for hit in approved), Decimal(0)))
         _announce(session, decisions, rewards, len(due), for_bonuses)
-        failures = []
+        failures: Failures = {}
         if decisions or due:
             session.agree(batch, rewards + for_bonuses, held=for_bonuses)
             with session.progress("paying") as show:
-                failures += paying.pay(batch, decisions, lines, show)
+                failures |= paying.pay(batch, decisions, lines, show)
             with session.progress("sending bonuses") as show:
                 # To the worker whose work was read: MTurk refuses if the id is another worker's by now.
-                failures += paying.send_bonuses(batch, due, lines_before, show)
-        different = paying.different_bonuses(batch, bonuses)
-        report_failures(failures, "paying")
-        report(different, "sending bonuses")
-        refused = {failure.key for failure in failures}
-        verdicts = Counter(bool(text) for each, text in decisions.items() if f"pay:{each}" not in refused)
-        sent = sum(f"bonus:{each}" not in refused and each not in different for each in due)
+                failures |= paying.send_bonuses(batch, due, lines_before, show)
+        failures |= paying.different_bonuses(batch, bonuses)
+        report(failures, "paying")
+        verdicts = Counter(bool(text) for each, text in decisions.items() if f"pay:{each}" not in failures)
+        sent = sum(f"bonus:{each}" not in failures for each in due)
         summary = f"{verdicts[False]:,} approved, {verdicts[True]:,} rejected, {_bonuses(sent)} sent"
         session.finish(batch, list(lines.values()), summary)
-        return EXIT_FAILURE if failures or different else 0
+        return EXIT_FAILURE if failures else 0
 
 
 def _announce(

@@ -22,7 +22,7 @@ from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd import journal
 from parapet.transforms.crowd.mturk import collect, status
-from parapet.transforms.crowd.mturk.batch import Batch, Failure, Progress, check_endpoint, write_whole
+from parapet.transforms.crowd.mturk.batch import Batch, Failures, Progress, check_endpoint, write_whole
 from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, explaining
 from parapet.transforms.crowd.mturk.qualifications import grant, read_block_list
 from parapet.transforms.crowd.worker_ids import load_worker_key
@@ -135,11 +135,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     def keep_out(
         self, batch: Batch, lines: Sequence[collect.Line], upcoming: Sequence[tuple[str, str]] = ()
-    ) -> tuple[Counter[str], list[Failure]]:
+    ) -> tuple[Counter[str], Failures]:
         """Grants the qualifications that keep workers out, and logs refused calls. See :func:`grant`."""
         with self.progress("keeping workers out") as show:
             counts, failures = grant(batch, lines, self.blocked, upcoming, show)
-        report_failures(failures, "keeping workers out")
+        report(failures, "keeping workers out")
         return counts, failures
 
     def finish(self, batch: Batch, lines: Sequence[collect.Line], summary: str) -> None:
@@ -189,11 +189,6 @@ def dollars(text: str) -> Decimal | None:
     except InvalidOperation:
         return None
     return amount if amount.is_finite() else None
-
-
-def report_failures(failures: Sequence[Failure], what: str) -> None:
-    """Logs the calls that MTurk refused."""
-    report({failure.key: f"MTurk refused: {failure.message} [{failure.code}]" for failure in failures}, what)
 
 
 def report(reasons: Mapping[str, str], what: str) -> None:

@@ -53,7 +53,7 @@ def test_another_bonus_sent_elsewhere_is_left_to_a_person(done):
 def test_another_amount_than_the_batch_has_sent_is_refused(done):
     assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "Thank you"))) == 0
     path = bonuses(done, (done.made[1], "0.60", "a"), (done.made[0], "0.60", "more"), name="more.csv")
-    assert f"the assignment has a bonus of $0.50 already: {done.made[0]}" in done.err_of(
+    assert f"the assignment has a bonus of $0.50 already: bonus:{done.made[0]}" in done.err_of(
         1, done.do("pay", "--bonuses", path)
     )
     assert sent(done) == {(done.made[0], "0.50"): 1, (done.made[1], "0.60"): 1}

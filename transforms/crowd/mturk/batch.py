@@ -233,12 +233,7 @@ class Call(msgspec.Struct, frozen=True):
     facts: dict[str, Any] = {}
 
 
-class Failure(msgspec.Struct, frozen=True):
-    """A call that MTurk refused."""
-
-    key: str
-    code: str
-    message: str
+Failures = dict[str, str]  # key of a call to the reason why it was refused
 
 
 def perform(
@@ -246,7 +241,7 @@ def perform(
     calls: Sequence[Call],
     progress: Progress | None = None,
     send: Callable[[Call], dict[str, Any]] | None = None,
-) -> list[Failure]:
+) -> Failures:
     """Make the calls and return those that were refused; a dry run prints them instead.
 
     An interrupted call stays open in the journal. So does a refused one: boto3 repeats a call whose response was lost,
@@ -268,7 +263,7 @@ def perform(
     if batch.client is None:
         for call in calls:
             print(json.dumps({"call": call.operation, "key": call.key, **call.facts}))
-        return []
+        return {}
     fatal: list[Exception] = []
 
     def attempt(call: Call) -> dict[str, Any] | Exception:
@@ -284,7 +279,7 @@ def perform(
                 fatal.append(error)
             return error
 
-    failures: list[Failure] = []
+    failures: Failures = {}
     size = batch.parallel * _AT_A_TIME
     with ThreadPoolExecutor(batch.parallel) as pool:
         for start in range(0, len(calls), size):
@@ -293,10 +288,9 @@ def perform(
             entries: list[tuple[Event, str, str, dict[str, Any]]] = []
             for call, outcome in zip(chunk, pool.map(attempt, chunk), strict=True):
                 if isinstance(outcome, Exception):
-                    failure = Failure(call.key, code_of(outcome), message_of(outcome))
-                    failures.append(failure)
-                    facts = {"code": failure.code, "message": failure.message}
+                    facts = {"code": code_of(outcome), "message": message_of(outcome)}
                     entries.append(("failed", call.key, call.operation, facts))
+                    failures[call.key] = f"MTurk refused: {facts['message']} [{facts['code']}]"
                 else:
                     entries.append(("done", call.key, call.operation, outcome))
             batch.journal.write(entries)

@@ -19,7 +19,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST
 from parapet.transforms.crowd.answer_files import Record, read_lines, read_records, read_rows, worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, REWARD
-from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, Progress, perform
+from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Progress, perform
 from parapet.transforms.crowd.mturk.client import code_of, pages
 from parapet.transforms.crowd.mturk.collect import VERDICTS, Line, collect
 from parapet.transforms.crowd.times import parse_time
@@ -189,7 +189,7 @@ def unpaid(batch: Batch, decisions: Mapping[str, str], lines: Mapping[str, Line]
 
 def pay(
     batch: Batch, decisions: Mapping[str, str], lines: Mapping[str, Line], progress: Progress | None = None
-) -> list[Failure]:
+) -> Failures:
     """Approve and reject assignments, and return what MTurk refused.
 
     Args:
@@ -210,12 +210,12 @@ def pay(
     failures = perform(batch, calls, progress)
     if failures:
         collect(batch)
-    return [failure for failure in failures if batch.journal.done.get(failure.key, {}).get("by") != "us"]
+    return {key: why for key, why in failures.items() if batch.journal.done.get(key, {}).get("by") != "us"}
 
 
 def send_bonuses(
     batch: Batch, bonuses: Mapping[str, Bonus], lines: Mapping[str, Line], progress: Progress | None = None
-) -> list[Failure]:
+) -> Failures:
     """Send the bonuses of assignments for which neither the journal nor MTurk has one; return what MTurk refused.
 
     Args:
@@ -261,11 +261,11 @@ def _about(batch: Batch, line: Line) -> dict[str, Any]:
     return {"worker_hash": worker_hash(batch.key, line["WorkerId"]), "hit_id": line["HITId"]}
 
 
-def different_bonuses(batch: Batch, bonuses: Mapping[str, Bonus]) -> dict[str, str]:
-    """Return the assignments that have a bonus of another amount, with the reason why they get no further one."""
+def different_bonuses(batch: Batch, bonuses: Mapping[str, Bonus]) -> Failures:
+    """Return the bonuses that are not sent because the assignment has one of another amount."""
     sent = {each: Decimal(facts["amount"]) for each, facts in batch.journal.with_prefix("bonus").items()}
     return {
-        assignment_id: f"the assignment has a bonus of ${sent[assignment_id]} already"
+        f"bonus:{assignment_id}": f"the assignment has a bonus of ${sent[assignment_id]} already"
         for assignment_id, bonus in bonuses.items()
         if sent.get(assignment_id, bonus.amount) != bonus.amount
     }

@@ -16,7 +16,7 @@ from parapet.schemas.errors import InputError, parapet_version
 from parapet.schemas.layout import MANIFEST
 from parapet.transforms.crowd.hits.page import PageRecord, read_manifest, read_shortfall, top_up_assignments
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
-from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, Progress, perform
+from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Progress, perform
 from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, explaining, pages
 from parapet.transforms.crowd.mturk.qualifications import KEPT_OUT, find_types, requirements, type_ids
 
@@ -155,7 +155,7 @@ def unpublished(batch: Batch, hits: Sequence[Hit]) -> list[Hit]:
     return waiting
 
 
-def publish(batch: Batch, hits: Sequence[Hit], progress: Progress | None = None) -> list[Failure]:
+def publish(batch: Batch, hits: Sequence[Hit], progress: Progress | None = None) -> Failures:
     """Publish HITs, whose qualification types exist, and return what MTurk refused.
 
     Args:
@@ -176,7 +176,7 @@ def publish(batch: Batch, hits: Sequence[Hit], progress: Progress | None = None)
     failures = perform(batch, [_call(batch, hit) for hit in hits], progress, create)
     if failures:
         adopt(batch, hits)
-    return [failure for failure in failures if failure.key not in batch.journal.done]
+    return {key: reason for key, reason in failures.items() if key not in batch.journal.done}
 
 
 def _call(batch: Batch, hit: Hit) -> Call:
@@ -240,7 +240,7 @@ def adopt(batch: Batch, hits: Iterable[Hit]) -> None:
         logging.info("%d HITs that an interrupted run had created were found again", adopted)
 
 
-def stop(batch: Batch, hit_ids: Sequence[str], now: datetime, progress: Progress | None = None) -> list[Failure]:
+def stop(batch: Batch, hit_ids: Sequence[str], now: datetime, progress: Progress | None = None) -> Failures:
     """Withdraw HITs, and return what MTurk refused. Workers who have accepted one can still submit it.
 
     Raises:

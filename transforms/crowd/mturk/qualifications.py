@@ -16,7 +16,7 @@ from typing import Any
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.answer_files import worker_hash
-from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, Progress, perform
+from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Progress, perform
 from parapet.transforms.crowd.mturk.client import explaining, pages
 from parapet.transforms.crowd.mturk.collect import Line
 
@@ -105,9 +105,9 @@ def make_types(batch: Batch, names: Collection[str]) -> None:
     failures = perform(batch, calls, send=create)
     if failures:
         find_types(batch, names)
-    for failure in failures:
-        if failure.key not in batch.journal.done:
-            raise InputError(f"MTurk refused the call: {failure.message} [{failure.code}]", failure.key)
+    for key, reason in failures.items():
+        if key not in batch.journal.done:
+            raise InputError(reason, key)
 
 
 def _full_name(batch: Batch, name: str) -> str:
@@ -149,7 +149,7 @@ def grant(
     blocked: Iterable[str],
     upcoming: Iterable[tuple[str, str]] = (),
     progress: Progress | None = None,
-) -> tuple[Counter[str], list[Failure]]:
+) -> tuple[Counter[str], Failures]:
     """Grant the qualifications that follow from collected assignments and the block list, each once.
 
     Args:
