@@ -161,10 +161,7 @@ _FLAGS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "endpoint_url": (RUNNING, "URL", "address of MTurk (default: AWS_ENDPOINT_URL_MTURK, else MTurk's sandbox)", _RARE),
     "parallel_calls": (RUNNING, "N", PARALLEL_CALLS, _RARE | _NUMBER | {"default": 4}),
 }
-_ADD: dict[str, Callable[[StrictParser], None]] = {
-    "dry_run": add_dry_run,
-    "json": add_json,
-}
+_ADD: dict[str, Callable[[StrictParser], None]] = {"dry_run": add_dry_run, "json": add_json}
 
 USAGE = f"""usage: parapet mturk ACTION [flags]
 
@@ -196,11 +193,11 @@ def parser(name: str) -> StrictParser:
     action = _ACTIONS[name]
     parser = StrictParser(f"mturk {name}", cleandoc(action.description), action.example)
     for flag in action.flags.split():
-        if add := _ADD.get(f"{name} {flag}") or _ADD.get(flag):
-            add(parser)
-            continue
-        group, metavar, text, options = _FLAGS.get(f"{name} {flag}") or _FLAGS[flag]
-        parser.group(group)(f"--{flag}", help=text, **options, **({"metavar": metavar} if metavar else {}))
+        if flag in _ADD:
+            _ADD[flag](parser)
+        else:
+            group, metavar, text, options = _FLAGS.get(f"{name} {flag}") or _FLAGS[flag]
+            parser.group(group)(f"--{flag}", help=text, **options, **({"metavar": metavar} if metavar else {}))
     return parser
 
 

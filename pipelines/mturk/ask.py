@@ -108,14 +108,9 @@ def collect(args: argparse.Namespace) -> Act:
 def _collect(session: Session) -> int:
     with session.open() as batch:
         before = {line["AssignmentId"]: line["AssignmentStatus"] for line in collecting.load(batch.folder)}
-        gone = {hit_id for hit_id, hit in batch.hits().items() if hit.gone}
         with session.progress("collecting") as show:
             lines = collecting.collect(batch, show)
         counts, not_kept_out = session.keep_out(batch, lines)
-        hits = batch.hits().values()
-        for hit in hits:
-            if hit.gone and hit.hit_id not in gone:
-                logging.warning("%s: MTurk no longer has this HIT of %s", hit.hit_id, hit.task_id)
         changed = sum(before.get(line["AssignmentId"]) not in (None, line["AssignmentStatus"]) for line in lines)
         summary = f"{counted(len(lines) - len(before), 'new assignment')}, {changed:,} with another status, "
         summary += f"{len(lines):,} in all"
@@ -123,7 +118,7 @@ def _collect(session: Session) -> int:
             granted = ", ".join(f"{why} {n:,}" for why, n in sorted(counts.items()))
             summary += f"; qualifications granted: {granted}"
         session.finish(batch, lines, summary)
-        kinds = {hit.task_id.rpartition(":")[2] for hit in hits}
+        kinds = {hit.task_id.rpartition(":")[2] for hit in batch.hits().values()}
         command = next((_READERS[kind] for kind in sorted(kinds) if kind in _READERS), "compose")
         logging.info("next: parapet %s --responses %s ...", command, batch.folder / collecting.FILE)
         return EXIT_FAILURE if not_kept_out else 0

@@ -28,8 +28,6 @@ from parapet.transforms.crowd.mturk.status import bonus_fee, ledger_rows, status
 
 Act = Callable[[], int]
 
-_SHOWN = 20
-
 
 def pay(args: argparse.Namespace) -> Act:
     """Reads the audit or the bonuses. Raises InputError if they cannot be used."""
@@ -74,7 +72,7 @@ def _pay(
         decisions = {each: feedback[each] if each in known else "" for each in lines if is_for_all or each in known}
         late = [each for each in decisions if decisions[each] and lines[each]["AssignmentStatus"] == "Approved"]
         if late:
-            logging.warning("too late to reject, because they are approved already: %s", ", ".join(late[:_SHOWN]))
+            logging.warning("too late to reject, because they are approved already: %s", ", ".join(late))
         decisions = paying.unpaid(batch, decisions, lines)
         due = {each: bonus for each, bonus in bonuses.items() if f"bonus:{each}" not in batch.journal.done}
         for_bonuses = up_to_cent(sum((bonus.amount + bonus_fee(bonus.amount) for bonus in due.values()), Decimal(0)))
@@ -106,10 +104,8 @@ def _announce(
         f"{counted(len(decisions) - len(rejected), 'assignment')} to approve (${rewards:,.2f} with fees), "
         f"{len(rejected):,} to reject, {_bonuses(bonuses)} to send (${for_bonuses:,.2f})"
     )
-    for line in rejected[:_SHOWN]:
+    for line in rejected:
         session.announce(line)
-    if len(rejected) > _SHOWN:
-        session.announce(f"  … and {len(rejected) - _SHOWN:,} more")
 
 
 def _bonuses(n: int) -> str:

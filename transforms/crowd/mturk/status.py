@@ -216,7 +216,10 @@ def warnings(status: Status, now: datetime) -> list[str]:
             f"{total.auto_approval:%Y-%m-%d %H:%M} UTC on: run 'parapet mturk pay' before that to reject some"
         )
     if total.gone:
-        urgent.append(f"{total.gone} HITs were deleted at MTurk: make new HITs for the answers that they lacked")
+        tasks = ", ".join(task.task_id for task in status.tasks if task.gone)
+        urgent.append(
+            f"{total.gone} HITs were deleted at MTurk: make new HITs for the answers that they lacked: {tasks}"
+        )
     for operation, n in sorted(status.unclear.items()):
         urgent.append(f"{n} calls of {operation} were interrupted or refused: run the same command again")
     return urgent
