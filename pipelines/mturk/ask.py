@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -85,6 +84,11 @@ def _publish(session: Session, hits: list[Hit], begin: Callable[[str], None] | N
         session.announce(
             f"{counted(len(waiting), 'HIT')} to publish {place}, {assignments}: ${cost:,.2f} with fees{before}"
         )
+        places = publishing.open_places(batch, lines, datetime.now(UTC)).values()
+        if hits[0].round and places:
+            logging.warning(
+                "%s of earlier HITs are still open; their answers may suffice", counted(sum(places), "place")
+            )
         session.agree(batch, cost)
         make_types(batch, names)
         # Before the HITs exist, so that excluded workers do not see them even for a minute.
@@ -135,12 +139,7 @@ def _stop(session: Session) -> int:
     now = datetime.now(UTC)
     with session.open() as batch:
         lines = collecting.load(batch.folder)
-        submitted = Counter(line["HITId"] for line in lines)
-        hit_ids = [
-            hit_id
-            for hit_id, hit in batch.hits().items()
-            if not hit.gone and hit.expiration > now and hit.assignments > submitted[hit_id]
-        ]
+        hit_ids = publishing.open_places(batch, lines, now)
         with session.progress("stopping") as show:
             failures = publishing.stop(batch, hit_ids, now, show)
         report(failures, "stopping")

@@ -36,10 +36,16 @@ def pay(args: argparse.Namespace) -> Act:
         raise InputError("one of --audit DIR, --all and --bonuses FILE is required")
     if (args.reject or args.rejections) and not args.audit:
         raise InputError("rejections require the audit that they are based on: add --audit DIR")
-    lines = {line["AssignmentId"]: line for line in load(session.look().folder)}
+    lines = _lines_of(session.look())
     audit, feedback = _decide(args) if args.audit else (None, {})
     bonuses = paying.read_bonuses(args.bonuses, lines) if args.bonuses else {}
     return partial(_pay, session, audit, feedback, args.all, bonuses, lines)
+
+
+def _lines_of(batch: Batch) -> dict[str, Line]:
+    """Returns assignment id to line, without assignments of other batches, which somebody may have added."""
+    hits = batch.hits()
+    return {line["AssignmentId"]: line for line in load(batch.folder) if line["HITId"] in hits}
 
 
 def _decide(args: argparse.Namespace) -> tuple[dict[str, Audited], dict[str, str]]:
@@ -60,8 +66,7 @@ def _pay(
         if not session.dry_run:
             with session.progress("collecting") as show:
                 collecting.collect(batch, show)
-        hits = batch.hits()
-        lines = {line["AssignmentId"]: line for line in load(batch.folder) if line["HITId"] in hits}
+        hits, lines = batch.hits(), _lines_of(batch)
         # What compose says about another submission with the same id says nothing about this one.
         judged = audit or {}
         known = {each for each, line in lines.items() if each in judged and judged[each].is_about(line, session.key)}

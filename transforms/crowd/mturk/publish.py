@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -18,6 +19,7 @@ from parapet.transforms.crowd.hits.page import PageRecord, read_manifest, read_s
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Progress, perform
 from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, explaining, pages
+from parapet.transforms.crowd.mturk.collect import Line
 from parapet.transforms.crowd.mturk.qualifications import KEPT_OUT, find_types, requirements, type_ids
 
 # Expires a HIT immediately, even if this machine's clock is wrong: MTurk accepts times in the past.
@@ -240,7 +242,23 @@ def adopt(batch: Batch, hits: Iterable[Hit]) -> None:
         logging.info("%d HITs that an interrupted run had created were found again", adopted)
 
 
-def stop(batch: Batch, hit_ids: Sequence[str], now: datetime, progress: Progress | None = None) -> Failures:
+def open_places(batch: Batch, lines: Iterable[Line], now: datetime) -> dict[str, int]:
+    """Return the ids of HITs that are on offer and have open places, with the number of places.
+
+    Args:
+      batch: the batch.
+      lines: the collected assignments.
+      now: with a time zone.
+    """
+    submitted = Counter(line["HITId"] for line in lines)
+    return {
+        hit_id: hit.assignments - submitted[hit_id]
+        for hit_id, hit in batch.hits().items()
+        if not hit.gone and hit.expiration > now and hit.assignments > submitted[hit_id]
+    }
+
+
+def stop(batch: Batch, hit_ids: Iterable[str], now: datetime, progress: Progress | None = None) -> Failures:
     """Withdraw HITs, and return what MTurk refused. Workers who have accepted one can still submit it.
 
     Raises:
