@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
@@ -20,11 +19,12 @@ from parapet.transforms.crowd.answer_files import Record
 from parapet.transforms.crowd.hits.terms import up_to_cent
 from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import pay as paying
-from parapet.transforms.crowd.mturk.batch import Batch, Failures, write_whole
+from parapet.transforms.crowd.mturk.batch import Batch, Failures
 from parapet.transforms.crowd.mturk.client import environment_of
 from parapet.transforms.crowd.mturk.collect import FILE, Line, load
 from parapet.transforms.crowd.mturk.pay import Audited, Bonus
 from parapet.transforms.crowd.mturk.status import bonus_fee, ledger_rows, status_of
+from parapet.transforms.storage import disk
 
 Act = Callable[[], int]
 
@@ -124,7 +124,7 @@ def site_csv(args: argparse.Namespace) -> Act:
 
 
 def _site_csv(args: argparse.Namespace, data: bytes, counts: Counter[str], broken: Sequence[Record]) -> int:
-    write_whole(Path(args.output), data, private=True)
+    disk.write(args.output, data, private=True)
     for record in broken:
         logging.error("%s: row %d: left out: %s", args.results, record.number, record.problem)
     if counts["unknown"]:

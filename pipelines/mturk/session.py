@@ -22,11 +22,12 @@ from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd import journal
 from parapet.transforms.crowd.mturk import collect, status
-from parapet.transforms.crowd.mturk.batch import Batch, Failures, Progress, check_endpoint, write_whole
+from parapet.transforms.crowd.mturk.batch import Batch, Failures, Progress, check_endpoint
 from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, explaining
 from parapet.transforms.crowd.mturk.qualifications import grant, read_block_list
 from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.reports.report import page
+from parapet.transforms.storage import disk
 
 _SHOWN = 10  # ids shown of a long list
 _MAX_PARALLEL = 32
@@ -151,7 +152,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         now = status.status_of(batch, lines, rows)
         urgent = status.warnings(now, datetime.now(UTC))
         status.write_ledger(batch, rows)
-        write_whole(batch.folder / status.PAGE, page(status.status_report(now, urgent)).encode())
+        disk.write(batch.folder / status.PAGE, page(status.status_report(now, urgent)).encode())
         for text in urgent:
             logging.warning("%s", text)
         if not self.quiet:

@@ -100,8 +100,6 @@ class Journal:
         except BlockingIOError:
             reason = "another 'parapet mturk' is using this batch; wait until it ends"
             raise InputError(reason, self.path.parent) from None
-        except OSError as error:
-            raise InputError(f"cannot write the journal: {error.strerror}", self.path) from None
 
     def _read(self) -> None:
         data = self.path.read_bytes() if self.path.exists() else b""
@@ -133,7 +131,11 @@ class Journal:
             self.done[entry.key] = {**before, **entry.facts, "at": entry.at}
 
     def write(self, entries: Iterable[tuple[Event, str, str, Mapping[str, Any]]]) -> None:
-        """Append (event, key, operation, facts) with one fsync; returns when they are on disk."""
+        """Append (event, key, operation, facts) with one fsync; returns when they are on disk.
+
+        Raises:
+          OSError: they cannot be written; names the file.
+        """
         assert self._handle is not None, "the journal was opened for reading"
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         lines = [Entry(at, event, key, operation, dict(facts)) for event, key, operation, facts in entries]
@@ -143,8 +145,7 @@ class Journal:
                 data = data[os.write(self._handle, data) :]
             os.fsync(self._handle)
         except OSError as error:
-            reason = f"cannot be written: {error.strerror}; make room, then run the same command again"
-            raise InputError(reason, self.path) from None
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
         for entry in lines:
             self._apply(entry)
 

@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import HealthCheck, given, settings
@@ -153,3 +155,12 @@ def test_a_lost_journal_is_no_new_batch(tmp_path, trace, left):
     for open_it in (lambda: begin(tmp_path, "https://mturk.example", {}), lambda: Batch(tmp_path, writable=False)):
         raised(InputError, open_it, match=f"although the folder has {trace} of a batch.*from a backup")
     assert left == ((tmp_path / FILE).read_bytes() if (tmp_path / FILE).exists() else None)
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Journal(tmp_path) as journal:
+        monkeypatch.setattr(os, "write", full)
+        assert raised(OSError, journal.write, [("begun", "a", "op", {})]).filename == str(tmp_path / FILE)

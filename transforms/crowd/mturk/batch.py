@@ -31,7 +31,6 @@ from parapet.transforms.crowd.mturk.client import (
     message_of,
     where,
 )
-from parapet.transforms.storage import disk
 
 _QUALIFICATION_ID = re.compile(r"[A-Z0-9]{1,64}")
 _COUNTRY = re.compile(r"[A-Z]{2}(-[A-Z0-9]{1,3})?")
@@ -198,23 +197,6 @@ def check_endpoint(of_batch: str, of_command: str, folder: str | Path) -> None:
     elif of_batch == SANDBOX:
         advice = "leave out --endpoint_url"
     raise InputError(f"this batch was published {where(of_batch)}: {advice}", folder)
-
-
-def write_whole(path: Path, data: bytes, private: bool = False) -> None:
-    """Write a file under a temporary name and rename it, so that readers never see it partially written.
-
-    Args:
-      path: the file.
-      data: its content.
-      private: whether only its owner may read it.
-
-    Raises:
-      InputError: it cannot be written.
-    """
-    try:
-        disk.write(path, data, private)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", path) from None
 
 
 class Call(msgspec.Struct, frozen=True):

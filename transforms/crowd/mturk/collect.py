@@ -16,8 +16,9 @@ import orjson
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import parse_json_line
 from parapet.transforms.crowd.journal import Event
-from parapet.transforms.crowd.mturk.batch import Batch, Progress, write_whole
+from parapet.transforms.crowd.mturk.batch import Batch, Progress
 from parapet.transforms.crowd.mturk.client import code_of, in_parallel, pages
+from parapet.transforms.storage import disk
 
 FILE = "assignments.jsonl"
 
@@ -98,7 +99,7 @@ def collect(batch: Batch, progress: Progress | None = None) -> list[Line]:
         lines.values(), key=lambda line: (line["RequesterAnnotation"], line["HITId"], line["AssignmentId"])
     )
     data = b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in ordered)
-    write_whole(batch.folder / FILE, data, private=True)
+    disk.write(batch.folder / FILE, data, private=True)
     batch.journal.write([*entries, ("done", "collected", "", {"assignments": len(lines), "hits": len(batch.hits())})])
     return ordered
 

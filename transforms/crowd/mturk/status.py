@@ -17,11 +17,12 @@ import msgspec
 from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.hits.page import aligned
 from parapet.transforms.crowd.hits.terms import CENT, FEE, MINIMUM_FEE, up_to_cent
-from parapet.transforms.crowd.mturk.batch import Batch, PublishedHit, write_whole
+from parapet.transforms.crowd.mturk.batch import Batch, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
 from parapet.transforms.crowd.mturk.collect import VERDICTS, Line
 from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
 from parapet.transforms.reports.text import number
+from parapet.transforms.storage import disk
 
 LEDGER, PAGE = "ledger.csv", "status.html"
 
@@ -96,7 +97,7 @@ def write_ledger(batch: Batch, rows: Iterable[Row]) -> None:
     for row in rows:
         money = {"amount": f"{row.amount:f}", "fee": f"{row.fee.quantize(CENT / 100):f}"}
         writer.writerow(msgspec.structs.asdict(row) | money)
-    write_whole(batch.folder / LEDGER, text.getvalue().encode())
+    disk.write(batch.folder / LEDGER, text.getvalue().encode())
 
 
 class TaskStatus(msgspec.Struct, frozen=True):
