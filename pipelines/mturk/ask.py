@@ -60,7 +60,7 @@ def _split(text: str) -> list[str]:
 def topup(args: argparse.Namespace) -> Act:
     """Reads the pages. Raises InputError if they cannot be used."""
     session = read_session(args)
-    hits = publishing.read_hits(args.hits, session.look().endpoint, top_up=True, shortfall=args.shortfall)
+    hits = publishing.read_top_up(args.hits, session.look().endpoint, args.shortfall)
     return partial(_publish, session, hits)
 
 

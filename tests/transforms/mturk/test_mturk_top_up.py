@@ -78,7 +78,7 @@ def test_a_run_cut_off_after_its_call_adds_nothing_twice(full, later, work_betwe
     ("a,b\n1,2\n", "row 1: the header lacks service_name, task, field, have, need"),
     (HEAD, "no answers are missing"),
     (HEAD + "Gyms_1,x,names,slot_0,few,5,0,a\n", "row 2: 'have' and 'need' must be numbers"),
-    (HEAD + "Nobody_1,x,names,slot_0,4,5,0,a\n", "contains no HIT that lacks answers"),
+    (HEAD + "Nobody_1,x,names,slot_0,4,5,0,a\n", "contains no HIT to publish"),
 )
 def test_a_bad_shortfall_is_usage(full, text, told):
     assert told in full.err_of(2, full.do("topup", "--hits", full.hits, "--shortfall", full.file("s.csv", text)))

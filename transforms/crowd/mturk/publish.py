@@ -75,18 +75,47 @@ class Hit(msgspec.Struct, frozen=True):
         return data.decode("utf-8")
 
 
-def read_hits(folder: str, endpoint: str, top_up: bool = False, shortfall: str | None = None) -> list[Hit]:
+def read_hits(folder: str, endpoint: str) -> list[Hit]:
     """Read the HITs of a folder, in its order.
 
     Args:
       folder: the output folder of ``parapet hits``.
       endpoint: the address for publishing; the pages must post their forms to the same place.
-      top_up: whether they ask other workers for what is missing.
-      shortfall: for a top-up, the file that lists what is missing, if the folder asks for more than that.
 
     Raises:
       InputError: the folder does not exist, was made by another version or for another endpoint, or was changed.
     """
+    _read_options(folder, endpoint)
+    return _hits(folder, [record for _, record in read_manifest(folder)])
+
+
+def read_top_up(folder: str, endpoint: str, shortfall: str | None) -> list[Hit]:
+    """Read the HITs that ask other workers for what is missing.
+
+    Args:
+      folder: see :func:`read_hits`; ``endpoint``, too.
+      shortfall: the file that lists what is missing, unless the pages ask for nothing else.
+
+    Raises:
+      InputError: as :func:`read_hits`, or the folder asks for everything, or for nothing that is missing.
+    """
+    options = _read_options(folder, endpoint)
+    records = [record for _, record in read_manifest(folder)]
+    # The same for the same pages and shortfall, so that a top-up that is run again asks for nothing more.
+    digest = hashlib.sha256()
+    if shortfall:
+        records = _short_of_answers(records, read_shortfall(shortfall))
+        for path in (Path(shortfall), Path(shortfall).with_name(MANIFEST)):
+            digest.update(path.read_bytes() if path.exists() else b"")
+    elif options.only is None:
+        reason = "this folder asks for all answers again: make one with 'parapet hits --shortfall', or add --shortfall"
+        raise InputError(reason, folder)
+    hits = _hits(folder, records)
+    digest.update(" ".join(hit.key for hit in hits).encode())
+    return [msgspec.structs.replace(hit, round=digest.hexdigest()[:16]) for hit in hits]
+
+
+def _read_options(folder: str, endpoint: str) -> _Options:
     try:
         run = msgspec.json.decode((Path(folder) / MANIFEST).read_bytes(), type=_Run)
     except (OSError, msgspec.MsgspecError):
@@ -96,32 +125,20 @@ def read_hits(folder: str, endpoint: str, top_up: bool = False, shortfall: str |
     if run.version != parapet_version():
         versions = f"was made by Parapet {run.version}, but this is version {parapet_version()}"
         raise InputError(f"{versions}: run 'parapet hits' again (it costs nothing)", folder)
-    for place, is_sandbox, advice in ((PRODUCTION, True, "without --sandbox"), (SANDBOX, False, "with --sandbox")):
-        if endpoint == place and run.options.sandbox is is_sandbox:
-            where = "the sandbox" if is_sandbox else "production"
-            reason = f"the forms on these pages are sent to {where}: run 'parapet hits' again, {advice}"
-            raise InputError(reason, folder)
-    if top_up and run.options.only is None and not shortfall:
-        raise InputError(
-            "this folder asks for all answers again: make one with 'parapet hits --shortfall', or add --shortfall",
-            folder,
-        )
-    records = [record for _, record in read_manifest(folder)]
-    if shortfall:
-        records = _short_of_answers(records, read_shortfall(shortfall))
+    if endpoint in (PRODUCTION, SANDBOX) and run.options.sandbox is not (endpoint == SANDBOX):
+        place, flag = ("the sandbox", "without") if run.options.sandbox else ("production", "with")
+        reason = f"the forms on these pages are sent to {place}: run 'parapet hits' again, {flag} --sandbox"
+        raise InputError(reason, folder)
+    return run.options
+
+
+def _hits(folder: str, records: Sequence[PageRecord]) -> list[Hit]:
+    if not records:
+        raise InputError("contains no HIT to publish", folder)
     try:
-        hits = [Hit(record, folder, fee_for(Decimal(record.reward), record.assignments)) for record in records]
+        return [Hit(record, folder, fee_for(Decimal(record.reward), record.assignments)) for record in records]
     except ArithmeticError:
         raise InputError("has a reward that is not an amount: run 'parapet hits' again", folder) from None
-    if not hits:
-        raise InputError("contains no HIT" + (" that lacks answers" if shortfall else ""), folder)
-    if top_up:
-        # The same for the same pages and answers, so that a top-up that is run again asks for nothing more.
-        digest = hashlib.sha256(" ".join(hit.key for hit in hits).encode())
-        for path in (Path(shortfall), Path(shortfall).with_name(MANIFEST)) if shortfall else ():
-            digest.update(path.read_bytes() if path.exists() else b"")
-        hits = [msgspec.structs.replace(hit, round=digest.hexdigest()[:16]) for hit in hits]
-    return hits
 
 
 def _short_of_answers(records: Iterable[PageRecord], lacks: Mapping[tuple[str, str], int]) -> list[PageRecord]:
