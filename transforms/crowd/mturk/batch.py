@@ -82,8 +82,7 @@ class PublishedHit(msgspec.Struct, frozen=True):
     """A published HIT.
 
     Attributes:
-      part: the part of its task's pages. ``round``: the id of the top-up that it belongs to, or empty.
-      fields: its form fields.
+      round: the id of the top-up that it belongs to, or empty.
       reward: dollars per assignment. ``fee`` is MTurk's fee per assignment, not rounded.
       assignments: the number of workers.
       expiration: the time when it expires.
@@ -92,9 +91,7 @@ class PublishedHit(msgspec.Struct, frozen=True):
 
     hit_id: str
     task_id: str
-    part: int
     round: str
-    fields: tuple[str, ...]
     reward: Decimal
     fee: Decimal
     assignments: int

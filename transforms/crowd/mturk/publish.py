@@ -217,8 +217,6 @@ def _call(batch: Batch, hit: Hit) -> Call:
         "task_id": record.task_id,
         "part": record.part,
         "round": hit.round,
-        "fields": record.fields,
-        "question_sha256": record.sha256,
         "reward": record.reward,
         "fee": f"{hit.fee:f}",
         "assignments": record.assignments,
