@@ -52,10 +52,7 @@ def client(mturk):
 
 
 def make(client, **changes):
-    asked = {**TYPE, **{name: value for name, value in changes.items() if name not in (*HIT, "UniqueRequestToken")}}
-    more = {name: value for name, value in changes.items() if name not in asked}
-    type_id = client.create_hit_type(**asked)["HITTypeId"]
-    return client.create_hit_with_hit_type(HITTypeId=type_id, **{**HIT, **more})["HIT"]["HITId"]
+    return client.create_hit(**{**TYPE, **HIT, **changes})["HIT"]["HITId"]
 
 
 def refused(call, **params):
@@ -76,14 +73,14 @@ def money(mturk):
 
 @cases(
     "operation params told",
-    ("GetHIT", {}, 'Missing required parameter in input: "HITId"'),
-    ("GetHIT", {"HITId": 3}, "Invalid type for parameter HITId"),
-    ("GetHIT", {"HITId": "3", "Extra": 1}, 'Unknown parameter in input: "Extra"'),
+    ("ListAssignmentsForHIT", {}, 'Missing required parameter in input: "HITId"'),
+    ("ListAssignmentsForHIT", {"HITId": 3}, "Invalid type for parameter HITId"),
+    ("ListAssignmentsForHIT", {"HITId": "3", "Extra": 1}, 'Unknown parameter in input: "Extra"'),
     ("SendBonus", {"WorkerId": "a", "BonusAmount": "1", "AssignmentId": "3A", "Reason": "r"}, "at 'WorkerId'"),
-    ("CreateHITType", {**TYPE, "Reward": "1,00"}, "at 'Reward'"),
-    ("CreateHITType", {**TYPE, "AssignmentDurationInSeconds": True}, "at 'AssignmentDurationInSeconds'"),
+    ("CreateHIT", {**TYPE, **HIT, "Reward": "1,00"}, "at 'Reward'"),
+    ("CreateHIT", {**TYPE, **HIT, "AssignmentDurationInSeconds": True}, "at 'AssignmentDurationInSeconds'"),
     ("ListHITs", {"MaxResults": 101}, "at 'MaxResults'"),
-    ("GetHIT", [], "Invalid type for parameter input"),
+    ("ListAssignmentsForHIT", [], "Invalid type for parameter input"),
 )
 def test_what_the_model_forbids(operation, params, told):
     assert told in str(raised(MTurkError, check, operation, params))
@@ -111,8 +108,7 @@ def test_what_mturk_refuses(client, mturk, changes, told):
 
 def test_a_token_makes_one_hit_and_pays_one_bonus_within_a_day(client, mturk):
     hit_id = make(client, UniqueRequestToken="once")
-    again = {**HIT, "HITTypeId": client.get_hit(HITId=hit_id)["HIT"]["HITTypeId"], "UniqueRequestToken": "once"}
-    assert refused(client.create_hit_with_hit_type, **again) == "HitAlreadyExists"
+    assert refused(client.create_hit, **TYPE, **HIT, UniqueRequestToken="once") == "HitAlreadyExists"
     done = work(mturk, hit_id)
     bonus = {"WorkerId": "A1", "AssignmentId": done, "BonusAmount": "0.30", "Reason": "r", "UniqueRequestToken": "b"}
     assert refused(client.send_bonus, **bonus | {"WorkerId": "A2"}) == REFUSED
@@ -137,8 +133,7 @@ def test_money_is_held_paid_and_given_back(client, mturk):
 
 
 def test_ten_assignments_are_a_border(client, mturk):
-    more = {"HITId": make(client, MaxAssignments=9), "NumberOfAdditionalAssignments": 1}
-    assert refused(client.create_additional_assignments_for_hit, **more) == "InvalidMaximumAssignmentsIncrease"
+    make(client, MaxAssignments=9)
     make(client, MaxAssignments=10)
     assert money(mturk)[1] == str((9 * COST + 10 * Decimal("0.70")).normalize())
 
@@ -146,7 +141,7 @@ def test_ten_assignments_are_a_border(client, mturk):
 def test_time_expires_abandons_and_approves(client, mturk):
     hit_id = make(client)
     submitted, in_hand = work(mturk, hit_id), mturk.accept(hit_id, "A2")
-    assert refused(client.get_assignment, AssignmentId=in_hand) == "AssignmentDoesNotExist"
+    assert refused(client.list_bonus_payments, AssignmentId=in_hand) == "AssignmentDoesNotExist"
     mturk.advance(3_601)
     states = {name: one["AssignmentStatus"] for name, one in mturk.snapshot()["assignments"].items()}
     assert states == {submitted: "Approved", in_hand: "Abandoned"}

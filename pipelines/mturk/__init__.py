@@ -53,9 +53,8 @@ _ACTIONS = {
   parapet mturk publish --hits my_hits --batch my_batch --countries US,CA --max_per_worker 10
   parapet mturk publish --hits my_hits --batch my_batch --tasks names       # names first; publish descriptions later
   parapet mturk publish --hits my_hits --batch my_batch --production        # real money""",
-        "hits batch tasks countries min_approval min_approved max_per_worker masters require_qualification "
-        "exclude_qualification block_list dry_run production confirm endpoint_url "
-        "parallel_calls",
+        "hits batch tasks countries min_approval min_approved max_per_worker require_qualification "
+        "exclude_qualification block_list dry_run production confirm endpoint_url parallel_calls",
     ),
     "collect": Action(
         "ask",
@@ -81,14 +80,14 @@ _ACTIONS = {
     "topup": Action(
         "ask",
         "ask for more answers where too few are good",
-        """Asks for more answers where 'parapet compose' found too few: from more workers for the published HITs
-        (--shortfall; up to nine for each, beyond which MTurk's fee doubles), or with new HITs that ask only for what
-        is missing (--hits), which workers who did the task or its sibling do not see.""",
+        """Publishes new HITs for what 'parapet compose' found too few good answers to: those of 'parapet hits
+        --shortfall', or, with --shortfall, those of other pages that lack answers. Workers who did the task or its
+        sibling do not see them.""",
         """\
-  parapet mturk topup --batch my_batch --shortfall my_variants/shortfall.csv
   parapet hits --schemas my_corpus --shortfall my_variants/shortfall.csv --output top_up --sandbox
-  parapet mturk topup --batch my_batch --hits top_up --dry_run""",
-        "batch shortfall hits block_list dry_run production confirm parallel_calls",
+  parapet mturk topup --batch my_batch --hits top_up --dry_run
+  parapet mturk topup --batch my_batch --hits my_ratings --shortfall my_judgements/shortfall.csv""",
+        "batch hits shortfall block_list dry_run production confirm parallel_calls",
     ),
     "pay": Action(
         "pay",
@@ -107,7 +106,7 @@ _ACTIONS = {
         "ask",
         "withdraw all HITs: no further work, no further cost",
         """Withdraws every HIT of the batch. Workers who have begun may still submit, and must be paid; nobody else can
-        begin. 'parapet mturk topup --shortfall' offers HITs again that lack answers.""",
+        begin. 'parapet mturk topup' asks for the answers that are missing then.""",
         "  parapet mturk stop --batch my_batch",
         "batch dry_run parallel_calls",
     ),
@@ -134,10 +133,9 @@ _SWITCH = {"action": "store_true"}
 _FLAGS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "batch": (INPUT, "DIR", "folder of the batch", _REQUIRED),
     "hits": (INPUT, "DIR", "output of 'parapet hits'", _REQUIRED | _READS),
-    "topup hits": (INPUT, "DIR", "output of 'parapet hits --shortfall': new HITs", {}),
     "tasks": (INPUT, "LIST", "tasks to publish, such as names (default: all); the others may follow", {}),
     "block_list": (INPUT, "FILE", "worker ids, one a line, who see no further HIT of this batch", _READS),
-    "shortfall": (INPUT, "FILE", "shortfall.csv of 'parapet compose': more workers for the HITs", {}),
+    "shortfall": (INPUT, "FILE", "shortfall.csv of a command: only the pages that lack answers", _READS),
     "audit": (INPUT, "DIR", "output of 'parapet compose' for this batch", _READS),
     "bonuses": (INPUT, "FILE", "CSV with assignment_id, amount and reason: one bonus each", _READS),
     "all": (INPUT, "", "also approve what was collected and is not in the audit", _SWITCH),
@@ -148,7 +146,6 @@ _FLAGS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "min_approval": (_WORKERS, "PERCENT", "minimum share of approved assignments (default: 90)", _NUMBER),
     "min_approved": (_WORKERS, "N", "minimum number of approved assignments (default: any)", _NUMBER),
     "max_per_worker": (_WORKERS, "N", "assignments that one worker may do (default: any)", _NUMBER),
-    "masters": (_WORKERS, "", "only MTurk's Masters", _RARE | _SWITCH | {"default": None}),
     "require_qualification": (
         *(_WORKERS, "ID", "id of a qualification that workers must have; may be repeated"),
         _RARE | {"action": "append", "dest": "required"},
@@ -164,10 +161,7 @@ _FLAGS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "endpoint_url": (RUNNING, "URL", "address of MTurk (default: AWS_ENDPOINT_URL_MTURK, else MTurk's sandbox)", _RARE),
     "parallel_calls": (RUNNING, "N", PARALLEL_CALLS, _RARE | _NUMBER | {"default": 4}),
 }
-_ADD: dict[str, Callable[[StrictParser], None]] = {
-    "dry_run": add_dry_run,
-    "json": add_json,
-}
+_ADD: dict[str, Callable[[StrictParser], None]] = {"dry_run": add_dry_run, "json": add_json}
 
 USAGE = f"""usage: parapet mturk ACTION [flags]
 
@@ -185,7 +179,9 @@ example:
   parapet mturk collect --batch my_batch
   parapet compose --schemas my_corpus --responses my_batch/assignments.jsonl \\
       --output my_variants
-  parapet mturk topup --batch my_batch --shortfall my_variants/shortfall.csv
+  parapet hits --schemas my_corpus --shortfall my_variants/shortfall.csv \\
+      --output top_up --sandbox
+  parapet mturk topup --batch my_batch --hits top_up
   parapet mturk pay --batch my_batch --audit my_variants
 
 'parapet mturk ACTION --help' shows the flags of an action.
@@ -197,11 +193,11 @@ def parser(name: str) -> StrictParser:
     action = _ACTIONS[name]
     parser = StrictParser(f"mturk {name}", cleandoc(action.description), action.example)
     for flag in action.flags.split():
-        if add := _ADD.get(f"{name} {flag}") or _ADD.get(flag):
-            add(parser)
-            continue
-        group, metavar, text, options = _FLAGS.get(f"{name} {flag}") or _FLAGS[flag]
-        parser.group(group)(f"--{flag}", help=text, **options, **({"metavar": metavar} if metavar else {}))
+        if flag in _ADD:
+            _ADD[flag](parser)
+        else:
+            group, metavar, text, options = _FLAGS.get(f"{name} {flag}") or _FLAGS[flag]
+            parser.group(group)(f"--{flag}", help=text, **options, **({"metavar": metavar} if metavar else {}))
     return parser
 
 

@@ -5,26 +5,28 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
-from parapet.pipelines.mturk.session import Session, many, read_session, report_failures, report_left
+from parapet.pipelines.mturk.session import Session, read_session, report
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.answer_files import Record
 from parapet.transforms.crowd.hits.terms import up_to_cent
+from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import pay as paying
-from parapet.transforms.crowd.mturk.batch import Batch, write_whole
+from parapet.transforms.crowd.mturk.batch import Batch, Failures
+from parapet.transforms.crowd.mturk.client import environment_of
 from parapet.transforms.crowd.mturk.collect import FILE, Line, load
-from parapet.transforms.crowd.mturk.pay import Bonus, Judged, Payment, Reviewed, Settled
+from parapet.transforms.crowd.mturk.pay import Audited, Bonus
 from parapet.transforms.crowd.mturk.status import bonus_fee, ledger_rows, status_of
+from parapet.transforms.storage import disk
 
 Act = Callable[[], int]
-
-_SHOWN = 20
 
 
 def pay(args: argparse.Namespace) -> Act:
@@ -34,132 +36,105 @@ def pay(args: argparse.Namespace) -> Act:
         raise InputError("one of --audit DIR, --all and --bonuses FILE is required")
     if (args.reject or args.rejections) and not args.audit:
         raise InputError("rejections require the audit that they are based on: add --audit DIR")
-    batch = session.look()
-    hits, every = batch.hits(), load(batch.folder)
-    lines = {line["AssignmentId"]: line for line in every if line["HITId"] in hits}
-    if len(lines) < len(every):
-        strange = counted(len(every) - len(lines), "assignment")
-        logging.warning("%s in %s, which belong to no HIT of this batch, were left unchanged", strange, FILE)
-    payments: dict[str, Payment] = {}
-    if args.audit:
-        audit, decided = _decide(args)
-        # Skip assignments that another worker has done since.
-        payments = {each: decided[each] for each, line in lines.items() if _is_of(audit, line, session.key)}
-    unknown = [each for each in lines if each not in payments]
-    if args.all:
-        payments |= {each: Payment(each, "approve") for each in unknown}
-    elif unknown and args.audit:
-        logging.warning(
-            "%s not in the audit, left unchanged: compose again from %s, or add --all",
-            counted(len(unknown), "assignment"),
-            batch.folder / FILE,
-        )
-    bonuses: list[Bonus] = []
-    if args.bonuses:
-        bonuses = paying.unsent(batch, paying.read_bonuses(args.bonuses, lines), args.bonuses)
-    return partial(_pay, session, lines, payments, bonuses)
+    lines = _lines_of(session.look())
+    audit, feedback = _decide(args) if args.audit else (None, {})
+    bonuses = paying.read_bonuses(args.bonuses, lines) if args.bonuses else {}
+    return partial(_pay, session, audit, feedback, args.all, bonuses, lines)
 
 
-def _decide(args: argparse.Namespace) -> tuple[dict[str, Judged], dict[str, Payment]]:
+def _lines_of(batch: Batch) -> dict[str, Line]:
+    """Returns assignment id to line, without assignments of other batches, which somebody may have added."""
+    hits = batch.hits()
+    return {line["AssignmentId"]: line for line in load(batch.folder) if line["HITId"] in hits}
+
+
+def _decide(args: argparse.Namespace) -> tuple[dict[str, Audited], dict[str, str]]:
     audit = paying.read_audit(args.audit)
-    named = paying.read_rejections(args.rejections, audit) if args.rejections else {}
-    return audit, paying.decide(audit, args.reject, named)
+    rejections = paying.read_rejections(args.rejections, audit) if args.rejections else {}
+    return audit, paying.decide(audit, args.reject, rejections)
 
 
-def _is_of(audit: Mapping[str, Judged], line: Line, key: bytes) -> bool:
-    judged = audit.get(line["AssignmentId"])
-    return judged is not None and judged.is_of(line, key)
-
-
-def _pay(session: Session, lines: dict[str, Line], payments: dict[str, Payment], bonuses: list[Bonus]) -> int:
+def _pay(
+    session: Session,
+    audit: Mapping[str, Audited] | None,
+    feedback: Mapping[str, str],
+    is_for_all: bool,
+    bonuses: Mapping[str, Bonus],
+    lines_before: Mapping[str, Line],
+) -> int:
     with session.open() as batch:
-        waiting = paying.unsettled(batch, payments, lines)
-        fees = (bonus.amount + bonus_fee(bonus.amount) for bonus in bonuses)
-        for_bonuses = up_to_cent(sum(fees, Decimal(0)))
-        amount = for_bonuses + _announce(session, batch, lines, waiting, len(bonuses), for_bonuses)
-        _warn_late(batch, lines, payments)
-        paid, sent = Settled(), Settled()
-        if waiting or bonuses:
-            session.agree(batch, amount, held=for_bonuses)
+        if not session.dry_run:
+            with session.progress("collecting") as show:
+                collecting.collect(batch, show)
+        hits, lines = batch.hits(), _lines_of(batch)
+        # What compose says about another submission with the same id says nothing about this one.
+        judged = audit or {}
+        known = {each for each, line in lines.items() if each in judged and judged[each].is_about(line, session.key)}
+        if audit is not None and not is_for_all and len(known) < len(lines):
+            unknown = counted(len(lines) - len(known), "assignment")
+            advice = f"compose again from {batch.folder / FILE}, or add --all"
+            logging.warning("%s not in the audit, left unchanged: %s", unknown, advice)
+        decisions = {each: feedback[each] if each in known else "" for each in lines if is_for_all or each in known}
+        late = [each for each in decisions if decisions[each] and lines[each]["AssignmentStatus"] == "Approved"]
+        if late:
+            logging.warning("too late to reject, because they are approved already: %s", ", ".join(late))
+        decisions = paying.unpaid(batch, decisions, lines)
+        due = {each: bonus for each, bonus in bonuses.items() if f"bonus:{each}" not in batch.journal.done}
+        for_bonuses = up_to_cent(sum((bonus.amount + bonus_fee(bonus.amount) for bonus in due.values()), Decimal(0)))
+        approved = [hits[lines[each]["HITId"]] for each in decisions if not decisions[each]]
+        rewards = up_to_cent(sum((hit.reward + hit.fee for hit in approved), Decimal(0)))
+        _announce(session, decisions, rewards, len(due), for_bonuses)
+        failures: Failures = {}
+        if decisions or due:
+            session.agree(batch, rewards + for_bonuses, held=for_bonuses)
             with session.progress("paying") as show:
-                paid = paying.settle(batch, waiting, lines, show)
+                failures |= paying.pay(batch, decisions, lines, show)
             with session.progress("sending bonuses") as show:
-                sent = paying.settle(batch, bonuses, lines, show)
-        report_failures(paid.failures, "paying")
-        report_failures(sent.failures, "sending bonuses")
-        report_left(paid.left, "assignment")
-        report_left(sent.left, "bonus")
-        session.finish(
-            batch,
-            list(lines.values()),
-            f"{paid.done['approve_assignment']:,} approved, {paid.done['reject_assignment']:,} rejected, "
-            f"{paid.before:,} were approved or rejected already; {sent.done['send_bonus']:,} bonuses sent, "
-            f"{sent.before:,} were sent already\n",
-        )
-        bad = [*paid.failures, *sent.failures, *paid.left, *sent.left]
-        return EXIT_FAILURE if bad and not session.dry_run else 0
+                # To the worker whose work was read: MTurk refuses if the id is another worker's by now.
+                failures |= paying.send_bonuses(batch, due, lines_before, show)
+        failures |= paying.different_bonuses(batch, bonuses)
+        report(failures, "paying")
+        verdicts = Counter(bool(text) for each, text in decisions.items() if f"pay:{each}" not in failures)
+        sent = sum(f"bonus:{each}" not in failures for each in due)
+        summary = f"{verdicts[False]:,} approved, {verdicts[True]:,} rejected, {_bonuses(sent)} sent"
+        session.finish(batch, list(lines.values()), summary)
+        return EXIT_FAILURE if failures else 0
 
 
 def _announce(
-    session: Session,
-    batch: Batch,
-    lines: Mapping[str, Line],
-    waiting: Sequence[Payment],
-    bonuses: int,
-    for_bonuses: Decimal,
-) -> Decimal:
-    """Prints who will be paid how much; returns the dollars for approvals, including fees."""
-    hits = batch.hits()
-    approved = [hits[lines[each.assignment_id]["HITId"]] for each in waiting if each.verdict == "approve"]
-    rejected = [each for each in waiting if each.verdict == "reject"]
-    rewards = up_to_cent(sum((hit.reward + hit.fee for hit in approved), Decimal(0)))
+    session: Session, decisions: Mapping[str, str], rewards: Decimal, bonuses: int, for_bonuses: Decimal
+) -> None:
+    rejected = [f"  reject {assignment_id}: {text}" for assignment_id, text in decisions.items() if text]
     session.announce(
-        f"{counted(len(approved), 'assignment')} to approve (${rewards:,.2f} with fees), {len(rejected):,} to reject, "
-        f"{many(bonuses, 'bonus')} to send (${for_bonuses:,.2f})"
+        f"{counted(len(decisions) - len(rejected), 'assignment')} to approve (${rewards:,.2f} with fees), "
+        f"{len(rejected):,} to reject, {_bonuses(bonuses)} to send (${for_bonuses:,.2f})"
     )
-    for each in rejected[:_SHOWN]:
-        session.announce(f"  reject {each.assignment_id}: {each.feedback}")
-    if len(rejected) > _SHOWN:
-        session.announce(f"  … and {len(rejected) - _SHOWN:,} more")
-    return rewards
+    for line in rejected:
+        session.announce(line)
 
 
-def _warn_late(batch: Batch, lines: Mapping[str, Line], payments: Mapping[str, Payment]) -> None:
-    paid = {each for each, facts in batch.journal.with_prefix("pay").items() if facts.get("verdict") == "approve"}
-    paid |= {each for each, line in lines.items() if line.get("AssignmentStatus") == "Approved"}
-    late = [each for each, payment in payments.items() if payment.verdict == "reject" and each in paid]
-    if late:
-        logging.warning("too late to reject, because they are approved already: %s", ", ".join(late[:_SHOWN]))
+def _bonuses(n: int) -> str:
+    return "1 bonus" if n == 1 else f"{n:,} bonuses"
 
 
 def site_csv(args: argparse.Namespace) -> Act:
     """Reads the results and the audit. Raises InputError if they cannot be used."""
-    _, payments = _decide(args)
-    try:
-        with open(args.results, "rb") as handle:
-            return partial(_site_csv, args, paying.fill_in(handle, args.results, payments))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", args.results) from None
+    _, decisions = _decide(args)
+    return partial(_site_csv, args, *paying.fill_in(args.results, decisions))
 
 
-def _site_csv(args: argparse.Namespace, filled: Reviewed) -> int:
-    write_whole(Path(args.output), filled.data, private=True)
-    for row, reason in filled.broken:
-        logging.error("%s: row %d: left out: %s", args.results, row, reason)
-    if filled.unknown:
-        row, assignment_id = filled.unknown[0]
-        logging.warning(
-            "%s not in the audit, neither approved nor rejected, the first in row %d (%s): compose again "
-            "with this file",
-            counted(len(filled.unknown), "assignment"),
-            row,
-            assignment_id[:64],
-        )
+def _site_csv(args: argparse.Namespace, data: bytes, counts: Counter[str], broken: Sequence[Record]) -> int:
+    disk.write(args.output, data, private=True)
+    for record in broken:
+        logging.error("%s: row %d: left out: %s", args.results, record.number, record.problem)
+    if counts["unknown"]:
+        unknown = counted(counts["unknown"], "assignment")
+        logging.warning("%s not in the audit, neither approved nor rejected: compose again with this file", unknown)
     say(
-        f"{args.output}: {filled.approved:,} to approve, {filled.rejected:,} to reject, {filled.settled:,} "
-        f"approved or rejected already, {len(filled.unknown):,} without a decision"
+        f"{args.output}: {counts['approved']:,} to approve, {counts['rejected']:,} to reject, "
+        f"{counts['settled']:,} approved or rejected already, {counts['unknown']:,} without a decision"
     )
-    return EXIT_FAILURE if filled.broken else 0
+    return EXIT_FAILURE if broken else 0
 
 
 def status(args: argparse.Namespace) -> Act:
@@ -178,5 +153,5 @@ def _status(session: Session, as_json: bool) -> int:
         print(json.dumps(msgspec.to_builtins(now), indent=2))
         return 0
     collected_at = batch.journal.done.get("collected", {}).get("at", "never")
-    session.finish(batch, lines, f"{batch.environment}, collected {collected_at}\n")
+    session.finish(batch, lines, f"{environment_of(batch.endpoint)}, collected {collected_at}")
     return 0

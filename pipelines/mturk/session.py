@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -20,13 +20,14 @@ import msgspec
 from parapet.pipelines.command import counted
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.mturk import status
-from parapet.transforms.crowd.mturk.batch import Batch, Failure, Told, check_endpoint, write_whole
-from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, explaining, rehearsing_client
-from parapet.transforms.crowd.mturk.collect import FILE, Line, load
+from parapet.transforms.crowd import journal
+from parapet.transforms.crowd.mturk import collect, status
+from parapet.transforms.crowd.mturk.batch import Batch, Failures, Progress, check_endpoint
+from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, explaining
 from parapet.transforms.crowd.mturk.qualifications import grant, read_block_list
 from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.reports.report import page
+from parapet.transforms.storage import disk
 
 _SHOWN = 10  # ids shown of a long list
 _MAX_PARALLEL = 32
@@ -63,8 +64,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         return batch
 
     @contextmanager
-    def open(self, begin: Callable[[str], object] = str) -> Iterator[Batch]:
-        """Opens the batch with its client; for a dry run, a temporary copy and a client that sends nothing.
+    def open(self, begin: Callable[[str], None] | None = None) -> Iterator[Batch]:
+        """Opens the batch with its client; for a dry run, a temporary copy without a client.
 
         Args:
           begin: is called with the folder before the batch is opened.
@@ -73,20 +74,19 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             folder = self.folder
             if self.dry_run:
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
-                for path in (Path(self.folder) / name for name in ("journal.jsonl", FILE)):
+                for path in (Path(self.folder) / name for name in (journal.FILE, collect.FILE)):
                     if path.exists():
                         shutil.copy(path, folder)
-            begin(folder)
+            if begin is not None:
+                begin(folder)
             batch = stack.enter_context(Batch(folder))
             batch.key, batch.parallel = self.key, self.parallel_calls
-            if self.dry_run:
-                batch.client = rehearsing_client(batch.endpoint, load(batch.folder), self.key, print)
-            else:
+            if not self.dry_run:
                 batch.client = connect(batch.endpoint, self.parallel_calls)
             yield batch
 
     @contextmanager
-    def progress(self, what: str) -> Iterator[Told | None]:
+    def progress(self, what: str) -> Iterator[Progress | None]:
         """Shows how many calls are done; yields None for a dry run, which prints its calls instead."""
         if self.dry_run:
             yield None
@@ -101,8 +101,6 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     def agree(self, batch: Batch, amount: Decimal, held: Decimal | None = None) -> None:
         """Checks that the balance suffices; in production, the user must type the amount, or pass ``--confirm``.
-
-        This is the first call, so it also detects bad credentials.
 
         Args:
           batch: with the client.
@@ -125,7 +123,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             )
         if needed:
             logging.info("balance of the account: $%s; needed: $%s", f"{balance:,.2f}", f"{needed:,.2f}")
-        if batch.environment != "production":
+        if batch.endpoint != PRODUCTION:
             return
         typed = self.confirm
         if typed is None:
@@ -133,34 +131,32 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             print(prompt, end="", file=sys.stderr, flush=True)
             typed = dollars(sys.stdin.readline())
         if typed != amount:
-            raise InputError(
-                f"does not match the amount, which is {amount:.2f}: nothing was spent",
-                "--confirm" if self.confirm else "",
-            )
+            flag = "--confirm" if self.confirm else ""
+            raise InputError(f"does not match the amount, which is {amount:.2f}: nothing was spent", flag)
 
     def keep_out(
-        self, batch: Batch, lines: Sequence[Line], upcoming: Sequence[tuple[str, int]] = ()
-    ) -> tuple[Counter[str], list[Failure]]:
+        self, batch: Batch, lines: Sequence[collect.Line], upcoming: Sequence[tuple[str, str]] = ()
+    ) -> tuple[Counter[str], Failures]:
         """Grants the qualifications that keep workers out, and logs refused calls. See :func:`grant`."""
         with self.progress("keeping workers out") as show:
             counts, failures = grant(batch, lines, self.blocked, upcoming, show)
-        report_failures(failures, "keeping workers out")
+        report(failures, "keeping workers out")
         return counts, failures
 
-    def finish(self, batch: Batch, lines: Sequence[Line], summary: str, warn: bool = True) -> None:
+    def finish(self, batch: Batch, lines: Sequence[collect.Line], summary: str) -> None:
         """Writes ledger and status page, logs urgent warnings, and prints the summary and the status table."""
         if self.dry_run:
             print("dry run: nothing was sent or written")
             return
         rows = status.ledger_rows(batch, lines)
         now = status.status_of(batch, lines, rows)
-        urgent = status.warnings(now, datetime.now(UTC)) if warn else []
+        urgent = status.warnings(now, datetime.now(UTC))
         status.write_ledger(batch, rows)
-        write_whole(batch.folder / status.PAGE, page(status.status_report(now, urgent)).encode())
+        disk.write(batch.folder / status.PAGE, page(status.status_report(now, urgent)).encode())
         for text in urgent:
             logging.warning("%s", text)
         if not self.quiet:
-            print(summary + status.table(now))
+            print(f"{summary}\n{status.table(now)}")
 
 
 def read_session(args: argparse.Namespace) -> Session:
@@ -172,17 +168,16 @@ def read_session(args: argparse.Namespace) -> Session:
     flags: dict[str, Any] = {"parallel_calls": 1, "confirm": None, **vars(args)}
     if not 1 <= flags["parallel_calls"] <= _MAX_PARALLEL:
         raise InputError(f"must be from 1 to {_MAX_PARALLEL}", "--parallel_calls")
-    dry_run = flags.get("dry_run", False)
     amount = None if flags["confirm"] is None else dollars(flags["confirm"])
     if amount is None and flags["confirm"] is not None:
         raise InputError(f"{flags['confirm']!r} is not an amount in dollars, such as 12.50", "--confirm")
     return Session(
         folder=args.batch,
         key=load_worker_key(),
-        parallel_calls=1 if dry_run else flags["parallel_calls"],  # a dry run prints the calls in order
+        parallel_calls=flags["parallel_calls"],
         production=flags.get("production", False),
         confirm=amount,
-        dry_run=dry_run,
+        dry_run=flags.get("dry_run", False),
         quiet=args.quiet,
         blocked=read_block_list(flags["block_list"]) if flags.get("block_list") else [],
     )
@@ -197,22 +192,9 @@ def dollars(text: str) -> Decimal | None:
     return amount if amount.is_finite() else None
 
 
-def report_failures(failures: Sequence[Failure], what: str) -> None:
-    """Logs the calls that MTurk refused, by reason, with the first few of each."""
-    for (code, message), n in Counter((failure.code, failure.message) for failure in failures).most_common(_SHOWN):
-        keys = [failure.key for failure in failures if (failure.code, failure.message) == (code, message)]
-        shown = ", ".join(keys[:3]) + (", …" if n > 3 else "")
-        logging.error("%s: MTurk refused %s: %s [%s]: %s", what, n, message, code, shown)
-
-
-def report_left(left: Sequence[tuple[str, str]], what: str) -> None:
-    """Logs what was skipped, by reason."""
-    for why, n in Counter(why for _, why in left).most_common():
-        ids = [each for each, reason in left if reason == why]
-        shown = ", ".join(ids[:_SHOWN]) + (", …" if n > _SHOWN else "")
-        logging.warning("%s left unchanged: %s: %s", many(n, what), why, shown)
-
-
-def many(n: int, what: str) -> str:
-    """Formats a count: ``1 bonus``, ``2 bonuses``, ``2 assignments``."""
-    return counted(n, what).replace("bonuss", "bonuses")
+def report(reasons: Mapping[str, str], what: str) -> None:
+    """Logs what could not be done, by reason, with the first few keys of each."""
+    for reason, n in Counter(reasons.values()).most_common(_SHOWN):
+        keys = [key for key in reasons if reasons[key] == reason]
+        shown = ", ".join(keys[:_SHOWN]) + (", …" if n > _SHOWN else "")
+        logging.error("%s: %s: %s: %s", what, counted(n, "failure"), reason, shown)

@@ -1,6 +1,5 @@
 """The operations of the API. Requests are checked against botocore's own model of the service."""
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,6 @@ from botocore.validate import ParamValidator
 
 from .question import check_question
 from .state import (
-    EXTRA_FEE_FROM,
     REVIEWED,
     Assignment,
     Hit,
@@ -31,9 +29,8 @@ TARGET = "MTurkRequesterServiceV20170117."
 LOCALE = "00000000000000000071"
 PERCENT_APPROVED = "000000000000000000L0"
 NUMBER_APPROVED = "00000000000000000040"
-MASTERS = ("2F1QJWKUDD8XADTFD2Q0G6UTO95ALH", "2ARFPLSP75KLA8M8DH1HTEQVJT3SY6")  # production, sandbox
-# What MTurk knows of every worker here, who lives in the United States; None: none has the qualification.
-_OF_WORKERS = {PERCENT_APPROVED: 100, NUMBER_APPROVED: 1_000, MASTERS[0]: None, MASTERS[1]: None}
+# What MTurk knows of every worker here, who lives in the United States.
+_OF_WORKERS = {PERCENT_APPROVED: 100, NUMBER_APPROVED: 1_000}
 
 _COMPARATORS = ("Exists", "DoesNotExist", "GreaterThanOrEqualTo", "In")  # those that Parapet or a test uses
 _PAGE = 10
@@ -48,7 +45,6 @@ _BOUNDS = {
     "AssignmentDurationInSeconds": (30, _YEAR),
     "LifetimeInSeconds": (30, _YEAR),
     "MaxAssignments": (1, _MOST),
-    "NumberOfAdditionalAssignments": (1, _MOST),
     "Title": (1, 128),
     "Name": (1, 200),
     "Keywords": (0, 1_000),
@@ -119,39 +115,27 @@ def _paged(params: Params, key: str, items: Sequence[Any]) -> Answer:
 # HITs
 
 
-def create_hit_type(state: State, params: Params) -> Answer:
-    """Equal properties make the same type, however often they are sent."""
-    requirements = params.get("QualificationRequirements", [])
-    for requirement in requirements:
+def create_hit(state: State, params: Params) -> Answer:
+    """A HIT, whose money is held."""
+    for requirement in params.get("QualificationRequirements", []):
         type_id, comparator = requirement["QualificationTypeId"], requirement["Comparator"]
         if type_id not in {*_OF_WORKERS, LOCALE, *state.types}:
             raise missing("QualificationType", type_id)
         values = requirement.get("LocaleValues" if type_id == LOCALE else "IntegerValues")
         if comparator not in _COMPARATORS or bool(values) == comparator.endswith(("Exists", "Exist")):
             raise invalid_value("QualificationRequirement", json.dumps(requirement))
-    optional = {"AutoApprovalDelayInSeconds": 2_592_000, "Keywords": "", "QualificationRequirements": []}
-    properties = {**optional, **params, "Reward": f"{Decimal(params['Reward']):.2f}"}
-    text = json.dumps([state.seed, properties], sort_keys=True)
-    type_id = "3" + hashlib.sha256(text.encode()).hexdigest()[:29].upper()
-    state.hit_types[type_id] = properties
-    return {"HITTypeId": type_id}
-
-
-def create_hit_with_hit_type(state: State, params: Params) -> Answer:
-    """A HIT of a type that exists."""
     token = params.get("UniqueRequestToken")
     if hit_id := state.used("hit", token):
         # The code is documented, and that the message has the id; the wording is an assumption.
         raise MTurkError(f"The HIT {hit_id} has been created with this UniqueRequestToken.", "HitAlreadyExists")
-    if params["HITTypeId"] not in state.hit_types:
-        raise missing("HITType", params["HITTypeId"])
     check_question(params.get("Question", ""))
     assignments = params.get("MaxAssignments", 1)
-    unit = cost_of_assignment(Decimal(state.hit_types[params["HITTypeId"]]["Reward"]), assignments)
+    unit = cost_of_assignment(Decimal(params["Reward"]), assignments)
     state.require(assignments * unit)
+    optional = {"AutoApprovalDelayInSeconds": 2_592_000, "Keywords": "", "QualificationRequirements": []}
     hit = Hit(
         id=state.new_id(),
-        type_id=params["HITTypeId"],
+        properties={**optional, **{name: value for name, value in params.items() if name != "UniqueRequestToken"}},
         expiration=state.now() + params["LifetimeInSeconds"],
         annotation=params.get("RequesterAnnotation"),
         assignments=assignments,
@@ -162,66 +146,30 @@ def create_hit_with_hit_type(state: State, params: Params) -> Answer:
     state.settle(hit)
     state.wait(hit.expiration, hit.id)
     state.keep("hit", token, hit.id)
-    return {"HIT": hit_answer(state, hit)}
+    return {"HIT": hit_answer(hit)}
 
 
-def hit_answer(state: State, hit: Hit) -> Answer:
+def hit_answer(hit: Hit) -> Answer:
     """A HIT as the API shows it."""
-    answer: Answer = {
-        "HITId": hit.id,
-        "HITTypeId": hit.type_id,
-        **state.properties(hit),
-        "Question": hit.question,
-        "MaxAssignments": hit.assignments,
-        "Expiration": hit.expiration,
-    }
-    return answer if hit.annotation is None else {**answer, "RequesterAnnotation": hit.annotation}
-
-
-def get_hit(state: State, params: Params) -> Answer:
-    """One HIT."""
-    return {"HIT": hit_answer(state, state.hit(params["HITId"]))}
+    return {**hit.properties, "HITId": hit.id, "MaxAssignments": hit.assignments, "Expiration": hit.expiration}
 
 
 def list_hits_for_qualification_type(state: State, params: Params) -> Answer:
     """The HITs that ask for a qualification."""
     hits = []
     for hit in state.hits.values():
-        requirements = state.properties(hit)["QualificationRequirements"]
+        requirements = hit.properties["QualificationRequirements"]
         if any(requirement["QualificationTypeId"] == params["QualificationTypeId"] for requirement in requirements):
-            hits.append(hit_answer(state, hit))
+            hits.append(hit_answer(hit))
     return _paged(params, "HITs", hits)
 
 
 def update_expiration_for_hit(state: State, params: Params) -> Answer:
-    """Sets when a HIT expires; a time that has passed expires it now, a later one puts it on offer again."""
+    """Sets when a HIT expires: a time that has passed expires it now."""
     hit, expiration, now = state.hit(params["HITId"]), int(params["ExpireAt"]), state.now()
-    if expiration > now:
-        token = f"{hit.id}{expiration}"
-        if state.used("expiration", token) is not None:  # as Dallinger issue 3109 met it
-            raise _token_used(token)
-        state.require(hit.remaining * hit.unit if hit.expired else Decimal(0))
-        state.keep("expiration", token)
-        state.wait(expiration, hit.id)
     hit.expiration, hit.expired = expiration, expiration <= now
     state.settle(hit)
-    return {}
-
-
-def create_additional_assignments_for_hit(state: State, params: Params) -> Answer:
-    """Asks more workers. An expired HIT stays expired."""
-    token, hit = params.get("UniqueRequestToken"), state.hit(params["HITId"])
-    more = params["NumberOfAdditionalAssignments"]
-    if state.used("additional", token) is not None:
-        raise _token_used(token)
-    if hit.assignments < EXTRA_FEE_FROM <= hit.assignments + more:
-        # The code is documented, the wording is an assumption.
-        message = f"A HIT created with fewer than {EXTRA_FEE_FROM} assignments cannot be extended to so many."
-        raise MTurkError(message, "InvalidMaximumAssignmentsIncrease")
-    state.require(Decimal(0) if hit.expired else more * hit.unit)
-    hit.assignments += more
-    state.settle(hit)
-    state.keep("additional", token)
+    state.wait(expiration, hit.id)
     return {}
 
 
@@ -261,11 +209,6 @@ def list_assignments_for_hit(state: State, params: Params) -> Answer:
     """The assignments of a HIT that were submitted, in the order in which they were accepted."""
     wanted, work = params.get("AssignmentStatuses") or REVIEWED, state.hit(params["HITId"]).work
     return _paged(params, "Assignments", [assignment_answer(one) for one in work if one.status in wanted])
-
-
-def get_assignment(state: State, params: Params) -> Answer:
-    """One assignment."""
-    return {"Assignment": assignment_answer(state.reviewed(params["AssignmentId"]))}
 
 
 def approve_assignment(state: State, params: Params) -> Answer:
@@ -349,7 +292,7 @@ def associate_qualification_with_worker(state: State, params: Params) -> Answer:
 
 def is_qualified(state: State, hit: Hit, worker_id: str) -> bool:
     """Whether a worker meets all requirements of a HIT."""
-    return all(_meets(state, one, worker_id) for one in state.properties(hit)["QualificationRequirements"])
+    return all(_meets(state, one, worker_id) for one in hit.properties["QualificationRequirements"])
 
 
 def _meets(state: State, requirement: dict[str, Any], worker_id: str) -> bool:

@@ -133,7 +133,7 @@ class FakeMTurk(LocalService):
             state = self.state
             state.pass_time()
             return {
-                "hits": {name: operations.hit_answer(state, hit) for name, hit in state.hits.items()},
+                "hits": {name: operations.hit_answer(hit) for name, hit in state.hits.items()},
                 "assignments": {name: operations.assignment_answer(one) for name, one in state.assignments.items()},
                 "bonuses": list(state.bonuses),
                 "qualification_types": dict(state.types),
@@ -194,7 +194,7 @@ class FakeMTurk(LocalService):
                 raise Refusal("already_done" if mine else "expired" if hit.expired else "no_assignment_left")
             if not operations.is_qualified(state, hit, worker_id):
                 raise Refusal("not_qualified")
-            duration = int(state.properties(hit)["AssignmentDurationInSeconds"])
+            duration = int(hit.properties["AssignmentDurationInSeconds"])
             begun = now - max(0, min(seconds, duration - 1))
             one = Assignment(state.new_id(), hit_id, worker_id, begun, begun + duration)
             state.assignments[one.id] = one
@@ -213,7 +213,7 @@ class FakeMTurk(LocalService):
             raise Refusal("no_answers")
         with self.lock:
             one = self._in_hand(assignment_id)
-            delay = self.state.properties(self.state.hits[one.hit_id])["AutoApprovalDelayInSeconds"]
+            delay = self.state.hits[one.hit_id].properties["AutoApprovalDelayInSeconds"]
             one.submitted, one.answer = self.state.now(), answer_xml(answers)
             one.auto_approval = one.submitted + delay
             self.state.move(one, "Submitted")

@@ -78,7 +78,7 @@ class Assignment:
 @dataclass
 class Hit:
     id: str
-    type_id: str
+    properties: dict[str, Any]  # as they were sent
     expiration: int
     annotation: str | None
     assignments: int
@@ -108,7 +108,6 @@ class State:
     def __init__(self, seed: int, balance: Decimal) -> None:
         self.seed, self.available, self.paid = seed, balance, Decimal(0)
         self.offset = self.made = 0
-        self.hit_types: dict[str, dict[str, Any]] = {}
         self.hits: dict[str, Hit] = {}
         self.assignments: dict[str, Assignment] = {}
         self.bonuses: list[dict[str, Any]] = []
@@ -149,9 +148,6 @@ class State:
         if assignment is None or assignment.status not in REVIEWED:
             raise missing("Assignment", assignment_id)
         return assignment
-
-    def properties(self, hit: Hit) -> dict[str, Any]:
-        return self.hit_types[hit.type_id]
 
     def require(self, dollars: Decimal) -> None:
         """Raises MTurkError where the account cannot pay. Assumption: the wording."""

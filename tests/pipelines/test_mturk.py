@@ -35,13 +35,13 @@ class Told:
 # What goes where, and what is told.
 
 
-BROKEN, EMPTY = (b"nonsense\n", "row 1: not a line of the journal"), (b"", "never started")
+BROKEN, EMPTY = (b"nonsense\n", "row 1: not a line of the journal"), (b"", "contains no batch")
 # Any action for an empty journal, and "publish" and another for a broken one.
 JOURNALS = [("pay", *BROKEN), ("publish", *BROKEN), *((action, *EMPTY) for action in BATCH_ACTIONS)]
 
 
 def flags_of(action):
-    return {"pay": ["--all"], "topup": ["--shortfall", "shortfall.csv"]}.get(action, [])
+    return {"pay": ["--all"], "topup": ["--hits", "."]}.get(action, [])
 
 
 @cases("action journal told", *JOURNALS)
@@ -119,8 +119,8 @@ def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
         ids = [line["AssignmentId"] for line in lines]
         shortfall = tmp_path / "shortfall.csv"
         shortfall.write_text("service_name,task,field,have,need\nFerries_1,names,slot_0,4,5\n")
-        run("topup", *where, "--shortfall", shortfall, "--dry_run")
-        run("topup", *where, "--shortfall", shortfall)
+        run("topup", *where, "--hits", hits, "--shortfall", shortfall, "--dry_run")
+        run("topup", *where, "--hits", hits, "--shortfall", shortfall)
         bonuses = tmp_path / "bonuses.csv"
         bonuses.write_text(f"assignment_id,amount,reason\n{ids[0]},0.10,Thanks\n{ids[1]},0.10,Thanks\n")
         server.recycle(ids[1], worker(98))

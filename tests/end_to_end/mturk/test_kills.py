@@ -131,7 +131,7 @@ def _undisturbed(folder, world, machine, sample):
     at = ("--batch", str(world.batch))
     stage("publish", "--hits", str(hits), *at, workers=4)
     stage("collect", *at)
-    stage("topup", "--shortfall", str(shortfall), *at, workers=9)
+    stage("topup", "--hits", str(hits), "--shortfall", str(shortfall), *at, workers=9)
     stage("collect", *at)
     flags = ["--schemas", str(schemas), "--shortfall", str(shortfall), "--output", str(top_up), "--quiet"]
     assert main(["hits", *flags]) == 0

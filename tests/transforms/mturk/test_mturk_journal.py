@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import HealthCheck, given, settings
@@ -96,7 +98,7 @@ FACTS = st.dictionaries(
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(calls=st.lists(st.tuples(st.sampled_from(["begun", "done", "failed", "noted"]), KEYS, FACTS), max_size=12))
+@given(calls=st.lists(st.tuples(st.sampled_from(["begun", "done", "failed"]), KEYS, FACTS), max_size=12))
 def test_what_is_written_is_read_again(tmp_path, calls):
     (tmp_path / FILE).unlink(missing_ok=True)
     with Journal(tmp_path) as journal:
@@ -106,7 +108,7 @@ def test_what_is_written_is_read_again(tmp_path, calls):
         done, pending = journal.done, journal.open
     again = read(tmp_path)
     assert (list(again.done.items()), again.open) == (list(done.items()), pending)
-    assert {key for event, key, _ in calls if event in ("done", "noted")} == set(done)
+    assert {key for event, key, _ in calls if event == "done"} == set(done)
 
 
 @settings(max_examples=20)
@@ -114,12 +116,11 @@ def test_what_is_written_is_read_again(tmp_path, calls):
     countries=st.lists(st.sampled_from(["US", "CA", "GB", "US-CA"]), max_size=3, unique=True),
     approval=st.integers(0, 100),
     approved=st.integers(0, 10_000),
-    masters=st.booleans(),
     cap=st.integers(0, 99),
 )
-def test_settings_survive_the_journal(tmp_path_factory, countries, approval, approved, masters, cap):
+def test_settings_survive_the_journal(tmp_path_factory, countries, approval, approved, cap):
     wanted = {"countries": tuple(countries), "min_approval": approval, "min_approved": approved}
-    given_ = {**wanted, "masters": masters, "max_per_worker": cap}
+    given_ = {**wanted, "max_per_worker": cap}
     folder = tmp_path_factory.mktemp("batch")
     begin(folder, "http://127.0.0.1:1", given_)
     with Batch(folder, writable=False) as batch:
@@ -130,7 +131,7 @@ def test_there_is_no_batch_where_none_was_begun(tmp_path):
     raised(InputError, Batch, tmp_path / "missing", match="contains no batch")
     assert not (tmp_path / "missing").exists()
     (tmp_path / FILE).write_bytes(b"")
-    raised(InputError, Batch, tmp_path, writable=False, match="never started")
+    raised(InputError, Batch, tmp_path, writable=False, match="contains no batch")
 
 
 def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):
@@ -154,3 +155,12 @@ def test_a_lost_journal_is_no_new_batch(tmp_path, trace, left):
     for open_it in (lambda: begin(tmp_path, "https://mturk.example", {}), lambda: Batch(tmp_path, writable=False)):
         raised(InputError, open_it, match=f"although the folder has {trace} of a batch.*from a backup")
     assert left == ((tmp_path / FILE).read_bytes() if (tmp_path / FILE).exists() else None)
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Journal(tmp_path) as journal:
+        monkeypatch.setattr(os, "write", full)
+        assert raised(OSError, journal.write, [("begun", "a", "op", {})]).filename == str(tmp_path / FILE)

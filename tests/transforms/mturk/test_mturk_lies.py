@@ -28,7 +28,7 @@ def check_told(bench, operation, status):
     assert "MTurk's answer is not JSON" in bench.err
 
 
-@cases("operation", "GetAccountBalance", "CreateQualificationType", "CreateHITType", "CreateHITWithHITType")
+@cases("operation", "GetAccountBalance", "CreateQualificationType", "CreateHIT")
 def test_publishing_is_continued_and_publishes_once(bench, operation):
     lying(bench, operation)
     check_told(bench, operation, bench.publish())

@@ -9,10 +9,10 @@ from kit import cases, edit, holding, rows_of, write
 from mturk_bench import DESCRIPTIONS, NAMES, cut
 
 from parapet.pipelines.mturk import session
-from parapet.transforms.crowd.mturk import client, publish, qualifications
-from parapet.transforms.crowd.mturk.qualifications import LOCALE, MASTERS
+from parapet.transforms.crowd.mturk import batch, client, publish
+from parapet.transforms.crowd.mturk.qualifications import LOCALE
 
-CREATE = "CreateHITWithHITType"
+CREATE = "CreateHIT"
 
 
 def requirements(bench, task=NAMES):
@@ -58,10 +58,6 @@ def test_no_countries_is_not_any_country(bench):
     (["--max_per_worker", "-1"], "--max_per_worker: must be a number"),
     (["--require_qualification", "lower"], "'lower' is not a qualification id"),
     (["--exclude_qualification", ""], "'' is not a qualification id"),
-    ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], ("MTurk allows at most 10 "
-        "qualifications per HIT")),
-    (["--masters", "--min_approved", "1", *(f for i in range(4) for f in ("--exclude_qualification", f"Q{i}"))],
-     "MTurk allows at most 10"),
     (["--parallel_calls", "0"], "--parallel_calls: must be from 1 to 32"),
     (["--parallel_calls", "33"], "--parallel_calls: must be from 1 to 32"),
     (["--confirm", "much"], "'much' is not an amount"),
@@ -104,7 +100,7 @@ def test_without_the_money_nothing_is_made(bench):
     bench.server.state.available -= 9_999  # leaves a dollar
     assert "the balance of the account is $1.00, but $14.45" in bench.err_of(1, bench.publish())
     assert "nothing was spent" in bench.err
-    assert list(bench.server.calls) == ["GetAccountBalance"]
+    assert list(bench.server.calls) == ["GetAccountBalance", "ListQualificationTypes"]
 
 
 def one_line(text):
@@ -116,7 +112,7 @@ def one_line(text):
 def test_wrong_credentials_are_told_in_one_line(bench):
     bench.server.refused_keys = {"practice"}
     assert "MTurk does not recognise these credentials" in one_line(bench.err_of(1, bench.publish()))
-    assert list(bench.server.calls) == ["GetAccountBalance"]
+    assert list(bench.server.calls) == ["ListQualificationTypes"]
     bench.server.refused_keys = set()
     bench.ok("publish")
     bench.server.refused_keys = {"practice"}
@@ -171,7 +167,7 @@ def calls_of(out):
 def test_a_dry_run_needs_no_credentials(bench, monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    assert (bench.publish("--dry_run"), len(calls_of(bench.out))) == (0, 11)
+    assert (bench.publish("--dry_run"), len(calls_of(bench.out))) == (0, 8)
 
 
 def in_run(folder, **changes):
@@ -220,7 +216,7 @@ def test_from_ten_workers_on_the_fee_is_higher(bench, hits, tmp_path):
 @pytest.fixture
 def real(bench, copy, monkeypatch):
     """A bench that believes that it spends real money: its server stands where MTurk's production is."""
-    for module in (client, publish, qualifications, session):
+    for module in (batch, client, publish, session):
         monkeypatch.setattr(module, "PRODUCTION", bench.server.url)
     sandbox(copy, False)
     bench.hits = copy
@@ -237,7 +233,6 @@ def test_production_asks_for_the_amount(real, monkeypatch, typed):
     assert "This spends $14.45 of real money" in real.err_of(0, real.do("publish", "--hits", real.hits, "--production"))
     assert len(real.hit_ids()) == 3
     assert "in production" in real.out
-    assert MASTERS[True] not in requirements(real)
 
 
 @cases("typed", "", "\n", "14.44\n", "yes\n", "y\n", "NaN\n", "sNaN\n", "1445\n")
@@ -245,7 +240,7 @@ def test_another_amount_spends_nothing(real, monkeypatch, typed):
     type_in(monkeypatch, typed)
     assert real.do("publish", "--hits", real.hits, "--production") == 1
     assert "does not match the amount, which is 14.45: nothing was spent" in real.err
-    assert list(real.server.calls) == ["GetAccountBalance"]
+    assert list(real.server.calls) == ["GetAccountBalance", "ListQualificationTypes"]
 
 
 def test_a_dry_run_of_production_asks_nothing(real, monkeypatch):
@@ -258,9 +253,7 @@ def test_production_is_said_each_time(real):
     assert real.do("publish", "--hits", real.hits, "--production", "--confirm", "14.45") == 0
     real.work(NAMES, [1])
     real.ok("collect")  # reads
-    assert "was published in production, where it costs money: add --production" in real.err_of(
-        2, real.do("pay", "--all")
-    )
+    assert "was published in production: add --production, which" in real.err_of(2, real.do("pay", "--all"))
     assert real.do("publish", "--hits", real.hits) != 0
     assert real.do("topup", "--hits", real.hits) == 2
     assert "Approved" not in real.statuses().values()

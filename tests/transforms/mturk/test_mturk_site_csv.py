@@ -6,7 +6,7 @@ import io
 import pytest
 from kit import rows_of, write
 
-from parapet.transforms.crowd.mturk.pay import Payment, fill_in
+from parapet.transforms.crowd.mturk.pay import fill_in
 
 
 @pytest.fixture
@@ -54,26 +54,24 @@ def test_what_cannot_be_used_is_usage(site, results, bench, tmp_path):
     assert bench.run("site-csv", "--audit", tmp_path, "--results", results, "--output", tmp_path / "o") == 2
 
 
-def filled(text, payments=()):
-    handle = io.BufferedReader(io.BytesIO(text.encode()))
-    return fill_in(handle, "r.csv", {each.assignment_id: each for each in payments})
+def filled(tmp_path, text, decisions):
+    data, counts, _ = fill_in(str(write(tmp_path / "r.csv", text)), decisions)
+    return list(csv.reader(io.StringIO(data.decode()))), counts
 
 
-def test_settled_and_unknown_rows_stay_as_they_are():
+def test_open_rows_get_the_decision_and_others_stay(tmp_path):
     text = (
         "AssignmentId,AssignmentStatus,Approve,Reject\n"
         "3A,Submitted,,\n3B,Approved,x,\n3C,Rejected,,why\n3D,Submitted,,\n"
     )
-    found = filled(text, [Payment("3A", "approve"), Payment("3B", "reject", "no"), Payment("3C", "approve")])
-    rows = list(csv.reader(io.StringIO(found.data.decode())))
+    rows, counts = filled(tmp_path, text, {"3A": "", "3B": "no", "3C": ""})
     assert rows[1:] == [["3A", "Submitted", "X", ""], ["3B", "Approved", "x", ""], ["3C", "Rejected", "", "why"],
                         ["3D", "Submitted", "", ""]]  # fmt: skip
-    assert (found.approved, found.rejected, found.settled, found.unknown) == (1, 0, 2, [(5, "3D")])
+    assert counts == {"approved": 1, "settled": 2, "unknown": 1}
 
 
-def test_columns_that_are_missing_are_added():
-    found = filled("AssignmentId,AssignmentStatus\n3A,Submitted\n", [Payment("3A", "reject", "no")])
-    rows = list(csv.reader(io.StringIO(found.data.decode())))
+def test_columns_that_are_missing_are_added(tmp_path):
+    rows, _ = filled(tmp_path, "AssignmentId,AssignmentStatus\n3A,Submitted\n", {"3A": "no"})
     assert rows == [["AssignmentId", "AssignmentStatus", "Approve", "Reject"], ["3A", "Submitted", "", "no"]]
 
 

@@ -5,26 +5,24 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import orjson
 
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import parse_json_line
-from parapet.transforms.crowd.mturk.batch import Batch, Told, write_whole
-from parapet.transforms.crowd.mturk.client import chunks, code_of, in_parallel, pages
+from parapet.transforms.crowd.journal import Event
+from parapet.transforms.crowd.mturk.batch import Batch, Progress
+from parapet.transforms.crowd.mturk.client import code_of, in_parallel, pages
+from parapet.transforms.storage import disk
 
 FILE = "assignments.jsonl"
 
-GONE = "HITDoesNotExist"
-
-_SAVE_EVERY = 30.0  # seconds; what a killed run has not saved is read again by the next one
+VERDICTS = {"Approved": "approve", "Rejected": "reject"}  # by MTurk's status, once it is final
 
 Line = dict[str, Any]
 
@@ -47,7 +45,7 @@ def _plain(value: Any) -> Any:
 
 
 def load(folder: Path) -> list[Line]:
-    """Read the lines in their order. Raises InputError if the file was not written by ``collect``."""
+    """Read the lines in their order. Raises InputError if the file is not of ``collect``."""
     path = folder / FILE
     if not path.exists():
         return []
@@ -55,7 +53,7 @@ def load(folder: Path) -> list[Line]:
     for number, text in enumerate(path.read_bytes().splitlines(), 1):
         try:
             line = parse_json_line(text)
-            if not {"AssignmentId", "WorkerId", "HITId", "RequesterAnnotation"} <= line.keys():
+            if not {"AssignmentId", "WorkerId", "HITId", "AssignmentStatus", "RequesterAnnotation"} <= line.keys():
                 raise ValueError("a field is missing")
         except (ValueError, AttributeError) as error:
             reason = f"not an assignment ({error}): move the file away and collect again"
@@ -64,114 +62,57 @@ def load(folder: Path) -> list[Line]:
     return lines
 
 
-def save(folder: Path, lines: Iterable[Line]) -> None:
-    """Write all lines, sorted by task, HIT and assignment, with an atomic rename."""
-    ordered = sorted(lines, key=lambda line: (line["RequesterAnnotation"], line["HITId"], line["AssignmentId"]))
-    data = b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in ordered)
-    write_whole(folder / FILE, data, private=True)
+def collect(batch: Batch, progress: Progress | None = None) -> list[Line]:
+    """Read every HIT that is not complete and settled, write ``assignments.jsonl``, and return its lines.
 
-
-def same_work(a: Line, b: Line) -> bool:
-    """Whether two lines with the same assignment id are the same submission of the same worker."""
-    return all(a.get(name) == b.get(name) for name in ("WorkerId", "HITId", "SubmitTime", "Answer"))
-
-
-def is_final(line: Line) -> bool:
-    """Whether the assignment is approved or rejected."""
-    return line.get("AssignmentStatus") in ("Approved", "Rejected")
-
-
-class Collected(msgspec.Struct):
-    """The result of a run of ``collect``.
-
-    Attributes:
-      lines: all assignments, by id.
-      new: the number of new assignments. ``changed``: the number with a changed status.
-      gone: ids of HITs that no longer exist at MTurk.
-    """
-
-    lines: dict[str, Line]
-    new: int = 0
-    changed: int = 0
-    gone: list[str] = []
-
-
-def collect(batch: Batch, told: Told | None = None) -> Collected:
-    """Read every HIT that is not complete and settled, and write ``assignments.jsonl``.
+    Payments of interrupted runs that MTurk shows as made are noted in the journal.
 
     Args:
       batch: the open batch.
-      told: called with the number of HITs read.
+      progress: called with the number of HITs read.
 
     Raises:
-      InputError: MTurk does not answer, or refuses; what was read until then is saved.
+      InputError: MTurk does not answer, or refuses.
     """
-    result = Collected({line["AssignmentId"]: line for line in load(batch.folder)})
-    waiting = _unfinished(batch, result.lines.values())
-    saved, read = time.monotonic(), 0
-    try:
-        for chunk in chunks(waiting, batch.parallel * 4):
-            listings = in_parallel(lambda item: list_assignments(batch, *item), chunk, batch.parallel)
-            for (hit_id, _), listing in zip(chunk, listings, strict=True):
-                if listing is None:
-                    result.gone.append(hit_id)
-                for line in (listing or {}).values():
-                    _merge(result, line)
-            read += len(chunk)
-            if told is not None:
-                told(read, len(waiting))
-            if time.monotonic() - saved > _SAVE_EVERY:
-                save(batch.folder, result.lines.values())
-                saved = time.monotonic()
-    finally:
-        save(batch.folder, result.lines.values())
-    facts = {"assignments": len(result.lines), "hits": len(batch.hits())}
-    batch.journal.write([("noted", f"gone:{hit_id}", "", {"gone": True}) for hit_id in result.gone])
-    batch.journal.write([("noted", "collected", "", facts)])
-    return result
-
-
-def _unfinished(batch: Batch, lines: Iterable[Line]) -> list[tuple[str, str]]:
-    """Return (HIT id, task id) of every HIT that may have changed."""
-    final = Counter(line["HITId"] for line in lines if is_final(line))
-    # If a call for more workers was interrupted, the HIT's number of assignments is unknown.
-    unclear = {facts["hit_id"] for key, facts in batch.journal.open.items() if key.startswith("add:")}
-    hits = batch.hits().values()
-    return [
+    lines = {line["AssignmentId"]: line for line in load(batch.folder)}
+    final = Counter(line["HITId"] for line in lines.values() if line["AssignmentStatus"] in VERDICTS)
+    waiting = [
         (hit.hit_id, hit.task_id)
-        for hit in hits
-        if not hit.gone and (final[hit.hit_id] < hit.wanted or hit.hit_id in unclear)
+        for hit in batch.hits().values()
+        if not hit.gone and final[hit.hit_id] < hit.assignments
     ]
+    gone = []
+    listings = in_parallel(lambda item: _list_assignments(batch.client, *item), waiting, batch.parallel)
+    for number, ((hit_id, _), listing) in enumerate(zip(waiting, listings, strict=True), 1):
+        if listing is None:
+            gone.append(hit_id)
+        lines |= listing or {}
+        if progress is not None:
+            progress(number, len(waiting))
+    entries: list[tuple[Event, str, str, dict[str, Any]]] = [("done", f"gone:{hit_id}", "", {}) for hit_id in gone]
+    for assignment_id, line in lines.items():
+        verdict, begun = VERDICTS.get(line["AssignmentStatus"]), batch.journal.open.get(f"pay:{assignment_id}")
+        if verdict and begun:
+            facts = {"verdict": verdict, "by": "us" if verdict == begun["verdict"] else "elsewhere"}
+            entries.append(("done", f"pay:{assignment_id}", "", facts))
+    ordered = sorted(
+        lines.values(), key=lambda line: (line["RequesterAnnotation"], line["HITId"], line["AssignmentId"])
+    )
+    data = b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in ordered)
+    disk.write(batch.folder / FILE, data, private=True)
+    batch.journal.write([*entries, ("done", "collected", "", {"assignments": len(lines), "hits": len(batch.hits())})])
+    return ordered
 
 
-def list_assignments(batch: Batch, hit_id: str, annotation: str = "") -> dict[str, Line] | None:
-    """List what workers have submitted for a HIT, by assignment id; None if the HIT no longer exists at MTurk.
-
-    Args:
-      batch: the batch with the client.
-      hit_id: the id of the HIT.
-      annotation: the HIT's annotation, to be added to each line.
-
-    Raises:
-      ClientError: MTurk refuses.
-      BotoCoreError: MTurk does not answer.
-    """
+def _list_assignments(client: Any, hit_id: str, annotation: str) -> dict[str, Line] | None:
+    """List what workers have submitted for a HIT, by assignment id; None if the HIT no longer exists at MTurk."""
     from botocore.exceptions import ClientError
 
-    operation, statuses = batch.client.list_assignments_for_hit, ["Submitted", "Approved", "Rejected"]
+    operation, statuses = client.list_assignments_for_hit, ["Submitted", "Approved", "Rejected"]
     try:
         listed = list(pages(operation, "Assignments", HITId=hit_id, AssignmentStatuses=statuses))
     except ClientError as error:
-        if code_of(error) == GONE:
+        if code_of(error) == "HITDoesNotExist":
             return None
         raise
     return {item["AssignmentId"]: line_of(item, annotation) for item in listed}
-
-
-def _merge(result: Collected, line: Line) -> None:
-    known = result.lines.get(line["AssignmentId"])
-    if known is None:
-        result.new += 1
-    elif known.get("AssignmentStatus") != line.get("AssignmentStatus"):
-        result.changed += 1
-    result.lines[line["AssignmentId"]] = line

@@ -17,10 +17,12 @@ import msgspec
 from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.hits.page import aligned
 from parapet.transforms.crowd.hits.terms import CENT, FEE, MINIMUM_FEE, up_to_cent
-from parapet.transforms.crowd.mturk.batch import Batch, OutHit, write_whole
-from parapet.transforms.crowd.mturk.collect import Line
+from parapet.transforms.crowd.mturk.batch import Batch, PublishedHit
+from parapet.transforms.crowd.mturk.client import environment_of
+from parapet.transforms.crowd.mturk.collect import VERDICTS, Line
 from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
 from parapet.transforms.reports.text import number
+from parapet.transforms.storage import disk
 
 LEDGER, PAGE = "ledger.csv", "status.html"
 
@@ -62,19 +64,19 @@ def ledger_rows(batch: Batch, lines: Iterable[Line]) -> list[Row]:
       lines: the collected assignments.
     """
     hits = batch.hits()
-    ours = batch.journal.with_prefix("pay")
+    by_us = batch.journal.with_prefix("pay")
     rows = []
     for line in lines:
         assignment_id, hit = line["AssignmentId"], hits.get(line["HITId"])
-        facts = ours.get(assignment_id, {})
-        verdict = facts.get("verdict") or line.get("AssignmentStatus")
-        if hit is None or verdict not in _KINDS:
+        facts = by_us.get(assignment_id, {})
+        verdict = facts.get("verdict") or VERDICTS.get(line["AssignmentStatus"])
+        if hit is None or not verdict:
             continue
-        kind = _KINDS[verdict]
-        amount, fee = (hit.reward, hit.fee) if kind == "reward" else (Decimal(0), Decimal(0))
+        ids = (hit.task_id, hit.hit_id, assignment_id, worker_hash(batch.key, line["WorkerId"]))
+        money = (hit.reward, hit.fee) if verdict == "approve" else (Decimal(0), Decimal(0))
         at = facts.get("at") or line.get("ApprovalTime") or line.get("RejectionTime") or ""
-        worker, by = worker_hash(batch.key, line["WorkerId"]), facts.get("by", "elsewhere")
-        rows.append(Row(kind, hit.task_id, hit.hit_id, assignment_id, worker, amount, fee, by, str(at)))
+        kind = "reward" if verdict == "approve" else "rejected"
+        rows.append(Row(kind, *ids, *money, facts.get("by", "elsewhere"), str(at)))
     for assignment_id, facts in batch.journal.with_prefix("bonus").items():
         hit, amount = hits[facts["hit_id"]], Decimal(facts["amount"])
         ids = (hit.task_id, hit.hit_id, assignment_id, facts["worker_hash"])
@@ -82,23 +84,9 @@ def ledger_rows(batch: Batch, lines: Iterable[Line]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.task_id, row.hit_id, row.assignment_id, row.kind))
 
 
-# By the journal's verdict, and by MTurk's status.
-_KINDS = {"approve": "reward", "Approved": "reward", "reject": "rejected", "Rejected": "rejected"}
-
-
 def bonus_fee(amount: Decimal) -> Decimal:
     """Return MTurk's fee for a bonus in dollars, not rounded; it has the same rate as for rewards."""
     return max(amount * FEE, MINIMUM_FEE)
-
-
-def in_cents(amounts: Iterable[Decimal]) -> list[Decimal]:
-    """Round amounts to whole cents so that they add up to the sum, rounded up once; each is off by less than a cent."""
-    cents, before, exact = [], Decimal(0), Decimal(0)
-    for amount in amounts:
-        exact += amount
-        cents.append(up_to_cent(exact) - before)
-        before = up_to_cent(exact)
-    return cents
 
 
 def write_ledger(batch: Batch, rows: Iterable[Row]) -> None:
@@ -109,7 +97,7 @@ def write_ledger(batch: Batch, rows: Iterable[Row]) -> None:
     for row in rows:
         money = {"amount": f"{row.amount:f}", "fee": f"{row.fee.quantize(CENT / 100):f}"}
         writer.writerow(msgspec.structs.asdict(row) | money)
-    write_whole(batch.folder / LEDGER, text.getvalue().encode())
+    disk.write(batch.folder / LEDGER, text.getvalue().encode())
 
 
 class TaskStatus(msgspec.Struct, frozen=True):
@@ -122,9 +110,8 @@ class TaskStatus(msgspec.Struct, frozen=True):
       out: open places without a submission.
       offer_ends: the time when the first HIT with open places expires; None if there is none.
       auto_approval: the time when MTurk automatically pays the first waiting assignment; None if none is waiting.
-      paid: dollars so far, including fees and bonuses, in cents. For all together, it is the exact sum, rounded up
-        once; the amounts of the tasks add up to it.
-      committed: the maximum further cost in dollars, if every open or waiting place is taken and approved.
+      paid: dollars so far, including fees and bonuses, rounded up to the cent for each task.
+      committed: dollars at most, if every open or waiting place is taken and approved, rounded likewise.
     """
 
     task_id: str
@@ -140,6 +127,12 @@ class TaskStatus(msgspec.Struct, frozen=True):
     auto_approval: datetime | None
     paid: Decimal
     committed: Decimal
+
+    def cells(self) -> list[str]:
+        """Return the formatted numbers, in the order of :data:`HEAD`."""
+        whole = (self.hits, self.wanted, self.submitted, self.waiting, self.approved, self.rejected, self.out)
+        times = (f"{when:%d %b %H:%M}" if when else "" for when in (self.offer_ends, self.auto_approval))
+        return [*(f"{n:,}" for n in whole), *times, f"${self.paid:,.2f}", f"${self.committed:,.2f}"]
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -169,7 +162,7 @@ def status_of(batch: Batch, lines: Sequence[Line], rows: Sequence[Row]) -> Statu
       rows: the rows of the ledger.
     """
     hits = batch.hits()
-    by_task: dict[str, tuple[list[OutHit], list[Line], list[Row]]] = {}
+    by_task: dict[str, tuple[list[PublishedHit], list[Line], list[Row]]] = {}
     for hit in sorted(hits.values(), key=lambda hit: hit.task_id):
         by_task.setdefault(hit.task_id, ([], [], []))[0].append(hit)
     for line in lines:
@@ -178,47 +171,40 @@ def status_of(batch: Batch, lines: Sequence[Line], rows: Sequence[Row]) -> Statu
     for row in rows:
         by_task[row.task_id][2].append(row)
     tasks = [_add_up(task_id, *parts) for task_id, parts in by_task.items()]
-    paid = in_cents(task.paid for task in tasks)
-    still = in_cents(task.committed - task.paid for task in tasks)
-    tasks = [
-        msgspec.structs.replace(task, paid=cents, committed=cents + more)
-        for task, cents, more in zip(tasks, paid, still, strict=True)
-    ]
     total = _add_up("total", list(hits.values()), lines, rows)
-    total = msgspec.structs.replace(total, paid=sum(paid, Decimal(0)), committed=sum((*paid, *still), Decimal(0)))
+    money = {name: sum((getattr(task, name) for task in tasks), Decimal(0)) for name in ("paid", "committed")}
     collected_at = batch.journal.done.get("collected", {}).get("at", "")
     unclear = dict(Counter(facts["operation"] for facts in batch.journal.open.values()))
     workers = len({line["WorkerId"] for line in lines})
-    return Status(batch.environment, collected_at, unclear, workers, tasks, total)
+    total = msgspec.structs.replace(total, **money)
+    return Status(environment_of(batch.endpoint), collected_at, unclear, workers, tasks, total)
 
 
-def _add_up(task_id: str, hits: Sequence[OutHit], lines: Sequence[Line], rows: Sequence[Row]) -> TaskStatus:
-    """Compute a task's numbers, with unrounded money."""
+def _add_up(task_id: str, hits: Sequence[PublishedHit], lines: Sequence[Line], rows: Sequence[Row]) -> TaskStatus:
     settled = {row.assignment_id: row.kind for row in rows if row.kind != "bonus"}
     kinds = Counter(settled.values())
     submitted = Counter(line["HITId"] for line in lines)
     settled_of_hit = Counter(line["HITId"] for line in lines if line["AssignmentId"] in settled)
-    open_hits = [hit for hit in hits if not hit.gone and hit.wanted > submitted[hit.hit_id]]
     waiting = [line for line in lines if line["AssignmentId"] not in settled]
     deadlines = [datetime.fromisoformat(line["AutoApprovalTime"]) for line in waiting if line.get("AutoApprovalTime")]
-    unsettled = (
-        (hit.reward + hit.fee) * max(0, hit.wanted - settled_of_hit[hit.hit_id]) for hit in hits if not hit.gone
-    )
+    there = [hit for hit in hits if not hit.gone]
+    open_hits = [hit for hit in there if hit.assignments > submitted[hit.hit_id]]
+    unsettled = ((hit.reward + hit.fee) * max(0, hit.assignments - settled_of_hit[hit.hit_id]) for hit in there)
     paid = sum((row.amount + row.fee for row in rows), Decimal(0))
     return TaskStatus(
         task_id=task_id,
         hits=len(hits),
-        gone=sum(hit.gone for hit in hits),
-        wanted=sum(hit.wanted for hit in hits),
+        gone=len(hits) - len(there),
+        wanted=sum(hit.assignments for hit in hits),
         submitted=len(lines),
         approved=kinds["reward"],
         rejected=kinds["rejected"],
         waiting=len(waiting),
-        out=sum(hit.wanted - submitted[hit.hit_id] for hit in open_hits),
+        out=sum(hit.assignments - submitted[hit.hit_id] for hit in open_hits),
         offer_ends=min((hit.expiration for hit in open_hits), default=None),
         auto_approval=min(deadlines, default=None),
-        paid=paid,
-        committed=sum(unsettled, paid),
+        paid=up_to_cent(paid),
+        committed=up_to_cent(sum(unsettled, paid)),
     )
 
 
@@ -227,43 +213,23 @@ def warnings(status: Status, now: datetime) -> list[str]:
     total, urgent = status.total, []
     if total.auto_approval is not None and total.auto_approval < now + SOON:
         urgent.append(
-            f"{total.waiting} assignments wait for a decision, and MTurk approves and pays them "
-            f"automatically from {_time(total.auto_approval)} on: run 'parapet mturk pay' before that to "
-            "reject some"
-        )
-    if total.offer_ends is not None and total.offer_ends < now + SOON:
-        ended = "ended" if total.offer_ends < now else "ends"
-        urgent.append(
-            f"the offer of HITs with {total.out} assignments that nobody has taken {ended} "
-            f"{_time(total.offer_ends)}; 'parapet mturk topup --shortfall' offers them again"
+            f"{total.waiting} assignments wait for a decision, and MTurk approves and pays them automatically from "
+            f"{total.auto_approval:%Y-%m-%d %H:%M} UTC on: run 'parapet mturk pay' before that to reject some"
         )
     if total.gone:
-        urgent.append(f"{total.gone} HITs were deleted at MTurk: make new HITs for the answers that they lacked")
+        tasks = ", ".join(task.task_id for task in status.tasks if task.gone)
+        urgent.append(
+            f"{total.gone} HITs were deleted at MTurk: make new HITs for the answers that they lacked: {tasks}"
+        )
     for operation, n in sorted(status.unclear.items()):
         urgent.append(f"{n} calls of {operation} were interrupted or refused: run the same command again")
     return urgent
 
 
-def _time(when: datetime) -> str:
-    return f"{when:%Y-%m-%d %H:%M} UTC"
-
-
 def table(status: Status, most: int = 40) -> str:
     """Format the tasks as aligned text with the total last; only the total if there are more than ``most`` tasks."""
-    head = ["", *HEAD]
-    shown = [*(status.tasks if len(status.tasks) <= most else []), status.total]
-    return aligned([head, *([_name(task), *cells(task)] for task in shown)])
-
-
-def _name(task: TaskStatus) -> str:
-    return task.task_id if len(task.task_id) <= 40 else task.task_id[:39] + "…"
-
-
-def cells(task: TaskStatus) -> list[str]:
-    """Return the formatted numbers of a task, in the order of the table."""
-    whole = (task.hits, task.wanted, task.submitted, task.waiting, task.approved, task.rejected, task.out)
-    times = (f"{when:%Y-%m-%d %H:%M}" if when else "" for when in (task.offer_ends, task.auto_approval))
-    return [*(f"{n:,}" for n in whole), *times, f"${task.paid:,.2f}", f"${task.committed:,.2f}"]
+    tasks = [*(status.tasks if len(status.tasks) <= most else []), status.total]
+    return aligned([["", *HEAD], *([task.task_id, *task.cells()] for task in tasks)])
 
 
 def status_report(status: Status, warnings: Sequence[str]) -> Report:
@@ -307,18 +273,10 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
                 "is when MTurk approves and pays the first waiting assignment by itself. Amounts include MTurk's fees "
                 "and bonuses.",
                 columns=["task", *HEAD],
-                rows=[*([task.task_id, *_cells(task)] for task in status.tasks), ["All tasks", *_cells(total)]],
+                rows=[*([task.task_id, *task.cells()] for task in status.tasks), ["All tasks", *total.cells()]],
                 total_rows=1,
                 numbers_in="parapet mturk status --json",
             ),
         ],
         links={"ledger.csv": "every payment; workers are keyed hashes"},
     )
-
-
-def _cells(task: TaskStatus) -> list[str]:
-    """Return the cells as on the terminal, but with shorter times, so that the page needs no scrolling."""
-    row = cells(task)
-    for column, when in (("offer ends", task.offer_ends), ("auto-approval", task.auto_approval)):
-        row[HEAD.index(column)] = f"{when:%d %b %H:%M}" if when else ""
-    return row
