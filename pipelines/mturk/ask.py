@@ -14,7 +14,7 @@ from typing import Any
 from parapet.pipelines.command import EXIT_FAILURE, counted
 from parapet.pipelines.mturk.session import Session, read_session, report_failures
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.hits.page import read_shortfall
+from parapet.transforms.crowd.hits.plan import read_shortfall
 from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import publish as publishing
 from parapet.transforms.crowd.mturk.batch import Batch, Settings, begin, where

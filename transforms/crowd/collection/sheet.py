@@ -80,9 +80,9 @@ def _sheet(record: PageRecord, services: Mapping[str, Service], folder: str) -> 
     for task in TASKS:
         if record.task == task and record.service_name in services:
             questions, _ = questions_of(services[record.service_name], task, frozenset(record.ambiguous))
-            chosen = [each for each in questions if each.question.field in record.fields]
-            if [each.element_id for each in chosen] == record.element_ids:
-                return Sheet(record, tuple(each.question for each in chosen))
+            chosen = tuple(question for question in questions if question.field in record.fields)
+            if [question.element_id for question in chosen] == record.element_ids:
+                return Sheet(record, chosen)
     if record.task not in TASKS:
         reason = f"asks for {record.task}; a language model fills in forms for names and descriptions only"
         raise InputError(reason, record.task_id, "--hits")

@@ -15,8 +15,7 @@ written by a person are checked against the hidden text before any page is made.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -36,9 +35,8 @@ from parapet.transforms.crowd.hits.page import (
     capacity,
     fit,
     make_page,
-    one_line,
+    render_part,
 )
-from parapet.transforms.reports.report import render
 from parapet.transforms.reports.text import name_words
 
 # More values than this do not help to understand a slot.
@@ -65,33 +63,24 @@ class Question(msgspec.Struct, frozen=True):
     """A form field and what is shown beside it, without the text that workers must find.
 
     Attributes:
+      element_id: the element that it is about, which the page does not name.
       field: the form field, such as ``slot_3``.
       prompt: the text to name or describe.
       values: the possible values of a categorical slot, joined, in ``descriptions`` tasks; else ``""``.
       meaning: the original description of an ambiguous element, in ``descriptions`` tasks; else ``""``.
     """
 
+    element_id: str
     field: str
     kind: Kind
     prompt: str
     values: str = ""
     meaning: str = ""
 
-    def texts(self) -> list[str]:
-        """Return all texts of the schema that the page shows for this question."""
-        return [text for text in (self.prompt, self.values, self.meaning) if text]
-
-
-class ElementQuestion(msgspec.Struct, frozen=True):
-    """A question and the element it is about, which the page does not name."""
-
-    element_id: str
-    question: Question
-
 
 def questions_of(
     service: Service, task: Task, ambiguous: frozenset[str], only: frozenset[tuple[str, str]] | None = None
-) -> tuple[list[ElementQuestion], list[str]]:
+) -> tuple[list[Question], list[str]]:
     """Return the questions of a task in the schema's order, and the ids of elements with nothing to show.
 
     Args:
@@ -104,17 +93,15 @@ def questions_of(
     for element in elements_of(service, task):
         if only is not None and (task_id(service.service_name, task), element.field) not in only:
             continue
-        prompt = shown(element.prompt(task))
-        if element.kind == "service":
-            prompt = shown(service_title(element.name))
-        if not prompt:
-            blank.append(element.id)
-            continue
+        prompt = shown(service_title(element.name) if element.kind == "service" else element.prompt(task))
         values = meaning = ""
         if task == "descriptions":
             values = _listed(element.values)
             meaning = shown(element.description) if element.id in ambiguous else ""
-        questions.append(ElementQuestion(element.id, Question(element.field, element.kind, prompt, values, meaning)))
+        if prompt:
+            questions.append(Question(element.id, element.field, element.kind, prompt, values, meaning))
+        else:
+            blank.append(element.id)
     return questions, blank
 
 
@@ -144,17 +131,7 @@ def is_vague(element: Element) -> bool:
 def _contained_slots(elements: Iterable[Element]) -> frozenset[str]:
     """Return the ids of slots whose words are a proper subset of another slot's: ``alarm_time``, ``new_alarm_time``."""
     words = {element.id: frozenset(_words(element)) for element in elements if element.kind == "slot"}
-    having = defaultdict[str, set[str]](set)
-    for element_id, own in words.items():
-        for word in own:
-            having[word].add(element_id)
-    contained = set()
-    for element_id, own in words.items():
-        # Only slots with the rarest word are compared, which is fast even if thousands of slots share another word.
-        rarest = min((having[word] for word in own), key=len, default=set[str]())
-        if any(own < words[other] for other in rarest):
-            contained.add(element_id)
-    return frozenset(contained)
+    return frozenset(name for name, own in words.items() if any(own < other for other in words.values()))
 
 
 def _words(element: Element) -> tuple[str, ...]:
@@ -170,22 +147,21 @@ _IES = re.compile("(?<=..)ies$")
 _S = re.compile("(?<=..[^s])s$")
 
 
-def cue_of(service: Service, task: Task, setting: str, written: Mapping[str, str]) -> str:
+def cue_of(service: Service, task: Task, cues: str | Mapping[str, str]) -> str:
     """Return the description of the app on the page of a task; may be empty.
 
     Args:
       service: the service.
       task: ``names`` or ``descriptions``.
-      setting: ``none`` shows no cue on ``names`` pages.
-      written: cues from :func:`read_cues`, by service. Without one, the service's description is used, unless it
-        contains something like the name of an element; then there is no cue.
+      cues: cues from :func:`read_cues`, by service; ``none`` for no cue on ``names`` pages. Without one, it is the
+        service's description, unless that contains something like the name of an element; then there is no cue.
     """
     if task == "descriptions":
         return shown(service_title(service.service_name))
-    if setting == NONE:
+    if cues == NONE:
         return ""
-    if service.service_name in written:
-        return written[service.service_name]
+    if isinstance(cues, Mapping) and service.service_name in cues:
+        return cues[service.service_name]
     text = _cut(shown(service.description))
     return "" if _IDENTIFIER.search(text) else text
 
@@ -233,7 +209,7 @@ def revealing(services: Iterable[Service]) -> Iterator[tuple[str, str]]:
     for service in services:
         prompts = [element.prompt("names") for element in elements_of(service, "names")]
         names = [name for name in _element_names(service) if not any(revealed_by(prompt, [name]) for prompt in prompts)]
-        if name := revealed_by(cue_of(service, "names", AUTO, {}), names):
+        if name := revealed_by(cue_of(service, "names", AUTO), names):
             yield service.service_name, name
 
 
@@ -266,62 +242,44 @@ _GENERIC = frozenset(_singular(tuple(GENERIC)))
 NOTHING_TO_SHOW = "nothing_to_show: the text to be shown on the page is blank"
 
 
-def render_service(position: int, service: Service, settings: Settings) -> Hits:
+def render_service(service: Service, settings: Settings) -> Hits:
     """Render both tasks of a service; every element is on exactly one page of a task, or in ``not_asked``."""
     ambiguous = ambiguous_elements(service)
-    hits = Hits(position, [], [])
+    hits = Hits([], [], {"services": 1, "fields": 0})
     for task in TASKS:
-        this = task_id(service.service_name, task)
         questions, blank = questions_of(service, task, ambiguous, settings.only)
-        items = [item_html(task, each.question) for each in questions]
-        cue = cue_of(service, task, settings.cues, settings.written)
-        room = _room(task, questions, cue)
-        runs, large = fit(items, room)
+        items = [render_part("hit_item.html.jinja", task=task, q=question) for question in questions]
+        cue = cue_of(service, task, settings.cues)
+        # The most that a page needs besides its items: the sections of all kinds.
+        kinds = dict.fromkeys(question.kind for question in questions)
+        runs, large = fit(items, capacity(task) - len(_body(task, [(kind, "") for kind in kinds], cue).encode()))
+        this = task_id(service.service_name, task)
         hits.not_asked.extend(NotAsked(this, element_id, NOTHING_TO_SHOW) for element_id in blank)
         hits.not_asked.extend(NotAsked(this, questions[i].element_id, TOO_LARGE) for i in large)
         for part, run in enumerate(runs, 1):
             chosen = [questions[i] for i in run]
             page = make_page(
                 task,
-                f"pages/{service.service_name}.{task}" + (f".{part}" if part > 1 else ""),
-                body_html(task, [each.question for each in chosen], [items[i] for i in run], cue),
+                service.service_name,
+                _body(task, [(questions[i].kind, items[i]) for i in run], cue),
                 settings,
                 task_id=this,
                 service_name=service.service_name,
                 part=part,
                 parts=len(runs),
-                fields=[each.question.field for each in chosen],
-                element_ids=[each.element_id for each in chosen],
-                ambiguous=[each.element_id for each in chosen if each.question.meaning],
+                fields=[question.field for question in chosen],
+                element_ids=[question.element_id for question in chosen],
+                ambiguous=[question.element_id for question in chosen if question.meaning],
                 cue=cue,
             )
             hits.pages.append(page)
+            hits.counts["fields"] += len(run)
     return hits
 
 
-def _room(task: Task, questions: Sequence[ElementQuestion], cue: str) -> int:
-    """Return the bytes available for questions: the capacity minus the largest possible rest of the body."""
-    one_of_each_kind = list({each.question.kind: each.question for each in questions}.values())
-    return capacity(task) - len(body_html(task, one_of_each_kind, [""] * len(one_of_each_kind), cue).encode())
-
-
-def item_html(task: Task, question: Question) -> str:
-    """Render a question as a list item on one line."""
-    return one_line(render("hit_item.html.jinja", task=task, q=question))
-
-
-def body_html(task: Task, questions: Sequence[Question], items: Sequence[str], cue: str = "") -> str:
-    """Render the sections of a page on one line, as the requester site's CSV requires.
-
-    Args:
-      task: the task.
-      questions: the questions; those of one kind must be adjacent.
-      items: the :func:`item_html` of each question.
-      cue: the description of the app; may be empty.
-    """
-    pairs = zip(questions, items, strict=True)
+def _body(task: Task, items: Iterable[tuple[Kind, str]], cue: str) -> str:
+    """Render the sections of a page. ``items`` are questions as HTML, those of one kind side by side."""
     sections = [
-        {"kind": kind, "items": [item for _, item in group]}
-        for kind, group in groupby(pairs, lambda pair: pair[0].kind)
+        {"kind": kind, "items": [item for _, item in group]} for kind, group in groupby(items, lambda item: item[0])
     ]
-    return one_line(render("hit_body.html.jinja", task=task, sections=sections, cue=cue))
+    return render_part("hit_body.html.jinja", task=task, sections=sections, cue=cue)

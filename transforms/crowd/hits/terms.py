@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from decimal import ROUND_UP, Decimal
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -28,8 +28,6 @@ CENT = Decimal("0.01")
 # From botocore's service model, MTurkRequesterServiceV20170117.
 REWARD = re.compile(r"[0-9]+(\.)?[0-9]{0,2}")
 MAX_ANNOTATION = 255
-MAX_DURATION = 31_536_000  # seconds
-MAX_ASSIGNMENTS = 1_000_000_000
 
 HOUR, QUARTER = 3_600, 900  # seconds
 
@@ -103,7 +101,7 @@ class Terms(msgspec.Struct, frozen=True):
                 reward is None or (reward > 0 and bool(REWARD.fullmatch(f"{reward:f}"))),
                 "must be dollars, above 0 (example: 1.25)",
             ),
-            "assignments": (1 <= self.assignments <= MAX_ASSIGNMENTS, "must be a number of workers per HIT, 1 or more"),
+            "assignments": (self.assignments >= 1, "must be a number of workers per HIT, 1 or more"),
             "auto_approval_hours": (0 <= self.auto_approval_hours <= 720, "must be hours, from 0 to 720"),
             "lifetime_days": (1 <= self.lifetime_days <= 365, "must be days, from 1 to 365"),
         }
@@ -111,34 +109,26 @@ class Terms(msgspec.Struct, frozen=True):
             if not holds:
                 raise InputError(reason, f"--{flag}")
 
-    def reward_for(self, task: HitTask, fields: int, turns: int = 0) -> Decimal:
+    def reward_for(self, seconds: int) -> Decimal:
         """Return the reward in dollars for a page: fixed, or computed from the wage and rounded up to the cent."""
         if self.reward is not None:
             return self.reward.quantize(CENT)
-        return up_to_cent(self.hourly_wage * estimated_seconds(task, fields, turns) / HOUR)
+        return up_to_cent(self.hourly_wage * seconds / HOUR)
 
     def fees_for(self, reward: Decimal) -> Decimal:
         """Return MTurk's fees in dollars for all assignments of a HIT, rounded up to the cent."""
         return up_to_cent(fee_for(reward, self.assignments) * self.assignments)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the terms as JSON, with decimals as strings."""
-        return {name: plain(getattr(self, name)) for name in self.__struct_fields__}
-
 
 def estimated_seconds(task: HitTask, fields: int, turns: int = 0) -> int:
-    """Return the estimated seconds for a page with this number of fields and dialogue turns."""
-    if task == REWRITES:
-        return SECONDS["turn"] * turns + SECONDS["rewrite"] * fields
-    if task == RATINGS:
-        return SECONDS["reading"] + SECONDS["turn"] * turns + SECONDS["rating"] * fields
-    return SECONDS["reading"] + SECONDS["name" if task == "names" else "description"] * fields
+    """Return the estimated seconds for a page with this number of form fields and dialogue turns."""
+    reading = 0 if task == REWRITES else SECONDS["reading"]
+    return reading + SECONDS["turn"] * turns + SECONDS[task.removesuffix("s")] * fields
 
 
-def seconds_allowed(task: HitTask, fields: int, turns: int = 0) -> int:
-    """Return the seconds that a worker has for a page: four times the estimate in whole quarters, at least an hour."""
-    quarters = -(-4 * estimated_seconds(task, fields, turns) // QUARTER)
-    return min(max(HOUR, quarters * QUARTER), MAX_DURATION)
+def seconds_allowed(estimated: int) -> int:
+    """Return the seconds that a worker has: four times the estimate in whole quarters of an hour, at least an hour."""
+    return max(HOUR, -(-4 * estimated // QUARTER) * QUARTER)
 
 
 def fee_rate(assignments: int) -> Decimal:
@@ -159,11 +149,3 @@ def kind_of(tasks: Collection[str]) -> str:
 def up_to_cent(amount: Decimal) -> Decimal:
     """Round up to the cent, so that nobody is paid less, and no bill is higher, than planned."""
     return amount.quantize(CENT, rounding=ROUND_UP)
-
-
-def plain(value: Decimal | int | None) -> str | int | None:
-    """Convert a number for JSON.
-
-    Decimals become strings without an exponent, so that no reader parses money as a float.
-    """
-    return f"{value:f}" if isinstance(value, Decimal) else value

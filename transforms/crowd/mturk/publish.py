@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError, parapet_version
-from parapet.transforms.crowd.hits.page import MOST, PageRecord, top_up_assignments
+from parapet.transforms.crowd.hits.page import PageRecord
+from parapet.transforms.crowd.hits.plan import MOST, top_up_assignments
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, OutHit, Told, perform
 from parapet.transforms.crowd.mturk.client import (
