@@ -417,15 +417,16 @@ def add_dry_run(parser: StrictParser) -> None:
 def add_workers(parser: StrictParser) -> None:
     """Adds ``--workers``, the number of local processes."""
     text = "local processes (default: 1; for large inputs one for each core, up to 8)"
-    parser.group(RUNNING)("--workers", rare=True, type=at_least(1), metavar="N", help=text)
+    parser.group(RUNNING)("--workers", rare=True, type=whole_number(1), metavar="N", help=text)
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """Returns the type of a flag whose value is a whole number from ``least`` on."""
+def whole_number(least: int, most: int = sys.maxsize) -> Callable[[str], int]:
+    """Returns the type of a flag whose value is a whole number from ``least`` to ``most``."""
+    allowed = f"of {least} or more" if most == sys.maxsize else f"from {least} to {most}"
 
     def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {least} or more")
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number {allowed}")
         return int(text)
 
     return parse

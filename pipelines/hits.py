@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from parapet.pipelines.command import counted, read_good, run_command, say
-from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_schemas, add_seed, at_least
+from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_schemas, add_seed, whole_number
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, sample_root
-from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, HitTask, Terms
+from parapet.transforms.crowd.hits.terms import RATINGS, REWARD, REWRITES, SCHEMAS, HitTask, Terms
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -84,41 +83,41 @@ def parser() -> Parser:
     add("--dialogues", nargs="+", metavar="ROOT|FILE", reads=True, help=text)
     add("--split", choices=SPLITS, help=f"split of a corpus (default: {TEST})")
     text = "of rewrites: user turns to draw (default: all)"
-    add("--turns", rare=True, type=at_least(1), metavar="N", help=text)
+    add("--turns", rare=True, type=whole_number(1), metavar="N", help=text)
     add("--scores", metavar="DIR", reads=True, help="output of 'evaluate --task generation', for ratings")
     add = parser.group("--task ratings", rare=True)
     # The defaults are the numbers of SGSAcc's sample.
-    add("--faithful", type=at_least(0), default=200, metavar="N", help="number of valid turns found faithful")
-    add("--unfaithful", type=at_least(0), default=200, metavar="N", help="of those found unfaithful")
-    add("--invalid", type=at_least(0), default=25, metavar="N", help="of turns that fail validation")
-    add("--items", type=at_least(1), default=10, metavar="N", help="utterances on a page, at most")
+    add("--faithful", type=whole_number(0), default=200, metavar="N", help="number of valid turns found faithful")
+    add("--unfaithful", type=whole_number(0), default=200, metavar="N", help="of those found unfaithful")
+    add("--invalid", type=whole_number(0), default=25, metavar="N", help="of turns that fail validation")
+    add("--items", type=whole_number(1), default=10, metavar="N", help="utterances on a page, at most")
     text = "utterances of other turns on each page, of which nobody attentive says Yes"
-    add("--checks", type=at_least(0), default=1, metavar="N", help=text)
+    add("--checks", type=whole_number(0), default=1, metavar="N", help=text)
     text = "do not ask how natural an utterance sounds, as SGSAcc's authors did not"
     add("--no_naturalness", action="store_true", help=text)
     add = parser.group("pay and cost")
     terms = Terms()
     text = f"dollars per hour, which sets rewards (default: {terms.hourly_wage})"
-    add("--hourly_wage", type=_decimal, default=terms.hourly_wage, metavar="X", help=text)
-    add("--reward", type=_decimal, metavar="X", help="dollars per assignment, instead of --hourly_wage")
+    add("--hourly_wage", type=_dollars, default=terms.hourly_wage, metavar="X", help=text)
+    add("--reward", type=_dollars, metavar="X", help="dollars per assignment, instead of --hourly_wage")
     text = "workers per HIT; from ten on the fee is higher"
     text += f" (default: {terms.assignments}; {_ASSIGNMENTS} of dialogues; as missing with --shortfall)"
-    add("--assignments", type=int, metavar="N", help=text)
+    add("--assignments", type=whole_number(1), metavar="N", help=text)
     text = "hours after which unreviewed work is paid"
-    add("--auto_approval_hours", rare=True, type=int, default=terms.auto_approval_hours, metavar="N", help=text)
+    hours, days = terms.auto_approval_hours, terms.lifetime_days
+    add("--auto_approval_hours", rare=True, type=whole_number(0, 720), default=hours, metavar="N", help=text)
     text = "days for which a HIT is offered"
-    add("--lifetime_days", rare=True, type=int, default=terms.lifetime_days, metavar="N", help=text)
+    add("--lifetime_days", rare=True, type=whole_number(1, 365), default=days, metavar="N", help=text)
     parser.group(RUNNING)("--sandbox", action="store_true", help="the forms go to MTurk's sandbox")
     add_dry_run(parser)
     add_seed(parser, "what is drawn of dialogues", int, 0)
     return parser
 
 
-def _decimal(text: str) -> Decimal:
-    with suppress(InvalidOperation):
-        if (value := Decimal(text)).is_finite():
-            return Decimal(f"{value:f}")  # without an exponent, which plan.json must not have
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 1.25")
+def _dollars(text: str) -> Decimal:
+    if not REWARD.fullmatch(text) or not Decimal(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount of dollars such as 1.25")
+    return Decimal(text)
 
 
 def run(argv: Sequence[str] | None = None) -> int:

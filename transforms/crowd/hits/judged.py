@@ -17,6 +17,7 @@ from parapet.transforms.crowd.hits.page import (
     TOO_LARGE,
     Hits,
     NotAsked,
+    Place,
     RatedItem,
     Settings,
     capacity,
@@ -54,22 +55,17 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
     ordered = sorted(items, key=lambda item: _digest(seed, "order", item))
     pages = -(-len(ordered) // per_page)
     groups = [ordered[len(ordered) * i // pages : len(ordered) * (i + 1) // pages] for i in range(pages)]
-    used: set[tuple[str, int]] = set()
+    used: set[Place] = set()
     for number, group in enumerate(groups):
-        for check in check_items(ordered, group, checks, seed, number, used):
-            used.add((check.dialogue_id, check.turn))
+        for check in _checks(ordered, group, checks, seed, number, used):
+            used.add(check.place)
             place = stable_hash(str(seed), "place", str(number), check.dialogue_id, str(check.turn))
             group.insert(place % (len(group) + 1), check)
     return groups
 
 
-def check_items(
-    items: Sequence[RatedItem],
-    group: Sequence[RatedItem],
-    checks: int,
-    seed: int,
-    page: int,
-    used: set[tuple[str, int]],
+def _checks(
+    items: Sequence[RatedItem], group: Sequence[RatedItem], checks: int, seed: int, page: int, used: set[Place]
 ) -> list[RatedItem]:
     """Combine turns with another turn's utterance without their values, if possible of another service.
 
@@ -81,10 +77,10 @@ def check_items(
       page: the number of the page.
       used: turns in checks of other pages; they are reused only if there are no others.
     """
-    on_page = {(item.dialogue_id, item.turn) for item in group}
+    on_page = {item.place for item in group}
     ordered = sorted(
-        (item for item in items if (item.dialogue_id, item.turn) not in on_page),
-        key=lambda item: ((item.dialogue_id, item.turn) in used, _digest(seed, f"check {page}", item)),
+        (item for item in items if item.place not in on_page),
+        key=lambda item: (item.place in used, _digest(seed, f"check {page}", item)),
     )
     chosen: list[RatedItem] = []
     for item in ordered:

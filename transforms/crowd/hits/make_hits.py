@@ -150,23 +150,25 @@ def _metadata_files(
         for summary in ordered:
             yield read_written(output, f"{STAGING}/{_lines_path(name, summary.position)}")
 
+    plan = make_plan(ordered, settings)
     records = (msgspec.json.decode(line, type=PageRecord) for part in lines("manifest") for line in part.splitlines())
     return {
-        **summary_files(records, ordered, settings),
+        "index.html": index_html(plan, records, ordered, settings).encode(),
         "manifest.jsonl": lines("manifest"),
+        "plan.json": (json.dumps(msgspec.to_builtins(plan), indent=2) + "\n").encode(),
         **{f"requester/{task}.csv": lines(task, csv_head(task)) for task in settings.tasks},
+        **{f"requester/{task}.html": requester_html(task).encode() for task in settings.tasks},
     }
 
 
-def summary_files(records: Iterable[PageRecord], summaries: Sequence[Summary], settings: Settings) -> dict[str, bytes]:
-    """Return the files about all pages, by path below the output folder, but for the manifest and the tables."""
-    plan = make_plan(summaries, settings)
-    index = render(
+def index_html(plan: Plan, records: Iterable[PageRecord], summaries: Sequence[Summary], settings: Settings) -> str:
+    """Render the requester's overview: the plan, links to all pages, and what is left out."""
+    return render(
         "hit_index.html.jinja",
         records=records,
         kind=kind_of(settings.tasks),
         cells=plan.cells(),
-        assignments=settings.terms.assignments,
+        assignments=plan.terms.assignments,
         seconds=SECONDS,
         fee_percent=f"{(plan.fee_rate * 100).normalize():f}",
         sandbox=settings.sandbox,
@@ -174,11 +176,6 @@ def summary_files(records: Iterable[PageRecord], summaries: Sequence[Summary], s
         by_reason=plan.not_asked_by_reason(),
         ambiguous=sorted(element_id for summary in summaries for element_id in summary.ambiguous),
     )
-    return {
-        "plan.json": (json.dumps(msgspec.to_builtins(plan), indent=2) + "\n").encode(),
-        "index.html": index.encode(),
-        **{f"requester/{task}.html": requester_html(task).encode() for task in settings.tasks},
-    }
 
 
 def csv_head(task: HitTask) -> bytes:

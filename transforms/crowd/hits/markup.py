@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -24,9 +23,6 @@ MAX_BYTES = 65_535
 # FrameHeight 0: the page fills the frame of the worker's site.
 _BEFORE = f'<HTMLQuestion xmlns="{NAMESPACE}"><HTMLContent><![CDATA['
 _AFTER = "]]></HTMLContent><FrameHeight>0</FrameHeight></HTMLQuestion>"
-
-# Most file systems allow 255 bytes; the turn, the extension and the suffix of temporary files are still added.
-MAX_NAME = 150
 
 
 def shown(text: str) -> str:
@@ -56,18 +52,9 @@ def question_xml(html: str) -> bytes:
 
 
 def page_name(dialogue_id: str) -> str:
-    """Convert a dialogue id to a part of a file name; distinct ids, also by letter case, have distinct names.
-
-    Letters, digits, ``_``, ``-`` and inner dots are kept, all else is percent-encoded. A long name is truncated and
-    ends with ``~``, which occurs in no other name, and the hash of the whole id.
-    """
-    name = quote(dialogue_id, safe="", errors="surrogatepass").replace("~", "%7E")
-    if name.startswith("."):
-        name = "%2E" + name[1:]
-    if len(name) > MAX_NAME:
-        digest = hashlib.sha256(dialogue_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        name = f"{name[: MAX_NAME - 33]}~{digest}"
-    return name
+    """Convert a dialogue id to a part of a file name: all but letters, digits and ``_-~.`` is percent-encoded."""
+    name = quote(dialogue_id, safe="", errors="surrogatepass")
+    return f"%2E{name[1:]}" if name.startswith(".") else name
 
 
 # Actions with these "slots" have no slot: an offered intent, the number of results.

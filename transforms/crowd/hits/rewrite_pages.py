@@ -23,7 +23,7 @@ from parapet.transforms.crowd.hits.page import (
     make_page,
     render_part,
 )
-from parapet.transforms.crowd.hits.terms import MAX_ANNOTATION, REWRITES
+from parapet.transforms.crowd.hits.terms import REWRITES
 from parapet.transforms.perturbation.corpora import services_in_turns
 from parapet.transforms.running.seeding import stable_digest
 
@@ -32,8 +32,12 @@ FIELDS = ("paraphrase", "typos", "verbose", "simplified")
 NO_TEXT = "no_text: the utterance has no words"
 ONLY_VALUES = "only_values: the utterance consists only of slot values, which must stay unchanged"
 BAD_ID = "bad_id: the dialogue id is blank, or contains characters that MTurk does not accept"
-LONG_ID = f"long_id: the task id exceeds the {MAX_ANNOTATION} characters of a RequesterAnnotation"
+LONG_ID = "long_id: the dialogue id is too long for a file name"
 BAD_SPAN = "bad_span"
+
+# Most file systems allow 255 bytes; the turn, the extension and the suffix of temporary files are still added. MTurk
+# allows 255 characters for the task id.
+MAX_NAME = 150
 
 _WORD = re.compile(r"[^\W_]")
 
@@ -57,10 +61,9 @@ def user_turns(dialogue: Dialogue) -> list[int]:
 
 def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
     """Return what a worker rewrites of the user turn at ``position``, or the reason why it cannot be asked."""
-    task_id = turn_task_id(dialogue.dialogue_id, position)
     if not dialogue.dialogue_id or not _carried(dialogue.dialogue_id):
         return BAD_ID
-    if len(task_id) > MAX_ANNOTATION:
+    if len(page_name(dialogue.dialogue_id)) > MAX_NAME:
         return LONG_ID
     turn = dialogue.turns[position]
     utterance = speakable(turn.utterance)
@@ -115,7 +118,7 @@ def dialogue_paths(places: Iterable[str | Path], split: str | None = None) -> li
         for position, dialogue_id in enumerate(dialogue_ids(path)):
             if (other := first.setdefault(dialogue_id, path)) != path:
                 reason = f"duplicate_id: dialogue {dialogue_id!r} is in {other}, too: give each its own id"
-                raise InputError(f"{reason}, and one split at a time", path, f"[{position}]")
+                raise InputError(f"{reason}, or give one split at a time", path, f"[{position}]")
     # Names have no paths of this machine.
     return [DialogueFile(full.parent.name, full.name, str(path), path.stat().st_size) for full, path in paths.items()]
 

@@ -15,7 +15,7 @@ written by a person are checked against the hidden text before any page is made.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from pathlib import Path
 
@@ -79,7 +79,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 def questions_of(
-    service: Service, task: Task, ambiguous: frozenset[str], only: frozenset[tuple[str, str]] | None = None
+    service: Service, task: Task, ambiguous: Set[str], only: frozenset[tuple[str, str]] | None = None
 ) -> tuple[list[Question], list[str]]:
     """Return the questions of a task in the schema's order, and the ids of elements with nothing to show.
 
@@ -115,23 +115,22 @@ def _listed(values: tuple[str, ...]) -> str:
     return f"{listed} and {len(values) - MAX_VALUES:,} more" if len(values) > MAX_VALUES else listed
 
 
-def ambiguous_elements(service: Service) -> frozenset[str]:
-    """Return the ids of vague elements, and of slots whose words are a proper subset of another slot's."""
+def ambiguous_elements(service: Service) -> set[str]:
+    """Return the ids of elements with vague names, and of slots whose words are some of another slot's.
+
+    A name is vague if it is a single word under four letters, or consists of generic words: ``type``, ``end_time``.
+    ``alarm_time`` is ambiguous beside ``new_alarm_time``.
+    """
     elements = elements_of(service, "descriptions")
-    contained = _contained_slots(elements)
-    return frozenset(element.id for element in elements if is_vague(element) or element.id in contained)
+    words = {element.id: _words(element) for element in elements}
+    of_slots = {element.id: frozenset(words[element.id]) for element in elements if element.kind == "slot"}
+    contained = {name for name, own in of_slots.items() if any(own < other for other in of_slots.values())}
+    return contained | {name for name, own in words.items() if _is_vague(own)}
 
 
-def is_vague(element: Element) -> bool:
-    """Whether the name is a single word under four letters, or consists of generic words: ``type``, ``end_time``."""
-    own = _words(element)
-    return all(word in GENERIC or word.isdigit() for word in own) or (len(own) == 1 and len(own[0]) < _MIN_LETTERS)
-
-
-def _contained_slots(elements: Iterable[Element]) -> frozenset[str]:
-    """Return the ids of slots whose words are a proper subset of another slot's: ``alarm_time``, ``new_alarm_time``."""
-    words = {element.id: frozenset(_words(element)) for element in elements if element.kind == "slot"}
-    return frozenset(name for name, own in words.items() if any(own < other for other in words.values()))
+def _is_vague(words: Sequence[str]) -> bool:
+    is_generic = all(word in GENERIC or word.isdigit() for word in words)
+    return is_generic or (len(words) == 1 and len(words[0]) < _MIN_LETTERS)
 
 
 def _words(element: Element) -> tuple[str, ...]:
@@ -181,22 +180,17 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
     """
     cues: dict[str, str] = {}
     for number, row in read_rows(str(path), ("service_name", "cue")):
-        name, text = row["service_name"], row["cue"]
-        place = f"row {number}"
+        name, cue, place = row["service_name"], shown(row["cue"]), f"row {number}"
         if name not in services:
             raise InputError(f"there is no service {name[:200]!r} in the schemas", path, place)
         if name in cues:
             raise InputError(f"there is a second cue for {name}: give one for each service", path, place)
-        cue = shown(text)
         if len(cue) > MAX_LETTERS:
             raise InputError(f"the cue has {len(cue)} letters, over the limit of {MAX_LETTERS}", path, place)
         title = name_words(service_title(name))
         if revealed := revealed_by(cue, [*_element_names(services[name]), *title]):
-            reason = (
-                f"the cue of {name} contains {revealed!r}, the name of an element or of the service, which "
-                "workers must not see"
-            )
-            raise InputError(reason, path, place)
+            reason = f"the cue of {name} contains {revealed!r}, the name of an element or of the service"
+            raise InputError(f"{reason}, which workers must not see", path, place)
         cues[name] = cue
     return cues
 
@@ -219,11 +213,11 @@ def revealed_by(text: str, names: Iterable[str]) -> str:
     Words are compared in any spelling, and plurals match singulars. Names that consist of generic words (``to``,
     ``date``) are ignored, since any sentence may contain them.
     """
-    words = _singular(name_words(text))
+    words = f" {' '.join(_singular(name_words(text)))} "
     for name in names:
         own = _singular(name_words(name))
-        generic = all(word in _GENERIC or word.isdigit() for word in own)
-        if not generic and any(words[i : i + len(own)] == own for i in range(len(words) - len(own) + 1)):
+        is_generic = all(word in _GENERIC or word.isdigit() for word in own)
+        if not is_generic and f" {' '.join(own)} " in words:
             return name
     return ""
 
@@ -233,7 +227,7 @@ def _element_names(service: Service) -> list[str]:
 
 
 def _singular(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_IES.sub("y", word) if _IES.search(word) else _S.sub("", word) for word in words)
+    return tuple(_S.sub("", _IES.sub("y", word)) for word in words)
 
 
 _GENERIC = frozenset(_singular(tuple(GENERIC)))

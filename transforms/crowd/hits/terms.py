@@ -9,7 +9,6 @@ from typing import Literal
 
 import msgspec
 
-from parapet.schemas.errors import InputError
 from parapet.schemas.service import Task
 
 # The tasks of a HIT: SGD-X's two on schemas, RADDLE's on user utterances, SGSAcc's on generated utterances.
@@ -27,7 +26,6 @@ CENT = Decimal("0.01")
 
 # From botocore's service model, MTurkRequesterServiceV20170117.
 REWARD = re.compile(r"[0-9]+(\.)?[0-9]{0,2}")
-MAX_ANNOTATION = 255
 
 HOUR, QUARTER = 3_600, 900  # seconds
 
@@ -74,7 +72,7 @@ MINIMUM_FEE = CENT
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What a worker earns and how long a HIT is out; validated on creation.
+    """What a worker earns and how long a HIT is out.
 
     Attributes:
       hourly_wage: target pay in dollars per hour, at the estimated pace.
@@ -82,9 +80,6 @@ class Terms(msgspec.Struct, frozen=True):
       assignments: workers per HIT.
       auto_approval_hours: hours after which unreviewed work is paid.
       lifetime_days: days for which a HIT is available.
-
-    Raises:
-      InputError: a value that MTurk would refuse, or that makes no sense; names the flag.
     """
 
     hourly_wage: Decimal = Decimal("15")
@@ -92,22 +87,6 @@ class Terms(msgspec.Struct, frozen=True):
     assignments: int = 9
     auto_approval_hours: int = 72
     lifetime_days: int = 7
-
-    def __post_init__(self) -> None:
-        reward = self.reward
-        rules = {
-            "hourly_wage": (0 < self.hourly_wage <= 10_000, "must be dollars per hour, above 0"),
-            "reward": (
-                reward is None or (reward > 0 and bool(REWARD.fullmatch(f"{reward:f}"))),
-                "must be dollars, above 0 (example: 1.25)",
-            ),
-            "assignments": (self.assignments >= 1, "must be a number of workers per HIT, 1 or more"),
-            "auto_approval_hours": (0 <= self.auto_approval_hours <= 720, "must be hours, from 0 to 720"),
-            "lifetime_days": (1 <= self.lifetime_days <= 365, "must be days, from 1 to 365"),
-        }
-        for flag, (holds, reason) in rules.items():
-            if not holds:
-                raise InputError(reason, f"--{flag}")
 
     def reward_for(self, seconds: int) -> Decimal:
         """Return the reward in dollars for a page: fixed, or computed from the wage and rounded up to the cent."""
