@@ -192,7 +192,7 @@ def _check_ratings(args: argparse.Namespace) -> Config:
     root, *others = args.dialogues or [str(sample_root())]
     if others:
         raise InputError("takes one corpus for ratings, the one that --scores is about", "--dialogues")
-    sizes = {stratum: getattr(args, stratum) for stratum in STRATA}
+    sizes: dict[str, int] = {stratum: getattr(args, stratum) for stratum in STRATA}
     items, drawn = draw_sample(root, read_scores(args.scores), sizes, args.seed)
     settings = _settings(args, (RATINGS,), _ASSIGNMENTS, naturalness=not args.no_naturalness)
     groups = tuple(map(tuple, group_items(items, args.items, args.checks, args.seed)))
@@ -236,7 +236,7 @@ def report(config: Config, counters: dict[str, int]) -> None:
         logging.warning("the reward is $%s per hour, less than --hourly_wage %s", plan.total.hourly_pay, wage)
     for name, numbers in config.drawn.items():
         say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers['turns'], 'turn')}")
-    if REWRITES in config.settings.tasks:  # by reason, since many turns have the same one
+    if config.settings.kind == REWRITES:  # by reason, since many turns have the same one
         by_reason = plan.not_asked_by_reason().items()
         warnings = [f"{counted(len(ids), 'user turn')} ({ids[0][:200]}): {reason}" for reason, ids in by_reason]
     else:
@@ -250,10 +250,10 @@ def report(config: Config, counters: dict[str, int]) -> None:
 
 def _plan(config: Config) -> Plan:
     """Returns the published plan, or makes that of a dry run."""
-    from parapet.transforms.crowd.hits.make_hits import plan_of
+    from parapet.transforms.crowd.hits.make_hits import plan_units
     from parapet.transforms.crowd.hits.plan import Plan
     from parapet.transforms.storage.files import read_written
 
     if config.dry_run:
-        return plan_of(config.units, config.settings)
+        return plan_units(config.units, config.settings)
     return msgspec.json.decode(read_written(config.output, "plan.json"), type=Plan)

@@ -10,7 +10,7 @@ from parapet.transforms.crowd.hits import schema_pages
 from parapet.transforms.crowd.hits.page import Settings, page_html, requester_html
 from parapet.transforms.crowd.hits.schema_pages import (
     ambiguous_elements,
-    cue_of,
+    choose_cue,
     questions_of,
     render_service,
 )
@@ -24,7 +24,7 @@ def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
     questions = questions_of(service, task, ambiguous_elements(service))[0]
     # The service's description is shown as those of its elements are; that it adds nothing to them is tested below.
     shown = [text for question in questions for text in (question.prompt, question.values, question.meaning)]
-    shown.append(cue_of(service, task, "auto"))
+    shown.append(choose_cue(service, task, "auto"))
     hidden = hidden_texts(service, task, [question.meaning for question in questions])
     for page in render_service(service, Settings()).pages:
         if page.record.task == task:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kit import cases
 
 from parapet.schemas.service import TASKS, Intent, Service, Slot
-from parapet.transforms.crowd.hits.make_hits import plan_of
+from parapet.transforms.crowd.hits.make_hits import plan_units
 from parapet.transforms.crowd.hits.markup import page_name
 from parapet.transforms.crowd.hits.page import Settings, fit, requester_html
 from parapet.transforms.crowd.hits.schema_pages import Question, questions_of
@@ -70,7 +70,7 @@ def test_all_items_are_on_a_page_in_order_but_those_too_large(sizes, room):
 
 def test_plan_adds_up_by_hand():
     # Two names of one HIT: 100 s, so 0.4166 dollars at 15 an hour.
-    plan = plan_of([big_service(1)], Settings())
+    plan = plan_units([big_service(1)], Settings())
     names = plan.tasks["names"]
     assert (names.hits, names.fields, names.assignments) == (1, 2, 9)
     assert (names.reward, names.fees, names.cost) == (Decimal("3.78"), Decimal("0.76"), Decimal("4.54"))

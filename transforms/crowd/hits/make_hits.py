@@ -22,7 +22,7 @@ from parapet.transforms.crowd.hits.page import Hits, Page, PageRecord, RatedItem
 from parapet.transforms.crowd.hits.plan import Plan, Summary, make_plan, summarise
 from parapet.transforms.crowd.hits.rewrite_pages import draw_keys, render_dialogues
 from parapet.transforms.crowd.hits.schema_pages import render_service
-from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, SECONDS, HitTask, kind_of
+from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, SECONDS, HitTask
 from parapet.transforms.reports.report import render
 from parapet.transforms.running.counts import Balance, Equals, Invariant
 from parapet.transforms.running.progress import advance, expect
@@ -65,7 +65,7 @@ class MakeHits(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         """Return the manifest of the published run."""
         settings, output = self.settings, self.info.output
-        expect(len(self.units), _UNITS[kind_of(settings.tasks)])
+        expect(len(self.units), _UNITS[settings.kind])
         units = begin.pipeline | "Units" >> beam.Create(list(enumerate(self.units)))
         last = []
         if settings.turns is not None:
@@ -85,9 +85,9 @@ class MakeHits(beam.PTransform):
 
 
 def _invariants(units: Sequence[Unit], settings: Settings) -> list[Invariant]:
-    if settings.tasks == (REWRITES,):
+    if settings.kind == REWRITES:
         return [Equals(("files",), len(units)), Balance("user_turns", ("pages", "not_asked", "not_drawn"))]
-    if settings.tasks == (RATINGS,):
+    if settings.kind == RATINGS:
         return [Equals(("items", "not_asked"), sum(len(unit) for unit in units if isinstance(unit, tuple)))]
     services = [unit for unit in units if isinstance(unit, Service)]
     elements = sum(len(elements_of(service, task)) for service in services for task in TASKS)
@@ -104,7 +104,7 @@ def render_unit(unit: Unit, position: int, settings: Settings, last: str | None 
     return render_judged(unit, position, settings)
 
 
-def plan_of(units: Sequence[Unit], settings: Settings) -> Plan:
+def plan_units(units: Sequence[Unit], settings: Settings) -> Plan:
     """Plan the pages of units without writing them."""
     last = None
     if settings.turns is not None:
@@ -132,7 +132,7 @@ def _write(element: tuple[int, Unit], last: str | None = None, *, settings: Sett
     result.others[_SUMMARIES] = [summarise(position, hits)]
     for name, n in {**hits.counts, "pages": len(hits.pages), "not_asked": len(hits.not_asked)}.items():
         result.counts.add(name, n)
-    advance(1, _UNITS[kind_of(settings.tasks)])
+    advance(1, _UNITS[settings.kind])
     return result
 
 
@@ -166,7 +166,7 @@ def index_html(plan: Plan, records: Iterable[PageRecord], summaries: Sequence[Su
     return render(
         "hit_index.html.jinja",
         records=records,
-        kind=kind_of(settings.tasks),
+        kind=settings.kind,
         cells=plan.cells(),
         assignments=plan.terms.assignments,
         seconds=SECONDS,

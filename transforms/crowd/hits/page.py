@@ -14,7 +14,7 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
-from parapet.transforms.crowd.hits.terms import HOUR, WORDING, HitTask, Terms, estimated_seconds, seconds_allowed
+from parapet.transforms.crowd.hits.terms import SCHEMAS, WORDING, HitTask, Terms, estimated_seconds, seconds_allowed
 from parapet.transforms.reports.report import render
 
 AUTO, NONE = "auto", "none"  # values of --cues
@@ -40,6 +40,11 @@ class Settings(msgspec.Struct, frozen=True):
     seed: int = 0
     naturalness: bool = True
     cues: str | dict[str, str] = AUTO
+
+    @property
+    def kind(self) -> str:
+        """Return the value of ``--task``: that of the pages, or ``schemas`` for both tasks on schemas."""
+        return SCHEMAS if self.tasks == TASKS else self.tasks[0]
 
 
 class PlainAct(msgspec.Struct, frozen=True):
@@ -282,8 +287,8 @@ def make_page(
         assignments=terms.assignments,
         requester_annotation=task_id,
         assignment_duration_seconds=seconds_allowed(seconds),
-        auto_approval_delay_seconds=terms.auto_approval_hours * HOUR,
-        lifetime_seconds=terms.lifetime_days * 24 * HOUR,
+        auto_approval_delay_seconds=terms.auto_approval_hours * 3_600,
+        lifetime_seconds=terms.lifetime_days * 86_400,
         estimated_seconds=seconds,
         **{"parts": 1, "element_ids": [], "ambiguous": [], **about},
     )

@@ -146,7 +146,7 @@ _IES = re.compile("(?<=..)ies$")
 _S = re.compile("(?<=..[^s])s$")
 
 
-def cue_of(service: Service, task: Task, cues: str | Mapping[str, str]) -> str:
+def choose_cue(service: Service, task: Task, cues: str | Mapping[str, str]) -> str:
     """Return the description of the app on the page of a task; may be empty.
 
     Args:
@@ -203,7 +203,7 @@ def revealing(services: Iterable[Service]) -> Iterator[tuple[str, str]]:
     for service in services:
         prompts = [element.prompt("names") for element in elements_of(service, "names")]
         names = [name for name in _element_names(service) if not any(revealed_by(prompt, [name]) for prompt in prompts)]
-        if name := revealed_by(cue_of(service, "names", AUTO), names):
+        if name := revealed_by(choose_cue(service, "names", AUTO), names):
             yield service.service_name, name
 
 
@@ -243,13 +243,13 @@ def render_service(service: Service, settings: Settings) -> Hits:
     for task in TASKS:
         questions, blank = questions_of(service, task, ambiguous, settings.only)
         items = [render_part("hit_item.html.jinja", task=task, q=question) for question in questions]
-        cue = cue_of(service, task, settings.cues)
+        cue = choose_cue(service, task, settings.cues)
         # The most that a page needs besides its items: the sections of all kinds.
         kinds = dict.fromkeys(question.kind for question in questions)
         runs, large = fit(items, capacity(task) - len(_body(task, [(kind, "") for kind in kinds], cue).encode()))
-        this = task_id(service.service_name, task)
-        hits.not_asked.extend(NotAsked(this, element_id, NOTHING_TO_SHOW) for element_id in blank)
-        hits.not_asked.extend(NotAsked(this, questions[i].element_id, TOO_LARGE) for i in large)
+        page_task = task_id(service.service_name, task)
+        hits.not_asked.extend(NotAsked(page_task, element_id, NOTHING_TO_SHOW) for element_id in blank)
+        hits.not_asked.extend(NotAsked(page_task, questions[i].element_id, TOO_LARGE) for i in large)
         for part, run in enumerate(runs, 1):
             chosen = [questions[i] for i in run]
             page = make_page(
@@ -257,7 +257,7 @@ def render_service(service: Service, settings: Settings) -> Hits:
                 service.service_name,
                 _body(task, [(questions[i].kind, items[i]) for i in run], cue),
                 settings,
-                task_id=this,
+                task_id=page_task,
                 service_name=service.service_name,
                 part=part,
                 parts=len(runs),

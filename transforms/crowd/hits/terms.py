@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from decimal import ROUND_UP, Decimal
 from typing import Literal
 
@@ -118,11 +117,6 @@ def fee_rate(assignments: int) -> Decimal:
 def fee_for(reward: Decimal, assignments: int) -> Decimal:
     """Return MTurk's fee in dollars for one of the assignments of a HIT, not rounded."""
     return max(reward * fee_rate(assignments), MINIMUM_FEE)
-
-
-def kind_of(tasks: Collection[str]) -> str:
-    """Return the task of a run's pages as named by ``--task``; ``schemas`` for both tasks on schemas."""
-    return next((task for task in (REWRITES, RATINGS) if task in tasks), SCHEMAS)
 
 
 def up_to_cent(amount: Decimal) -> Decimal:
