@@ -84,9 +84,11 @@ def _checks(
     )
     chosen: list[RatedItem] = []
     for item in ordered:
-        said = [act.value.casefold() for act in item.acts if len(act.value) >= _LEAST_LETTERS and act.value != "yes"]
-        others = [other for other in reversed(ordered) if other is not item and _says_none(other, said)]
-        if said and others and len(chosen) < checks:
+        if len(chosen) == checks:
+            break
+        values = [act.value.casefold() for act in item.acts if len(act.value) >= _LEAST_LETTERS and act.value != "yes"]
+        others = [other for other in reversed(ordered) if other is not item and _says_none(other, values)]
+        if values and others:
             # Prefer another service; ties go to the first.
             other = min(others, key=lambda other: other.service_name == item.service_name)
             changes = {"stratum": CHECK, "faithful": False, "utterance": other.utterance}
