@@ -30,12 +30,12 @@ from parapet.transforms.running.runs import FileResult, FinishRun, RunInfo, Writ
 from parapet.transforms.storage.compressed import read_input
 from parapet.transforms.storage.files import read_written, write_staged
 
-# The columns of the requester site's CSV, before ``body``.
-_OF_SCHEMAS = ("task_id", "service_name", "task", "fields")
+# The columns of the requester site's CSV.
+_OF_SCHEMAS = ("task_id", "service_name", "task", "fields", "body")
 CSV_COLUMNS: dict[HitTask, tuple[str, ...]] = {
     **dict.fromkeys(TASKS, _OF_SCHEMAS),
-    REWRITES: ("task_id", "dialogue_id", "turn", "values", "fields"),
-    RATINGS: ("task_id", "fields"),
+    REWRITES: ("task_id", "dialogue_id", "turn", "values", "fields", "body"),
+    RATINGS: ("task_id", "fields", "body"),
 }
 
 _SUMMARIES = "summaries"
@@ -128,7 +128,7 @@ def _write(element: tuple[int, Unit], last: str | None = None, *, settings: Sett
     lines = b"".join(msgspec.json.encode(page.record) + b"\n" for page in hits.pages)
     write_staged(output, _lines_path("manifest", position), lines)
     for task in settings.tasks:
-        write_staged(output, _lines_path(task, position), csv_rows(hits.pages, task))
+        write_staged(output, _lines_path(task, position), _csv(_rows(hits.pages, task)))
     result.others[_SUMMARIES] = [summarise(position, hits)]
     for name, n in {**hits.counts, "pages": len(hits.pages), "not_asked": len(hits.not_asked)}.items():
         result.counts.add(name, n)
@@ -156,7 +156,7 @@ def _metadata_files(
         "index.html": index_html(plan, records, ordered, settings).encode(),
         "manifest.jsonl": lines("manifest"),
         "plan.json": (json.dumps(msgspec.to_builtins(plan), indent=2) + "\n").encode(),
-        **{f"requester/{task}.csv": lines(task, csv_head(task)) for task in settings.tasks},
+        **{f"requester/{task}.csv": lines(task, _csv([CSV_COLUMNS[task]])) for task in settings.tasks},
         **{f"requester/{task}.html": requester_html(task).encode() for task in settings.tasks},
     }
 
@@ -178,27 +178,16 @@ def index_html(plan: Plan, records: Iterable[PageRecord], summaries: Sequence[Su
     )
 
 
-def csv_head(task: HitTask) -> bytes:
-    """Return the header row of the requester site's CSV."""
-    return _csv([(*CSV_COLUMNS[task], "body")])
-
-
-def csv_rows(pages: Iterable[Page], task: HitTask) -> bytes:
-    """Return the CSV rows of the pages of ``task``, without line breaks in cells."""
-    return _csv(_row(page) for page in pages if page.record.task == task)
-
-
-def _row(page: Page) -> list[object]:
-    record = page.record
-    cells = {
-        **msgspec.structs.asdict(record),
-        "fields": " ".join(record.fields),
-        "values": msgspec.json.encode(record.values).decode(),
-    }
-    return [*(cells[column] for column in CSV_COLUMNS[record.task]), page.body]
+def _rows(pages: Iterable[Page], task: HitTask) -> Iterator[list[object]]:
+    """Yield the rows of the pages of ``task`` for the requester site."""
+    for record, body in ((page.record, page.body) for page in pages if page.record.task == task):
+        texts = {"fields": " ".join(record.fields), "values": msgspec.json.encode(record.values).decode(), "body": body}
+        cells = {**msgspec.structs.asdict(record), **texts}
+        yield [cells[column] for column in CSV_COLUMNS[task]]
 
 
 def _csv(rows: Iterable[Iterable[object]]) -> bytes:
+    """Format rows as CSV; their cells have no line breaks."""
     text = io.StringIO(newline="")
     csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()

@@ -61,9 +61,11 @@ def user_turns(dialogue: Dialogue) -> list[int]:
 
 def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
     """Return what a worker rewrites of the user turn at ``position``, or the reason why it cannot be asked."""
-    if not dialogue.dialogue_id or not _carried(dialogue.dialogue_id):
+    name = dialogue.dialogue_id
+    # MTurk refuses four-byte characters in a question, and ids, unlike text, cannot be escaped.
+    if not name or shown(name) != name or not all(c.isprintable() and ord(c) < 0x10000 for c in name):
         return BAD_ID
-    if len(page_name(dialogue.dialogue_id)) > MAX_NAME:
+    if len(page_name(name)) > MAX_NAME:
         return LONG_ID
     turn = dialogue.turns[position]
     utterance = speakable(turn.utterance)
@@ -83,11 +85,6 @@ def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
 def services_of(dialogue: Dialogue, position: int) -> str:
     """Return the services of a turn, joined."""
     return "+".join(services_in_turns(dialogue)[position])
-
-
-def _carried(text: str) -> bool:
-    # MTurk refuses four-byte characters in a question, and ids, unlike text, cannot be escaped.
-    return shown(text) == text and all(c.isprintable() and ord(c) < 0x10000 for c in text)
 
 
 def draw_keys(dialogues: Iterable[Dialogue], seed: int) -> Iterator[str]:

@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import TASKS, Element, Kind, Service, Task, elements_of, task_id
+from parapet.schemas.service import TASKS, Kind, Service, Task, elements_of, task_id
 from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.markup import shown
 from parapet.transforms.crowd.hits.page import (
@@ -122,7 +122,10 @@ def ambiguous_elements(service: Service) -> set[str]:
     ``alarm_time`` is ambiguous beside ``new_alarm_time``.
     """
     elements = elements_of(service, "descriptions")
-    words = {element.id: _words(element) for element in elements}
+    # The number of a service is no word; names of intents and slots keep theirs.
+    words = {
+        each.id: name_words(service_title(each.name) if each.kind == "service" else each.name) for each in elements
+    }
     of_slots = {element.id: frozenset(words[element.id]) for element in elements if element.kind == "slot"}
     contained = {name for name, own in of_slots.items() if any(own < other for other in of_slots.values())}
     return contained | {name for name, own in words.items() if _is_vague(own)}
@@ -131,10 +134,6 @@ def ambiguous_elements(service: Service) -> set[str]:
 def _is_vague(words: Sequence[str]) -> bool:
     is_generic = all(word in GENERIC or word.isdigit() for word in words)
     return is_generic or (len(words) == 1 and len(words[0]) < _MIN_LETTERS)
-
-
-def _words(element: Element) -> tuple[str, ...]:
-    return name_words(service_title(element.name) if element.kind == "service" else element.name)
 
 
 MAX_LETTERS = 200
