@@ -398,10 +398,9 @@ def add_variant(parser: StrictParser) -> None:
     parser.group(INPUT)("--variant", rare=True, metavar="LIST", default="", help=text)
 
 
-def add_seed(parser: StrictParser, of: str = "", kind: type = str, default: str | int | None = "0") -> None:
+def add_seed(parser: StrictParser, of: str = "", kind: type = str, default: str | int = "0") -> None:
     """Adds ``--seed``: any text, or a number if ``kind`` is int. ``of`` names the part of the run that is random."""
     text = f"random seed{f' of {of}' * bool(of)}"
-    text += " (default: 0)" if default is None else ""
     parser.group(RUNNING)("--seed", type=kind, default=default, metavar="TEXT" if kind is str else "N", help=text)
 
 
@@ -418,13 +417,19 @@ def add_dry_run(parser: StrictParser) -> None:
 def add_workers(parser: StrictParser) -> None:
     """Adds ``--workers``, the number of local processes."""
     text = "local processes (default: 1; for large inputs one for each core, up to 8)"
-    parser.group(RUNNING)("--workers", rare=True, type=_positive, metavar="N", help=text)
+    parser.group(RUNNING)("--workers", rare=True, type=whole_number(1), metavar="N", help=text)
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
-    return int(text)
+def whole_number(least: int, most: int = sys.maxsize) -> Callable[[str], int]:
+    """Returns the type of a flag whose value is a whole number from ``least`` to ``most``."""
+    allowed = f"of {least} or more" if most == sys.maxsize else f"from {least} to {most}"
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number {allowed}")
+        return int(text)
+
+    return parse
 
 
 def add_max_bad(parser: StrictParser, records: str = "dialogues") -> None:

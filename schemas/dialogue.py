@@ -313,7 +313,7 @@ def _repeated(
 ) -> Iterator[tuple[DialogueFile, tuple[tuple[int, str], ...]]]:
     """Yield the files in order, each with the dialogues whose id an earlier file of the split has, too."""
     first: dict[tuple[str, str], str] = {}
-    for file, ids in zip(files, pool.map(_ids_in, files), strict=True):
+    for file, ids in zip(files, pool.map(dialogue_ids, (file.path for file in files)), strict=True):
         repeated = []
         for position, name in enumerate(ids):
             if isinstance(name, str) and (place := first.setdefault((file.split, name), file.path)) != file.path:
@@ -321,10 +321,10 @@ def _repeated(
         yield file, tuple(repeated)
 
 
-def _ids_in(file: DialogueFile) -> list[Any]:
+def dialogue_ids(path: str | Path) -> list[Any]:
     """Return the ids of a file's dialogues; an empty list if its reader will refuse it."""
     with suppress(InputError, OSError, ValueError, RecursionError):
-        data = read_whole(as_path(file.path), MAX_DIALOGUE_FILE)
+        data = read_whole(as_path(path), MAX_DIALOGUE_FILE)
         return [item.dialogue_id for item in _ids.decode(data.removeprefix(b"\xef\xbb\xbf"))]
     return []
 

@@ -24,7 +24,7 @@ from parapet.transforms.running.seeding import stable_digest
 
 STRATA: tuple[Stratum, ...] = ("faithful", "unfaithful", "invalid")
 
-_TEXTS = ("set", "dialogue_id", "kind", "act", "slot", "values", "outcome", "utterance")
+_COLUMNS = ("set", "dialogue_id", "turn", "kind", "act", "slot", "values", "outcome", "utterance", "sgsacc_all")
 _NOT_VALID = "not_valid"  # the outcome of a turn that fails validation
 
 # What a reply must do, by act. Other acts are shown by name.
@@ -92,7 +92,7 @@ def read_scores(folder: str) -> Scores:
     turns: dict[Place, dict[str, Any]] = {}
     acts: dict[Place, list[dict[str, Any]]] = {}
     for row in rows:
-        place = str(row["dialogue_id"]), row["turn"]
+        place = row["dialogue_id"], row["turn"]
         if row["set"] == wanted and row["kind"] == "act":
             acts.setdefault(place, []).append(row)
         elif row["set"] == wanted and row["sgsacc_all"] is not None:  # a turn with acts
@@ -106,17 +106,11 @@ def _read_rows(folder: str) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     path = as_path(folder) / ROWS
-    texts = [(name, pa.string()) for name in _TEXTS]
-    columns = pa.schema([*texts, ("turn", pa.int32()), ("sgsacc_all", pa.float64())])
     try:
         with open_path(path) as handle:
-            table = pq.read_table(handle, columns=[field.name for field in columns]).cast(columns)
-        table.validate(full=True)  # detects text that is not UTF-8
-        if table["turn"].null_count:
-            raise ValueError("a row has no turn")
+            rows: list[dict[str, Any]] = pq.read_table(handle, columns=list(_COLUMNS)).to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"cannot be read: {error}; run 'parapet evaluate --task generation' again", path) from None
-    rows: list[dict[str, Any]] = table.to_pylist()
     if not rows:
         raise InputError("contains no rows", path)
     return rows

@@ -5,14 +5,16 @@ import re
 import shutil
 from urllib.parse import parse_qs, quote, urlsplit
 
+import apache_beam as beam
 import kit
 import pytest
 from kit import rows_of, run, write
 from page_recorder import serve
 
-from parapet.transforms.crowd.hits.judged import render_judged
-from parapet.transforms.crowd.hits.make_hits import csv_head, csv_rows, summary_files
+from parapet.transforms.crowd.hits.make_hits import MakeHits
 from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings
+from parapet.transforms.running.runs import RunInfo
+from parapet.transforms.storage.files import prepare
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -83,18 +85,15 @@ ITEMS = [
 RATINGS = {f"{name}_{i}": value for i in range(3) for name, value in (("faithful", "no"), ("natural", str(i + 3)))}
 
 
-def judged_pages(folder, task, items):
-    settings = Settings(tasks=(task,))
-    hits = render_judged(0, items, settings)
-    table = {f"requester/{task}.csv": csv_head(task) + csv_rows(hits.pages, task)}
-    for name, content in {"pages/page.html": hits.pages[0].html, **summary_files([hits], settings), **table}.items():
-        write(folder / name, content)
-    yield from serve(folder)
-
-
 @pytest.fixture(scope="module")
 def ratings(tmp_path_factory):
-    yield from judged_pages(tmp_path_factory.mktemp("ratings"), "ratings", ITEMS)
+    folder = tmp_path_factory.mktemp("ratings")
+    prepare(str(folder), "hits")
+    with beam.Pipeline() as pipeline:
+        pipeline | MakeHits([tuple(ITEMS)], Settings(tasks=("ratings",)), RunInfo("hits", str(folder), {}))
+    (page,) = folder.glob("pages/*.html")
+    shutil.copy(page, folder / "pages/page.html")
+    yield from serve(folder)
 
 
 @pytest.fixture(scope="module")

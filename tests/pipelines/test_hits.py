@@ -61,7 +61,12 @@ def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path):
 @cases(
     "flags message",
     (["--cues", "nowhere.csv"], "nowhere.csv"),
-    (["--hourly_wage", "nan"], "--hourly_wage"),
+    (["--hourly_wage", "nan"], "--hourly_wage: 'nan' is not an amount of dollars such as 1.25"),
+    (["--reward", "0"], "--reward: '0' is not an amount of dollars"),
+    (["--reward", "1.005"], "--reward: '1.005' is not an amount of dollars"),
+    (["--assignments", "0"], "--assignments: '0' is not a number of 1 or more"),
+    (["--auto_approval_hours", "721"], "--auto_approval_hours: '721' is not a number from 0 to 720"),
+    (["--lifetime_days", "0"], "--lifetime_days: '0' is not a number from 1 to 365"),
     (["--task", "rewrite"], "rewrites"),
     (["--task", "rewrites", "--schemas", "."], "--schemas: is for --task schemas"),
     (["--turns", "5"], "--turns: is for --task rewrites"),

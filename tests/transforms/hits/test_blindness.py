@@ -10,7 +10,7 @@ from parapet.transforms.crowd.hits import schema_pages
 from parapet.transforms.crowd.hits.page import Settings, page_html, requester_html
 from parapet.transforms.crowd.hits.schema_pages import (
     ambiguous_elements,
-    cue_of,
+    choose_cue,
     questions_of,
     render_service,
 )
@@ -21,11 +21,12 @@ SERVICES = [hostile_service(), big_service(), *corpus()]
 @cases("task", *TASKS)
 @cases("service", *SERVICES, ids=lambda service: service.service_name)
 def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
-    questions = [each.question for each in questions_of(service, task, ambiguous_elements(service))[0]]
+    questions = questions_of(service, task, ambiguous_elements(service))[0]
     # The service's description is shown as those of its elements are; that it adds nothing to them is tested below.
-    shown = [*(text for question in questions for text in question.texts()), cue_of(service, task, "auto", {})]
+    shown = [text for question in questions for text in (question.prompt, question.values, question.meaning)]
+    shown.append(choose_cue(service, task, "auto"))
     hidden = hidden_texts(service, task, [question.meaning for question in questions])
-    for page in render_service(0, service, Settings()).pages:
+    for page in render_service(service, Settings()).pages:
         if page.record.task == task:
             # The question is the page and a frame of a few fixed words; it is parsed as HTML, CDATA and all.
             for data in (page.html, page.question.replace(b"<![CDATA[", b"").replace(b"]]>", b"")):
@@ -39,9 +40,9 @@ def test_another_hidden_text_gives_the_same_bytes(service, monkeypatch):
     settings = Settings()
     hidden_names = _with(service, name=True)
     hidden_descriptions = _with(service, name=False)
-    original = {page.record.page: page.html for page in render_service(0, service, settings).pages}
+    original = {page.record.page: page.html for page in render_service(service, settings).pages}
     for other, task in ((hidden_names, "names"), (hidden_descriptions, "descriptions")):
-        changed = {page.record.page: page.html for page in render_service(0, other, settings).pages}
+        changed = {page.record.page: page.html for page in render_service(other, settings).pages}
         assert {path for path in original if f".{task}." in path} == {path for path in changed if f".{task}." in path}
         for path, html in original.items():
             if f".{task}." in path:
@@ -97,7 +98,7 @@ def test_generic_short_and_contained_names_are_found():
 def test_another_name_of_the_service_gives_the_same_names_pages(service, cues):
     other = msgspec.structs.replace(service, service_name="Zzq_7")
     pages = [
-        [page.html for page in render_service(0, each, Settings(cues=cues)).pages if page.record.task == "names"]
+        [page.html for page in render_service(each, Settings(cues=cues)).pages if page.record.task == "names"]
         for each in (service, other)
     ]
     assert pages[0] == pages[1]

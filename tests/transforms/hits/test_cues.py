@@ -8,7 +8,7 @@ from page_form import html_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.crowd.hits.page import Settings
-from parapet.transforms.crowd.hits.schema_pages import cue_of, read_cues, render_service, revealed_by
+from parapet.transforms.crowd.hits.schema_pages import choose_cue, read_cues, render_service, revealed_by
 
 PAYMENT = Service(
     "Payment_1",
@@ -25,24 +25,24 @@ def file_of(folder, *rows, head="service_name,cue"):
 
 def pages(service, **settings):
     """Task to the page."""
-    made = render_service(0, service, Settings(**settings)).pages
+    made = render_service(service, Settings(**settings)).pages
     return {page.record.task: html_of(page.question) for page in made}
 
 
 def test_without_a_file_the_description_is_the_cue():
     assert f'<b dir="auto">{PAYMENT.description}</b>' in pages(PAYMENT)["names"]
     assert "What the app is" not in pages(PAYMENT, cues="none")["names"]
-    assert "What the app is" not in pages(PAYMENT, cues="FILE", written={"Payment_1": ""})["names"]
-    assert cue_of(PAYMENT, "names", "FILE", {"Other_1": "x"}) == PAYMENT.description
+    assert "What the app is" not in pages(PAYMENT, cues={"Payment_1": ""})["names"]
+    assert choose_cue(PAYMENT, "names", {"Other_1": "x"}) == PAYMENT.description
 
 
 @cases("text", "", "  ", "Does get_alarms well", "Alarm_1 of old", "Does GetAlarms", "x" * 300)
 def test_no_cue_where_the_description_is_blank_or_reads_as_names(text):
-    assert cue_of(Service("A_1", text, [], []), "names", "auto", {}) == ""
+    assert choose_cue(Service("A_1", text, [], []), "names", "auto") == ""
 
 
 def test_a_long_description_is_cut_between_words():
-    cue = cue_of(Service("A_1", "many words " * 5_000, [], []), "names", "auto", {})
+    cue = choose_cue(Service("A_1", "many words " * 5_000, [], []), "names", "auto")
     assert re.fullmatch(r"(many words )+(many )?…", cue)
     assert len(cue) <= 202
     assert "\n" not in cue

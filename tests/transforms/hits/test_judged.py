@@ -45,8 +45,8 @@ def test_every_utterance_is_on_one_page_and_checks_are_wrong(items, per_page, ch
     # Neither the order in which they come nor the verdicts change a page.
     other = [msgspec.structs.replace(item, stratum="invalid", faithful=not item.faithful) for item in items]
     random.shuffle(other)
-    rendered = [render_judged(i, group, Settings()) for i, group in enumerate(groups)]
-    again = [render_judged(i, group, Settings()) for i, group in enumerate(group_items(other, per_page, checks, seed))]
+    rendered = [render_judged(group, i, Settings()) for i, group in enumerate(groups)]
+    again = [render_judged(group, i, Settings()) for i, group in enumerate(group_items(other, per_page, checks, seed))]
     before, after = ([[page.html for page in hits.pages] for hits in all_hits] for all_hits in (rendered, again))
     assert before == after
 
@@ -56,7 +56,7 @@ def test_a_large_page_is_split_and_what_fits_on_none_is_not_asked():
         return RatedItem("1", turn, "faithful", True, "Bars_1", (PlainAct("Say goodbye"),), "", "x" * letters)
 
     items = [item(0, 30_000), item(1, 30_000), item(2, 100_000), item(3, 30_000)]
-    hits = render_judged(0, items, Settings())
+    hits = render_judged(items, 0, Settings())
     assert ([page.record.part for page in hits.pages], {page.record.parts for page in hits.pages}) == ([1, 2, 3], {3})
     assert len({page.record.task_id for page in hits.pages}) == 1
     assert [page.record.fields for page in hits.pages] == [[f"faithful_{i}", f"natural_{i}"] for i in (0, 1, 3)]

@@ -1,24 +1,23 @@
 """Pages of dialogues: their files, what they show, which turns are drawn."""
 
 import html
-import json
 import re
 
 import jinja2
+import msgspec
 import pytest
 from hits_dialogues import dialogue, hostile_dialogue, system, user
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, lacking, raised, write
+from kit import cases, lacking, raised, run, write
 from page_form import html_of
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits import markup, rewrite_pages
-from parapet.transforms.crowd.hits.make_hits import summary_files
 from parapet.transforms.crowd.hits.markup import bold_pieces, carriable, marks, question_xml, shown, speakable
 from parapet.transforms.crowd.hits.page import Settings, page_html
-from parapet.transforms.crowd.hits.rewrite_pages import choose, dialogue_paths, scan, turn_task_id, user_turns
+from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths, turn_task_id
 from parapet.transforms.crowd.hits.terms import REWRITES
 from parapet.transforms.running.seeding import stable_digest
 
@@ -26,7 +25,7 @@ SETTINGS = Settings(tasks=(REWRITES,))
 
 
 def render(*dialogues, settings=SETTINGS):
-    return rewrite_pages.render_dialogues(0, "test/dialogues_001.json", dialogues, None, settings)
+    return rewrite_pages.render_dialogues("test/dialogues_001.json", dialogues, None, settings)
 
 
 def page_of(*turns, **more):
@@ -116,19 +115,21 @@ def test_what_cannot_be_asked_has_its_reason():
     assert reasons(dialogue(user(" \x00\n"), user("?!"))) == ["no_text", "no_text"]
     assert reasons(dialogue(user("Palo Alto.", ("city", "Palo Alto")))) == ["only_values"]
     assert reasons(dialogue(user("Hi"), id=""), dialogue(user("Hi"), id="\U0001f600")) == ["bad_id", "bad_id"]
-    assert reasons(dialogue(user("Hi"), id="x" * 245)) == ["long_id"]
-    assert reasons(dialogue(user("Hi"), id="x" * 244)) == []
+    assert reasons(dialogue(user("Hi"), id="x" * 151), dialogue(user("Hi"), id="<" * 51)) == ["long_id", "long_id"]
+    assert reasons(dialogue(user("Hi"), id="x" * 150), dialogue(user("Hi"), id="<" * 50)) == []
     assert reasons(dialogue(Turn("USER", "Hi", [Frame("A", [SlotSpan("x", 0, 9)])]))) == ["bad_span"]
     assert reasons(dialogue(user("Hi"), system("word " * 20_000), user("Oh"), user("Ah"))) == ["too_large", "too_large"]
 
 
-def test_the_index_has_a_line_a_page_and_the_reasons():
-    files = dict(summary_files([render(hostile_dialogue(), dialogue(*SAMPLE, user("")))], SETTINGS))
-    index = files["index.html"].decode()
+def test_the_index_has_a_line_a_page_and_the_reasons(tmp_path):
+    dialogues = [hostile_dialogue(), dialogue(*SAMPLE, user(""))]
+    path = write(tmp_path / "dialogues_001.json", msgspec.to_builtins(dialogues))
+    out = run("hits", task="rewrites", dialogues=path, output=tmp_path / "out")
+    index = out.text("index.html")
     assert 'href="pages/1_00000.2.rewrites.html"' in index
     assert not lacking(index, 'href="pages/%252E.%252F%253Cb%253E1.0.rewrites.html"', html.escape("../<b>1"), "no_text")
-    assert {name for name in files if name.startswith("requester/")} == {"requester/rewrites.html"}
-    assert list(json.loads(files["plan.json"])["tasks"]) == ["rewrites"]
+    assert {path.name for path in (out.folder / "requester").iterdir()} == {"rewrites.html", "rewrites.csv"}
+    assert list(out.json("plan.json")["tasks"]) == ["rewrites"]
 
 
 @cases("sandbox", False, True)
@@ -160,19 +161,14 @@ def talks(n, ids="a"):
     return [dialogue(*turns, id=f"{ids}{i}") for i in range(n)]
 
 
-def drawn(files, turns, seed=0):
-    last = choose([scan(i, f"f/{i}", file, turns, seed) for i, file in enumerate(files)], turns)
-    task_ids = {
-        turn_task_id(each.dialogue_id, turn) for file in files for each in file for turn in user_turns(each) if turn < 4
-    }
-    return {task_id for task_id in task_ids if stable_digest(str(seed), task_id) <= last}
-
-
-@cases("turns", 0, 1, 3, 50)
-def test_as_many_are_drawn_as_of_a_plain_list(turns):
-    files = [talks(8), [], talks(4, "b")]
-    asked = {turn_task_id(f"{name}{i}", turn) for name, n in (("a", 8), ("b", 4)) for i in range(n) for turn in (0, 2)}
-    assert drawn(files, turns) == set(sorted(asked, key=lambda task_id: stable_digest("0", task_id))[:turns])
+@cases("turns", 1, 3, 50)
+def test_as_many_are_drawn_as_of_a_plain_list(turns, tmp_path):
+    sizes = {"a": 8, "b": 4}
+    paths = [write(tmp_path / f"{name}.json", msgspec.to_builtins(talks(n, name))) for name, n in sizes.items()]
+    drawn = run("hits", task="rewrites", dialogues=paths, turns=turns, output=tmp_path / "out").rows("manifest.jsonl")
+    asked = [turn_task_id(f"{name}{i}", turn) for name, n in sizes.items() for i in range(n) for turn in (0, 2)]
+    expected = sorted(asked, key=lambda task_id: stable_digest("0", task_id))[:turns]
+    assert {row["task_id"] for row in drawn} == set(expected)
 
 
 def kept(turn, before=None):
@@ -270,4 +266,4 @@ def test_nothing_that_mturk_refuses_is_left(text):
 def test_a_file_given_twice_is_read_once(corpus, monkeypatch):
     monkeypatch.chdir(corpus)
     given = ["test", "test/dialogues_001.json", corpus / "test/dialogues_001.json"]
-    assert [path.name for path in dialogue_paths(given)] == ["test/dialogues_001.json"]
+    assert [file.relative for file in dialogue_paths(given)] == ["test/dialogues_001.json"]

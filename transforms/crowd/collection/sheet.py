@@ -82,9 +82,9 @@ def read_sheets(folder: str, services: Mapping[str, Service]) -> list[Sheet]:
             raise InputError(reason, record.task_id, "--hits")
         service = services.get(record.service_name)
         questions, _ = questions_of(service, record.task, frozenset(record.ambiguous)) if service else ([], [])
-        asked = [question for question in questions if question.question.field in record.fields]
+        asked = tuple(question for question in questions if question.field in record.fields)
         if [question.element_id for question in asked] != record.element_ids:
             reason = f"has other elements of {record.service_name}: give its own schemas as --schemas"
             raise InputError(reason, folder, "--hits")
-        sheets.append(Sheet(record, tuple(question.question for question in asked)))
+        sheets.append(Sheet(record, asked))
     return sheets

@@ -9,21 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from parapet.transforms.crowd.hits.markup import shown
 from parapet.transforms.crowd.hits.page import (
+    CHECK,
     TOO_LARGE,
-    TURNS_OF_ITEM,
     Hits,
     NotAsked,
+    Place,
     RatedItem,
     Settings,
     capacity,
     fit,
     make_page,
-    one_line,
+    render_part,
 )
 from parapet.transforms.crowd.hits.terms import RATINGS
-from parapet.transforms.reports.report import render
 from parapet.transforms.running.seeding import stable_digest, stable_hash
 
 FAITHFUL, NATURAL = "faithful", "natural"
@@ -31,16 +33,12 @@ YES, NO = "yes", "no"
 POINTS = ("1", "2", "3", "4", "5")  # naturalness, 5 is best
 FIELD = re.compile(rf"({FAITHFUL}|{NATURAL})_(0|[1-9][0-9]{{0,5}})")
 
+_TURNS_OF_ITEM = 3  # the turn before, the acts (about as long as a turn), and the utterance
 _LEAST_LETTERS = 3  # shorter values may be part of another utterance by chance
 _QUESTIONS = {
     FAITHFUL: ("Does the reply say everything on the list, and say it correctly?", [(YES, "Yes"), (NO, "No")], None),
     NATURAL: ("How natural does it sound?", [(point, point) for point in POINTS], ("not at all", "like a person")),
 }
-
-
-def questions_of(naturalness: bool) -> list[str]:
-    """Return the questions about an utterance, as the first part of the names of their form fields."""
-    return [FAITHFUL, NATURAL] if naturalness else [FAITHFUL]
 
 
 def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: int) -> list[list[RatedItem]]:
@@ -57,22 +55,17 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
     ordered = sorted(items, key=lambda item: _digest(seed, "order", item))
     pages = -(-len(ordered) // per_page)
     groups = [ordered[len(ordered) * i // pages : len(ordered) * (i + 1) // pages] for i in range(pages)]
-    used: set[tuple[str, int]] = set()
+    used: set[Place] = set()
     for number, group in enumerate(groups):
-        for check in check_items(ordered, group, checks, seed, number, used):
-            used.add((check.dialogue_id, check.turn))
+        for check in _checks(ordered, group, checks, seed, number, used):
+            used.add(check.place)
             place = stable_hash(str(seed), "place", str(number), check.dialogue_id, str(check.turn))
             group.insert(place % (len(group) + 1), check)
     return groups
 
 
-def check_items(
-    items: Sequence[RatedItem],
-    group: Sequence[RatedItem],
-    checks: int,
-    seed: int,
-    page: int,
-    used: set[tuple[str, int]],
+def _checks(
+    items: Sequence[RatedItem], group: Sequence[RatedItem], checks: int, seed: int, page: int, used: set[Place]
 ) -> list[RatedItem]:
     """Combine turns with another turn's utterance without their values, if possible of another service.
 
@@ -84,22 +77,23 @@ def check_items(
       page: the number of the page.
       used: turns in checks of other pages; they are reused only if there are no others.
     """
-    on_page = {(item.dialogue_id, item.turn) for item in group}
+    on_page = {item.place for item in group}
     ordered = sorted(
-        (item for item in items if (item.dialogue_id, item.turn) not in on_page),
-        key=lambda item: ((item.dialogue_id, item.turn) in used, _digest(seed, f"check {page}", item)),
+        (item for item in items if item.place not in on_page),
+        key=lambda item: (item.place in used, _digest(seed, f"check {page}", item)),
     )
-    checks_here: list[RatedItem] = []
+    chosen: list[RatedItem] = []
     for item in ordered:
-        if len(checks_here) == checks:
+        if len(chosen) == checks:
             break
-        values = [value.casefold() for value in item.values if len(value) >= _LEAST_LETTERS]
-        others = [other for other in reversed(ordered) if _says_none(other, values) and other is not item]
+        values = [act.value.casefold() for act in item.acts if len(act.value) >= _LEAST_LETTERS and act.value != "yes"]
+        others = [other for other in reversed(ordered) if other is not item and _says_none(other, values)]
         if values and others:
             # Prefer another service; ties go to the first.
             other = min(others, key=lambda other: other.service_name == item.service_name)
-            checks_here.append(item.as_check(other.utterance))
-    return checks_here
+            changes = {"stratum": CHECK, "faithful": False, "utterance": other.utterance}
+            chosen.append(msgspec.structs.replace(item, **changes))
+    return chosen
 
 
 def _says_none(other: RatedItem, values: Sequence[str]) -> bool:
@@ -107,53 +101,48 @@ def _says_none(other: RatedItem, values: Sequence[str]) -> bool:
     return bool(utterance) and not any(value in utterance for value in values)
 
 
-def render_judged(position: int, items: Sequence[RatedItem], settings: Settings) -> Hits:
-    """Render the page of a group, split into parts if it is too large; an utterance too large for any page is left out.
-
-    Args:
-      position: the position of the group, from 0.
-      items: the utterances of the group.
-      settings: the settings of the pages.
-    """
-    rendered = [item_html(i, item, settings.naturalness) for i, item in enumerate(items)]
-    room = capacity(RATINGS) - len(judged_body([]).encode())
-    runs, large = fit(rendered, room)
+def render_judged(items: Sequence[RatedItem], position: int, settings: Settings) -> Hits:
+    """Render the page of the group at a position, in parts if it is too large; too large utterances are left out."""
+    parts = [_item_html(i, item, settings.naturalness) for i, item in enumerate(items)]
+    runs, large = fit(parts, capacity(RATINGS) - len(_body([]).encode()))
     # The hash identifies answers to the pages of another sample; within a sample, the number suffices.
-    page_id = f"{position + 1:03}-{stable_digest(*rendered)[:8]}"
+    page_id = f"{position + 1:03}-{stable_digest(*parts)[:8]}"
     task_id = f"{page_id}:{RATINGS}"
-    hits = Hits(position, [], [NotAsked(task_id, f"{items[i].dialogue_id}:{items[i].turn}", TOO_LARGE) for i in large])
-    for part, run in enumerate(runs, 1):
-        chosen = [items[i] for i in run]
-        page = make_page(
+    pages = [
+        make_page(
             RATINGS,
-            f"pages/{page_id}.{RATINGS}" + (f".{part}" if part > 1 else ""),
-            judged_body([rendered[i] for i in run]),
+            page_id,
+            _body([parts[i] for i in run]),
             settings,
             task_id=task_id,
-            fields=[f"{name}_{i}" for i in run for name in questions_of(settings.naturalness)],
-            turns=TURNS_OF_ITEM * len(chosen),
-            service_name="+".join(sorted({name for item in chosen for name in item.service_name.split("+")})),
+            fields=[f"{name}_{i}" for i in run for name in _questions(settings.naturalness)],
+            turns=_TURNS_OF_ITEM * len(run),
+            service_name="+".join(sorted({name for i in run for name in items[i].service_name.split("+")})),
             part=part,
             parts=len(runs),
-            element_ids=[],
-            ambiguous=[],
-            items=chosen,
+            items=[items[i] for i in run],
         )
-        hits.pages.append(page)
-    return hits
+        for part, run in enumerate(runs, 1)
+    ]
+    not_asked = [NotAsked(task_id, f"{items[i].dialogue_id}:{items[i].turn}", TOO_LARGE) for i in large]
+    return Hits(pages, not_asked, {"items": len(items) - len(large)})
 
 
-def item_html(i: int, item: RatedItem, naturalness: bool) -> str:
-    """Render an utterance with its questions on one line, without the verdict on it."""
+def _questions(naturalness: bool) -> list[str]:
+    """Return the questions about an utterance, as the first part of the names of their form fields."""
+    return [FAITHFUL, NATURAL] if naturalness else [FAITHFUL]
+
+
+def _item_html(i: int, item: RatedItem, naturalness: bool) -> str:
+    """Render an utterance with its questions, without the verdict on it."""
     acts = [{"does": act.does, "about": shown(act.about), "value": shown(act.value)} for act in item.acts]
     visible = {"utterance": shown(item.utterance), "previous": shown(item.previous), "acts": acts}
-    questions = [(name, *_QUESTIONS[name]) for name in questions_of(naturalness)]
-    return one_line(render("hit_judged_item.html.jinja", i=i, item=visible, questions=questions))
+    questions = [(name, *_QUESTIONS[name]) for name in _questions(naturalness)]
+    return render_part("hit_judged_item.html.jinja", i=i, item=visible, questions=questions)
 
 
-def judged_body(items: Sequence[str]) -> str:
-    """Render the body of a page on one line; ``items`` are the results of :func:`item_html`."""
-    return one_line(f"<fieldset disabled><legend>The replies</legend><ol>{''.join(items)}</ol></fieldset>")
+def _body(items: Sequence[str]) -> str:
+    return f"<fieldset disabled><legend>The replies</legend><ol>{''.join(items)}</ol></fieldset>"
 
 
 def _digest(seed: int, what: str, item: RatedItem) -> str:

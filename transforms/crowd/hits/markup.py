@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from urllib.parse import quote
 
 import msgspec
@@ -23,9 +23,6 @@ MAX_BYTES = 65_535
 # FrameHeight 0: the page fills the frame of the worker's site.
 _BEFORE = f'<HTMLQuestion xmlns="{NAMESPACE}"><HTMLContent><![CDATA['
 _AFTER = "]]></HTMLContent><FrameHeight>0</FrameHeight></HTMLQuestion>"
-
-# Most file systems allow 255 bytes; the turn, the extension and the suffix of temporary files are still added.
-MAX_NAME = 150
 
 
 def shown(text: str) -> str:
@@ -55,24 +52,16 @@ def question_xml(html: str) -> bytes:
 
 
 def page_name(dialogue_id: str) -> str:
-    """Convert a dialogue id to a part of a file name; distinct ids, also by letter case, have distinct names.
-
-    Letters, digits, ``_``, ``-`` and inner dots are kept, all else is percent-encoded. A long name is truncated and
-    ends with ``~``, which occurs in no other name, and the hash of the whole id.
-    """
-    name = quote(dialogue_id, safe="", errors="surrogatepass").replace("~", "%7E")
-    if name.startswith("."):
-        name = "%2E" + name[1:]
-    if len(name) > MAX_NAME:
-        digest = hashlib.sha256(dialogue_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        name = f"{name[: MAX_NAME - 33]}~{digest}"
-    return name
+    """Convert a dialogue id to a part of a file name: all but letters, digits and ``_-~.`` is percent-encoded."""
+    name = quote(dialogue_id, safe="", errors="surrogatepass")
+    return f"%2E{name[1:]}" if name.startswith(".") else name
 
 
 # Actions with these "slots" have no slot: an offered intent, the number of results.
 _NO_SLOTS = frozenset({"", "intent", "count"})
 
-_PARTS_NUMBER = re.compile(r"[:.,/]\d")
+# Inside a word or number: the 2 in 12, 2nd, 2:30 and 2.50 is not a separate number.
+_INSIDE_WORD = re.compile(r"(?<=[^\W_])(?=[^\W_])|(?<=\d)(?=[:.,/]\d)|(?<=\d[:.,/])(?=\d)")
 
 
 class KeptValue(msgspec.Struct, frozen=True):
@@ -123,24 +112,20 @@ def find_word(text: str, value: str, taken: Sequence[tuple[int, int]] = ()) -> i
     start = text.find(value) if value else -1
     while start >= 0:
         end = start + len(value)
-        if not (
-            _inside_word(text, start)
-            or _inside_word(text, end)
-            or any(start < other_end and other_start < end for other_start, other_end in taken)
-        ):
+        is_cut = any(_INSIDE_WORD.match(text, at) for at in (start, end))
+        if not is_cut and not any(start < other_end and other_start < end for other_start, other_end in taken):
             return start
         start = text.find(value, start + 1)
     return None
 
 
-def bold_pieces(text: str, found: Sequence[Mark]) -> list[tuple[str, bool]]:
-    """Split a text where bold begins or ends; overlapping marks become one bold piece."""
-    pieces: list[tuple[str, bool]] = []
-    at = 0
-    for start, end in _joined(found):
-        pieces += [(text[at:start], False), (text[start:end], True)]
-        at = end
-    return [piece for piece in (*pieces, (text[at:], False)) if piece[0]]
+def bold_pieces(text: str, marks: Iterable[Mark]) -> list[tuple[str, bool]]:
+    """Split a text where bold begins or ends; marks that overlap or touch become one bold piece."""
+    is_bold = [False] * len(text)
+    for mark in marks:
+        is_bold[mark.start : mark.end] = [True] * (mark.end - mark.start)
+    pieces = groupby(zip(text, is_bold, strict=True), key=lambda pair: pair[1])
+    return [("".join(letter for letter, _ in piece), bold) for bold, piece in pieces]
 
 
 def _of_spans(turn: Turn) -> Iterator[Mark]:
@@ -180,23 +165,3 @@ def _values_of(frame: Frame, before: Turn | None) -> Iterator[tuple[str, list[st
             if other.service == frame.service and other.state is not UNSET:
                 earlier = other.state.slot_values
         yield from ((slot, values) for slot, values in frame.state.slot_values.items() if earlier.get(slot) != values)
-
-
-def _inside_word(text: str, at: int) -> bool:
-    """Whether ``at`` is inside a word or number: the 2 in 12, 2nd, 2:30 and 2.50 is not a separate number."""
-    left, right = text[max(0, at - 2) : at], text[at : at + 2]
-    return (
-        (left[-1:].isalnum() and right[:1].isalnum())
-        or (left[-1:].isdigit() and _PARTS_NUMBER.fullmatch(right) is not None)
-        or (right[:1].isdigit() and _PARTS_NUMBER.fullmatch(left[::-1]) is not None)
-    )
-
-
-def _joined(found: Sequence[Mark]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for mark in sorted(found, key=lambda mark: mark.start):
-        if joined and mark.start < joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], mark.end))
-        else:
-            joined.append((mark.start, mark.end))
-    return joined

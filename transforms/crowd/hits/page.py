@@ -1,13 +1,9 @@
-"""The records of ``hits``, the HTML around a body, the cost of pages, and top-ups for what ``compose`` still needs.
-
-All amounts of money are Decimal.
-"""
+"""The records of ``hits``, the HTML around the body of a page, and the distribution of questions over pages."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from decimal import ROUND_DOWN, Decimal
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -17,38 +13,23 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.schemas.service import TASKS
-from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
-from parapet.transforms.crowd.hits.terms import (
-    CENT,
-    EXTRA_FEE_FROM,
-    HOUR,
-    WORDING,
-    HitTask,
-    Terms,
-    estimated_seconds,
-    fee_rate,
-    plain,
-    seconds_allowed,
-)
+from parapet.transforms.crowd.hits.terms import SCHEMAS, WORDING, HitTask, Terms, estimated_seconds, seconds_allowed
 from parapet.transforms.reports.report import render
 
 AUTO, NONE = "auto", "none"  # values of --cues
-
-TURNS_OF_ITEM = 3  # the turn before, the acts (about as long as a turn), and the utterance
 
 
 class Settings(msgspec.Struct, frozen=True):
     """The settings that affect the pages.
 
     Attributes:
-      cues: ``auto``, ``none`` or the file that ``written`` was read from.
-      written: cues to the domain from that file, by service.
       sandbox: whether the forms go to MTurk's sandbox.
       only: the fields of a top-up, as (task id, form field); None for all fields.
       tasks: the tasks to make pages for.
       turns: the number of user turns to draw; None for all. ``seed`` is the seed of the draw.
       naturalness: whether to ask how natural judged utterances sound.
+      cues: what ``names`` pages say that the app is: ``auto``, ``none``, or cues written by a person, by service.
     """
 
     terms: Terms = Terms()
@@ -58,8 +39,12 @@ class Settings(msgspec.Struct, frozen=True):
     turns: int | None = None
     seed: int = 0
     naturalness: bool = True
-    cues: str = AUTO
-    written: dict[str, str] = {}
+    cues: str | dict[str, str] = AUTO
+
+    @property
+    def kind(self) -> str:
+        """Return the value of ``--task``: that of the pages, or ``schemas`` for both tasks on schemas."""
+        return SCHEMAS if self.tasks == TASKS else self.tasks[0]
 
 
 class PlainAct(msgspec.Struct, frozen=True):
@@ -113,15 +98,6 @@ class RatedItem(msgspec.Struct, frozen=True):
         """Return the key that identifies the item among those of its task."""
         return self.dialogue_id, self.turn
 
-    @property
-    def values(self) -> tuple[str, ...]:
-        """Return the values in the acts, except a plain yes."""
-        return tuple(act.value for act in self.acts if act.value != "yes")
-
-    def as_check(self, utterance: str) -> RatedItem:
-        """Return a copy with an utterance that does not fit."""
-        return msgspec.structs.replace(self, stratum=CHECK, faithful=False, utterance=utterance)
-
 
 class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of ``manifest.jsonl``: one HIT, with everything needed to publish it except the question's text.
@@ -172,13 +148,6 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     values: list[KeptValue] | None = None
     items: list[RatedItem] | None = None
 
-    @property
-    def turns(self) -> int:
-        """Return the number of turns to read: those up to the utterance, or those of all judged items."""
-        if self.items is not None:
-            return TURNS_OF_ITEM * len(self.items)
-        return 0 if self.turn is None else self.turn + 1
-
 
 def read_manifest(folder: str) -> Iterator[tuple[str, PageRecord]]:
     """Yield (``row N``, record) for the pages in a folder.
@@ -215,16 +184,11 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Hits(msgspec.Struct, frozen=True):
-    """All pages of a service or dialogue file. ``position`` is its position among the inputs.
+    """The pages of a service, a dialogue file or a group of utterances, what is on none of them, and their counts."""
 
-    Attributes:
-      not_drawn: the number of user turns that were not drawn.
-    """
-
-    position: int
     pages: list[Page]
     not_asked: list[NotAsked]
-    not_drawn: int = 0
+    counts: dict[str, int]
 
 
 LIVE = "https://www.mturk.com/mturk/externalSubmit"
@@ -243,13 +207,7 @@ SITE_BYTES = 1_024
 
 
 def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:
-    """Return a whole page around a body, ready for :func:`parapet.transforms.crowd.hits.markup.question_xml`.
-
-    Args:
-      task: the task.
-      body: HTML from :func:`one_line`.
-      sandbox: whether the form goes to MTurk's sandbox.
-    """
+    """Return the whole page around a body of results of :func:`render_part`; the form goes to MTurk or its sandbox."""
     before, after = _frame(task, sandbox)
     return before + body + after
 
@@ -257,23 +215,26 @@ def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:
 @cache
 def _frame(task: HitTask, sandbox: bool) -> tuple[str, str]:
     """Return the HTML before and after the body; cached because there are thousands of pages."""
-    context = {"task": task, "title": WORDING[task].title, "action": SANDBOX if sandbox else LIVE, "body": _BODY}
-    before, _, after = carriable(render("hit_page.html.jinja", **context, **_limits(task))).partition(_BODY)
+    action = SANDBOX if sandbox else LIVE
+    html = render("hit_page.html.jinja", title=WORDING[task].title, action=action, **_content(task))
+    before, _, after = carriable(html).partition(_BODY)
     return before, after
 
 
 def requester_html(task: HitTask) -> str:
     """Return the template for the requester site: without a form, and with ``${body}`` in place of the questions."""
-    return carriable(render("hit_requester.html.jinja", task=task, body=_BODY, **_limits(task)))
+    return carriable(render("hit_requester.html.jinja", **_content(task)))
 
 
-def one_line(html: str) -> str:
-    """Put the HTML of a body on one line, for the requester site's CSV, and encode it for MTurk."""
-    return without_variables("".join(line.strip() for line in carriable(html).split("\n")))
+def _content(task: HitTask) -> dict[str, object]:
+    limits = {"max_words": MAX_WORDS.get(task, 0), "max_letters": MAX_LETTERS.get(task, 0)}
+    return {"task": task, "body": _BODY, **limits}
 
 
-def _limits(task: HitTask) -> dict[str, int]:
-    return {"max_words": MAX_WORDS.get(task, 0), "max_letters": MAX_LETTERS.get(task, 0)}
+def render_part(template: str, **context: Any) -> str:
+    """Render a part of a body on one line, for the requester site's CSV, and encode it for MTurk."""
+    lines = carriable(render(template, **context)).split("\n")
+    return without_variables("".join(line.strip() for line in lines))
 
 
 @cache
@@ -285,52 +246,51 @@ def capacity(task: HitTask) -> int:
 
 def make_page(
     task: HitTask,
-    stem: str,
+    name: str,
     body: str,
     settings: Settings,
     *,
     task_id: str,
-    fields: Sequence[str],
+    fields: list[str],
     turns: int = 0,
+    part: int = 1,
     **about: Any,
 ) -> Page:
     """Make a page and its record.
 
     Args:
       task: the task.
-      stem: the path of the page's files below the output folder, without extension.
+      name: the first part of the names of the page's files, which all parts share.
       body: at most :func:`capacity` bytes.
       settings: the terms, and where the form goes.
       task_id: the task id.
       fields: the form fields.
       turns: the number of turns to read.
+      part: the number of the part, from 1.
       about: further fields of the record: the service, the elements, the turn or the items.
     """
-    terms, wording = settings.terms, WORDING[task]
-    html = page_html(task, body, settings.sandbox)
-    question = question_xml(html)
-    if len(question) > MAX_BYTES:
-        raise AssertionError(f"{stem} has {len(question)} bytes")
-    size = (task, len(fields), turns)
+    terms = settings.terms
+    question = question_xml(html := page_html(task, body, settings.sandbox))
+    seconds = estimated_seconds(task, len(fields), turns)
+    stem = f"pages/{name}.{task}" + (f".{part}" if part > 1 else "")
     record = PageRecord(
-        task_id=task_id,
         task=task,
+        task_id=task_id,
+        part=part,
         page=f"{stem}.html",
         question=f"{stem}.xml",
-        fields=list(fields),
+        fields=fields,
         bytes=len(question),
         sha256=hashlib.sha256(question).hexdigest(),
-        title=wording.title,
-        description=wording.description,
-        keywords=wording.keywords,
-        reward=f"{terms.reward_for(*size):f}",
+        **msgspec.structs.asdict(WORDING[task]),
+        reward=f"{terms.reward_for(seconds):f}",
         assignments=terms.assignments,
         requester_annotation=task_id,
-        assignment_duration_seconds=seconds_allowed(*size),
-        auto_approval_delay_seconds=terms.auto_approval_hours * HOUR,
-        lifetime_seconds=terms.lifetime_days * 24 * HOUR,
-        estimated_seconds=estimated_seconds(*size),
-        **about,
+        assignment_duration_seconds=seconds_allowed(seconds),
+        auto_approval_delay_seconds=terms.auto_approval_hours * 3_600,
+        lifetime_seconds=terms.lifetime_days * 86_400,
+        estimated_seconds=seconds,
+        **{"parts": 1, "element_ids": [], "ambiguous": [], **about},
     )
     return Page(record, html.encode(), question, body)
 
@@ -358,135 +318,3 @@ def fit(items: Sequence[str], room: int) -> tuple[list[list[int]], list[int]]:
             pages[-1].append(i)
             used += size
     return pages, large
-
-
-MOST = EXTRA_FEE_FROM - 1  # assignments of a HIT at the lower fee
-
-
-class PlanRow(msgspec.Struct, frozen=True):
-    """One row of the cost table.
-
-    Attributes:
-      hits: the number of HITs. ``fields`` is the number of their form fields, ``assignments`` of submissions.
-      reward: dollars paid to workers. ``fees`` are paid to MTurk; ``cost`` is the sum.
-      estimated_minutes: the estimate for all assignments together.
-      hourly_pay: dollars per hour at the estimated pace, rounded down.
-    """
-
-    hits: int
-    fields: int
-    assignments: int
-    reward: Decimal
-    fees: Decimal
-    cost: Decimal
-    estimated_minutes: Decimal
-    hourly_pay: Decimal
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """The cost table, by task and in total."""
-
-    terms: Terms
-    rows: dict[str, PlanRow]
-    not_asked: list[NotAsked]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the content of ``plan.json``."""
-        rows = {
-            name: {key: plain(getattr(row, key)) for key in row.__struct_fields__} for name, row in self.rows.items()
-        }
-        total = rows.pop("total")
-        return {
-            "currency": "USD",
-            "tasks": rows,
-            "total": total,
-            "fee_rate": plain(fee_rate(self.terms.assignments)),
-            "terms": self.terms.to_json(),
-            "not_asked": msgspec.to_builtins(self.not_asked),
-        }
-
-    def not_asked_by_reason(self) -> dict[str, list[str]]:
-        """Return reason to the sorted ids of tasks that are left out."""
-        by_reason: dict[str, list[str]] = {}
-        for each in sorted(self.not_asked, key=lambda each: each.reason):
-            by_reason.setdefault(each.reason, []).append(each.task_id)
-        return by_reason
-
-    def table(self) -> str:
-        """Format the cost table as aligned text."""
-        head = ["", "HITs", "fields", "assignments", "reward", "fees", "cost", "hours", "pay an hour"]
-        return aligned([head, *([name, *cells] for name, cells in self.cells().items())])
-
-    def cells(self) -> dict[str, list[str]]:
-        """Return the formatted numbers of each row, with hours instead of minutes."""
-        return {
-            name: [
-                f"{row.hits:,}",
-                f"{row.fields:,}",
-                f"{row.assignments:,}",
-                *(f"${amount:,.2f}" for amount in (row.reward, row.fees, row.cost)),
-                f"{row.estimated_minutes / 60:,.1f}",
-                f"${row.hourly_pay:,.2f}",
-            ]
-            for name, row in self.rows.items()
-        }
-
-
-def make_plan(
-    records: Iterable[PageRecord], not_asked: Iterable[NotAsked], terms: Terms, tasks: Sequence[HitTask] = TASKS
-) -> Plan:
-    """Add up the pages, with a row for each of ``tasks``. The order of ``records`` does not matter."""
-    records = list(records)
-    rows: dict[str, PlanRow] = {
-        task: _row([record for record in records if record.task == task], terms) for task in tasks
-    }
-    ordered = sorted(not_asked, key=lambda each: (each.task_id, each.element_id, each.reason))
-    return Plan(terms, {**rows, "total": _row(records, terms)}, ordered)
-
-
-def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
-    rewards = [Decimal(record.reward) for record in records]
-    each = (estimated_seconds(record.task, len(record.fields), record.turns) for record in records)
-    seconds = Decimal(sum(each) * terms.assignments)
-    reward = sum(rewards, Decimal(0)) * terms.assignments
-    fees = sum(map(terms.fees_for, rewards), Decimal(0))
-    return PlanRow(
-        hits=len(records),
-        fields=sum(len(record.fields) for record in records),
-        assignments=len(records) * terms.assignments,
-        reward=reward.quantize(CENT),
-        fees=fees.quantize(CENT),
-        cost=(reward + fees).quantize(CENT),
-        estimated_minutes=(seconds / 60).quantize(Decimal("0.1")),
-        hourly_pay=(reward * HOUR / seconds if seconds else Decimal(0)).quantize(CENT, rounding=ROUND_DOWN),
-    )
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Format rows of cells as lines with aligned columns: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
-    return "\n".join("  ".join(line).rstrip() for line in lines)
-
-
-def top_up_assignments(most_missing: int) -> int:
-    """Return the workers per HIT for ``most_missing`` good answers, below the higher fee: about half are good."""
-    return max(1, min(MOST, 2 * most_missing))
-
-
-def read_shortfall(path: str) -> dict[tuple[str, str], int]:
-    """Read what a ``shortfall.csv`` of ``compose`` lists: (task id, form field) to the number of missing good answers.
-
-    Raises:
-      InputError: the file is not a shortfall file, or lists nothing; with the row.
-    """
-    lacks: dict[tuple[str, str], int] = {}
-    for number, row in read_rows(path, ("service_name", "task", "field", "have", "need")):
-        try:
-            missing = max(1, int(row["need"]) - int(row["have"]))
-        except ValueError:
-            raise InputError("'have' and 'need' must be numbers", path, f"row {number}") from None
-        lacks[f"{row['service_name']}:{row['task']}", row["field"]] = missing
-    if not lacks:
-        raise InputError("no answers are missing, so there is nothing to ask for", path)
-    return lacks

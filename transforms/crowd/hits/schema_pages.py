@@ -15,15 +15,14 @@ written by a person are checked against the hidden text before any page is made.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from pathlib import Path
 
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import TASKS, Element, Kind, Service, Task, elements_of, task_id
+from parapet.schemas.service import TASKS, Kind, Service, Task, elements_of, task_id
 from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.markup import shown
 from parapet.transforms.crowd.hits.page import (
@@ -36,9 +35,8 @@ from parapet.transforms.crowd.hits.page import (
     capacity,
     fit,
     make_page,
-    one_line,
+    render_part,
 )
-from parapet.transforms.reports.report import render
 from parapet.transforms.reports.text import name_words
 
 # More values than this do not help to understand a slot.
@@ -65,33 +63,24 @@ class Question(msgspec.Struct, frozen=True):
     """A form field and what is shown beside it, without the text that workers must find.
 
     Attributes:
+      element_id: the element that it is about, which the page does not name.
       field: the form field, such as ``slot_3``.
       prompt: the text to name or describe.
       values: the possible values of a categorical slot, joined, in ``descriptions`` tasks; else ``""``.
       meaning: the original description of an ambiguous element, in ``descriptions`` tasks; else ``""``.
     """
 
+    element_id: str
     field: str
     kind: Kind
     prompt: str
     values: str = ""
     meaning: str = ""
 
-    def texts(self) -> list[str]:
-        """Return all texts of the schema that the page shows for this question."""
-        return [text for text in (self.prompt, self.values, self.meaning) if text]
-
-
-class ElementQuestion(msgspec.Struct, frozen=True):
-    """A question and the element it is about, which the page does not name."""
-
-    element_id: str
-    question: Question
-
 
 def questions_of(
-    service: Service, task: Task, ambiguous: frozenset[str], only: frozenset[tuple[str, str]] | None = None
-) -> tuple[list[ElementQuestion], list[str]]:
+    service: Service, task: Task, ambiguous: Set[str], only: frozenset[tuple[str, str]] | None = None
+) -> tuple[list[Question], list[str]]:
     """Return the questions of a task in the schema's order, and the ids of elements with nothing to show.
 
     Args:
@@ -104,17 +93,15 @@ def questions_of(
     for element in elements_of(service, task):
         if only is not None and (task_id(service.service_name, task), element.field) not in only:
             continue
-        prompt = shown(element.prompt(task))
-        if element.kind == "service":
-            prompt = shown(service_title(element.name))
-        if not prompt:
-            blank.append(element.id)
-            continue
+        prompt = shown(service_title(element.name) if element.kind == "service" else element.prompt(task))
         values = meaning = ""
         if task == "descriptions":
             values = _listed(element.values)
             meaning = shown(element.description) if element.id in ambiguous else ""
-        questions.append(ElementQuestion(element.id, Question(element.field, element.kind, prompt, values, meaning)))
+        if prompt:
+            questions.append(Question(element.id, element.field, element.kind, prompt, values, meaning))
+        else:
+            blank.append(element.id)
     return questions, blank
 
 
@@ -128,37 +115,25 @@ def _listed(values: tuple[str, ...]) -> str:
     return f"{listed} and {len(values) - MAX_VALUES:,} more" if len(values) > MAX_VALUES else listed
 
 
-def ambiguous_elements(service: Service) -> frozenset[str]:
-    """Return the ids of vague elements, and of slots whose words are a proper subset of another slot's."""
+def ambiguous_elements(service: Service) -> set[str]:
+    """Return the ids of elements with vague names, and of slots whose words are some of another slot's.
+
+    A name is vague if it is a single word under four letters, or consists of generic words: ``type``, ``end_time``.
+    ``alarm_time`` is ambiguous beside ``new_alarm_time``.
+    """
     elements = elements_of(service, "descriptions")
-    contained = _contained_slots(elements)
-    return frozenset(element.id for element in elements if is_vague(element) or element.id in contained)
+    # The number of a service is no word; names of intents and slots keep theirs.
+    words = {
+        each.id: name_words(service_title(each.name) if each.kind == "service" else each.name) for each in elements
+    }
+    of_slots = {element.id: frozenset(words[element.id]) for element in elements if element.kind == "slot"}
+    contained = {name for name, own in of_slots.items() if any(own < other for other in of_slots.values())}
+    return contained | {name for name, own in words.items() if _is_vague(own)}
 
 
-def is_vague(element: Element) -> bool:
-    """Whether the name is a single word under four letters, or consists of generic words: ``type``, ``end_time``."""
-    own = _words(element)
-    return all(word in GENERIC or word.isdigit() for word in own) or (len(own) == 1 and len(own[0]) < _MIN_LETTERS)
-
-
-def _contained_slots(elements: Iterable[Element]) -> frozenset[str]:
-    """Return the ids of slots whose words are a proper subset of another slot's: ``alarm_time``, ``new_alarm_time``."""
-    words = {element.id: frozenset(_words(element)) for element in elements if element.kind == "slot"}
-    having = defaultdict[str, set[str]](set)
-    for element_id, own in words.items():
-        for word in own:
-            having[word].add(element_id)
-    contained = set()
-    for element_id, own in words.items():
-        # Only slots with the rarest word are compared, which is fast even if thousands of slots share another word.
-        rarest = min((having[word] for word in own), key=len, default=set[str]())
-        if any(own < words[other] for other in rarest):
-            contained.add(element_id)
-    return frozenset(contained)
-
-
-def _words(element: Element) -> tuple[str, ...]:
-    return name_words(service_title(element.name) if element.kind == "service" else element.name)
+def _is_vague(words: Sequence[str]) -> bool:
+    is_generic = all(word in GENERIC or word.isdigit() for word in words)
+    return is_generic or (len(words) == 1 and len(words[0]) < _MIN_LETTERS)
 
 
 MAX_LETTERS = 200
@@ -170,22 +145,21 @@ _IES = re.compile("(?<=..)ies$")
 _S = re.compile("(?<=..[^s])s$")
 
 
-def cue_of(service: Service, task: Task, setting: str, written: Mapping[str, str]) -> str:
+def choose_cue(service: Service, task: Task, cues: str | Mapping[str, str]) -> str:
     """Return the description of the app on the page of a task; may be empty.
 
     Args:
       service: the service.
       task: ``names`` or ``descriptions``.
-      setting: ``none`` shows no cue on ``names`` pages.
-      written: cues from :func:`read_cues`, by service. Without one, the service's description is used, unless it
-        contains something like the name of an element; then there is no cue.
+      cues: cues from :func:`read_cues`, by service; ``none`` for no cue on ``names`` pages. Without one, it is the
+        service's description, unless that contains something like the name of an element; then there is no cue.
     """
     if task == "descriptions":
         return shown(service_title(service.service_name))
-    if setting == NONE:
+    if cues == NONE:
         return ""
-    if service.service_name in written:
-        return written[service.service_name]
+    if isinstance(cues, Mapping) and service.service_name in cues:
+        return cues[service.service_name]
     text = _cut(shown(service.description))
     return "" if _IDENTIFIER.search(text) else text
 
@@ -205,22 +179,17 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
     """
     cues: dict[str, str] = {}
     for number, row in read_rows(str(path), ("service_name", "cue")):
-        name, text = row["service_name"], row["cue"]
-        place = f"row {number}"
+        name, cue, place = row["service_name"], shown(row["cue"]), f"row {number}"
         if name not in services:
             raise InputError(f"there is no service {name[:200]!r} in the schemas", path, place)
         if name in cues:
             raise InputError(f"there is a second cue for {name}: give one for each service", path, place)
-        cue = shown(text)
         if len(cue) > MAX_LETTERS:
             raise InputError(f"the cue has {len(cue)} letters, over the limit of {MAX_LETTERS}", path, place)
         title = name_words(service_title(name))
         if revealed := revealed_by(cue, [*_element_names(services[name]), *title]):
-            reason = (
-                f"the cue of {name} contains {revealed!r}, the name of an element or of the service, which "
-                "workers must not see"
-            )
-            raise InputError(reason, path, place)
+            reason = f"the cue of {name} contains {revealed!r}, the name of an element or of the service"
+            raise InputError(f"{reason}, which workers must not see", path, place)
         cues[name] = cue
     return cues
 
@@ -233,7 +202,7 @@ def revealing(services: Iterable[Service]) -> Iterator[tuple[str, str]]:
     for service in services:
         prompts = [element.prompt("names") for element in elements_of(service, "names")]
         names = [name for name in _element_names(service) if not any(revealed_by(prompt, [name]) for prompt in prompts)]
-        if name := revealed_by(cue_of(service, "names", AUTO, {}), names):
+        if name := revealed_by(choose_cue(service, "names", AUTO), names):
             yield service.service_name, name
 
 
@@ -243,11 +212,11 @@ def revealed_by(text: str, names: Iterable[str]) -> str:
     Words are compared in any spelling, and plurals match singulars. Names that consist of generic words (``to``,
     ``date``) are ignored, since any sentence may contain them.
     """
-    words = _singular(name_words(text))
+    words = f" {' '.join(_singular(name_words(text)))} "
     for name in names:
         own = _singular(name_words(name))
-        generic = all(word in _GENERIC or word.isdigit() for word in own)
-        if not generic and any(words[i : i + len(own)] == own for i in range(len(words) - len(own) + 1)):
+        is_generic = all(word in _GENERIC or word.isdigit() for word in own)
+        if not is_generic and f" {' '.join(own)} " in words:
             return name
     return ""
 
@@ -257,7 +226,7 @@ def _element_names(service: Service) -> list[str]:
 
 
 def _singular(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_IES.sub("y", word) if _IES.search(word) else _S.sub("", word) for word in words)
+    return tuple(_S.sub("", _IES.sub("y", word)) for word in words)
 
 
 _GENERIC = frozenset(_singular(tuple(GENERIC)))
@@ -266,62 +235,44 @@ _GENERIC = frozenset(_singular(tuple(GENERIC)))
 NOTHING_TO_SHOW = "nothing_to_show: the text to be shown on the page is blank"
 
 
-def render_service(position: int, service: Service, settings: Settings) -> Hits:
+def render_service(service: Service, settings: Settings) -> Hits:
     """Render both tasks of a service; every element is on exactly one page of a task, or in ``not_asked``."""
     ambiguous = ambiguous_elements(service)
-    hits = Hits(position, [], [])
+    hits = Hits([], [], {"services": 1, "fields": 0})
     for task in TASKS:
-        this = task_id(service.service_name, task)
         questions, blank = questions_of(service, task, ambiguous, settings.only)
-        items = [item_html(task, each.question) for each in questions]
-        cue = cue_of(service, task, settings.cues, settings.written)
-        room = _room(task, questions, cue)
-        runs, large = fit(items, room)
-        hits.not_asked.extend(NotAsked(this, element_id, NOTHING_TO_SHOW) for element_id in blank)
-        hits.not_asked.extend(NotAsked(this, questions[i].element_id, TOO_LARGE) for i in large)
+        items = [render_part("hit_item.html.jinja", task=task, q=question) for question in questions]
+        cue = choose_cue(service, task, settings.cues)
+        # The most that a page needs besides its items: the sections of all kinds.
+        kinds = dict.fromkeys(question.kind for question in questions)
+        runs, large = fit(items, capacity(task) - len(_body(task, [(kind, "") for kind in kinds], cue).encode()))
+        page_task = task_id(service.service_name, task)
+        hits.not_asked.extend(NotAsked(page_task, element_id, NOTHING_TO_SHOW) for element_id in blank)
+        hits.not_asked.extend(NotAsked(page_task, questions[i].element_id, TOO_LARGE) for i in large)
         for part, run in enumerate(runs, 1):
             chosen = [questions[i] for i in run]
             page = make_page(
                 task,
-                f"pages/{service.service_name}.{task}" + (f".{part}" if part > 1 else ""),
-                body_html(task, [each.question for each in chosen], [items[i] for i in run], cue),
+                service.service_name,
+                _body(task, [(questions[i].kind, items[i]) for i in run], cue),
                 settings,
-                task_id=this,
+                task_id=page_task,
                 service_name=service.service_name,
                 part=part,
                 parts=len(runs),
-                fields=[each.question.field for each in chosen],
-                element_ids=[each.element_id for each in chosen],
-                ambiguous=[each.element_id for each in chosen if each.question.meaning],
+                fields=[question.field for question in chosen],
+                element_ids=[question.element_id for question in chosen],
+                ambiguous=[question.element_id for question in chosen if question.meaning],
                 cue=cue,
             )
             hits.pages.append(page)
+            hits.counts["fields"] += len(run)
     return hits
 
 
-def _room(task: Task, questions: Sequence[ElementQuestion], cue: str) -> int:
-    """Return the bytes available for questions: the capacity minus the largest possible rest of the body."""
-    one_of_each_kind = list({each.question.kind: each.question for each in questions}.values())
-    return capacity(task) - len(body_html(task, one_of_each_kind, [""] * len(one_of_each_kind), cue).encode())
-
-
-def item_html(task: Task, question: Question) -> str:
-    """Render a question as a list item on one line."""
-    return one_line(render("hit_item.html.jinja", task=task, q=question))
-
-
-def body_html(task: Task, questions: Sequence[Question], items: Sequence[str], cue: str = "") -> str:
-    """Render the sections of a page on one line, as the requester site's CSV requires.
-
-    Args:
-      task: the task.
-      questions: the questions; those of one kind must be adjacent.
-      items: the :func:`item_html` of each question.
-      cue: the description of the app; may be empty.
-    """
-    pairs = zip(questions, items, strict=True)
+def _body(task: Task, items: Iterable[tuple[Kind, str]], cue: str) -> str:
+    """Render the sections of a page. ``items`` are questions as HTML, those of one kind side by side."""
     sections = [
-        {"kind": kind, "items": [item for _, item in group]}
-        for kind, group in groupby(pairs, lambda pair: pair[0].kind)
+        {"kind": kind, "items": [item for _, item in group]} for kind, group in groupby(items, lambda item: item[0])
     ]
-    return one_line(render("hit_body.html.jinja", task=task, sections=sections, cue=cue))
+    return render_part("hit_body.html.jinja", task=task, sections=sections, cue=cue)

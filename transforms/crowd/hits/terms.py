@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from decimal import ROUND_UP, Decimal
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from parapet.schemas.errors import InputError
 from parapet.schemas.service import Task
 
 # The tasks of a HIT: SGD-X's two on schemas, RADDLE's on user utterances, SGSAcc's on generated utterances.
@@ -27,9 +25,6 @@ CENT = Decimal("0.01")
 
 # From botocore's service model, MTurkRequesterServiceV20170117.
 REWARD = re.compile(r"[0-9]+(\.)?[0-9]{0,2}")
-MAX_ANNOTATION = 255
-MAX_DURATION = 31_536_000  # seconds
-MAX_ASSIGNMENTS = 1_000_000_000
 
 HOUR, QUARTER = 3_600, 900  # seconds
 
@@ -76,7 +71,7 @@ MINIMUM_FEE = CENT
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What a worker earns and how long a HIT is out; validated on creation.
+    """What a worker earns and how long a HIT is out.
 
     Attributes:
       hourly_wage: target pay in dollars per hour, at the estimated pace.
@@ -84,9 +79,6 @@ class Terms(msgspec.Struct, frozen=True):
       assignments: workers per HIT.
       auto_approval_hours: hours after which unreviewed work is paid.
       lifetime_days: days for which a HIT is available.
-
-    Raises:
-      InputError: a value that MTurk would refuse, or that makes no sense; names the flag.
     """
 
     hourly_wage: Decimal = Decimal("15")
@@ -95,50 +87,26 @@ class Terms(msgspec.Struct, frozen=True):
     auto_approval_hours: int = 72
     lifetime_days: int = 7
 
-    def __post_init__(self) -> None:
-        reward = self.reward
-        rules = {
-            "hourly_wage": (0 < self.hourly_wage <= 10_000, "must be dollars per hour, above 0"),
-            "reward": (
-                reward is None or (reward > 0 and bool(REWARD.fullmatch(f"{reward:f}"))),
-                "must be dollars, above 0 (example: 1.25)",
-            ),
-            "assignments": (1 <= self.assignments <= MAX_ASSIGNMENTS, "must be a number of workers per HIT, 1 or more"),
-            "auto_approval_hours": (0 <= self.auto_approval_hours <= 720, "must be hours, from 0 to 720"),
-            "lifetime_days": (1 <= self.lifetime_days <= 365, "must be days, from 1 to 365"),
-        }
-        for flag, (holds, reason) in rules.items():
-            if not holds:
-                raise InputError(reason, f"--{flag}")
-
-    def reward_for(self, task: HitTask, fields: int, turns: int = 0) -> Decimal:
+    def reward_for(self, seconds: int) -> Decimal:
         """Return the reward in dollars for a page: fixed, or computed from the wage and rounded up to the cent."""
         if self.reward is not None:
             return self.reward.quantize(CENT)
-        return up_to_cent(self.hourly_wage * estimated_seconds(task, fields, turns) / HOUR)
+        return up_to_cent(self.hourly_wage * seconds / HOUR)
 
     def fees_for(self, reward: Decimal) -> Decimal:
         """Return MTurk's fees in dollars for all assignments of a HIT, rounded up to the cent."""
         return up_to_cent(fee_for(reward, self.assignments) * self.assignments)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the terms as JSON, with decimals as strings."""
-        return {name: plain(getattr(self, name)) for name in self.__struct_fields__}
-
 
 def estimated_seconds(task: HitTask, fields: int, turns: int = 0) -> int:
-    """Return the estimated seconds for a page with this number of fields and dialogue turns."""
-    if task == REWRITES:
-        return SECONDS["turn"] * turns + SECONDS["rewrite"] * fields
-    if task == RATINGS:
-        return SECONDS["reading"] + SECONDS["turn"] * turns + SECONDS["rating"] * fields
-    return SECONDS["reading"] + SECONDS["name" if task == "names" else "description"] * fields
+    """Return the estimated seconds for a page with this number of form fields and dialogue turns."""
+    reading = 0 if task == REWRITES else SECONDS["reading"]
+    return reading + SECONDS["turn"] * turns + SECONDS[task.removesuffix("s")] * fields
 
 
-def seconds_allowed(task: HitTask, fields: int, turns: int = 0) -> int:
-    """Return the seconds that a worker has for a page: four times the estimate in whole quarters, at least an hour."""
-    quarters = -(-4 * estimated_seconds(task, fields, turns) // QUARTER)
-    return min(max(HOUR, quarters * QUARTER), MAX_DURATION)
+def seconds_allowed(estimated: int) -> int:
+    """Return the seconds that a worker has: four times the estimate in whole quarters of an hour, at least an hour."""
+    return max(HOUR, -(-4 * estimated // QUARTER) * QUARTER)
 
 
 def fee_rate(assignments: int) -> Decimal:
@@ -151,19 +119,6 @@ def fee_for(reward: Decimal, assignments: int) -> Decimal:
     return max(reward * fee_rate(assignments), MINIMUM_FEE)
 
 
-def kind_of(tasks: Collection[str]) -> str:
-    """Return the task of a run's pages as named by ``--task``; ``schemas`` for both tasks on schemas."""
-    return next((task for task in (REWRITES, RATINGS) if task in tasks), SCHEMAS)
-
-
 def up_to_cent(amount: Decimal) -> Decimal:
     """Round up to the cent, so that nobody is paid less, and no bill is higher, than planned."""
     return amount.quantize(CENT, rounding=ROUND_UP)
-
-
-def plain(value: Decimal | int | None) -> str | int | None:
-    """Convert a number for JSON.
-
-    Decimals become strings without an exponent, so that no reader parses money as a float.
-    """
-    return f"{value:f}" if isinstance(value, Decimal) else value

@@ -15,7 +15,8 @@ import msgspec
 
 from parapet.schemas.errors import InputError, parapet_version
 from parapet.schemas.layout import MANIFEST
-from parapet.transforms.crowd.hits.page import PageRecord, read_manifest, read_shortfall, top_up_assignments
+from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
+from parapet.transforms.crowd.hits.plan import read_shortfall, top_up_assignments
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Progress, perform
 from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, explaining, pages

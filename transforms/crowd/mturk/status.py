@@ -15,7 +15,7 @@ from decimal import Decimal
 import msgspec
 
 from parapet.transforms.crowd.answer_files import worker_hash
-from parapet.transforms.crowd.hits.page import aligned
+from parapet.transforms.crowd.hits.plan import aligned
 from parapet.transforms.crowd.hits.terms import CENT, FEE, MINIMUM_FEE, up_to_cent
 from parapet.transforms.crowd.mturk.batch import Batch, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of

@@ -1,0 +1,162 @@
+"""The cost of pages, and top-ups for what ``compose`` still needs. All amounts of money are Decimal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_DOWN, Decimal
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.answer_files import read_rows
+from parapet.transforms.crowd.hits.page import Hits, NotAsked, Settings
+from parapet.transforms.crowd.hits.terms import CENT, EXTRA_FEE_FROM, HOUR, HitTask, Terms, fee_rate
+
+MOST = EXTRA_FEE_FROM - 1  # assignments of a HIT at the lower fee
+
+
+class PageSize(NamedTuple):
+    """What a page costs depends on: pages of equal size are counted together."""
+
+    task: HitTask
+    fields: int
+    reward: str
+    seconds: int
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What is kept of the pages of a unit once they are written.
+
+    Attributes:
+      position: the unit's position among the inputs.
+      sizes: the number of pages of each size.
+      ambiguous: the ids of elements shown with their description.
+    """
+
+    position: int
+    sizes: Counter[PageSize]
+    ambiguous: list[str]
+    not_asked: list[NotAsked]
+
+
+def summarise(position: int, hits: Hits) -> Summary:
+    """Summarise the pages of the unit at a position."""
+    records = [page.record for page in hits.pages]
+    sizes = Counter(PageSize(each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records)
+    return Summary(position, sizes, [name for each in records for name in each.ambiguous], hits.not_asked)
+
+
+class PlanRow(msgspec.Struct, frozen=True):
+    """One row of the cost table.
+
+    Attributes:
+      hits: the number of HITs. ``fields`` is the number of their form fields, ``assignments`` of submissions.
+      reward: dollars paid to workers. ``fees`` are paid to MTurk; ``cost`` is the sum.
+      estimated_minutes: the estimate for all assignments together.
+      hourly_pay: dollars per hour at the estimated pace, rounded down.
+    """
+
+    hits: int
+    fields: int
+    assignments: int
+    reward: Decimal
+    fees: Decimal
+    cost: Decimal
+    estimated_minutes: Decimal
+    hourly_pay: Decimal
+
+    def cells(self) -> list[str]:
+        """Format the numbers, with hours instead of minutes."""
+        numbers = (f"{number:,}" for number in (self.hits, self.fields, self.assignments))
+        amounts = (f"${amount:,.2f}" for amount in (self.reward, self.fees, self.cost))
+        return [*numbers, *amounts, f"{self.estimated_minutes / 60:,.1f}", f"${self.hourly_pay:,.2f}"]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The content of ``plan.json``: the cost by task and in total, and what no page asks about."""
+
+    currency: Literal["USD"]
+    tasks: dict[HitTask, PlanRow]
+    total: PlanRow
+    fee_rate: Decimal
+    terms: Terms
+    not_asked: list[NotAsked]
+
+    def not_asked_by_reason(self) -> dict[str, list[str]]:
+        """Return reason to the sorted ids of tasks that are left out."""
+        by_reason: dict[str, list[str]] = {}
+        for each in sorted(self.not_asked, key=lambda each: each.reason):
+            by_reason.setdefault(each.reason, []).append(each.task_id)
+        return by_reason
+
+    def cells(self) -> dict[str, list[str]]:
+        """Return the cells of each row of the cost table."""
+        return {**{task: row.cells() for task, row in self.tasks.items()}, "total": self.total.cells()}
+
+    def table(self) -> str:
+        """Format the cost table as aligned text."""
+        head = ["", "HITs", "fields", "assignments", "reward", "fees", "cost", "hours", "pay an hour"]
+        return aligned([head, *([name, *cells] for name, cells in self.cells().items())])
+
+
+def make_plan(summaries: Iterable[Summary], settings: Settings) -> Plan:
+    """Add up the pages of all units, which may be in any order. Raises InputError if there is nothing to ask about."""
+    terms = settings.terms
+    sizes, not_asked = Counter[PageSize](), list[NotAsked]()
+    for summary in summaries:
+        sizes.update(summary.sizes)
+        not_asked += summary.not_asked
+    if not sizes and not not_asked:  # of services and utterances, there is always something to ask
+        raise InputError("contains no user turns, so nothing was written", "--dialogues")
+    tasks = {task: _row({size: n for size, n in sizes.items() if size.task == task}, terms) for task in settings.tasks}
+    not_asked.sort(key=lambda each: (each.task_id, each.element_id, each.reason))
+    return Plan("USD", tasks, _row(sizes, terms), fee_rate(terms.assignments), terms, not_asked)
+
+
+def _row(sizes: Mapping[PageSize, int], terms: Terms) -> PlanRow:
+    hits = sum(sizes.values())
+    seconds = sum(size.seconds * n for size, n in sizes.items()) * terms.assignments
+    reward = sum((Decimal(size.reward) * n for size, n in sizes.items()), Decimal(0)) * terms.assignments
+    fees = sum((terms.fees_for(Decimal(size.reward)) * n for size, n in sizes.items()), Decimal(0))
+    return PlanRow(
+        hits=hits,
+        fields=sum(size.fields * n for size, n in sizes.items()),
+        assignments=hits * terms.assignments,
+        reward=reward.quantize(CENT),
+        fees=fees.quantize(CENT),
+        cost=(reward + fees).quantize(CENT),
+        estimated_minutes=(Decimal(seconds) / 60).quantize(Decimal("0.1")),
+        hourly_pay=(reward * HOUR / seconds if seconds else Decimal(0)).quantize(CENT, rounding=ROUND_DOWN),
+    )
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Format rows of cells as lines with aligned columns: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+    return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
+def top_up_assignments(most_missing: int) -> int:
+    """Return the workers per HIT for ``most_missing`` good answers, below the higher fee: about half are good."""
+    return max(1, min(MOST, 2 * most_missing))
+
+
+def read_shortfall(path: str) -> dict[tuple[str, str], int]:
+    """Read what a ``shortfall.csv`` of ``compose`` lists: (task id, form field) to the number of missing good answers.
+
+    Raises:
+      InputError: the file is not a shortfall file, or lists nothing; with the row.
+    """
+    lacks: dict[tuple[str, str], int] = {}
+    for number, row in read_rows(path, ("service_name", "task", "field", "have", "need")):
+        try:
+            missing = max(1, int(row["need"]) - int(row["have"]))
+        except ValueError:
+            raise InputError("'have' and 'need' must be numbers", path, f"row {number}") from None
+        lacks[f"{row['service_name']}:{row['task']}", row["field"]] = missing
+    if not lacks:
+        raise InputError("no answers are missing, so there is nothing to ask for", path)
+    return lacks
