@@ -14,8 +14,8 @@ import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
 from parapet.pipelines.mturk.session import Session, read_session, report
+from parapet.schemas.decisions import Record
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.answer_files import Record
 from parapet.transforms.crowd.hits.terms import up_to_cent
 from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import pay as paying

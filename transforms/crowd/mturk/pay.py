@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.decisions import csv_bytes
+from parapet.schemas.decisions import Record, csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST
-from parapet.transforms.crowd.answer_files import Record, read_lines, read_records, read_rows, worker_hash
+from parapet.transforms.crowd.answer_files import read_lines, read_records, read_rows, worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, REWARD
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Progress, perform
 from parapet.transforms.crowd.mturk.client import code_of, pages
