@@ -22,7 +22,7 @@ from parapet.transforms.crowd.answer_files import TaskKind
 from parapet.transforms.crowd.decided import Submission, unusable_decision
 from parapet.transforms.crowd.dedupe import answer_ids, answers_text
 from parapet.transforms.crowd.lexicon import spelling_rank
-from parapet.transforms.crowd.review import ReviewItem, neighbours
+from parapet.transforms.crowd.review import ReviewItem, neighbours, review_order
 from parapet.transforms.crowd.rules import PASS, Verdict
 from parapet.transforms.crowd.worker_ids import redact
 from parapet.transforms.reports.report import Report
@@ -219,8 +219,7 @@ class Outcome(msgspec.Struct, kw_only=True):
                 self.decisions[answer.decision] += 1
             if answer.reason:
                 self.reasons[answer.kind, answer.disposition, answer.reason.partition(":")[0]] += 1
-        for distinct in places:
-            self.reviews += review_items(distinct)
+        self.reviews = sorted((item for distinct in places for item in review_items(distinct)), key=review_order)
 
 
 class Notes(msgspec.Struct):

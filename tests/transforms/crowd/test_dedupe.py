@@ -97,7 +97,12 @@ def test_nothing_is_lost_and_no_order_matters(versions, random):
         same = [version for version in versions if version.assignment_id == key]
         found = [m for m in merged if m.assignment_id == key]
         said = {(field, text) for v in same for field, text in v.answers.items()}
-        if len({v.worker_hash for v in same}) == 1 and len(said) == len(dict(said)):
+        if not said:
+            assert (found, [letter.reason.partition(":")[0] for letter in dead if letter.key == key]) in (
+                ([], ["no_answer"]),
+                ([], ["conflicting_assignment"] * len(same)),
+            )
+        elif len({v.worker_hash for v in same}) == 1 and len(said) == len(dict(said)):
             assert (len(found), {f: t for f, t in found[0].answers.items() if t}) == (1, {f: t for f, t in said if t})
         else:
             assert (found, len([letter for letter in dead if letter.key == key])) == ([], len(same))
