@@ -76,6 +76,7 @@ class Catalogue:
     def __init__(self, tools: Iterable[Definition]) -> None:
         self.tools: dict[str, Definition] = {}
         self._subjects: dict[str, frozenset[str]] = {}
+        self._same: dict[str, set[str]] = {}  # tools that may do the same, remembered since tasks share tools
         counts: dict[str, Counter[str]] = {}
         for raw in tools:
             if is_hosted(raw) or (tool := Tool(raw)).name in self.tools:
@@ -113,7 +114,9 @@ class Catalogue:
             for word, weight in self._weights[name].items():
                 for other, other_weight in self._postings[word]:
                     of_name[other] += weight * other_weight
-            same |= {other for other in self.tools if self._may_be_same(name, other, of_name[other])}
+            if name not in self._same:
+                self._same[name] = {other for other in self.tools if self._may_be_same(name, other, of_name[other])}
+            same |= self._same[name]
             for other in of_name if name in names else ():
                 scores[other] += of_name[other]
         return sorted(self.tools.keys() - same, key=lambda other: (-round(scores[other], 6), other))
