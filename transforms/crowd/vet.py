@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
@@ -32,7 +32,7 @@ from parapet.transforms.crowd.answer_files import payload
 from parapet.transforms.crowd.decided import JoinDecisions, Submission
 from parapet.transforms.crowd.dedupe import no_answer
 from parapet.transforms.crowd.ingest import as_assignments
-from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters
+from parapet.transforms.crowd.outputs import Group, WithDeadLetters
 from parapet.transforms.crowd.rules import (
     BUILT_IN,
     PASS,
@@ -339,6 +339,13 @@ def read_schemas(schemas: Any) -> list[SplitSchemas]:
     return compared([parse_services(services, "services", SINGLE)], leave_out_bad=True)
 
 
+class Vetted(NamedTuple):
+    """The outputs of :class:`Vet`."""
+
+    answers: beam.PCollection[tuple[str, SchemaAnswer]]
+    dead_letters: beam.PCollection[DeadLetter]
+
+
 class Vet(WithDeadLetters):
     """Vets the answers about each service.
 
@@ -385,15 +392,15 @@ class Vet(WithDeadLetters):
         self.join = JoinDecisions(decisions)
         self.key = load_worker_key()
 
-    def outputs(self, records: beam.PCollection) -> dict[str, beam.PCollection]:
+    def outputs(self, records: beam.PCollection) -> Vetted:
         """Return ``answers`` and ``dead_letters``."""
         key, vetting = self.key, self.vetting
         read = records | "Assignments" >> self.apart(lambda record: as_assignments(record, key))
-        joined = read[self.main] | "Decisions" >> self.join.with_outputs()
-        services = joined["submissions"] | "Services" >> Group(Submission, by=[_by_service])
+        joined = read.answers | "Decisions" >> self.join.with_outputs()
+        services = joined.submissions | "Services" >> Group(Submission, by=[_by_service])
         vetted = services | "Vet" >> self.apart(lambda group: vetting.vet(group[0], group[1][0]))
-        dead = [outputs[DEAD_LETTERS] for outputs in (read, joined, vetted)] | "All dead letters" >> beam.Flatten()
-        return {self.main: vetted[self.main], DEAD_LETTERS: dead}
+        dead = [outputs.dead_letters for outputs in (read, joined, vetted)] | "All dead letters" >> beam.Flatten()
+        return Vetted(vetted.answers, dead)
 
 
 def _by_service(submission: Submission) -> tuple[str, Submission]:

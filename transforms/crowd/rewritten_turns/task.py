@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import msgspec
@@ -518,6 +518,13 @@ def read_turns(
         yield DeadLetter("dialogues", file.relative, f"broken_file: {error}", "", file.relative)
 
 
+class Rewritten(NamedTuple):
+    """The outputs of :class:`RewriteTurns`."""
+
+    outcomes: beam.PCollection[tuple[DialogueOutcome, list[Rewriting]]]
+    dead_letters: beam.PCollection[DeadLetter]
+
+
 class RewriteTurns(WithDeadLetters):
     """Vets the answers about each dialogue, and chooses one for each turn and kind.
 
@@ -536,7 +543,7 @@ class RewriteTurns(WithDeadLetters):
         super().__init__()
         self.task, self.files, self.join = task, list(enumerate(files)), JoinDecisions(decisions)
 
-    def outputs(self, assignments: beam.PCollection) -> dict[str, beam.PCollection]:
+    def outputs(self, assignments: beam.PCollection) -> Rewritten:
         """Return ``outcomes`` and ``dead_letters``."""
         task, pipeline = self.task, assignments.pipeline
         joined = assignments | "Decisions" >> self.join.with_outputs()
@@ -546,15 +553,15 @@ class RewriteTurns(WithDeadLetters):
         places = beam.pvalue.AsList((asked, answered) | "Places" >> beam.Flatten())
         files = pipeline | "Dialogue files" >> beam.Create(self.files)
         turns = files | "Turns" >> beam.FlatMap(_read_turns, places).with_outputs(DEAD_LETTERS, main="turns")
-        groups = (joined["submissions"], turns.turns, asked) | "Dialogues" >> Group(
+        groups = (joined.submissions, turns.turns, asked) | "Dialogues" >> Group(
             Submission, TurnOfCorpus, int, by=[_by_dialogue, None, None]
         )
         texts = groups | "Texts" >> beam.FlatMap(_texts) | "Workers" >> Group(tuple)
         repeated = beam.pvalue.AsList(texts | "Repeated" >> beam.FlatMap(lambda group: repeated_answers(group[1][0])))
         step = beam.FlatMap(_rewrite, task, repeated).with_outputs(DEAD_LETTERS, main=self.main)
         rewritten = groups | "Rewrite" >> step
-        dead = [outputs[DEAD_LETTERS] for outputs in (joined, turns, rewritten)] | "All dead letters" >> beam.Flatten()
-        return {self.main: rewritten[self.main], DEAD_LETTERS: dead}
+        dead = [outputs.dead_letters for outputs in (joined, turns, rewritten)] | "All dead letters" >> beam.Flatten()
+        return Rewritten(rewritten.outcomes, dead)
 
 
 def _by_dialogue(submission: Submission) -> tuple[str, Submission]:
