@@ -33,7 +33,7 @@ from parapet.transforms.crowd.vet import SchemaAnswer, Vet
 from parapet.transforms.crowd.worker_ids import without_ids
 from parapet.transforms.running import plugins
 from parapet.transforms.storage import files
-from parapet.transforms.variants import table1
+from parapet.transforms.variants import distance, table1
 
 SHORTFALL_COLUMNS = (
     *("service_name", "element_id", "task", "field", "have", "need", "in_review", "reason", "composed"),
@@ -61,6 +61,8 @@ class Options(msgspec.Struct, frozen=True):
 
     def rank(self) -> Rank:
         """Return the transform that ranks answers. Raises InputError if an option is invalid."""
+        distance.check_distance(self.name_distance, "name_distance")
+        distance.check_distance(self.description_distance, "description_distance")
         lemmas = {"stopwords": self.stopwords, "spacy_model": self.spacy_model}
         names = (self.name_distance, self.description_distance)
         return Rank(*names, NEEDED, self.seed, selection=self.selection, **lemmas)

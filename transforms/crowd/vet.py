@@ -14,17 +14,9 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
+from parapet.schemas import layout
 from parapet.schemas.decisions import Decision
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import (
-    SINGLE,
-    SplitSchemas,
-    compared,
-    parse_services,
-    raw_by_name,
-    read_root,
-    services_by_name,
-)
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.schemas.service import TASKS, Element, Service, Task, elements_of, parse_service, response_id
 from parapet.transforms.crowd import meaning
@@ -293,11 +285,11 @@ class Vetting:
 
     def __init__(
         self,
-        splits: Sequence[SplitSchemas],
+        splits: Sequence[layout.SplitSchemas],
         rules: Rules[AnswerText] | Sequence[Callable[[AnswerText], str | None]] = BUILT_IN,
         allow_not_blind: bool = False,
     ) -> None:
-        self.raws, services = raw_by_name([*splits]), services_by_name([*splits])
+        self.raws, services = layout.raw_by_name([*splits]), layout.services_by_name([*splits])
         self.conventions = conventions_of(services.values())
         self.left_out = {str(bad.raw.get("service_name")) for s in splits for bad in s.bad if isinstance(bad.raw, dict)}
         self.rules = rules if isinstance(rules, Rules) else BUILT_IN.with_functions(rules)
@@ -319,7 +311,7 @@ class Vetting:
             yield from unknown(submissions, f"unknown_service: no schema has a service {name!r}")
 
 
-def read_schemas(schemas: Any) -> list[SplitSchemas]:
+def read_schemas(schemas: Any) -> list[layout.SplitSchemas]:
     """Read and check schemas: from a corpus, its folder, a file, or a list of services.
 
     Services that break a rule of the format are left out.
@@ -328,15 +320,15 @@ def read_schemas(schemas: Any) -> list[SplitSchemas]:
       InputError: it cannot be read, or no service is good.
     """
     if isinstance(schemas, str | Path):
-        return read_root(schemas, leave_out_bad=True)
+        return layout.read_root(schemas, leave_out_bad=True)
     if isinstance(schemas, Corpus):
         return list({id(split): split for split in schemas.folders.values()}.values())
     if not isinstance(schemas, Iterable):
         raise InputError(f"expected a corpus, its place or services, found {type(schemas).__name__}", "services")
     services = list(schemas) if not isinstance(schemas, Mapping) else schemas
-    if services and isinstance(services, list) and all(isinstance(split, SplitSchemas) for split in services):
+    if services and isinstance(services, list) and all(isinstance(split, layout.SplitSchemas) for split in services):
         return services
-    return compared([parse_services(services, "services", SINGLE)], leave_out_bad=True)
+    return layout.compared([layout.parse_services(services, "services", layout.SINGLE)], leave_out_bad=True)
 
 
 class Vetted(NamedTuple):
