@@ -76,7 +76,7 @@ def read_sheets(folder: str, services: Mapping[str, Service]) -> list[Sheet]:
       InputError: a form does not ask for names or descriptions, or is not about these schemas.
     """
     sheets = []
-    for _, record in read_manifest(folder):
+    for record in read_manifest(folder):
         if record.task not in TASKS:
             reason = f"asks for {record.task}; a language model fills in forms for names and descriptions only"
             raise InputError(reason, record.task_id, "--hits")

@@ -150,7 +150,7 @@ def read_tasks(folders: Iterable[str]) -> dict[str, list[PageRecord]]:
     """
     records: dict[str, PageRecord] = {}
     for folder in folders:
-        of_folder = [record for _, record in read_manifest(folder) if record.task == REWRITES]
+        of_folder = [record for record in read_manifest(folder) if record.task == REWRITES]
         if not of_folder:
             raise InputError(
                 "contains no rewriting tasks: make them with 'parapet hits --task rewrites'", folder, "--hits"
