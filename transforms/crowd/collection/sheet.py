@@ -81,7 +81,7 @@ def read_sheets(folder: str, services: Mapping[str, Service]) -> list[Sheet]:
             reason = f"asks for {record.task}; a language model fills in forms for names and descriptions only"
             raise InputError(reason, record.task_id, "--hits")
         service = services.get(record.service_name)
-        questions, _ = questions_of(service, record.task, frozenset(record.ambiguous)) if service else ([], [])
+        questions = questions_of(service, record.task, frozenset(record.ambiguous)) if service else []
         asked = tuple(question for question in questions if question.field in record.fields)
         if [question.element_id for question in asked] != record.element_ids:
             reason = f"has other elements of {record.service_name}: give its own schemas as --schemas"

@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 
 from parapet.transforms.crowd.hits.markup import shown
-from parapet.transforms.crowd.hits.page import CHECK, Hits, Part, RatedItem, Settings, make_pages, render_part
+from parapet.transforms.crowd.hits.page import CHECK, Hits, Part, RatedItem, Settings, add_pages, render_part
 from parapet.transforms.crowd.hits.terms import RATINGS
 from parapet.transforms.running.seeding import stable_digest, stable_hash
 
@@ -40,14 +40,14 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
       checks: number of checks on each page, if there are enough that are certainly wrong.
       seed: the seed of order and checks.
     """
-    ordered = sorted(items, key=lambda item: _digest(seed, "order", item))
+    ordered = sorted(items, key=lambda item: stable_digest(str(seed), "order", *map(str, item.place)))
     pages = -(-len(ordered) // per_page)
     groups = [ordered[len(ordered) * i // pages : len(ordered) * (i + 1) // pages] for i in range(pages)]
     used: set[tuple[str, int]] = set()
     for number, group in enumerate(groups):
         for check in islice(_checks(ordered, group, seed, number, used), checks):
             used.add(check.place)
-            place = stable_hash(str(seed), "place", str(number), check.dialogue_id, str(check.turn))
+            place = stable_hash(str(seed), "place", str(number), *map(str, check.place))
             group.insert(place % (len(group) + 1), check)
     return groups
 
@@ -67,7 +67,7 @@ def _checks(
     on_page = {item.place for item in group}
     ordered = sorted(
         (item for item in items if item.place not in on_page),
-        key=lambda item: (item.place in used, _digest(seed, f"check {page}", item)),
+        key=lambda item: (item.place in used, stable_digest(str(seed), f"check {page}", *map(str, item.place))),
     )
     for item in ordered:
         values = [act.value.casefold() for act in item.acts if len(act.value) >= _LEAST_LETTERS and act.value != "yes"]
@@ -90,8 +90,10 @@ def render_judged(items: Sequence[RatedItem], position: int, settings: Settings)
         parts.append(Part(_item_html(i, item, names), f"{item.dialogue_id}:{item.turn}", fields, item, turns=3))
     # The hash identifies answers to the pages of another sample; within a sample, the number suffices.
     page_id = f"{position + 1:03}-{stable_digest(*(part.html for part in parts))[:8]}"
-    pages, not_asked = make_pages(RATINGS, f"{page_id}:{RATINGS}", page_id, parts, _body, _about, settings)
-    return Hits(pages, not_asked, {"items": len(items) - len(not_asked)})
+    hits = Hits({"items": len(items)})
+    add_pages(hits, RATINGS, f"{page_id}:{RATINGS}", page_id, parts, _body, _about, settings)
+    hits.counts["items"] -= len(hits.not_asked)
+    return hits
 
 
 def _item_html(i: int, item: RatedItem, names: Sequence[str]) -> str:
@@ -111,7 +113,3 @@ def _about(parts: Sequence[Part]) -> dict[str, object]:
     items = [part.source for part in parts]
     services = {name for item in items for name in item.service_name.split("+")}
     return {"service_name": "+".join(sorted(services)), "items": items}
-
-
-def _digest(seed: int, what: str, item: RatedItem) -> str:
-    return stable_digest(str(seed), what, item.dialogue_id, str(item.turn))

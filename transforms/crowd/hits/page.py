@@ -183,9 +183,9 @@ class Page(msgspec.Struct, frozen=True):
 class Hits(msgspec.Struct, frozen=True):
     """The pages of a service, a dialogue file or a group of utterances, what is on none of them, and their counts."""
 
-    pages: list[Page]
-    not_asked: list[NotAsked]
     counts: dict[str, int]
+    pages: list[Page] = []
+    not_asked: list[NotAsked] = []
 
 
 LIVE = "https://www.mturk.com/mturk/externalSubmit"
@@ -254,7 +254,8 @@ class Part(msgspec.Struct, frozen=True):
 Parts = Sequence[Part]
 
 
-def make_pages(
+def add_pages(
+    hits: Hits,
     task: HitTask,
     task_id: str,
     name: str,
@@ -262,10 +263,11 @@ def make_pages(
     body: Callable[[Parts], str],
     about: Callable[[Parts], dict[str, Any]],
     settings: Settings,
-) -> tuple[list[Page], list[NotAsked]]:
-    """Distribute parts over as few pages as they need, in order; parts that are too large for any page are left out.
+) -> None:
+    """Distribute parts over as few pages as they need, in order; parts that are too large for any page are not asked.
 
     Args:
+      hits: the pages are added here.
       task: the task.
       task_id: the task id.
       name: the first part of the names of all files.
@@ -277,7 +279,7 @@ def make_pages(
     terms = settings.terms
     around = body([msgspec.structs.replace(part, html="") for part in parts])
     runs, large = fit(parts, capacity(task) - len(around.encode()))
-    pages = []
+    hits.not_asked.extend(NotAsked(task_id, part.id, TOO_LARGE) for part in large)
     for number, run in enumerate(runs, 1):
         page_body = body(run)
         question = question_xml(html := page_html(task, page_body, settings.sandbox))
@@ -304,8 +306,7 @@ def make_pages(
             estimated_seconds=seconds,
             **{"element_ids": [], "ambiguous": [], **about(run)},
         )
-        pages.append(Page(record, html.encode(), question, page_body))
-    return pages, [NotAsked(task_id, part.id, TOO_LARGE) for part in large]
+        hits.pages.append(Page(record, html.encode(), question, page_body))
 
 
 def fit(parts: Parts, room: int) -> tuple[list[list[Part]], list[Part]]:
@@ -317,10 +318,10 @@ def fit(parts: Parts, room: int) -> tuple[list[list[Part]], list[Part]]:
         size = len(part.html.encode())
         if size > room:
             large.append(part)
-        elif used + size > room:
-            pages.append([part])
-            used = size
-        else:
-            pages[-1].append(part)
-            used += size
+            continue
+        if used + size > room:
+            pages.append([])
+            used = 0
+        pages[-1].append(part)
+        used += size
     return pages, large

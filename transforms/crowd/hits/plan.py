@@ -25,22 +25,20 @@ class Summary(msgspec.Struct, frozen=True):
     """What is kept of the pages of a unit once they are written.
 
     Attributes:
-      position: the unit's position among the inputs.
       sizes: the number of pages of each size.
       ambiguous: the ids of elements shown with their description.
     """
 
-    position: int
     sizes: Counter[PageSize]
     ambiguous: list[str]
     not_asked: list[NotAsked]
 
 
-def summarise(position: int, hits: Hits) -> Summary:
-    """Summarise the pages of the unit at a position."""
+def summarise(hits: Hits) -> Summary:
+    """Summarise the pages of a unit."""
     records = [page.record for page in hits.pages]
     sizes = Counter((each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records)
-    return Summary(position, sizes, [name for each in records for name in each.ambiguous], hits.not_asked)
+    return Summary(sizes, [name for each in records for name in each.ambiguous], hits.not_asked)
 
 
 class PlanRow(msgspec.Struct, frozen=True):
@@ -112,23 +110,16 @@ def make_plan(summaries: Iterable[Summary], settings: Settings) -> Plan:
 
 def _row(sizes: Mapping[PageSize, int], terms: Terms) -> PlanRow:
     hits = fields = seconds = 0
-    reward = fees = Decimal(0)
+    reward = fees = Decimal("0.00")
     for (_, n_fields, of_page, estimate), n in sizes.items():
         hits += n
         fields += n * n_fields
         seconds += n * estimate * terms.assignments
         reward += n * Decimal(of_page) * terms.assignments
         fees += n * terms.fees_for(Decimal(of_page))
-    return PlanRow(
-        hits,
-        fields,
-        hits * terms.assignments,
-        reward.quantize(CENT),
-        fees.quantize(CENT),
-        (reward + fees).quantize(CENT),
-        estimated_minutes=(Decimal(seconds) / 60).quantize(Decimal("0.1")),
-        hourly_pay=(reward * HOUR / seconds if seconds else Decimal(0)).quantize(CENT, rounding=ROUND_DOWN),
-    )
+    minutes = (Decimal(seconds) / 60).quantize(Decimal("0.1"))
+    hourly_pay = (reward * HOUR / seconds if seconds else reward).quantize(CENT, rounding=ROUND_DOWN)
+    return PlanRow(hits, fields, hits * terms.assignments, reward, fees, reward + fees, minutes, hourly_pay)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

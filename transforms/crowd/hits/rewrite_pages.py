@@ -13,7 +13,7 @@ from parapet.schemas.dialogue import Dialogue, DialogueFile, Turn, dialogue_ids
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files
 from parapet.transforms.crowd.hits.markup import Mark, bold_pieces, marks, page_name, shown, speakable
-from parapet.transforms.crowd.hits.page import Hits, NotAsked, Page, Part, Settings, make_pages, render_part
+from parapet.transforms.crowd.hits.page import Hits, NotAsked, Part, Settings, add_pages, render_part
 from parapet.transforms.crowd.hits.terms import REWRITES
 from parapet.transforms.perturbation.corpora import services_in_turns
 from parapet.transforms.running.seeding import stable_digest
@@ -67,21 +67,12 @@ def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
     return "no_text: the utterance has no words"
 
 
-def services_of(dialogue: Dialogue, position: int) -> str:
-    """Return the services of a turn, joined."""
-    return "+".join(services_in_turns(dialogue)[position])
-
-
 def draw_keys(dialogues: Iterable[Dialogue], seed: int) -> Iterator[str]:
     """Yield the sort key of each user turn that can be asked."""
     for dialogue in dialogues:
         for turn in user_turns(dialogue):
             if isinstance(rewriting_of(dialogue, turn), Rewriting):
-                yield _draw_key(turn_task_id(dialogue.dialogue_id, turn), seed)
-
-
-def _draw_key(task_id: str, seed: int) -> str:
-    return stable_digest(str(seed), task_id)
+                yield stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, turn))
 
 
 def dialogue_paths(places: Iterable[str | Path], split: str | None = None) -> list[DialogueFile]:
@@ -127,7 +118,7 @@ def render_dialogues(file: str, dialogues: Iterable[Dialogue], last: str | None,
       last: the last of the drawn :func:`draw_keys`, of all files; None for all turns.
       settings: the settings of the pages.
     """
-    hits = Hits([], [], Counter(files=1))
+    hits = Hits(Counter(files=1))
     for dialogue in dialogues:
         history: list[str] = []
         turns = user_turns(dialogue)
@@ -137,13 +128,11 @@ def render_dialogues(file: str, dialogues: Iterable[Dialogue], last: str | None,
             rewriting = rewriting_of(dialogue, turn)
             if isinstance(rewriting, str):
                 hits.not_asked.append(NotAsked(task_id, "", rewriting))
-            elif last is not None and _draw_key(task_id, settings.seed) > last:
+            elif last is not None and stable_digest(str(settings.seed), task_id) > last:
                 hits.counts["not_drawn"] += 1
             else:
                 history += map(_turn_html, dialogue.turns[len(history) : turn])
-                pages, too_large = _page(dialogue, turn, rewriting, "".join(history), file, settings)
-                hits.pages.extend(pages)
-                hits.not_asked.extend(too_large)
+                _add_page(hits, dialogue, turn, rewriting, "".join(history), file, settings)
     return hits
 
 
@@ -152,16 +141,16 @@ def _turn_html(turn: Turn) -> str:
     return render_part("hit_rewrites_turn.html.jinja", speaker=speaker, text=speakable(turn.utterance))
 
 
-def _page(
-    dialogue: Dialogue, turn: int, rewriting: Rewriting, history: str, file: str, settings: Settings
-) -> tuple[list[Page], list[NotAsked]]:
-    """Make the page of a turn, unless it is too large. ``history`` has the earlier turns as HTML."""
+def _add_page(
+    hits: Hits, dialogue: Dialogue, turn: int, rewriting: Rewriting, history: str, file: str, settings: Settings
+) -> None:
+    """Add the page of a turn, unless it is too large. ``history`` has the earlier turns as HTML."""
     name, task_id = dialogue.dialogue_id, turn_task_id(dialogue.dialogue_id, turn)
     pieces = bold_pieces(rewriting.utterance, rewriting.marks)
     values = list(dict.fromkeys(mark.kept.value for mark in rewriting.marks))
     body = render_part("hit_rewrites_body.html.jinja", heard=history, pieces=pieces, values=values)
     record = {
-        "service_name": services_of(dialogue, turn),
+        "service_name": "+".join(services_in_turns(dialogue)[turn]),
         "dialogue_id": name,
         "turn": turn,
         "file": file,
@@ -170,4 +159,4 @@ def _page(
     }
     part = Part(body, "", FIELDS, turns=turn + 1)
     stem = f"{page_name(name)}.{turn}"
-    return make_pages(REWRITES, task_id, stem, [part], lambda parts: parts[0].html, lambda _: record, settings)
+    add_pages(hits, REWRITES, task_id, stem, [part], lambda parts: parts[0].html, lambda _: record, settings)

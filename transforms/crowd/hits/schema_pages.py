@@ -25,8 +25,9 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS, Kind, Service, Task, elements_of, task_id
 from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.markup import shown
-from parapet.transforms.crowd.hits.page import AUTO, NONE, Hits, NotAsked, Page, Part, Settings, make_pages, render_part
+from parapet.transforms.crowd.hits.page import AUTO, NONE, Hits, NotAsked, Part, Settings, add_pages, render_part
 from parapet.transforms.reports.text import name_words
+from parapet.transforms.variants.distance import lemma
 
 # More values than this do not help to understand a slot.
 MAX_VALUES = 60
@@ -67,31 +68,23 @@ class Question(msgspec.Struct, frozen=True):
     meaning: str = ""
 
 
-def questions_of(
-    service: Service, task: Task, ambiguous: Set[str], only: frozenset[tuple[str, str]] | None = None
-) -> tuple[list[Question], list[str]]:
-    """Return the questions of a task in the schema's order, and the ids of elements with nothing to show.
+def questions_of(service: Service, task: Task, ambiguous: Set[str]) -> list[Question]:
+    """Return the questions of a task in the schema's order.
 
     Args:
       service: the service.
       task: ``names`` or ``descriptions``.
       ambiguous: the ids of elements whose description is shown beside their name.
-      only: the fields of a top-up, as (task id, form field); None for all fields.
     """
-    questions, blank = [], []
+    questions = []
     for element in elements_of(service, task):
-        if only is not None and (task_id(service.service_name, task), element.field) not in only:
-            continue
         prompt = shown(service_title(element.name) if element.kind == "service" else element.prompt(task))
-        values = meaning = ""
+        question = Question(element.id, element.field, element.kind, prompt)
         if task == "descriptions":
-            values = _listed(element.values)
             meaning = shown(element.description) if element.id in ambiguous else ""
-        if prompt:
-            questions.append(Question(element.id, element.field, element.kind, prompt, values, meaning))
-        else:
-            blank.append(element.id)
-    return questions, blank
+            question = msgspec.structs.replace(question, values=_listed(element.values), meaning=meaning)
+        questions.append(question)
+    return questions
 
 
 def service_title(service_name: str) -> str:
@@ -117,21 +110,18 @@ def ambiguous_elements(service: Service) -> set[str]:
     }
     of_slots = {element.id: frozenset(words[element.id]) for element in elements if element.kind == "slot"}
     contained = {name for name, own in of_slots.items() if any(own < other for other in of_slots.values())}
-    return contained | {name for name, own in words.items() if _is_vague(own)}
+    short = {name for name, own in words.items() if len(own) == 1 and len(own[0]) < _MIN_LETTERS}
+    return contained | short | {name for name, own in words.items() if _is_generic(own)}
 
 
-def _is_vague(words: Sequence[str]) -> bool:
-    is_generic = all(word in GENERIC or word.isdigit() for word in words)
-    return is_generic or (len(words) == 1 and len(words[0]) < _MIN_LETTERS)
+def _is_generic(words: Iterable[str]) -> bool:
+    return all(word in GENERIC or word.isdigit() for word in words)
 
 
 MAX_LETTERS = 200
 
 # Looks like the name of a schema element: get_alarms, GetAlarms, Alarm_1. Rarely also matches names like "iPhone".
 _IDENTIFIER = re.compile(r"[^\W_]_[^\W_]|[a-z0-9][A-Z]")
-
-_IES = re.compile("(?<=..)ies$")
-_S = re.compile("(?<=..[^s])s$")
 
 
 def choose_cue(service: Service, task: Task, cues: str | Mapping[str, str]) -> str:
@@ -196,14 +186,13 @@ def revealing(services: Iterable[Service]) -> Iterator[tuple[str, str]]:
 def revealed_by(text: str, names: Iterable[str]) -> str:
     """Return the first name whose words occur in a text side by side; empty if there is none.
 
-    Words are compared in any spelling, and plurals match singulars. Names that consist of generic words (``to``,
-    ``date``) are ignored, since any sentence may contain them.
+    Words are compared by their lemmas. Names that consist of generic words (``to``, ``date``) are ignored, since any
+    sentence may contain them.
     """
-    words = f" {' '.join(_singular(name_words(text)))} "
+    words = f" {' '.join(map(lemma, name_words(text)))} "
     for name in names:
-        own = _singular(name_words(name))
-        is_generic = all(word in _GENERIC or word.isdigit() for word in own)
-        if not is_generic and f" {' '.join(own)} " in words:
+        own = name_words(name)
+        if not _is_generic(own) and f" {' '.join(map(lemma, own))} " in words:
             return name
     return ""
 
@@ -212,33 +201,20 @@ def _names(service: Service) -> list[str]:
     return [element.name for element in elements_of(service, "names")]
 
 
-def _singular(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(_S.sub("", _IES.sub("y", word)) for word in words)
-
-
-_GENERIC = frozenset(_singular(GENERIC))
-
-
 NOTHING_TO_SHOW = "nothing_to_show: the text to be shown on the page is blank"
 
 
 def render_service(service: Service, settings: Settings) -> Hits:
     """Render both tasks of a service; every element is on exactly one page of a task, or in ``not_asked``."""
     ambiguous = ambiguous_elements(service)
-    hits = Hits([], [], {"services": 1})
+    hits = Hits({"services": 1})
     for task in TASKS:
-        questions, blank = questions_of(service, task, ambiguous, settings.only)
-        pages, too_large = _make_pages(service, task, questions, settings)
-        hits.pages.extend(pages)
-        hits.not_asked.extend(NotAsked(task_id(service.service_name, task), each, NOTHING_TO_SHOW) for each in blank)
-        hits.not_asked.extend(too_large)
+        _add_pages(hits, service, task, questions_of(service, task, ambiguous), settings)
     hits.counts["fields"] = sum(len(page.record.fields) for page in hits.pages)
     return hits
 
 
-def _make_pages(
-    service: Service, task: Task, questions: Iterable[Question], settings: Settings
-) -> tuple[list[Page], list[NotAsked]]:
+def _add_pages(hits: Hits, service: Service, task: Task, questions: Iterable[Question], settings: Settings) -> None:
     name, cue = service.service_name, choose_cue(service, task, settings.cues)
 
     def body(parts: Sequence[Part]) -> str:
@@ -250,8 +226,13 @@ def _make_pages(
         ambiguous = [part.id for part in parts if part.source.meaning]
         return {"service_name": name, "element_ids": [part.id for part in parts], "ambiguous": ambiguous, "cue": cue}
 
-    parts = [
-        Part(render_part("hit_item.html.jinja", task=task, q=question), question.element_id, [question.field], question)
-        for question in questions
-    ]
-    return make_pages(task, task_id(name, task), name, parts, body, about, settings)
+    parts = []
+    for question in questions:
+        if settings.only is not None and (task_id(name, task), question.field) not in settings.only:
+            continue
+        if question.prompt:
+            html = render_part("hit_item.html.jinja", task=task, q=question)
+            parts.append(Part(html, question.element_id, [question.field], question))
+        else:
+            hits.not_asked.append(NotAsked(task_id(name, task), question.element_id, NOTHING_TO_SHOW))
+    add_pages(hits, task, task_id(name, task), name, parts, body, about, settings)
