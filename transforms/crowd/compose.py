@@ -155,7 +155,9 @@ class Compose(WithDeadLetters):
       ...     answers = pipeline | parapet.beam.ReadAnswers([crowd / "names.csv", crowd / "descriptions.csv"])
       ...     vetted = answers | parapet.beam.Dedupe() | parapet.beam.Vet(sample_root(), crowd / "decisions.csv")
       ...     variants = vetted | parapet.beam.Rank() | parapet.beam.Compose(sample_root())
-      ...     _ = variants | beam.MapTuple(lambda service, of_service: print(service, list(of_service)))
+      ...     gyms = variants | beam.Filter(lambda pair: pair[0] == "Gyms_1")
+      ...     _ = gyms | beam.MapTuple(lambda service, variants: print(list(variants), variants["v3"]["service_name"]))
+      ['v1', 'v2', 'v3', 'v4', 'v5'] Gyms_13
     """
 
     main = "variants"

@@ -132,7 +132,8 @@ class Rank(WithDeadLetters):
       ...     answers = pipeline | parapet.beam.ReadAnswers([names]) | parapet.beam.Dedupe()
       ...     ranked = answers | parapet.beam.Vet(sample_root()) | parapet.beam.Rank(seed=1)
       ...     element = ranked | beam.Filter(lambda pair: pair[0] == "Repairs_1/slot/shop_name")
-      ...     _ = element | beam.Map(lambda pair: print(pair[1].used))
+      ...     _ = element | beam.MapTuple(lambda element, ranking: print(ranking.used[:2]))
+      [(4.0, 'workshop_name'), (8.0, 'fixit_place')]
     """
 
     main = "rankings"

@@ -362,8 +362,9 @@ class Vet(WithDeadLetters):
       >>> with beam.Pipeline() as pipeline:
       ...     answers = pipeline | parapet.beam.ReadAnswers([names]) | parapet.beam.Dedupe()
       ...     vetted = answers | parapet.beam.Vet(sample_root())
-      ...     dispositions = vetted | beam.MapTuple(lambda service, answer: answer.disposition)
-      ...     _ = dispositions | beam.combiners.Count.PerElement() | beam.Map(print)
+      ...     held = vetted | beam.Filter(lambda pair: pair[1].disposition == "review")
+      ...     _ = held | beam.combiners.Count.Globally() | beam.Map(print)
+      63
     """
 
     main = "answers"
