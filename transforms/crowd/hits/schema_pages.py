@@ -163,8 +163,7 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
         elif len(cue) > MAX_LETTERS:
             reason = f"the cue has {len(cue)} letters, over the limit of {MAX_LETTERS}"
         elif revealed := revealed_by(cue, [*_names(services[name]), *name_words(service_title(name))]):
-            reason = f"the cue of {name} contains {revealed!r}, the name of an element or of the service"
-            reason += ", which workers must not see"
+            reason = f"the cue of {name} contains {revealed!r}, a name that workers must not see"
         if reason:
             raise InputError(reason, path, f"row {number}")
         cues[name] = cue
