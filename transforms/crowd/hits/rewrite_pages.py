@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -121,7 +122,7 @@ def render_dialogues(file: str, dialogues: Iterable[Dialogue], last: str | None,
     hits = Hits(Counter(files=1))
     for dialogue in dialogues:
         history: list[str] = []
-        turns = user_turns(dialogue)
+        services, turns = services_in_turns(dialogue), user_turns(dialogue)
         hits.counts["user_turns"] += len(turns)
         for turn in turns:
             task_id = turn_task_id(dialogue.dialogue_id, turn)
@@ -132,7 +133,9 @@ def render_dialogues(file: str, dialogues: Iterable[Dialogue], last: str | None,
                 hits.counts["not_drawn"] += 1
             else:
                 history += map(_turn_html, dialogue.turns[len(history) : turn])
-                _add_page(hits, dialogue, turn, rewriting, "".join(history), file, settings)
+                about = {"dialogue_id": dialogue.dialogue_id, "turn": turn, "file": file}
+                about["service_name"] = "+".join(services[turn])
+                _add_page(hits, rewriting, "".join(history), about, settings)
     return hits
 
 
@@ -141,22 +144,21 @@ def _turn_html(turn: Turn) -> str:
     return render_part("hit_rewrites_turn.html.jinja", speaker=speaker, text=speakable(turn.utterance))
 
 
-def _add_page(
-    hits: Hits, dialogue: Dialogue, turn: int, rewriting: Rewriting, history: str, file: str, settings: Settings
-) -> None:
-    """Add the page of a turn, unless it is too large. ``history`` has the earlier turns as HTML."""
-    name, task_id = dialogue.dialogue_id, turn_task_id(dialogue.dialogue_id, turn)
-    pieces = bold_pieces(rewriting.utterance, rewriting.marks)
-    values = list(dict.fromkeys(mark.kept.value for mark in rewriting.marks))
-    body = render_part("hit_rewrites_body.html.jinja", heard=history, pieces=pieces, values=values)
-    record = {
-        "service_name": "+".join(services_in_turns(dialogue)[turn]),
-        "dialogue_id": name,
-        "turn": turn,
-        "file": file,
-        "utterance": rewriting.utterance,
-        "values": [mark.kept for mark in rewriting.marks],
-    }
-    part = Part(body, "", FIELDS, turns=turn + 1)
-    stem = f"{page_name(name)}.{turn}"
-    add_pages(hits, REWRITES, task_id, stem, [part], lambda parts: parts[0].html, lambda _: record, settings)
+def _add_page(hits: Hits, rewriting: Rewriting, history: str, about: dict[str, Any], settings: Settings) -> None:
+    """Add the page of a turn, unless it is too large.
+
+    Args:
+      hits: the page is added here.
+      rewriting: the sentence.
+      history: the earlier turns as HTML.
+      about: the dialogue and the turn, as fields of the page's record.
+      settings: the settings of the pages.
+    """
+    kept = [mark.kept for mark in rewriting.marks]
+    pieces, values = bold_pieces(rewriting.utterance, rewriting.marks), list(dict.fromkeys(each.value for each in kept))
+    html = render_part("hit_rewrites_body.html.jinja", heard=history, pieces=pieces, values=values)
+    dialogue_id, turn = about["dialogue_id"], about["turn"]
+    part = Part(html, "", FIELDS, turns=turn + 1)
+    task_id, name = turn_task_id(dialogue_id, turn), f"{page_name(dialogue_id)}.{turn}"
+    record = {**about, "utterance": rewriting.utterance, "values": kept}
+    add_pages(hits, REWRITES, task_id, name, [part], lambda parts: parts[0].html, lambda _: record, settings)
