@@ -139,7 +139,7 @@ class Meaning:
                 self._add(text, 4 * i + column)
             for text in sorted(self.answers[i]):
                 self._add(text, 4 * i + 3)
-        self.compared = lru_cache(maxsize=1 << 10)(self._compared)
+        self.compared: dict[str, tuple[list[float], list[float]]] = {}
 
     def _add(self, text: str, column: int) -> None:
         places, values = self.vectors(text)
@@ -148,16 +148,18 @@ class Meaning:
     def doubt(self, element: Element, answer: str) -> Doubt:
         """Return how far an answer is from its element."""
         text, i = plain(answer, self.task), self.positions[element.field]
-        products, near = self.compared(text)
+        if text not in self.compared:
+            self.compared[text] = self._compare(text)
+        similarities, near = self.compared[text]
         others = [j for j in range(len(self.elements)) if j != i]
         nearest = max(others, key=near.__getitem__, default=None)
         margin = None if nearest is None else round(near[i] - _OF_NEAREST[self.task] * near[nearest], 6)
-        similarity = round(max(products[4 * i : 4 * i + 3]), 6)
+        similarity = round(similarities[i], 6)
         n = len(self.answers[i] - {text})
         return Doubt(margin, None if nearest is None else self.elements[nearest], similarity, n)
 
-    def _compared(self, text: str) -> tuple[list[float], list[float]]:
-        """Return an answer's dot products with all columns, and its nearness to each element."""
+    def _compare(self, text: str) -> tuple[list[float], list[float]]:
+        """Return an answer's similarity and nearness to each element."""
         places, values = self.vectors(text)
         # Row by row, in the order of a plain loop, so that the last bits are the same on any processor.
         products: list[float] = (self.matrix[places] * values[:, None]).sum(axis=0).tolist()
@@ -168,7 +170,7 @@ class Meaning:
             if text in answers:
                 n, by_answers = n - 1, by_answers - float((values * values).sum())
             near.append(name + description + _OTHERS * (by_answers / n if n else (name + description) / 2))
-        return products, near
+        return [max(products[4 * i : 4 * i + 3]) for i in range(len(near))], near
 
 
 Vector = tuple[NDArray[np.int64], NDArray[np.float64]]  # places and values; empty for a text without words
@@ -216,7 +218,7 @@ class NGrams:
         return places[known], values[known]
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 10)
 def _grams(text: str) -> Counter[str]:
     padded = [f" {word} " for word in re.findall(r"\w+", text)]
     return Counter(word[i : i + n] for word in padded for n in _GRAMS for i in range(len(word) - n + 1))

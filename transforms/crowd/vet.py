@@ -72,8 +72,7 @@ class SchemaAnswer(Answer, kw_only=True, array_like=True):
 
     Attributes:
       place: the form field: ``slot_3``.
-      name: the element's name; ``description`` its description.
-      prompt: what the worker saw; ``original`` what was hidden.
+      name: the element's name; ``description`` its description, and ``cue`` what stood for a missing one.
       not_blind: whether the worker had seen the original in the sibling task.
       variant: the variant that uses it, from 1.
       distance: from the original; None if the answer was not ranked.
@@ -85,11 +84,15 @@ class SchemaAnswer(Answer, kw_only=True, array_like=True):
     element_kind: str
     name: str
     description: str
-    prompt: str
-    original: str
+    cue: str = ""
     not_blind: bool = False
     variant: int | None = None
     distance: float | None = None
+
+    @property
+    def original(self) -> str:
+        """Return the text that was hidden from the worker."""
+        return self.name if self.task == "names" else self.description
 
     @property
     def to_vet(self) -> AnswerText:
@@ -102,7 +105,8 @@ class SchemaAnswer(Answer, kw_only=True, array_like=True):
 
     def shown(self) -> tuple[str, str, str, str]:
         """Return the element, the task, its prompt, and the text that was hidden from the worker."""
-        return self.element_id, self.task, self.prompt, self.original
+        prompt = (self.description or self.cue) if self.task == "names" else self.name
+        return self.element_id, self.task, prompt, self.original
 
     def row(self) -> dict[str, Any]:
         """Return the answer's row of ``responses.parquet``."""
@@ -223,13 +227,12 @@ def _answer(
         element_kind=element.kind,
         name=element.name,
         description=element.description,
-        prompt=element.prompt(task),
-        original=element.text(task),
+        cue=element.cue,
         not_blind=not_blind,
     )
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 12)
 def canonical_form(text: str, task: Task, convention: Convention, original: str) -> tuple[str, tuple[str, ...]]:
     """Return a text as written to the output, and the words by which equal answers are recognised.
 
