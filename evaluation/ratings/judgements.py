@@ -238,7 +238,7 @@ def read_hits(folder: str) -> Hits:
     pages: dict[str, dict[str, Field]] = {}
     items: dict[Place, RatedItem] = {}
     raters, naturalness = 0, False
-    for _, record in read_manifest(folder):
+    for record in read_manifest(folder):
         if record.task != RATINGS or not record.items:
             raise InputError(
                 "contains tasks of another kind: make them with 'parapet hits --task ratings'", folder, "--hits"

@@ -23,7 +23,7 @@ from parapet.schemas.decisions import neutralise
 from parapet.transforms.anonymise import mentions
 from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
-from parapet.transforms.crowd import answer_files, lexicon, rules, services, times, worker_ids
+from parapet.transforms.crowd import answer_files, lexicon, rules, times, vet, worker_ids
 from parapet.transforms.crowd.hits import markup
 from parapet.transforms.crowd.rewritten_turns import rules as wording
 from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn
@@ -62,7 +62,7 @@ def _reworded(record: str) -> None:
 
 
 def _canonical(task: str, record: str) -> str | None:
-    return services.canonical_form.__wrapped__(record, task, text.Convention.SNAKE, "Name of the alarm")
+    return vet.canonical_form.__wrapped__(record, task, text.Convention.SNAKE, "Name of the alarm")
 
 
 def _anonymised(record: str) -> None:
@@ -96,7 +96,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "redact": lambda one: (worker_ids.redact(one, WORKER), worker_ids.redact(one, WORKER, is_answer=True)),
     "payload": answer_files.payload,
     "answer XML": _answer_xml,
-    "time": times.parse_time,
+    "time": times.read_time,
     "spelling": lambda one: lexicon.spelling_rank(one, text.words(one), one),
     "escape cells": neutralise,
     "vet rewritings": _reworded,

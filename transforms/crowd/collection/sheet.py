@@ -76,12 +76,12 @@ def read_sheets(folder: str, services: Mapping[str, Service]) -> list[Sheet]:
       InputError: a form does not ask for names or descriptions, or is not about these schemas.
     """
     sheets = []
-    for _, record in read_manifest(folder):
+    for record in read_manifest(folder):
         if record.task not in TASKS:
             reason = f"asks for {record.task}; a language model fills in forms for names and descriptions only"
             raise InputError(reason, record.task_id, "--hits")
         service = services.get(record.service_name)
-        questions, _ = questions_of(service, record.task, frozenset(record.ambiguous)) if service else ([], [])
+        questions = questions_of(service, record.task, frozenset(record.ambiguous)) if service else []
         asked = tuple(question for question in questions if question.field in record.fields)
         if [question.element_id for question in asked] != record.element_ids:
             reason = f"has other elements of {record.service_name}: give its own schemas as --schemas"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import heapq
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 
 import apache_beam as beam
 import msgspec
@@ -17,18 +15,13 @@ from parapet.schemas.dialogue import Dialogue, DialogueFile, parse_dialogues
 from parapet.schemas.layout import STAGING
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import TASKS, Service, elements_of
-from parapet.transforms.crowd.hits.judged import render_judged
+from parapet.transforms.crowd.hits import judged, rewrite_pages, schema_pages
 from parapet.transforms.crowd.hits.page import Hits, Page, PageRecord, RatedItem, Settings, requester_html
 from parapet.transforms.crowd.hits.plan import Plan, Summary, make_plan, summarise
-from parapet.transforms.crowd.hits.rewrite_pages import draw_keys, render_dialogues
-from parapet.transforms.crowd.hits.schema_pages import render_service
 from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, SECONDS, HitTask
 from parapet.transforms.reports.report import render
-from parapet.transforms.running.counts import Balance, Equals, Invariant
-from parapet.transforms.running.progress import advance, expect
-from parapet.transforms.running.runs import FileResult, FinishRun, RunInfo, WriteEach
-from parapet.transforms.storage.compressed import read_input
-from parapet.transforms.storage.files import read_written, write_staged
+from parapet.transforms.running import counts, progress, runs
+from parapet.transforms.storage import compressed, files
 
 # The columns of the requester site's CSV.
 _OF_SCHEMAS = ("task_id", "service_name", "task", "fields", "body")
@@ -58,81 +51,83 @@ class MakeHits(beam.PTransform):
       info: the run.
     """
 
-    def __init__(self, units: Sequence[Unit], settings: Settings, info: RunInfo) -> None:
+    def __init__(self, units: Sequence[Unit], settings: Settings, info: runs.RunInfo) -> None:
         super().__init__()
         self.units, self.settings, self.info = list(units), settings, info
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         """Return the manifest of the published run."""
         settings, output = self.settings, self.info.output
-        expect(len(self.units), _UNITS[settings.kind])
+        progress.expect(len(self.units), _UNITS[settings.kind])
         units = begin.pipeline | "Units" >> beam.Create(list(enumerate(self.units)))
         last = []
         if settings.turns is not None:
             drawn = (
                 units
-                | "Draw keys" >> beam.FlatMapTuple(lambda _, file: draw_keys(_read(file), settings.seed))
+                | "Draw keys" >> beam.FlatMapTuple(lambda _, file: rewrite_pages.draw_keys(_read(file), settings.seed))
                 | "Draw turns" >> beam.combiners.Top.Smallest(settings.turns)
             )
             last = [beam.pvalue.AsSingleton(drawn | "Last key" >> beam.Map(lambda keys: max(keys, default="")))]
         write = partial(_write, settings=settings, output=output)
-        outputs = units | "Make HITs" >> WriteEach(write, *last, others=[_SUMMARIES], progress=_PROGRESS)
-        metadata = partial(_metadata_files, settings=settings, output=output)
+        outputs = units | "Make HITs" >> runs.WriteEach(write, *last, others=[_SUMMARIES], progress=_PROGRESS)
+        metadata = partial(_metadata_files, units=len(self.units), settings=settings, output=output)
         summaries = beam.pvalue.AsList(outputs.others[_SUMMARIES])
-        finish = FinishRun(self.info, metadata, summaries, invariants=_invariants(self.units, settings))
+        finish = runs.FinishRun(self.info, metadata, summaries, invariants=_invariants(self.units, settings))
         published: beam.PCollection = outputs | "Finish" >> finish
         return published
 
 
-def _invariants(units: Sequence[Unit], settings: Settings) -> list[Invariant]:
+def _invariants(units: Sequence[Unit], settings: Settings) -> list[counts.Invariant]:
     if settings.kind == REWRITES:
-        return [Equals(("files",), len(units)), Balance("user_turns", ("pages", "not_asked", "not_drawn"))]
+        return [
+            counts.Equals(("files",), len(units)),
+            counts.Balance("user_turns", ("pages", "not_asked", "not_drawn")),
+        ]
     if settings.kind == RATINGS:
-        return [Equals(("items", "not_asked"), sum(len(unit) for unit in units if isinstance(unit, tuple)))]
-    services = [unit for unit in units if isinstance(unit, Service)]
-    elements = sum(len(elements_of(service, task)) for service in services for task in TASKS)
+        return [counts.Equals(("items", "not_asked"), sum(len(unit) for unit in units if isinstance(unit, tuple)))]
+    elements = sum(len(elements_of(unit, task)) for unit in units if isinstance(unit, Service) for task in TASKS)
     fields = elements if settings.only is None else len(settings.only)
-    return [Equals(("services",), len(units)), Equals(("fields", "not_asked"), fields)]
+    return [counts.Equals(("services",), len(units)), counts.Equals(("fields", "not_asked"), fields)]
 
 
 def render_unit(unit: Unit, position: int, settings: Settings, last: str | None = None) -> Hits:
-    """Render the pages of the unit at a position; ``last`` is the last of the drawn :func:`draw_keys`."""
+    """Render the pages of the unit at a position; ``last`` is the last of the drawn :func:`rewrite_pages.draw_keys`."""
     if isinstance(unit, Service):
-        return render_service(unit, settings)
+        return schema_pages.render_service(unit, settings)
     if isinstance(unit, DialogueFile):
-        return render_dialogues(unit.relative, _read(unit), last, settings)
-    return render_judged(unit, position, settings)
+        return rewrite_pages.render_dialogues(unit.relative, _read(unit), last, settings)
+    return judged.render_judged(unit, position, settings)
 
 
 def plan_units(units: Sequence[Unit], settings: Settings) -> Plan:
     """Plan the pages of units without writing them."""
     last = None
     if settings.turns is not None:
-        files = [unit for unit in units if isinstance(unit, DialogueFile)]
-        keys = chain.from_iterable(draw_keys(_read(file), settings.seed) for file in files)
-        last = max(heapq.nsmallest(settings.turns, keys), default="")
-    return make_plan((summarise(i, render_unit(unit, i, settings, last)) for i, unit in enumerate(units)), settings)
+        dialogues = (_read(unit) for unit in units if isinstance(unit, DialogueFile))
+        keys = sorted(key for each in dialogues for key in rewrite_pages.draw_keys(each, settings.seed))
+        last = max(keys[: settings.turns], default="")
+    return make_plan((summarise(render_unit(unit, i, settings, last)) for i, unit in enumerate(units)), settings)
 
 
 def _read(file: DialogueFile) -> list[Dialogue]:
-    return parse_dialogues(read_input(file.path, MAX_DIALOGUE_FILE), file.path)
+    return parse_dialogues(compressed.read_input(file.path, MAX_DIALOGUE_FILE), file.path)
 
 
-def _write(element: tuple[int, Unit], last: str | None = None, *, settings: Settings, output: str) -> FileResult:
+def _write(element: tuple[int, Unit], last: str | None = None, *, settings: Settings, output: str) -> runs.FileResult:
     position, unit = element
     hits = render_unit(unit, position, settings, last)
-    result = FileResult(str(position))
+    result = runs.FileResult(str(position))
     for page in hits.pages:
-        result.written.append(write_staged(output, page.record.page, page.html))
-        result.written.append(write_staged(output, page.record.question, page.question))
+        result.written.append(files.write_staged(output, page.record.page, page.html))
+        result.written.append(files.write_staged(output, page.record.question, page.question))
     lines = b"".join(msgspec.json.encode(page.record) + b"\n" for page in hits.pages)
-    write_staged(output, _lines_path("manifest", position), lines)
+    files.write_staged(output, _lines_path("manifest", position), lines)
     for task in settings.tasks:
-        write_staged(output, _lines_path(task, position), _csv(_rows(hits.pages, task)))
-    result.others[_SUMMARIES] = [summarise(position, hits)]
+        files.write_staged(output, _lines_path(task, position), _csv(_rows(hits.pages, task)))
+    result.others[_SUMMARIES] = [summarise(hits)]
     for name, n in {**hits.counts, "pages": len(hits.pages), "not_asked": len(hits.not_asked)}.items():
         result.counts.add(name, n)
-    advance(1, _UNITS[settings.kind])
+    progress.advance(1, _UNITS[settings.kind])
     return result
 
 
@@ -141,41 +136,31 @@ def _lines_path(name: str, position: int) -> str:
 
 
 def _metadata_files(
-    counts: object, examples: object, summaries: Iterable[Summary], settings: Settings, output: str
+    totals: object, examples: object, summaries: Sequence[Summary], units: int, settings: Settings, output: str
 ) -> dict[str, bytes | Iterable[bytes]]:
-    ordered = sorted(summaries, key=lambda summary: summary.position)
-
     def lines(name: str, head: bytes = b"") -> Iterator[bytes]:
         yield head
-        for summary in ordered:
-            yield read_written(output, f"{STAGING}/{_lines_path(name, summary.position)}")
+        for position in range(units):
+            yield files.read_written(output, f"{STAGING}/{_lines_path(name, position)}")
 
-    plan = make_plan(ordered, settings)
+    plan = make_plan(summaries, settings)
     records = (msgspec.json.decode(line, type=PageRecord) for part in lines("manifest") for line in part.splitlines())
+    index = render(
+        "hit_index.html.jinja",
+        plan=plan,
+        settings=settings,
+        records=records,
+        seconds=SECONDS,
+        fee_percent=f"{(plan.fee_rate * 100).normalize():f}",
+        ambiguous=sorted(element_id for summary in summaries for element_id in summary.ambiguous),
+    )
     return {
-        "index.html": index_html(plan, records, ordered, settings).encode(),
+        "index.html": index.encode(),
         "manifest.jsonl": lines("manifest"),
         "plan.json": (json.dumps(msgspec.to_builtins(plan), indent=2) + "\n").encode(),
         **{f"requester/{task}.csv": lines(task, _csv([CSV_COLUMNS[task]])) for task in settings.tasks},
         **{f"requester/{task}.html": requester_html(task).encode() for task in settings.tasks},
     }
-
-
-def index_html(plan: Plan, records: Iterable[PageRecord], summaries: Sequence[Summary], settings: Settings) -> str:
-    """Render the requester's overview: the plan, links to all pages, and what is left out."""
-    return render(
-        "hit_index.html.jinja",
-        records=records,
-        kind=settings.kind,
-        cells=plan.cells(),
-        assignments=plan.terms.assignments,
-        seconds=SECONDS,
-        fee_percent=f"{(plan.fee_rate * 100).normalize():f}",
-        sandbox=settings.sandbox,
-        not_asked=plan.not_asked,
-        by_reason=plan.not_asked_by_reason(),
-        ambiguous=sorted(element_id for summary in summaries for element_id in summary.ambiguous),
-    )
 
 
 def _rows(pages: Iterable[Page], task: HitTask) -> Iterator[list[object]]:

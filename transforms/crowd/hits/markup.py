@@ -91,15 +91,18 @@ def marks(turn: Turn, before: Turn | None = None) -> list[Mark]:
       before: the previous user turn.
 
     Raises:
-      ValueError: a span is not inside the utterance.
+      ValueError: a span has no text in the utterance.
     """
-    span_marks = list(_of_spans(turn))
+    kept = list(_of_spans(turn))
     text = speakable(turn.utterance)
-    for slot, service, value in _without_span(turn, before):
-        start = find_word(text, value, [(mark.start, mark.end) for mark in span_marks])
-        if start is not None:
-            span_marks.append(Mark(KeptValue(slot, service, value), start, start + len(value)))
-    return sorted(span_marks, key=lambda mark: (mark.start, mark.end, mark.kept.service, mark.kept.slot))
+    for frame in turn.frames:
+        spanned = {span.slot for span in frame.slots} | _NO_SLOTS
+        for slot, values in _values_of(frame, before):
+            for value in dict.fromkeys(map(speakable, values)) if slot not in spanned else ():
+                start = find_word(text, value, [(mark.start, mark.end) for mark in kept])
+                if start is not None:
+                    kept.append(Mark(KeptValue(slot, frame.service, value), start, start + len(value)))
+    return sorted(kept, key=lambda mark: (mark.start, mark.end, mark.kept.service, mark.kept.slot))
 
 
 def speakable(text: str) -> str:
@@ -134,34 +137,19 @@ def _of_spans(turn: Turn) -> Iterator[Mark]:
         for span in frame.slots:
             if not isinstance(span.start, int) or not isinstance(span.exclusive_end, int):
                 continue  # copied from another slot, so not in this utterance
-            where = f"slot {span.slot!r}: {span.start}-{span.exclusive_end}"
-            if not 0 <= span.start < span.exclusive_end <= len(raw):
-                raise ValueError(f"{where} is not inside the utterance")
             value = speakable(raw[span.start : span.exclusive_end])
-            if not value:
-                raise ValueError(f"{where} has nothing to see")
+            if not (0 <= span.start < span.exclusive_end <= len(raw) and value):
+                raise ValueError(f"slot {span.slot!r}: {span.start}-{span.exclusive_end} has no text in the utterance")
             # A letter is appended so that the space before the value is not stripped.
             first = raw[span.start : span.exclusive_end].find(value[0])
             start = len(speakable(raw[: span.start + first] + "x")) - 1
             yield Mark(KeptValue(span.slot, frame.service, value), start, start + len(value))
 
 
-def _without_span(turn: Turn, before: Turn | None) -> Iterator[tuple[str, str, str]]:
-    """Yield (slot, service, value) of slots without a span in the turn."""
-    for frame in turn.frames:
-        spanned = {span.slot for span in frame.slots} | _NO_SLOTS
-        for slot, values in _values_of(frame, before):
-            if slot not in spanned:
-                for value in dict.fromkeys(map(speakable, values)):
-                    yield slot, frame.service, value
-
-
-def _values_of(frame: Frame, before: Turn | None) -> Iterator[tuple[str, list[str]]]:
+def _values_of(frame: Frame, before: Turn | None) -> list[tuple[str, list[str]]]:
     if frame.actions is not UNSET:
-        yield from ((action.slot, action.values) for action in frame.actions)
-    elif frame.state is not UNSET:
-        earlier: dict[str, list[str]] = {}
-        for other in before.frames if before else ():
-            if other.service == frame.service and other.state is not UNSET:
-                earlier = other.state.slot_values
-        yield from ((slot, values) for slot, values in frame.state.slot_values.items() if earlier.get(slot) != values)
+        return [(action.slot, action.values) for action in frame.actions]
+    frames = [other for other in (before.frames if before else ()) if other.service == frame.service]
+    earlier = [other.state.slot_values for other in frames if other.state]
+    state = frame.state.slot_values if frame.state else {}
+    return [(slot, values) for slot, values in state.items() if not earlier or earlier[-1].get(slot) != values]

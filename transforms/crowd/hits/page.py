@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -149,11 +149,8 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     items: list[RatedItem] | None = None
 
 
-def read_manifest(folder: str) -> Iterator[tuple[str, PageRecord]]:
-    """Yield (``row N``, record) for the pages in a folder.
-
-    Raises InputError if it is not the output of ``parapet hits``.
-    """
+def read_manifest(folder: str) -> Iterator[PageRecord]:
+    """Yield the records of the pages in a folder. Raises InputError if it is not the output of ``parapet hits``."""
     path = as_path(folder) / "manifest.jsonl"
     try:
         lines = read_whole(path, MAX_DIALOGUE_FILE).splitlines()
@@ -161,7 +158,7 @@ def read_manifest(folder: str) -> Iterator[tuple[str, PageRecord]]:
         raise InputError(f"not the output of 'parapet hits': {error.reason}", path, "--hits") from None
     for number, line in enumerate(lines, 1):
         try:
-            yield f"row {number}", msgspec.json.decode(line, type=PageRecord)
+            yield msgspec.json.decode(line, type=PageRecord)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"not a manifest of 'parapet hits': {error}", path, f"row {number}") from None
 
@@ -186,9 +183,9 @@ class Page(msgspec.Struct, frozen=True):
 class Hits(msgspec.Struct, frozen=True):
     """The pages of a service, a dialogue file or a group of utterances, what is on none of them, and their counts."""
 
-    pages: list[Page]
-    not_asked: list[NotAsked]
     counts: dict[str, int]
+    pages: list[Page] = []
+    not_asked: list[NotAsked] = []
 
 
 LIVE = "https://www.mturk.com/mturk/externalSubmit"
@@ -208,27 +205,20 @@ SITE_BYTES = 1_024
 
 def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:
     """Return the whole page around a body of results of :func:`render_part`; the form goes to MTurk or its sandbox."""
-    before, after = _frame(task, sandbox)
-    return before + body + after
-
-
-@cache
-def _frame(task: HitTask, sandbox: bool) -> tuple[str, str]:
-    """Return the HTML before and after the body; cached because there are thousands of pages."""
-    action = SANDBOX if sandbox else LIVE
-    html = render("hit_page.html.jinja", title=WORDING[task].title, action=action, **_content(task))
-    before, _, after = carriable(html).partition(_BODY)
-    return before, after
+    frame = _frame("hit_page.html.jinja", task, title=WORDING[task].title, action=SANDBOX if sandbox else LIVE)
+    return frame.replace(_BODY, body)
 
 
 def requester_html(task: HitTask) -> str:
     """Return the template for the requester site: without a form, and with ``${body}`` in place of the questions."""
-    return carriable(render("hit_requester.html.jinja", **_content(task)))
+    return _frame("hit_requester.html.jinja", task)
 
 
-def _content(task: HitTask) -> dict[str, object]:
+@cache
+def _frame(template: str, task: HitTask, **context: str) -> str:
+    """Render what surrounds the body; cached because there are thousands of pages."""
     limits = {"max_words": MAX_WORDS.get(task, 0), "max_letters": MAX_LETTERS.get(task, 0)}
-    return {"task": task, "body": _BODY, **limits}
+    return carriable(render(template, task=task, body=_BODY, **limits, **context))
 
 
 def render_part(template: str, **context: Any) -> str:
@@ -244,77 +234,94 @@ def capacity(task: HitTask) -> int:
     return MAX_BYTES - SITE_BYTES - len(question_xml(page_html(task, "", sandbox=True)))
 
 
-def make_page(
+class Part(msgspec.Struct, frozen=True):
+    """A part of a body that is not divided between pages.
+
+    Attributes:
+      id: the element id in ``not_asked`` if the part is too large.
+      fields: its form fields.
+      source: the question or utterance that it shows.
+      turns: the number of turns to read.
+    """
+
+    html: str
+    id: str
+    fields: Sequence[str]
+    source: Any = None
+    turns: int = 0
+
+
+Parts = Sequence[Part]
+
+
+def add_pages(
+    hits: Hits,
     task: HitTask,
-    name: str,
-    body: str,
-    settings: Settings,
-    *,
     task_id: str,
-    fields: list[str],
-    turns: int = 0,
-    part: int = 1,
-    **about: Any,
-) -> Page:
-    """Make a page and its record.
+    name: str,
+    parts: Parts,
+    body: Callable[[Parts], str],
+    about: Callable[[Parts], dict[str, Any]],
+    settings: Settings,
+) -> None:
+    """Distribute parts over as few pages as they need, in order; parts that are too large for any page are not asked.
 
     Args:
+      hits: the pages are added here.
       task: the task.
-      name: the first part of the names of the page's files, which all parts share.
-      body: at most :func:`capacity` bytes.
-      settings: the terms, and where the form goes.
       task_id: the task id.
-      fields: the form fields.
-      turns: the number of turns to read.
-      part: the number of the part, from 1.
-      about: further fields of the record: the service, the elements, the turn or the items.
+      name: the first part of the names of all files.
+      parts: the parts.
+      body: returns the body of a page with some of the parts.
+      about: returns the fields of its record that differ between tasks.
+      settings: the terms, and where the form goes.
     """
     terms = settings.terms
-    question = question_xml(html := page_html(task, body, settings.sandbox))
-    seconds = estimated_seconds(task, len(fields), turns)
-    stem = f"pages/{name}.{task}" + (f".{part}" if part > 1 else "")
-    record = PageRecord(
-        task=task,
-        task_id=task_id,
-        part=part,
-        page=f"{stem}.html",
-        question=f"{stem}.xml",
-        fields=fields,
-        bytes=len(question),
-        sha256=hashlib.sha256(question).hexdigest(),
-        **msgspec.structs.asdict(WORDING[task]),
-        reward=f"{terms.reward_for(seconds):f}",
-        assignments=terms.assignments,
-        requester_annotation=task_id,
-        assignment_duration_seconds=seconds_allowed(seconds),
-        auto_approval_delay_seconds=terms.auto_approval_hours * 3_600,
-        lifetime_seconds=terms.lifetime_days * 86_400,
-        estimated_seconds=seconds,
-        **{"parts": 1, "element_ids": [], "ambiguous": [], **about},
-    )
-    return Page(record, html.encode(), question, body)
+    around = body([msgspec.structs.replace(part, html="") for part in parts])
+    runs, large = fit(parts, capacity(task) - len(around.encode()))
+    hits.not_asked.extend(NotAsked(task_id, part.id, TOO_LARGE) for part in large)
+    for number, run in enumerate(runs, 1):
+        page_body = body(run)
+        question = question_xml(html := page_html(task, page_body, settings.sandbox))
+        fields = [field for part in run for field in part.fields]
+        seconds = estimated_seconds(task, len(fields), sum(part.turns for part in run))
+        stem = f"pages/{name}.{task}" + (f".{number}" if number > 1 else "")
+        record = PageRecord(
+            task=task,
+            task_id=task_id,
+            part=number,
+            parts=len(runs),
+            page=f"{stem}.html",
+            question=f"{stem}.xml",
+            fields=fields,
+            bytes=len(question),
+            sha256=hashlib.sha256(question).hexdigest(),
+            **msgspec.structs.asdict(WORDING[task]),
+            reward=f"{terms.reward_for(seconds):f}",
+            assignments=terms.assignments,
+            requester_annotation=task_id,
+            assignment_duration_seconds=seconds_allowed(seconds),
+            auto_approval_delay_seconds=terms.auto_approval_hours * 3_600,
+            lifetime_seconds=terms.lifetime_days * 86_400,
+            estimated_seconds=seconds,
+            **{"element_ids": [], "ambiguous": [], **about(run)},
+        )
+        hits.pages.append(Page(record, html.encode(), question, page_body))
 
 
-def fit(items: Sequence[str], room: int) -> tuple[list[list[int]], list[int]]:
-    """Distribute items over pages, in order.
-
-    Args:
-      items: the items as HTML.
-      room: bytes available for the items of a page.
-
-    Returns:
-      The positions of the items of each page, and the positions of items that are too large for any page.
-    """
-    pages: list[list[int]] = []
-    large: list[int] = []
+def fit(parts: Parts, room: int) -> tuple[list[list[Part]], list[Part]]:
+    """Distribute parts over pages with ``room`` bytes each; return the pages, and parts that are too large for any."""
+    pages: list[list[Part]] = []
+    large: list[Part] = []
     used = room
-    for i, size in enumerate(len(item.encode()) for item in items):
+    for part in parts:
+        size = len(part.html.encode())
         if size > room:
-            large.append(i)
-        elif used + size > room:
-            pages.append([i])
-            used = size
-        else:
-            pages[-1].append(i)
-            used += size
+            large.append(part)
+            continue
+        if used + size > room:
+            pages.append([])
+            used = 0
+        pages[-1].append(part)
+        used += size
     return pages, large

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -17,35 +17,28 @@ from parapet.transforms.crowd.hits.terms import CENT, EXTRA_FEE_FROM, HOUR, HitT
 MOST = EXTRA_FEE_FROM - 1  # assignments of a HIT at the lower fee
 
 
-class PageSize(NamedTuple):
-    """What a page costs depends on: pages of equal size are counted together."""
-
-    task: HitTask
-    fields: int
-    reward: str
-    seconds: int
+# The task of a page, its fields, reward and estimated seconds, on which its cost depends.
+PageSize = tuple[HitTask, int, str, int]
 
 
 class Summary(msgspec.Struct, frozen=True):
     """What is kept of the pages of a unit once they are written.
 
     Attributes:
-      position: the unit's position among the inputs.
       sizes: the number of pages of each size.
       ambiguous: the ids of elements shown with their description.
     """
 
-    position: int
     sizes: Counter[PageSize]
     ambiguous: list[str]
     not_asked: list[NotAsked]
 
 
-def summarise(position: int, hits: Hits) -> Summary:
-    """Summarise the pages of the unit at a position."""
+def summarise(hits: Hits) -> Summary:
+    """Summarise the pages of a unit."""
     records = [page.record for page in hits.pages]
-    sizes = Counter(PageSize(each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records)
-    return Summary(position, sizes, [name for each in records for name in each.ambiguous], hits.not_asked)
+    sizes = Counter((each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records)
+    return Summary(sizes, [name for each in records for name in each.ambiguous], hits.not_asked)
 
 
 class PlanRow(msgspec.Struct, frozen=True):
@@ -110,26 +103,23 @@ def make_plan(summaries: Iterable[Summary], settings: Settings) -> Plan:
         not_asked += summary.not_asked
     if not sizes and not not_asked:  # of services and utterances, there is always something to ask
         raise InputError("contains no user turns, so nothing was written", "--dialogues")
-    tasks = {task: _row({size: n for size, n in sizes.items() if size.task == task}, terms) for task in settings.tasks}
+    tasks = {task: _row({size: n for size, n in sizes.items() if size[0] == task}, terms) for task in settings.tasks}
     not_asked.sort(key=lambda each: (each.task_id, each.element_id, each.reason))
     return Plan("USD", tasks, _row(sizes, terms), fee_rate(terms.assignments), terms, not_asked)
 
 
 def _row(sizes: Mapping[PageSize, int], terms: Terms) -> PlanRow:
-    hits = sum(sizes.values())
-    seconds = sum(size.seconds * n for size, n in sizes.items()) * terms.assignments
-    reward = sum((Decimal(size.reward) * n for size, n in sizes.items()), Decimal(0)) * terms.assignments
-    fees = sum((terms.fees_for(Decimal(size.reward)) * n for size, n in sizes.items()), Decimal(0))
-    return PlanRow(
-        hits=hits,
-        fields=sum(size.fields * n for size, n in sizes.items()),
-        assignments=hits * terms.assignments,
-        reward=reward.quantize(CENT),
-        fees=fees.quantize(CENT),
-        cost=(reward + fees).quantize(CENT),
-        estimated_minutes=(Decimal(seconds) / 60).quantize(Decimal("0.1")),
-        hourly_pay=(reward * HOUR / seconds if seconds else Decimal(0)).quantize(CENT, rounding=ROUND_DOWN),
-    )
+    hits = fields = seconds = 0
+    reward = fees = Decimal("0.00")
+    for (_, n_fields, of_page, estimate), n in sizes.items():
+        hits += n
+        fields += n * n_fields
+        seconds += n * estimate * terms.assignments
+        reward += n * Decimal(of_page) * terms.assignments
+        fees += n * terms.fees_for(Decimal(of_page))
+    minutes = (Decimal(seconds) / 60).quantize(Decimal("0.1"))
+    hourly_pay = (reward * HOUR / seconds if seconds else reward).quantize(CENT, rounding=ROUND_DOWN)
+    return PlanRow(hits, fields, hits * terms.assignments, reward, fees, reward + fees, minutes, hourly_pay)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

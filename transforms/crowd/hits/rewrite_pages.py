@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,27 +14,12 @@ from parapet.schemas.dialogue import Dialogue, DialogueFile, Turn, dialogue_ids
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files
 from parapet.transforms.crowd.hits.markup import Mark, bold_pieces, marks, page_name, shown, speakable
-from parapet.transforms.crowd.hits.page import (
-    TOO_LARGE,
-    Hits,
-    NotAsked,
-    Page,
-    Settings,
-    capacity,
-    make_page,
-    render_part,
-)
+from parapet.transforms.crowd.hits.page import Hits, NotAsked, Part, Settings, add_pages, render_part
 from parapet.transforms.crowd.hits.terms import REWRITES
 from parapet.transforms.perturbation.corpora import services_in_turns
 from parapet.transforms.running.seeding import stable_digest
 
 FIELDS = ("paraphrase", "typos", "verbose", "simplified")
-
-NO_TEXT = "no_text: the utterance has no words"
-ONLY_VALUES = "only_values: the utterance consists only of slot values, which must stay unchanged"
-BAD_ID = "bad_id: the dialogue id is blank, or contains characters that MTurk does not accept"
-LONG_ID = "long_id: the dialogue id is too long for a file name"
-BAD_SPAN = "bad_span"
 
 # Most file systems allow 255 bytes; the turn, the extension and the suffix of temporary files are still added. MTurk
 # allows 255 characters for the task id.
@@ -64,27 +50,22 @@ def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
     name = dialogue.dialogue_id
     # MTurk refuses four-byte characters in a question, and ids, unlike text, cannot be escaped.
     if not name or shown(name) != name or not all(c.isprintable() and ord(c) < 0x10000 for c in name):
-        return BAD_ID
+        return "bad_id: the dialogue id is blank, or contains characters that MTurk does not accept"
     if len(page_name(name)) > MAX_NAME:
-        return LONG_ID
+        return "long_id: the dialogue id is too long for a file name"
     turn = dialogue.turns[position]
     utterance = speakable(turn.utterance)
-    if not utterance:
-        return NO_TEXT
     before = next((turn for turn in reversed(dialogue.turns[:position]) if turn.speaker == "USER"), None)
     try:
-        kept = marks(turn, before)
+        kept = marks(turn, before) if utterance else []
     except ValueError as error:
-        return f"{BAD_SPAN}: {error}"
+        return f"bad_span: {error}"
     # A typo needs a letter or digit outside of the values.
-    if not any(_WORD.search(text) for text, bold in bold_pieces(utterance, kept) if not bold):
-        return ONLY_VALUES if kept else NO_TEXT
-    return Rewriting(utterance, kept)
-
-
-def services_of(dialogue: Dialogue, position: int) -> str:
-    """Return the services of a turn, joined."""
-    return "+".join(services_in_turns(dialogue)[position])
+    if any(_WORD.search(text) for text, bold in bold_pieces(utterance, kept) if not bold):
+        return Rewriting(utterance, kept)
+    if kept:
+        return "only_values: the utterance consists only of slot values, which must stay unchanged"
+    return "no_text: the utterance has no words"
 
 
 def draw_keys(dialogues: Iterable[Dialogue], seed: int) -> Iterator[str]:
@@ -92,11 +73,7 @@ def draw_keys(dialogues: Iterable[Dialogue], seed: int) -> Iterator[str]:
     for dialogue in dialogues:
         for turn in user_turns(dialogue):
             if isinstance(rewriting_of(dialogue, turn), Rewriting):
-                yield _draw_key(turn_task_id(dialogue.dialogue_id, turn), seed)
-
-
-def _draw_key(task_id: str, seed: int) -> str:
-    return stable_digest(str(seed), task_id)
+                yield stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, turn))
 
 
 def dialogue_paths(places: Iterable[str | Path], split: str | None = None) -> list[DialogueFile]:
@@ -126,11 +103,10 @@ def _files_of(place: Path, split: str | None) -> list[Path]:
             raise InputError("is a file: --split requires the folder of a corpus", place)
         return [place]
     files = dialogue_files(place, split or TEST) or (dialogue_files(place, "") if split is None else [])
-    if not files and (present := ", ".join(each for each in SPLITS if dialogue_files(place, each))):
-        reason = f"there are no dialogues in {split or TEST!r}; these splits have some: {present}"
-        raise InputError(reason, place, "--split")
     if not files:
-        raise InputError(f"contains no dialogues: expected {split or TEST}/dialogues_001.json and so on", place)
+        splits = [f"--split {each}" for each in SPLITS if dialogue_files(place, each)]
+        advice = f"; there are some with {' or '.join(splits)}" if splits else ""
+        raise InputError(f"contains no dialogues: expected {split or TEST}/dialogues_001.json and so on{advice}", place)
     return files
 
 
@@ -143,27 +119,24 @@ def render_dialogues(file: str, dialogues: Iterable[Dialogue], last: str | None,
       last: the last of the drawn :func:`draw_keys`, of all files; None for all turns.
       settings: the settings of the pages.
     """
-    pages: list[Page] = []
-    not_asked: list[NotAsked] = []
-    counts = Counter(files=1)
+    hits = Hits(Counter(files=1))
     for dialogue in dialogues:
         history: list[str] = []
-        turns = user_turns(dialogue)
-        counts["user_turns"] += len(turns)
+        services, turns = services_in_turns(dialogue), user_turns(dialogue)
+        hits.counts["user_turns"] += len(turns)
         for turn in turns:
             task_id = turn_task_id(dialogue.dialogue_id, turn)
             rewriting = rewriting_of(dialogue, turn)
             if isinstance(rewriting, str):
-                not_asked.append(NotAsked(task_id, "", rewriting))
-            elif last is not None and _draw_key(task_id, settings.seed) > last:
-                counts["not_drawn"] += 1
+                hits.not_asked.append(NotAsked(task_id, "", rewriting))
+            elif last is not None and stable_digest(str(settings.seed), task_id) > last:
+                hits.counts["not_drawn"] += 1
             else:
                 history += map(_turn_html, dialogue.turns[len(history) : turn])
-                if page := _page(dialogue, turn, rewriting, history, file, settings):
-                    pages.append(page)
-                else:
-                    not_asked.append(NotAsked(task_id, "", TOO_LARGE))
-    return Hits(pages, not_asked, counts)
+                about = {"dialogue_id": dialogue.dialogue_id, "turn": turn, "file": file}
+                about["service_name"] = "+".join(services[turn])
+                _add_page(hits, rewriting, "".join(history), about, settings)
+    return hits
 
 
 def _turn_html(turn: Turn) -> str:
@@ -171,31 +144,21 @@ def _turn_html(turn: Turn) -> str:
     return render_part("hit_rewrites_turn.html.jinja", speaker=speaker, text=speakable(turn.utterance))
 
 
-def _page(
-    dialogue: Dialogue, turn: int, rewriting: Rewriting, history: Sequence[str], file: str, settings: Settings
-) -> Page | None:
-    """Return the page, or None if it is too large. ``history`` has the earlier turns as HTML."""
-    room = capacity(REWRITES)
-    # The sum is checked first because rendering a page that is then refused takes long with thousands of turns.
-    if sum(map(len, history)) > room:
-        return None
-    pieces = bold_pieces(rewriting.utterance, rewriting.marks)
-    values = list(dict.fromkeys(mark.kept.value for mark in rewriting.marks))
-    body = render_part("hit_rewrites_body.html.jinja", heard="".join(history), pieces=pieces, values=values)
-    if len(body.encode()) > room:
-        return None
-    return make_page(
-        REWRITES,
-        f"{page_name(dialogue.dialogue_id)}.{turn}",
-        body,
-        settings,
-        task_id=turn_task_id(dialogue.dialogue_id, turn),
-        fields=list(FIELDS),
-        turns=turn + 1,
-        service_name=services_of(dialogue, turn),
-        dialogue_id=dialogue.dialogue_id,
-        turn=turn,
-        file=file,
-        utterance=rewriting.utterance,
-        values=[mark.kept for mark in rewriting.marks],
-    )
+def _add_page(hits: Hits, rewriting: Rewriting, history: str, about: dict[str, Any], settings: Settings) -> None:
+    """Add the page of a turn, unless it is too large.
+
+    Args:
+      hits: the page is added here.
+      rewriting: the sentence.
+      history: the earlier turns as HTML.
+      about: the dialogue and the turn, as fields of the page's record.
+      settings: the settings of the pages.
+    """
+    kept = [mark.kept for mark in rewriting.marks]
+    pieces, values = bold_pieces(rewriting.utterance, rewriting.marks), list(dict.fromkeys(each.value for each in kept))
+    html = render_part("hit_rewrites_body.html.jinja", heard=history, pieces=pieces, values=values)
+    dialogue_id, turn = about["dialogue_id"], about["turn"]
+    part = Part(html, "", FIELDS, turns=turn + 1)
+    task_id, name = turn_task_id(dialogue_id, turn), f"{page_name(dialogue_id)}.{turn}"
+    record = {**about, "utterance": rewriting.utterance, "values": kept}
+    add_pages(hits, REWRITES, task_id, name, [part], lambda parts: parts[0].html, lambda _: record, settings)

@@ -25,19 +25,9 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS, Kind, Service, Task, elements_of, task_id
 from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.markup import shown
-from parapet.transforms.crowd.hits.page import (
-    AUTO,
-    NONE,
-    TOO_LARGE,
-    Hits,
-    NotAsked,
-    Settings,
-    capacity,
-    fit,
-    make_page,
-    render_part,
-)
+from parapet.transforms.crowd.hits.page import AUTO, NONE, Hits, NotAsked, Part, Settings, add_pages, render_part
 from parapet.transforms.reports.text import name_words
+from parapet.transforms.variants.distance import lemma
 
 # More values than this do not help to understand a slot.
 MAX_VALUES = 60
@@ -78,31 +68,23 @@ class Question(msgspec.Struct, frozen=True):
     meaning: str = ""
 
 
-def questions_of(
-    service: Service, task: Task, ambiguous: Set[str], only: frozenset[tuple[str, str]] | None = None
-) -> tuple[list[Question], list[str]]:
-    """Return the questions of a task in the schema's order, and the ids of elements with nothing to show.
+def questions_of(service: Service, task: Task, ambiguous: Set[str]) -> list[Question]:
+    """Return the questions of a task in the schema's order.
 
     Args:
       service: the service.
       task: ``names`` or ``descriptions``.
       ambiguous: the ids of elements whose description is shown beside their name.
-      only: the fields of a top-up, as (task id, form field); None for all fields.
     """
-    questions, blank = [], []
+    questions = []
     for element in elements_of(service, task):
-        if only is not None and (task_id(service.service_name, task), element.field) not in only:
-            continue
         prompt = shown(service_title(element.name) if element.kind == "service" else element.prompt(task))
-        values = meaning = ""
+        question = Question(element.id, element.field, element.kind, prompt)
         if task == "descriptions":
-            values = _listed(element.values)
             meaning = shown(element.description) if element.id in ambiguous else ""
-        if prompt:
-            questions.append(Question(element.id, element.field, element.kind, prompt, values, meaning))
-        else:
-            blank.append(element.id)
-    return questions, blank
+            question = msgspec.structs.replace(question, values=_listed(element.values), meaning=meaning)
+        questions.append(question)
+    return questions
 
 
 def service_title(service_name: str) -> str:
@@ -128,21 +110,18 @@ def ambiguous_elements(service: Service) -> set[str]:
     }
     of_slots = {element.id: frozenset(words[element.id]) for element in elements if element.kind == "slot"}
     contained = {name for name, own in of_slots.items() if any(own < other for other in of_slots.values())}
-    return contained | {name for name, own in words.items() if _is_vague(own)}
+    short = {name for name, own in words.items() if len(own) == 1 and len(own[0]) < _MIN_LETTERS}
+    return contained | short | {name for name, own in words.items() if _is_generic(own)}
 
 
-def _is_vague(words: Sequence[str]) -> bool:
-    is_generic = all(word in GENERIC or word.isdigit() for word in words)
-    return is_generic or (len(words) == 1 and len(words[0]) < _MIN_LETTERS)
+def _is_generic(words: Iterable[str]) -> bool:
+    return all(word in GENERIC or word.isdigit() for word in words)
 
 
 MAX_LETTERS = 200
 
 # Looks like the name of a schema element: get_alarms, GetAlarms, Alarm_1. Rarely also matches names like "iPhone".
 _IDENTIFIER = re.compile(r"[^\W_]_[^\W_]|[a-z0-9][A-Z]")
-
-_IES = re.compile("(?<=..)ies$")
-_S = re.compile("(?<=..[^s])s$")
 
 
 def choose_cue(service: Service, task: Task, cues: str | Mapping[str, str]) -> str:
@@ -160,14 +139,11 @@ def choose_cue(service: Service, task: Task, cues: str | Mapping[str, str]) -> s
         return ""
     if isinstance(cues, Mapping) and service.service_name in cues:
         return cues[service.service_name]
-    text = _cut(shown(service.description))
+    text = shown(service.description)
+    if len(text) > MAX_LETTERS:
+        whole_words = text[:MAX_LETTERS].rpartition(" ")[0]
+        text = whole_words and f"{whole_words} …"
     return "" if _IDENTIFIER.search(text) else text
-
-
-def _cut(text: str) -> str:
-    if len(text) <= MAX_LETTERS:
-        return text
-    return text[:MAX_LETTERS].rpartition(" ")[0] + " …" if " " in text[:MAX_LETTERS] else ""
 
 
 def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, str]:
@@ -179,17 +155,17 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
     """
     cues: dict[str, str] = {}
     for number, row in read_rows(str(path), ("service_name", "cue")):
-        name, cue, place = row["service_name"], shown(row["cue"]), f"row {number}"
+        name, cue, reason = row["service_name"], shown(row["cue"]), ""
         if name not in services:
-            raise InputError(f"there is no service {name[:200]!r} in the schemas", path, place)
-        if name in cues:
-            raise InputError(f"there is a second cue for {name}: give one for each service", path, place)
-        if len(cue) > MAX_LETTERS:
-            raise InputError(f"the cue has {len(cue)} letters, over the limit of {MAX_LETTERS}", path, place)
-        title = name_words(service_title(name))
-        if revealed := revealed_by(cue, [*_element_names(services[name]), *title]):
-            reason = f"the cue of {name} contains {revealed!r}, the name of an element or of the service"
-            raise InputError(f"{reason}, which workers must not see", path, place)
+            reason = f"there is no service {name[:200]!r} in the schemas"
+        elif name in cues:
+            reason = f"there is a second cue for {name}: give one for each service"
+        elif len(cue) > MAX_LETTERS:
+            reason = f"the cue has {len(cue)} letters, over the limit of {MAX_LETTERS}"
+        elif revealed := revealed_by(cue, [*_names(services[name]), *name_words(service_title(name))]):
+            reason = f"the cue of {name} contains {revealed!r}, a name that workers must not see"
+        if reason:
+            raise InputError(reason, path, f"row {number}")
         cues[name] = cue
     return cues
 
@@ -201,7 +177,7 @@ def revealing(services: Iterable[Service]) -> Iterator[tuple[str, str]]:
     """
     for service in services:
         prompts = [element.prompt("names") for element in elements_of(service, "names")]
-        names = [name for name in _element_names(service) if not any(revealed_by(prompt, [name]) for prompt in prompts)]
+        names = [name for name in _names(service) if not any(revealed_by(prompt, [name]) for prompt in prompts)]
         if name := revealed_by(choose_cue(service, "names", AUTO), names):
             yield service.service_name, name
 
@@ -209,27 +185,19 @@ def revealing(services: Iterable[Service]) -> Iterator[tuple[str, str]]:
 def revealed_by(text: str, names: Iterable[str]) -> str:
     """Return the first name whose words occur in a text side by side; empty if there is none.
 
-    Words are compared in any spelling, and plurals match singulars. Names that consist of generic words (``to``,
-    ``date``) are ignored, since any sentence may contain them.
+    Words are compared by their lemmas. Names that consist of generic words (``to``, ``date``) are ignored, since any
+    sentence may contain them.
     """
-    words = f" {' '.join(_singular(name_words(text)))} "
+    words = f" {' '.join(map(lemma, name_words(text)))} "
     for name in names:
-        own = _singular(name_words(name))
-        is_generic = all(word in _GENERIC or word.isdigit() for word in own)
-        if not is_generic and f" {' '.join(own)} " in words:
+        own = name_words(name)
+        if not _is_generic(own) and f" {' '.join(map(lemma, own))} " in words:
             return name
     return ""
 
 
-def _element_names(service: Service) -> list[str]:
+def _names(service: Service) -> list[str]:
     return [element.name for element in elements_of(service, "names")]
-
-
-def _singular(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_S.sub("", _IES.sub("y", word)) for word in words)
-
-
-_GENERIC = frozenset(_singular(tuple(GENERIC)))
 
 
 NOTHING_TO_SHOW = "nothing_to_show: the text to be shown on the page is blank"
@@ -238,41 +206,32 @@ NOTHING_TO_SHOW = "nothing_to_show: the text to be shown on the page is blank"
 def render_service(service: Service, settings: Settings) -> Hits:
     """Render both tasks of a service; every element is on exactly one page of a task, or in ``not_asked``."""
     ambiguous = ambiguous_elements(service)
-    hits = Hits([], [], {"services": 1, "fields": 0})
+    hits = Hits({"services": 1})
     for task in TASKS:
-        questions, blank = questions_of(service, task, ambiguous, settings.only)
-        items = [render_part("hit_item.html.jinja", task=task, q=question) for question in questions]
-        cue = choose_cue(service, task, settings.cues)
-        # The most that a page needs besides its items: the sections of all kinds.
-        kinds = dict.fromkeys(question.kind for question in questions)
-        runs, large = fit(items, capacity(task) - len(_body(task, [(kind, "") for kind in kinds], cue).encode()))
-        page_task = task_id(service.service_name, task)
-        hits.not_asked.extend(NotAsked(page_task, element_id, NOTHING_TO_SHOW) for element_id in blank)
-        hits.not_asked.extend(NotAsked(page_task, questions[i].element_id, TOO_LARGE) for i in large)
-        for part, run in enumerate(runs, 1):
-            chosen = [questions[i] for i in run]
-            page = make_page(
-                task,
-                service.service_name,
-                _body(task, [(questions[i].kind, items[i]) for i in run], cue),
-                settings,
-                task_id=page_task,
-                service_name=service.service_name,
-                part=part,
-                parts=len(runs),
-                fields=[question.field for question in chosen],
-                element_ids=[question.element_id for question in chosen],
-                ambiguous=[question.element_id for question in chosen if question.meaning],
-                cue=cue,
-            )
-            hits.pages.append(page)
-            hits.counts["fields"] += len(run)
+        _add_pages(hits, service, task, questions_of(service, task, ambiguous), settings)
+    hits.counts["fields"] = sum(len(page.record.fields) for page in hits.pages)
     return hits
 
 
-def _body(task: Task, items: Iterable[tuple[Kind, str]], cue: str) -> str:
-    """Render the sections of a page. ``items`` are questions as HTML, those of one kind side by side."""
-    sections = [
-        {"kind": kind, "items": [item for _, item in group]} for kind, group in groupby(items, lambda item: item[0])
-    ]
-    return render_part("hit_body.html.jinja", task=task, sections=sections, cue=cue)
+def _add_pages(hits: Hits, service: Service, task: Task, questions: Iterable[Question], settings: Settings) -> None:
+    name, cue = service.service_name, choose_cue(service, task, settings.cues)
+
+    def body(parts: Sequence[Part]) -> str:
+        groups = groupby(parts, lambda part: part.source.kind)
+        sections = [{"kind": kind, "items": [part.html for part in group]} for kind, group in groups]
+        return render_part("hit_body.html.jinja", task=task, sections=sections, cue=cue)
+
+    def about(parts: Sequence[Part]) -> dict[str, object]:
+        ambiguous = [part.id for part in parts if part.source.meaning]
+        return {"service_name": name, "element_ids": [part.id for part in parts], "ambiguous": ambiguous, "cue": cue}
+
+    parts = []
+    for question in questions:
+        if settings.only is not None and (task_id(name, task), question.field) not in settings.only:
+            continue
+        if question.prompt:
+            html = render_part("hit_item.html.jinja", task=task, q=question)
+            parts.append(Part(html, question.element_id, [question.field], question))
+        else:
+            hits.not_asked.append(NotAsked(task_id(name, task), question.element_id, NOTHING_TO_SHOW))
+    add_pages(hits, task, task_id(name, task), name, parts, body, about, settings)

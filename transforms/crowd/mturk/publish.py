@@ -87,7 +87,7 @@ def read_hits(folder: str, endpoint: str) -> list[Hit]:
       InputError: the folder does not exist, was made by another version or for another endpoint, or was changed.
     """
     _read_options(folder, endpoint)
-    return _hits(folder, [record for _, record in read_manifest(folder)])
+    return _hits(folder, list(read_manifest(folder)))
 
 
 def read_top_up(folder: str, endpoint: str, shortfall: str | None) -> list[Hit]:
@@ -101,7 +101,7 @@ def read_top_up(folder: str, endpoint: str, shortfall: str | None) -> list[Hit]:
       InputError: as :func:`read_hits`, or the folder asks for everything, or for nothing that is missing.
     """
     options = _read_options(folder, endpoint)
-    records = [record for _, record in read_manifest(folder)]
+    records = list(read_manifest(folder))
     # The same for the same pages and shortfall, so that a top-up that is run again asks for nothing more.
     digest = hashlib.sha256()
     if shortfall:

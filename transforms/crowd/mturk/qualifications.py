@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.limits import read_text
 from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Progress, perform
@@ -53,13 +53,12 @@ def type_names(task_ids: Iterable[str], round_id: str) -> list[str]:
       task_ids: the tasks of the HITs.
       round_id: the id of the top-up, which excludes workers who did the task itself; or empty.
     """
-    names = {KEPT_OUT: None}
+    names = [KEPT_OUT]
     for task_id in task_ids:
-        if sibling := sibling_of(task_id):
-            names |= {done_name(sibling): None, done_name(task_id): None}
-        elif round_id:
-            names[done_name(task_id)] = None
-    return list(names)
+        sibling = sibling_of(task_id)
+        names += [done_name(sibling)] if sibling else []
+        names += [done_name(task_id)] if sibling or round_id else []
+    return list(dict.fromkeys(names))
 
 
 def type_ids(batch: Batch) -> dict[str, str]:
@@ -81,8 +80,8 @@ def find_types(batch: Batch, names: Collection[str]) -> None:
     with explaining("list_qualification_types"):
         listed = pages(batch.client.list_qualification_types, "QualificationTypes", **arguments)
         ids = {item["Name"]: item["QualificationTypeId"] for item in listed}
-    existing = {name: ids[full] for name in missing if (full := _full_name(batch, name)) in ids}
-    batch.journal.write([("done", f"type:{name}", "", {"id": type_id}) for name, type_id in existing.items()])
+    existing = [(name, ids[full]) for name in missing if (full := _full_name(batch, name)) in ids]
+    batch.journal.write([("done", f"type:{name}", "", {"id": type_id}) for name, type_id in existing])
 
 
 def make_types(batch: Batch, names: Collection[str]) -> None:
@@ -96,9 +95,9 @@ def make_types(batch: Batch, names: Collection[str]) -> None:
         answer = batch.client.create_qualification_type(**call.arguments)
         return {"id": answer["QualificationType"]["QualificationTypeId"]}
 
-    calls = []
+    known, calls = type_ids(batch), []
     for name in names:
-        if name not in type_ids(batch):
+        if name not in known:
             description = {"Description": _DESCRIPTION[name == KEPT_OUT], "QualificationTypeStatus": "Active"}
             arguments = {"Name": _full_name(batch, name), **description}
             calls.append(Call(f"type:{name}", "create_qualification_type", arguments))
@@ -197,16 +196,9 @@ def read_block_list(path: str) -> list[str]:
     Raises:
       InputError: the file cannot be read, or a line is not a worker id; the message does not repeat it.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", path) from None
-    workers = []
-    for number, line in enumerate(text.splitlines(), 1):
-        worker = line.partition("#")[0].strip()
+    lines = [line.partition("#")[0].strip() for line in read_text(path).splitlines()]
+    for number, worker in enumerate(lines, 1):
         if worker and not _WORKER.fullmatch(worker):
             reason = "not a worker id, which is an A followed by capital letters and digits"
             raise InputError(reason, path, f"row {number}")
-        if worker:
-            workers.append(worker)
-    return workers
+    return list(filter(None, lines))

@@ -63,20 +63,18 @@ def ledger_rows(batch: Batch, lines: Iterable[Line]) -> list[Row]:
       batch: the batch.
       lines: the collected assignments.
     """
-    hits = batch.hits()
-    by_us = batch.journal.with_prefix("pay")
+    hits, by_us = batch.hits(), batch.journal.with_prefix("pay")
     rows = []
     for line in lines:
         assignment_id, hit = line["AssignmentId"], hits.get(line["HITId"])
         facts = by_us.get(assignment_id, {})
         verdict = facts.get("verdict") or VERDICTS.get(line["AssignmentStatus"])
-        if hit is None or not verdict:
-            continue
-        ids = (hit.task_id, hit.hit_id, assignment_id, worker_hash(batch.key, line["WorkerId"]))
-        money = (hit.reward, hit.fee) if verdict == "approve" else (Decimal(0), Decimal(0))
-        at = facts.get("at") or line.get("ApprovalTime") or line.get("RejectionTime") or ""
-        kind = "reward" if verdict == "approve" else "rejected"
-        rows.append(Row(kind, *ids, *money, facts.get("by", "elsewhere"), str(at)))
+        if hit is not None and verdict:
+            ids = (hit.task_id, hit.hit_id, assignment_id, worker_hash(batch.key, line["WorkerId"]))
+            at = facts.get("at") or line.get("ApprovalTime") or line.get("RejectionTime") or ""
+            money = (hit.reward, hit.fee) if verdict == "approve" else (Decimal(0), Decimal(0))
+            kind = "reward" if verdict == "approve" else "rejected"
+            rows.append(Row(kind, *ids, *money, facts.get("by", "elsewhere"), str(at)))
     for assignment_id, facts in batch.journal.with_prefix("bonus").items():
         hit, amount = hits[facts["hit_id"]], Decimal(facts["amount"])
         ids = (hit.task_id, hit.hit_id, assignment_id, facts["worker_hash"])
@@ -92,11 +90,8 @@ def bonus_fee(amount: Decimal) -> Decimal:
 def write_ledger(batch: Batch, rows: Iterable[Row]) -> None:
     """Write ``ledger.csv`` without worker ids and with money as plain decimals."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, Row.__struct_fields__, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        money = {"amount": f"{row.amount:f}", "fee": f"{row.fee.quantize(CENT / 100):f}"}
-        writer.writerow(msgspec.structs.asdict(row) | money)
+    rounded = (msgspec.structs.replace(row, fee=row.fee.quantize(CENT / 100)) for row in rows)
+    csv.writer(text, lineterminator="\n").writerows([Row.__struct_fields__, *map(msgspec.structs.astuple, rounded)])
     disk.write(batch.folder / LEDGER, text.getvalue().encode())
 
 
@@ -218,9 +213,8 @@ def warnings(status: Status, now: datetime) -> list[str]:
         )
     if total.gone:
         tasks = ", ".join(task.task_id for task in status.tasks if task.gone)
-        urgent.append(
-            f"{total.gone} HITs were deleted at MTurk: make new HITs for the answers that they lacked: {tasks}"
-        )
+        what = f"{total.gone} HITs were deleted at MTurk"
+        urgent.append(f"{what}: make new HITs for the answers that they lacked: {tasks}")
     for operation, n in sorted(status.unclear.items()):
         urgent.append(f"{n} calls of {operation} were interrupted or refused: run the same command again")
     return urgent
@@ -242,15 +236,8 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
     total = status.total
     places = {"production": "In production: real workers, real money", "sandbox": "In MTurk's sandbox"}
     place = places.get(status.environment, f"At {status.environment}")
-    when = "Nothing was collected yet."
-    if status.collected_at:
-        when = f"As of {status.collected_at[:16].replace('T', ' ')} UTC, when it was last collected."
-    states = {
-        "approved": total.approved,
-        "waiting for payment": total.waiting,
-        "rejected": total.rejected,
-        "not submitted yet": total.out,
-    }
+    collected_at = status.collected_at[:16].replace("T", " ")
+    when = f"As of {collected_at} UTC, when it was last collected." if collected_at else "Nothing was collected yet."
     return Report(
         command="mturk",
         title="A batch on MTurk",
@@ -266,7 +253,11 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
             Tile("at most, if all is approved", f"${total.committed:,.2f}"),
         ],
         sections=[
-            Bars(title="Assignments", categories=list(states), series=[Series("", tuple(states.values()))]),
+            Bars(
+                title="Assignments",
+                categories=["approved", "waiting for payment", "rejected", "not submitted yet"],
+                series=[Series("", (total.approved, total.waiting, total.rejected, total.out))],
+            ),
             Table(
                 title="Tasks",
                 note="Times are UTC. “Offer ends” is when the first HIT with open assignments expires; “auto-approval” "

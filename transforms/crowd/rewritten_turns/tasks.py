@@ -16,8 +16,9 @@ from parapet.schemas.rows import Kind
 from parapet.transforms.crowd.answer_files import TaskKind
 from parapet.transforms.crowd.hits.markup import Mark, find_word, speakable
 from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
-from parapet.transforms.crowd.hits.rewrite_pages import FIELDS, Rewriting, rewriting_of, services_of, turn_task_id
+from parapet.transforms.crowd.hits.rewrite_pages import FIELDS, Rewriting, rewriting_of, turn_task_id
 from parapet.transforms.crowd.hits.terms import REWRITES
+from parapet.transforms.perturbation.corpora import services_in_turns
 
 # The kind of variation for each form field of the page.
 KIND_OF: Mapping[str, Kind] = {
@@ -111,7 +112,7 @@ def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
     return SourceTurn(
         dialogue.dialogue_id,
         position,
-        services_of(dialogue, position),
+        "+".join(services_in_turns(dialogue)[position]),
         before,
         rewriting.utterance,
         units_of(rewriting),
@@ -150,7 +151,7 @@ def read_tasks(folders: Iterable[str]) -> dict[str, list[PageRecord]]:
     """
     records: dict[str, PageRecord] = {}
     for folder in folders:
-        of_folder = [record for _, record in read_manifest(folder) if record.task == REWRITES]
+        of_folder = [record for record in read_manifest(folder) if record.task == REWRITES]
         if not of_folder:
             raise InputError(
                 "contains no rewriting tasks: make them with 'parapet hits --task rewrites'", folder, "--hits"

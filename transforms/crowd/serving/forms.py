@@ -48,7 +48,7 @@ class Form(PageRecord, frozen=True):
 def read_forms(folder: str) -> list[Form]:
     """Read the forms in an output folder of ``parapet hits``. Raises InputError if a page is missing or differs."""
     forms = []
-    for _, record in read_manifest(folder):
+    for record in read_manifest(folder):
         path = as_path(folder) / record.page
         html = read_text(path, MAX_DIALOGUE_FILE)
         if len(_FORM.findall(html)) != 1 or html.count("</head>") != 1:
