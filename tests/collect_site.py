@@ -12,13 +12,14 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import httpx
 import kit
 
+from parapet.transforms.crowd.serving import guard
 from parapet.transforms.crowd.serving import server as serving
 from parapet.transforms.crowd.serving.forms import Form, read_forms
-from parapet.transforms.crowd.serving.guard import Limits
 
 SECRET = "a secret for tests, long enough"
 SCHEMA = [
@@ -29,7 +30,6 @@ SCHEMA = [
         "Sends parcels & letters <everywhere>",
     )
 ]
-WIDE = Limits(requests_per_minute=1_000_000)
 
 
 def form(key, task="names", service="S_1", wanted=2, elements=None):
@@ -44,11 +44,12 @@ def form(key, task="names", service="S_1", wanted=2, elements=None):
 
 
 @contextmanager
-def site(folder: Path, hits: Path, **settings):
-    """A server in a thread; gives the site, whose settings have its address."""
-    settings = {"people": 6, "secret": SECRET, "limits": WIDE, "port": 0, **settings}
+def site(folder: Path, hits: Path, limits=None, **settings):
+    """A server in a thread; gives the site, whose settings have its address. ``limits`` are constants of guard.py."""
+    settings = {"people": 6, "secret": SECRET, "port": 0, **settings}
     run = serving.Run(read_forms(str(hits)), folder / "a.sqlite", folder / "a.jsonl", folder / "links.csv", **settings)
-    with serving.opened(run) as (opened_site, listener):
+    limits = {"MAX_PER_MINUTE": 1_000_000} if limits is None else limits
+    with mock.patch.multiple(guard, **limits), serving.opened(run) as (opened_site, listener):
         server = serving.server(opened_site)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -136,7 +137,9 @@ def _serve(run: Run, needed: int) -> int:
 def _export(db: Path, export: Path) -> int:
     from parapet.transforms.crowd.serving import server
 
-    say(f"{counted(server.export_only(db, export), 'assignment')} in {export}")
+    with closing(server.Store(db)) as store:
+        n = server.export(store, export)
+    say(f"{counted(n, 'assignment')} in {export}")
     return 0
 
 

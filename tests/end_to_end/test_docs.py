@@ -35,7 +35,7 @@ from parapet.pipelines.main import main
 from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS
 from parapet.schemas.rows import DISPOSITIONS, RESPONSES, Assignment, DeadLetter
-from parapet.transforms.crowd.answer_files import read_responses
+from parapet.transforms.crowd.answer_files import FilledForm, read_responses
 from parapet.transforms.crowd.journal import Entry, Event
 from parapet.transforms.crowd.mturk import collect as collected
 from parapet.transforms.crowd.mturk import pay as decide
@@ -45,7 +45,6 @@ from parapet.transforms.crowd.review import SHEET_COLUMNS
 from parapet.transforms.crowd.rules import EXPLANATIONS
 from parapet.transforms.crowd.schema_task import SHORTFALL_COLUMNS
 from parapet.transforms.crowd.serving import server as serving
-from parapet.transforms.crowd.serving.store import Telemetry
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -208,7 +207,7 @@ def collect(argv):
                 chance = random.Random(f"{n} {form.key}")
                 said |= {field: chance.choice(values) for field, values in PageForm(form.html).choices.items()}
                 answers = {field: said.get(field) or "some other words" for field in form.fields}
-                assert store.submit(person, assignment_id, answers, Telemetry()) == ""
+                assert store.submit(person, assignment_id, FilledForm(answers=answers)) == ""
 
     class Server:
         def __init__(self, site):

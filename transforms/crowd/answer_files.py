@@ -16,7 +16,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 from defusedxml import ElementTree
@@ -37,7 +37,9 @@ from parapet.transforms.storage.compressed import check_input, open_input
 MAX_LINES_OF_A_RECORD = 500
 # A longer answer cannot be an answer to a question about a few words.
 MAX_ANSWER = 20_000
-MAX_COUNT = 1_000_000  # maximum number of keystrokes, pastes or seconds of one answer
+# Keystrokes, pastes or seconds of one answer.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 # Characters of a record that its dead letter keeps; the file and row lead to the full record.
 MAX_PAYLOAD = 2_000
 
@@ -189,10 +191,6 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
             "ingest", f"{assignment_id}:{redact(name, worker_id)}", reason, payload(text, worker_id), source
         )
     is_rejected = texts.get("AssignmentStatus", "").strip().lower() == "rejected" or texts.get("Reject", "").strip()
-    typing: dict[str, Any] = {
-        name: {field: n for field, n in getattr(form, name).items() if field in answers and 0 <= n <= MAX_COUNT}
-        for name in ("keystrokes", "pastes", "seconds")
-    }
     yield Assignment(
         assignment_id,
         service_name,
@@ -203,8 +201,10 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
         rejected=bool(is_rejected),
         source=source,
         platform=platform,
+        keystrokes=form.keystrokes,
+        pastes=form.pastes,
+        seconds=form.seconds,
         **_times(texts, worker_id),
-        **typing,
     )
 
 
@@ -231,13 +231,26 @@ def worker_hash(key: bytes, worker_id: str) -> str:
     return hmac.new(key, worker_id.encode(), hashlib.sha256).hexdigest()[:16] if worker_id else ""
 
 
-class _Form(msgspec.Struct):
-    """A form as it was filled in: field to text, and how often or how long each field was typed in."""
+class FilledForm(msgspec.Struct, rename="pascal"):
+    """A form that a person or a model has filled in: a line of the answers of ``parapet collect``.
 
-    answers: dict[str, str] = msgspec.field(name="Answers")
-    keystrokes: dict[str, int] = msgspec.field(name="Keystrokes", default_factory=dict)
-    pastes: dict[str, int] = msgspec.field(name="Pastes", default_factory=dict)
-    seconds: dict[str, float] = msgspec.field(name="Seconds", default_factory=dict)
+    Attributes:
+      answers: form field to text.
+      keystrokes: form field to how often a key changed its text; ``pastes``: how often text was pasted or dropped;
+        ``seconds``: how long the field had the focus.
+    """
+
+    assignment_id: str = ""
+    worker_id: str = ""
+    assignment_status: str = "Submitted"
+    requester_annotation: str = ""
+    accept_time: str = ""
+    submit_time: str = ""
+    source: str = ""
+    answers: dict[str, str] = {}
+    keystrokes: dict[str, _Count] = {}
+    pastes: dict[str, _Count] = {}
+    seconds: dict[str, _Seconds] = {}
 
 
 def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[str, CrowdTask]:
@@ -263,17 +276,19 @@ def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[
     return service, cast(CrowdTask, task)
 
 
-def _form(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[_Form, bool]:
+def _form(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[FilledForm, bool]:
     """Return the form of a record, and whether its answers are known to have every field that was shown."""
     columns = {name.removeprefix("Answer."): text for name, text in texts.items() if name.startswith("Answer.")}
     if columns:
         # The CSV has the columns of the whole batch; blank fields that this form did not show are not answers.
         shown = texts.get("Input.fields", "").split()
-        return _Form({name: text for name, text in columns.items() if text or not shown or name in shown}), bool(shown)
+        answers = {name: text for name, text in columns.items() if text or not shown or name in shown}
+        return FilledForm(answers=answers), bool(shown)
     if row.get("Answers") is None:
-        return _Form(parse_answer_xml(texts.get("Answer", ""))), True
+        return FilledForm(answers=parse_answer_xml(texts.get("Answer", ""))), True
+    names = ("Answers", "Keystrokes", "Pastes", "Seconds")
     try:
-        return msgspec.convert(dict(row), _Form), True
+        return msgspec.convert({name: row[name] for name in names if row.get(name) is not None}, FilledForm), True
     except msgspec.ValidationError as error:
         raise Unusable(f"broken_row: {error}") from None
 

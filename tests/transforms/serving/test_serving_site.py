@@ -16,9 +16,9 @@ from collect_site import SCHEMA, SECRET, Person, links, site
 from kit import cases, lacking, rows_of
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.serving.guard import Limits
+from parapet.transforms.crowd.answer_files import FilledForm
 from parapet.transforms.crowd.serving.site import read_telemetry
-from parapet.transforms.crowd.serving.store import Store, Telemetry
+from parapet.transforms.crowd.serving.store import Store
 
 HOSTILE = ("</textarea><script>alert(1)</script>", "=1+1", "a\r\nb\0c", "\U0001f600\u202e", "' OR 1=1 --", "x" * 20_000)
 
@@ -82,7 +82,7 @@ def test_answers_keep_what_was_written_and_how(served):
     fields, names, page = someone.begin()
     assert not lacking(page, 'action="/submit"', "how often you paste", "/static/collect.js")
     said = dict(zip(names, HOSTILE, strict=False))
-    told = {"keystrokes": {names[0]: 7}, "pastes": {}, "seconds": {names[0]: 1.26}}
+    told = {"Keystrokes": {names[0]: 7}, "Pastes": {}, "Seconds": {names[0]: 1.26}}
     assert someone.submit(fields, said, told).json() == {"next": "/"}
     assert someone.get("/").url.path == "/done"
     (row,) = exported(served)
@@ -95,14 +95,14 @@ def test_answers_keep_what_was_written_and_how(served):
     "text",
     "",
     "[]",
-    '{"keystrokes": 3}',
-    '{"keystrokes": {"a": -1}}',
-    '{"pastes": {"b": true}}',
-    '{"seconds": {"a": 1e300}}',
+    '{"Keystrokes": 3}',
+    '{"Keystrokes": {"a": -1}}',
+    '{"Pastes": {"b": true}}',
+    '{"Seconds": {"a": 1e300}}',
     "[" * 9_999,
 )
 def test_telemetry_may_be_anything(text):
-    assert read_telemetry(text) == Telemetry()
+    assert read_telemetry(text) == FilledForm()
 
 
 def test_a_double_click_is_one_answer(served):
@@ -190,13 +190,13 @@ def test_a_forged_session_is_none(served):
 
 
 def test_many_requests_are_slowed_down(tmp_path, hits):
-    with site(tmp_path, hits, limits=Limits(requests_per_minute=5)) as it:
+    with site(tmp_path, hits, limits={"MAX_PER_MINUTE": 5}) as it:
         assert [httpx.get(f"{it.settings.origin}/join/1-{i}").status_code for i in range(7)] == [403] * 5 + [429] * 2
         assert Person(it.settings.origin).post("/progress", {"secret": SECRET}).status_code == 429
 
 
 def test_slow_clients_and_crowds_of_connections_are_cut_off(tmp_path, hits):
-    limits = Limits(request_seconds=0.5, connections=20, requests_per_minute=10_000)
+    limits = {"MAX_SECONDS": 0.5, "MAX_CONNECTIONS": 20}
     with site(tmp_path, hits, limits=limits) as it:
         where = ("127.0.0.1", int(it.settings.origin.rpartition(":")[2]))
         host = f"Host: {where[0]}:{where[1]}\r\nOrigin: {it.settings.origin}\r\n".encode()

@@ -21,11 +21,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from parapet.transforms.crowd.answer_files import MAX_ANSWER
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.answer_files import MAX_ANSWER, FilledForm
 from parapet.transforms.crowd.serving import guard
 from parapet.transforms.crowd.serving.forms import Form, page, policy
-from parapet.transforms.crowd.serving.guard import Limits, Rate, Refused
-from parapet.transforms.crowd.serving.store import Store, Telemetry, Unavailable
+from parapet.transforms.crowd.serving.guard import Rate, Refused
+from parapet.transforms.crowd.serving.store import Store
 from parapet.transforms.reports.report import render
 
 _HOUR = 3600
@@ -60,7 +61,6 @@ class Run(msgspec.Struct, frozen=True):
     tasks_per_person: int | None = None
     secret: str = ""
     study: str = ""
-    limits: Limits = Limits()
 
     @property
     def origin(self) -> str:
@@ -81,8 +81,8 @@ class Site:
     def __init__(self, store: Store, settings: Run) -> None:
         self.store, self.forms, self.settings = store, settings.forms, settings
         store.keep(settings.forms)
-        self._requests = Rate(settings.limits.requests_per_minute, 60)
-        self._newcomers = Rate(settings.limits.newcomers_per_hour, _HOUR)
+        self._requests = Rate(guard.MAX_PER_MINUTE, 60)
+        self._newcomers = Rate(guard.MAX_NEWCOMERS, _HOUR)
         self._current = Counter[str]()  # requests that are being answered, by address
         self._secure = settings.origin.startswith("https:")
         self._requester_token = guard.sign(store.key, "requester", settings.secret)
@@ -93,14 +93,14 @@ class Site:
         sender = guard.address(request)
         self._current[sender] += 1
         try:
-            if self._current[sender] > self.settings.limits.requests_at_once:
+            if self._current[sender] > guard.MAX_AT_ONCE:
                 raise Refused(429, "Too many requests at once", "Wait a minute, then try again.")
             response = await run_in_threadpool(self.answer, request, await guard.read_body(request))
         except ClientDisconnect:
             return
         except Refused as error:
             response = _message(request, error.status, error.title, error.text)
-        except Unavailable as error:
+        except InputError as error:
             text = "Your answers are not saved there, but kept in this browser: try again later."
             response = _message(request, 503, f"The server cannot save answers now: {error.reason}", text)
         except Exception as error:
@@ -225,7 +225,8 @@ class Site:
         answers = {field: fields.get(field, "").replace("\r\n", "\n").replace("\0", "") for field in form.fields}
         if wrong := [field for field, text in answers.items() if not text.strip() or len(text) > MAX_ANSWER]:
             raise Refused(422, "Some answers are missing or too long", f"Look at these again: {', '.join(wrong[:5])}.")
-        if refusal := self.store.submit(person, assignment_id, answers, read_telemetry(fields.get("telemetry", ""))):
+        filled = msgspec.structs.replace(read_telemetry(fields.get("telemetry", "")), answers=answers)
+        if refusal := self.store.submit(person, assignment_id, filled):
             raise Refused(409, "Not saved", refusal)
         return JSONResponse({"next": "/"})
 
@@ -272,13 +273,13 @@ class Site:
         return Response((files("parapet.crowd_templates") / name).read_bytes(), media_type=_TYPES[name])
 
 
-def read_telemetry(text: str) -> Telemetry:
-    """Parse the typing data of a page; empty if they are not as the page's script sends them."""
+def read_telemetry(text: str) -> FilledForm:
+    """Parse how a form was typed; empty if it is not as the page's script sends it."""
     try:
-        telemetry = msgspec.json.decode(text, type=Telemetry)
+        typed = msgspec.json.decode(text, type=FilledForm)
     except (msgspec.MsgspecError, RecursionError):
-        return Telemetry()
-    return msgspec.structs.replace(telemetry, seconds={field: round(n, 1) for field, n in telemetry.seconds.items()})
+        return FilledForm()
+    return msgspec.structs.replace(typed, seconds={field: round(n, 1) for field, n in typed.seconds.items()})
 
 
 def _message(request: Request, status: int, title: str, text: str) -> Response:
