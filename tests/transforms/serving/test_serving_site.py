@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import kit
 import pytest
-from collect_site import SCHEMA, SECRET, Person, links, site
+from collect_site import SCHEMA, Person, form, links, site
 from kit import cases, lacking, rows_of
 
 from parapet.schemas.errors import InputError
@@ -80,7 +80,7 @@ def test_the_export_follows_the_answers(tmp_path, hits, monkeypatch):
 def test_answers_keep_what_was_written_and_how(served):
     someone = person(served)
     fields, names, page = someone.begin()
-    assert not lacking(page, 'action="/submit"', "how often you paste", "/static/collect.js")
+    assert not lacking(page, 'action="/submit"', "how often you paste", "parapet.collect.")
     said = dict(zip(names, HOSTILE, strict=False))
     told = {"Keystrokes": {names[0]: 7}, "Pastes": {}, "Seconds": {names[0]: 1.26}}
     assert someone.submit(fields, said, told).json() == {"next": "/"}
@@ -173,7 +173,7 @@ def test_requests_from_elsewhere_are_refused(served):
 
 @cases("path status", ("/", 403), ("/task?assignmentId=1", 403), ("/done", 403), ("/join/1-00", 403), ("/join/x", 403),
        ("/join/99999-0", 403), ("/join/%00", 403), ("/start?PROLIFIC_PID=1", 404), ("/static/../x", 404),
-       ("/static/setup.py", 404), ("/progress", 200), ("/nothing", 404))  # fmt: skip
+       ("/static/setup.py", 404), ("/progress", 403), ("/nothing", 404))  # fmt: skip
 def test_strangers_see_nothing(served, path, status):
     response = httpx.get(served.settings.origin + path)
     assert response.status_code == status
@@ -192,7 +192,7 @@ def test_a_forged_session_is_none(served):
 def test_many_requests_are_slowed_down(tmp_path, hits):
     with site(tmp_path, hits, limits={"MAX_PER_MINUTE": 5}) as it:
         assert [httpx.get(f"{it.settings.origin}/join/1-{i}").status_code for i in range(7)] == [403] * 5 + [429] * 2
-        assert Person(it.settings.origin).post("/progress", {"secret": SECRET}).status_code == 429
+        assert Person(it.invitation(0)).get("/progress").status_code == 429
 
 
 def test_slow_clients_and_crowds_of_connections_are_cut_off(tmp_path, hits):
@@ -231,16 +231,29 @@ def test_a_full_disk_says_so_and_keeps_what_was_acknowledged(served):
     assert (second.submit(fields, large).status_code, len(exported(served))) == (200, 2)
 
 
-def test_the_progress_page_wants_the_secret_and_shows_no_names(tmp_path, hits):
+def test_the_progress_page_is_for_the_requester_and_shows_no_names(tmp_path, hits):
     with site(tmp_path, hits, people=("Anna Example", "Ben Example")) as it:
         person(it).work()
-        requester = Person(it.settings.origin)
-        assert post(requester, "/progress", {"secret": "wrong"}) == 403
-        page = requester.post("/progress", {"secret": SECRET})
-        assert page.status_code == 200
+        requester = Person(it.invitation(0))
+        page = requester.join()
+        assert page.url.path == "/progress"
+        assert requester.get("/").status_code == 403
         assert not lacking(page.text, "1 of 4 assignments are done", "Parcels_1:names", "Parcels_1:descriptions")
         assert "Example" not in page.text
-        assert "Parcels" not in person(it, 2).get("/progress").text
+        assert person(it, 2).get("/progress").status_code == 403
+
+
+def test_the_time_of_a_person_is_the_median(tmp_path):
+    store, forms = Store(tmp_path / "a.sqlite"), [form(f"k{n}", service=f"S_{n}") for n in range(3)]
+    store.keep(forms)
+    store.invite(2)
+    for seconds in (60, 600, 120):
+        store.now = lambda: 1e9
+        assignment_id = store.begin(1, forms)
+        store.now = lambda seconds=seconds: 1e9 + seconds
+        assert store.submit(1, assignment_id, FilledForm(answers={"slot_0": "x"})) == ""
+    assert [row["minutes"] for row in store.by_person()] == [2, None]
+    store.close()
 
 
 def test_prolific_brings_people_and_gets_them_back(tmp_path, hits):

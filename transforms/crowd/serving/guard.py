@@ -14,11 +14,8 @@ from ipaddress import ip_network
 from starlette.requests import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from parapet.transforms.crowd.serving.forms import policy
-
 HEADERS = {
     "Connection": "close",  # a connection is for one request, so that its deadline is the request's
-    "Content-Security-Policy": policy(),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",  # "no-referrer" would make browsers send "Origin: null"
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -116,9 +113,9 @@ def address(request: Request) -> str:
     return host[:64]
 
 
-def sign(key: bytes, *parts: str) -> str:
-    """Sign several texts, without NULs, with a key (HMAC-SHA256, 40 hex digits)."""
-    return hmac.new(key, "\0".join(parts).encode(), hashlib.sha256).hexdigest()[:40]
+def sign(key: bytes, text: str) -> str:
+    """Sign a text with a key (HMAC-SHA256, 40 hex digits)."""
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:40]
 
 
 def is_same(text: str, expected: str) -> bool:

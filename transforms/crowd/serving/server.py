@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -19,7 +18,7 @@ from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
 from parapet.transforms.crowd.serving.guard import Protocol
-from parapet.transforms.crowd.serving.site import Run, Site
+from parapet.transforms.crowd.serving.site import REQUESTER, Run, Site
 from parapet.transforms.crowd.serving.store import Store
 from parapet.transforms.reports.text import counted
 from parapet.transforms.storage import disk
@@ -84,7 +83,7 @@ def serve(run: Run, say: Callable[[str], None]) -> int:
             say(f"address of the study: {origin}/start?{'&'.join(f'{name}={{{{%{name}%}}}}' for name in names)}")
         else:
             say(f"invitations: {run.invitations}, one link for each person")
-        say(f"progress: {origin}/progress" + ("" if run.secret else f", secret: {site.settings.secret}"))
+        say(f"progress: {site.invitation(REQUESTER)}")
         say(f"answers: {run.export}")
         server(site).run(sockets=[listener])
         return site.store.submissions()
@@ -107,8 +106,7 @@ def opened(run: Run) -> Iterator[tuple[Site, socket.socket]]:
         if store.platform != run.platform:
             raise InputError(f"is of a collection with people from {store.platform}: give another file", run.db, "--db")
         export(store, run.export)
-        secret = run.secret or secrets.token_urlsafe(18)
-        site = Site(store, replace(run, port=listener.getsockname()[1], secret=secret))
+        site = Site(store, replace(run, port=listener.getsockname()[1]))
         if run.platform != "prolific":
             store.invite(run.people)
             write_invitations(site, run.invitations)

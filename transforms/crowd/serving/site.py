@@ -1,7 +1,7 @@
 """The pages and their addresses, around the store.
 
-An invitation link ends with a signed number, the person's token, which is also the session cookie. The requester's
-token comes from the secret of the progress page.
+An invitation link ends with a signed number, the person's token, which is also the session cookie. The requester, who
+may see the progress page, has number 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -30,9 +29,8 @@ from parapet.transforms.crowd.serving.store import Store
 from parapet.transforms.reports.report import render
 
 _HOUR = 3600
-_LASTS = {"person": 30 * 24 * _HOUR, "requester": 12 * _HOUR}  # cookies
 _PROLIFIC_ID = re.compile(r"[A-Za-z0-9]{8,40}")
-_TYPES = {"collect.js": "text/javascript", "collect.css": "text/css"}
+REQUESTER = 0  # people begin with 1
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -44,7 +42,6 @@ class Run(msgspec.Struct, frozen=True):
       public_url: the address for people; empty for ``host`` and ``port``.
       completion_url: the address that people are sent to at the end; may be empty.
       tasks_per_person: maximum number of forms that a person may submit; None for no limit.
-      secret: the secret of the progress page; if empty, a new one is created and printed.
       study: the id of the study whose participants are let in with platform ``prolific``.
     """
 
@@ -59,7 +56,6 @@ class Run(msgspec.Struct, frozen=True):
     public_url: str = ""
     completion_url: str = ""
     tasks_per_person: int | None = None
-    secret: str = ""
     study: str = ""
 
     @property
@@ -75,7 +71,7 @@ class Site:
 
     Args:
       store: people, assignments and answers.
-      settings: the available forms, and everything else; with the port and the secret.
+      settings: the available forms, and everything else; with the port.
     """
 
     def __init__(self, store: Store, settings: Run) -> None:
@@ -85,7 +81,7 @@ class Site:
         self._newcomers = Rate(guard.MAX_NEWCOMERS, _HOUR)
         self._current = Counter[str]()  # requests that are being answered, by address
         self._secure = settings.origin.startswith("https:")
-        self._requester_token = guard.sign(store.key, "requester", settings.secret)
+        self._cookie = "__Host-parapet" if self._secure else "parapet"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an ASGI request."""
@@ -115,7 +111,9 @@ class Site:
 
     def answer(self, request: Request, body: bytes) -> Response:
         """Answer a request by the method that is named after its own method and the first part of its path."""
-        if self._requests.exceeded(self._client(request)):
+        person = self._visitor(request)
+        sender = f"address {guard.address(request)}" if person is None else f"person {person}"
+        if self._requests.exceeded(sender):
             raise Refused(429, "Too many requests", "Wait a minute, then try again.")
         guard.check_origin(request, self.settings.origin)
         name = request.scope["path"].lstrip("/").partition("/")[0] or "home"
@@ -130,47 +128,42 @@ class Site:
     # Sessions.
 
     def invitation(self, person: int) -> str:
-        """Return a person's invitation link."""
-        return f"{self.settings.origin}/join/{self._token(str(person))}"
+        """Return the link with which a person, or the requester, begins a session."""
+        return f"{self.settings.origin}/join/{self._token(person)}"
 
-    def _token(self, person: str) -> str:
-        return f"{person}-{guard.sign(self.store.key, 'invitation', person)}"
+    def _token(self, person: int | str) -> str:
+        return f"{person}-{guard.sign(self.store.key, f'invitation {person}')}"
 
     def _number(self, token: str) -> int | None:
         """Return the number of the person with a token; None if it is not valid."""
         person = token.partition("-")[0]
         return int(person) if guard.is_same(token, self._token(person)) else None
 
-    def _cookie(self, kind: str) -> str:
-        return f"{'__Host-' if self._secure else ''}parapet-{kind}"
-
-    def _log_in(self, path: str, kind: str, token: str) -> Response:
+    def _log_in(self, person: int) -> Response:
         """Start a session, and redirect to an address without the token."""
-        response = RedirectResponse(path, 303)
-        name, seconds = self._cookie(kind), _LASTS[kind]
-        response.set_cookie(name, token, seconds, secure=self._secure, httponly=True, samesite="lax")
+        response = RedirectResponse("/progress" if person == REQUESTER else "/", 303)
+        how = {"secure": self._secure, "httponly": True, "samesite": "lax"}
+        response.set_cookie(self._cookie, self._token(person), 30 * 24 * _HOUR, **how)
         return response
 
-    def _client(self, request: Request) -> str:
-        """Identify the sender of a request: the person, or else the address."""
-        number = self._number(request.cookies.get(self._cookie("person"), ""))
-        return f"address {guard.address(request)}" if number is None else f"person {number}"
+    def _visitor(self, request: Request) -> int | None:
+        """Return the number of the person who sends a request; None without a session."""
+        return self._number(request.cookies.get(self._cookie, ""))
 
     def _person(self, request: Request) -> int:
-        """Return the number of the person who sends a request. Raises Refused without a session."""
-        number = self._number(request.cookies.get(self._cookie("person"), ""))
-        if number is None:
-            raise Refused(403, "Your invitation link is needed", "Open this page with the link that you were sent.")
-        return number
+        """Return the number of the person who sends a request. Raises Refused for others, and for the requester."""
+        if number := self._visitor(request):
+            return number
+        raise Refused(403, "Your invitation link is needed", "Open this page with the link that you were sent.")
 
     # Pages for people.
 
     def get_join(self, request: Request) -> Response:
         """Log in the person of an invitation link."""
-        token = request.scope["path"].removeprefix("/join/")
-        if self._number(token) is None:
+        number = self._number(request.scope["path"].removeprefix("/join/"))
+        if number is None:
             raise Refused(403, "This is not an invitation", "The link is not complete. Copy it again, all of it.")
-        return self._log_in("/", "person", token)
+        return self._log_in(number)
 
     def get_start(self, request: Request) -> Response:
         """Log in a participant sent by Prolific."""
@@ -186,7 +179,7 @@ class Site:
                 logging.warning("too many new participants from one address: does the proxy send X-Forwarded-For?")
                 raise Refused(429, "Too many participants from your network", "Try again in an hour.")
             number = self.store.add_participant(participant)
-        return self._log_in("/", "person", self._token(str(number)))
+        return self._log_in(number)
 
     def get_home(self, request: Request) -> Response:
         """Show a person's progress and offer a task, or say goodbye."""
@@ -243,34 +236,23 @@ class Site:
             return RedirectResponse("/", 303)
         if self.store.platform == "prolific":
             return RedirectResponse(self.settings.completion_url, 303)
-        code = guard.sign(self.store.key, "completion", str(person))[:8].upper()
+        code = guard.sign(self.store.key, f"completion {person}")[:8].upper()
         return _html("collect_done.html.jinja", code=code, url=self.settings.completion_url)
 
     # Pages for the requester.
 
     def get_progress(self, request: Request) -> Response:
-        """Show the progress page, or ask for the secret."""
-        if not guard.is_same(request.cookies.get(self._cookie("requester"), ""), self._requester_token):
-            return _html("collect_unlock.html.jinja", wrong=False)
+        """Show the progress page."""
+        if self._visitor(request) != REQUESTER:
+            raise Refused(
+                403, "The requester's link is needed", "'parapet collect serve' prints it when it starts."
+            )
         counts, rows = self.store.by_form(), []
         for form in self.forms:
             done, wanted = counts[form.key, "submitted"], form.assignments  # more may be done than wanted
             row = {"task": form.requester_annotation, "wanted": wanted, "done": done, "missing": max(0, wanted - done)}
             rows.append({**row, "open": counts[form.key, "open"]})
         return _html("collect_progress.html.jinja", rows=rows, people=self.store.by_person())
-
-    def post_progress(self, _: Request, fields: Mapping[str, str]) -> Response:
-        """Unlock the progress page with the secret."""
-        if not guard.is_same(fields.get("secret", ""), self.settings.secret):
-            return _html("collect_unlock.html.jinja", 403, wrong=True)
-        return self._log_in("/progress", "requester", self._requester_token)
-
-    def get_static(self, request: Request) -> Response:
-        """Return a script or style sheet of the site."""
-        name = request.scope["path"].removeprefix("/static/")
-        if name not in _TYPES:
-            raise Refused(404, "There is no such page")
-        return Response((files("parapet.crowd_templates") / name).read_bytes(), media_type=_TYPES[name])
 
 
 def read_telemetry(text: str) -> FilledForm:
@@ -290,4 +272,5 @@ def _message(request: Request, status: int, title: str, text: str) -> Response:
 
 
 def _html(template: str, status: int = 200, **context: Any) -> Response:
-    return HTMLResponse(render(template, **context), status)
+    html = render(template, **context)
+    return HTMLResponse(html, status, {"Content-Security-Policy": policy(html)})

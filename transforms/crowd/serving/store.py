@@ -101,7 +101,7 @@ class Store:
                 with self._db:
                     yield self._db
             except sqlite3.Error as error:
-                raise InputError(f"cannot be used: {error}", self.path, "--db") from None
+                raise InputError(str(error), self.path, "--db") from None
 
     def _rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         with self._transaction() as db:
