@@ -71,11 +71,7 @@ class Protocol(H11Protocol):
 
 
 class Refused(Exception):
-    """A request is answered by a message with this status."""
-
-    def __init__(self, status: int, title: str, text: str = "") -> None:
-        super().__init__(title)
-        self.status, self.title, self.text = status, title, text
+    """A request is answered by a message: its arguments are the status, a title and perhaps a text."""
 
 
 async def read_body(request: Request) -> bytes:
@@ -99,8 +95,6 @@ def check_origin(request: Request, origin: str) -> None:
     """
     if request.headers.get("host", "").lower() != origin.partition("://")[2]:
         raise Refused(421, "This server does not serve this address", "See --public_url.")
-    if request.method not in ("GET", "HEAD", "POST"):
-        raise Refused(405, "Only GET and POST are allowed")
     if request.method == "POST" and request.headers.get("origin") != origin:
         raise Refused(403, "The request was sent from another site")
 

@@ -28,7 +28,6 @@ from parapet.transforms.crowd.serving.guard import Rate, Refused
 from parapet.transforms.crowd.serving.store import Store
 from parapet.transforms.reports.report import render
 
-_HOUR = 3600
 _PROLIFIC_ID = re.compile(r"[A-Za-z0-9]{8,40}")
 REQUESTER = 0  # people begin with 1
 
@@ -78,7 +77,7 @@ class Site:
         self.store, self.forms, self.settings = store, settings.forms, settings
         store.keep(settings.forms)
         self._requests = Rate(guard.MAX_PER_MINUTE, 60)
-        self._newcomers = Rate(guard.MAX_NEWCOMERS, _HOUR)
+        self._newcomers = Rate(guard.MAX_NEWCOMERS, 3600)
         self._current = Counter[str]()  # requests that are being answered, by address
         self._secure = settings.origin.startswith("https:")
         self._cookie = "__Host-parapet" if self._secure else "parapet"
@@ -95,7 +94,7 @@ class Site:
         except ClientDisconnect:
             return
         except Refused as error:
-            response = _message(request, error.status, error.title, error.text)
+            response = _message(request, *error.args)
         except InputError as error:
             text = "Your answers are not saved there, but kept in this browser: try again later."
             response = _message(request, 503, f"The server cannot save answers now: {error.reason}", text)
@@ -143,7 +142,7 @@ class Site:
         """Start a session, and redirect to an address without the token."""
         response = RedirectResponse("/progress" if person == REQUESTER else "/", 303)
         how = {"secure": self._secure, "httponly": True, "samesite": "lax"}
-        response.set_cookie(self._cookie, self._token(person), 30 * 24 * _HOUR, **how)
+        response.set_cookie(self._cookie, self._token(person), 30 * 86_400, **how)
         return response
 
     def _visitor(self, request: Request) -> int | None:
@@ -244,9 +243,7 @@ class Site:
     def get_progress(self, request: Request) -> Response:
         """Show the progress page."""
         if self._visitor(request) != REQUESTER:
-            raise Refused(
-                403, "The requester's link is needed", "'parapet collect serve' prints it when it starts."
-            )
+            raise Refused(403, "The requester's link is needed", "'parapet collect serve' prints it when it starts.")
         counts, rows = self.store.by_form(), []
         for form in self.forms:
             done, wanted = counts[form.key, "submitted"], form.assignments  # more may be done than wanted
@@ -264,7 +261,7 @@ def read_telemetry(text: str) -> FilledForm:
     return msgspec.structs.replace(typed, seconds={field: round(n, 1) for field, n in typed.seconds.items()})
 
 
-def _message(request: Request, status: int, title: str, text: str) -> Response:
+def _message(request: Request, status: int, title: str, text: str = "") -> Response:
     """Return a page with a message, or JSON for the form's script."""
     if request.scope["path"] == "/submit":
         return JSONResponse({"message": f"{title}. {text}"}, status)

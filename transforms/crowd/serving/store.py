@@ -35,7 +35,7 @@ from parapet.transforms.storage import disk
 _FOREIGN = "was not written by 'parapet collect serve', or by another version of it: choose another file"
 _SECONDS = 5  # to wait while another program has locked the file
 _MOST_RETURNS = 20  # tasks that a person may give back, besides one for each submitted
-_PATIENCE = 4  # when places are short, an open one counts as free for others after this part of its time
+_PATIENCE = 4  # an open form is late after this part of its time
 _FORMAT = 0x70617204  # the application id of the file: "par", version 4
 _TABLES = """
 CREATE TABLE collection (key BLOB NOT NULL, platform TEXT NOT NULL);
@@ -159,25 +159,14 @@ class Store:
     def _next(
         self, db: sqlite3.Connection, person: int, forms: Sequence[Form], limit: int | None
     ) -> tuple[str, Form | None]:
-        """Return the id of the person's open assignment, or else the form that is next.
-
-        If none is left, those that others have had open for long count as free. What these people send is saved, too,
-        so a form may get more answers than wanted.
-        """
+        """Return the id of the person's open assignment, or else the form that is next."""
         self._expire(db)
         if row := db.execute("SELECT id FROM assignments WHERE person = ? AND state = 'open'", (person,)).fetchone():
             return row["id"], None
-        sql = """SELECT person, form, state, state = 'open' AND accepted + (expires - accepted) / ? < ? AS late
-            FROM assignments ORDER BY n"""
-        rows = db.execute(sql, (_PATIENCE, self.now())).fetchall()
-        for state_of_late in ("open", "expired"):
-            history = [
-                Event(row["person"], self.forms[row["form"]], state_of_late if row["late"] else row["state"])
-                for row in rows
-            ]
-            if form := choose(person, forms, history, limit):
-                return "", form
-        return "", None
+        sql = """SELECT person, form, iif(state = 'open' AND accepted + (expires - accepted) / ? < ?, 'late', state)
+            FROM assignments"""
+        rows = db.execute(sql, (_PATIENCE, self.now()))
+        return "", choose(person, forms, [Event(other, self.forms[key], state) for other, key, state in rows], limit)
 
     def _expire(self, db: sqlite3.Connection) -> None:
         db.execute("UPDATE assignments SET state = 'expired' WHERE state = 'open' AND expires < ?", (self.now(),))
