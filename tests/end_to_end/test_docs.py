@@ -201,7 +201,7 @@ def collect(argv):
         store, clock = site.store, itertools.count(1_700_000_000, 600)
         store.now = lambda: next(clock)
         for n, (person, _) in enumerate(store.people()):
-            while assignment_id := store.begin(person, site.forms):
+            while assignment_id := store.begin(person):
                 form, _, _ = store.assignment(person, assignment_id)
                 said = next(next_set.get(form.task_id, itertools.repeat({})))
                 chance = random.Random(f"{n} {form.key}")

@@ -82,13 +82,13 @@ def test_answers_keep_what_was_written_and_how(served):
     fields, names, page = someone.begin()
     assert not lacking(page, 'action="/submit"', "how often you paste", "parapet.collect.")
     said = dict(zip(names, HOSTILE, strict=False))
-    told = {"Keystrokes": {names[0]: 7}, "Pastes": {}, "Seconds": {names[0]: 1.26}}
+    told = {"Keystrokes": {names[0]: 7}, "Pastes": {}, "Seconds": {names[0]: 1.26}, "AssignmentStatus": "Rejected"}
     assert someone.submit(fields, said, told).json() == {"next": "/"}
     assert someone.get("/").url.path == "/done"
     (row,) = exported(served)
     kept = {name: text.replace("\r\n", "\n").replace("\0", "") for name, text in said.items()}
     assert (row["Answers"], row["Keystrokes"], row["Pastes"]) == (kept, {names[0]: 7}, {})
-    assert row["Seconds"] == {names[0]: 1.3}
+    assert (row["Seconds"], row["AssignmentStatus"]) == ({names[0]: 1.3}, "Submitted")
 
 
 @cases(
@@ -245,11 +245,11 @@ def test_the_progress_page_is_for_the_requester_and_shows_no_names(tmp_path, hit
 
 def test_the_time_of_a_person_is_the_median(tmp_path):
     store, forms = Store(tmp_path / "a.sqlite"), [form(f"k{n}", service=f"S_{n}") for n in range(3)]
-    store.keep(forms)
+    store.offer(forms)
     store.invite(2)
     for seconds in (60, 600, 120):
         store.now = lambda: 1e9
-        assignment_id = store.begin(1, forms)
+        assignment_id = store.begin(1)
         store.now = lambda seconds=seconds: 1e9 + seconds
         assert store.submit(1, assignment_id, FilledForm(answers={"slot_0": "x"})) == ""
     assert [row["minutes"] for row in store.by_person()] == [2, None]

@@ -18,7 +18,7 @@ from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
 from parapet.transforms.crowd.serving.guard import Protocol
-from parapet.transforms.crowd.serving.site import REQUESTER, Run, Site
+from parapet.transforms.crowd.serving.site import PARAMETERS, REQUESTER, Run, Site
 from parapet.transforms.crowd.serving.store import Store
 from parapet.transforms.reports.text import counted
 from parapet.transforms.storage import disk
@@ -49,9 +49,8 @@ def write_invitations(site: Site, path: Path) -> None:
     Raises:
       InputError: the file has other content than invitations, or cannot be written.
     """
-    head = csv_bytes(_INVITATION, ())
     content = _content(path, "--invitations")
-    if content and not content.startswith(head):
+    if content and not content.startswith(csv_bytes(_INVITATION, ())):
         raise InputError("contains something else than invitations: give another file", path, "--invitations")
     rows = [(str(number), name, site.invitation(number)) for number, name in site.store.people()]
     _write(path, csv_bytes(_INVITATION, rows), "--invitations")
@@ -79,8 +78,7 @@ def serve(run: Run, say: Callable[[str], None]) -> int:
         origin = site.settings.origin
         say(f"{counted(len(run.forms), 'form')} served at {origin}; press Ctrl-C to stop")
         if run.platform == "prolific":
-            names = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
-            say(f"address of the study: {origin}/start?{'&'.join(f'{name}={{{{%{name}%}}}}' for name in names)}")
+            say(f"address of the study: {origin}/start?{'&'.join(f'{name}={{{{%{name}%}}}}' for name in PARAMETERS)}")
         else:
             say(f"invitations: {run.invitations}, one link for each person")
         say(f"progress: {site.invitation(REQUESTER)}")

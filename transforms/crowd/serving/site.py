@@ -6,6 +6,7 @@ may see the progress page, has number 0.
 
 from __future__ import annotations
 
+import hmac
 import logging
 import re
 from collections import Counter
@@ -30,6 +31,7 @@ from parapet.transforms.reports.report import render
 
 _PROLIFIC_ID = re.compile(r"[A-Za-z0-9]{8,40}")
 REQUESTER = 0  # people begin with 1
+PARAMETERS = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -75,7 +77,7 @@ class Site:
 
     def __init__(self, store: Store, settings: Run) -> None:
         self.store, self.forms, self.settings = store, settings.forms, settings
-        store.keep(settings.forms)
+        store.offer(settings.forms, settings.tasks_per_person)
         self._requests = Rate(guard.MAX_PER_MINUTE, 60)
         self._newcomers = Rate(guard.MAX_NEWCOMERS, 3600)
         self._current = Counter[str]()  # requests that are being answered, by address
@@ -136,13 +138,13 @@ class Site:
     def _number(self, token: str) -> int | None:
         """Return the number of the person with a token; None if it is not valid."""
         person = token.partition("-")[0]
-        return int(person) if guard.is_same(token, self._token(person)) else None
+        return int(person) if hmac.compare_digest(token.encode(), self._token(person).encode()) else None
 
     def _log_in(self, person: int) -> Response:
         """Start a session, and redirect to an address without the token."""
         response = RedirectResponse("/progress" if person == REQUESTER else "/", 303)
-        how = {"secure": self._secure, "httponly": True, "samesite": "lax"}
-        response.set_cookie(self._cookie, self._token(person), 30 * 86_400, **how)
+        token = self._token(person)
+        response.set_cookie(self._cookie, token, 30 * 86_400, secure=self._secure, httponly=True, samesite="lax")
         return response
 
     def _visitor(self, request: Request) -> int | None:
@@ -168,10 +170,9 @@ class Site:
         """Log in a participant sent by Prolific."""
         if self.store.platform != "prolific":
             raise Refused(404, "There is no such page")
-        names = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
-        participant, study, session = (request.query_params.get(name, "") for name in names)
+        participant, study, session = (request.query_params.get(name, "") for name in PARAMETERS)
         if study != self.settings.study or not all(map(_PROLIFIC_ID.fullmatch, (participant, study, session))):
-            raise Refused(403, "Open this study from Prolific", f"The address lacks the right {', '.join(names)}.")
+            raise Refused(403, "Open this study from Prolific", f"The address lacks the right {', '.join(PARAMETERS)}.")
         number = self.store.participant(participant)
         if number is None:
             if self._newcomers.exceeded(guard.address(request)):
@@ -184,14 +185,14 @@ class Site:
         """Show a person's progress and offer a task, or say goodbye."""
         person = self._person(request)
         done = self.store.submissions(person)
-        has_work = self.store.has_work(person, self.forms, self.settings.tasks_per_person)
+        has_work = self.store.has_work(person)
         if done and not has_work:
             return RedirectResponse("/done", 303)
         return _html("collect_home.html.jinja", done=done, has_work=has_work, platform=self.store.platform)
 
     def post_begin(self, request: Request, _: Mapping[str, str]) -> Response:
         """Assign a task to a person, or return to the open one."""
-        assignment_id = self.store.begin(self._person(request), self.forms, self.settings.tasks_per_person)
+        assignment_id = self.store.begin(self._person(request))
         return RedirectResponse(f"/task?assignmentId={assignment_id}" if assignment_id else "/", 303)
 
     def get_task(self, request: Request) -> Response:

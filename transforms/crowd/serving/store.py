@@ -107,12 +107,13 @@ class Store:
         with self._transaction() as db:
             return db.execute(sql, values).fetchall()
 
-    def keep(self, forms: Sequence[Form]) -> None:
-        """Add forms. Those of earlier batches stay in ``self.forms``, since people may have them open."""
+    def offer(self, forms: Sequence[Form], limit: int | None = None) -> None:
+        """Offer these forms, so many to one person. Earlier ones stay valid, since people may have them open."""
         rows = [(form.key, msgspec.json.encode(form)) for form in forms]
         with self._transaction() as db:
             db.executemany("INSERT OR IGNORE INTO forms VALUES (?, ?)", rows)
         self.forms |= {form.key: form for form in forms}
+        self._offer = (forms, limit)
 
     def invite(self, people: Iterable[str] | int) -> None:
         """Add people: by name unless they exist, or unnamed ones up to a total number."""
@@ -140,10 +141,10 @@ class Store:
         self._rows("INSERT OR IGNORE INTO people (worker_id, name) VALUES (?, '')", worker_id)
         return self.participant(worker_id) or 0
 
-    def begin(self, person: int, forms: Sequence[Form], limit: int | None = None) -> str:
+    def begin(self, person: int) -> str:
         """Return the id of the person's open assignment or of a new one; empty if there is currently none."""
         with self._transaction() as db:
-            assignment_id, form = self._next(db, person, forms, limit)
+            assignment_id, form = self._next(db, person)
             if form is not None:
                 assignment_id, now = secrets.token_hex(20), self.now()
                 sql = "INSERT INTO assignments (id, person, form, state, accepted, expires) VALUES (?, ?, ?, ?, ?, ?)"
@@ -151,25 +152,22 @@ class Store:
                 db.execute(sql, (assignment_id, person, form.key, "open", now, expires))
             return assignment_id
 
-    def has_work(self, person: int, forms: Sequence[Form], limit: int | None = None) -> bool:
+    def has_work(self, person: int) -> bool:
         """Whether the person has an open form or could get one."""
         with self._transaction() as db:
-            return any(self._next(db, person, forms, limit))
+            return any(self._next(db, person))
 
-    def _next(
-        self, db: sqlite3.Connection, person: int, forms: Sequence[Form], limit: int | None
-    ) -> tuple[str, Form | None]:
+    def _next(self, db: sqlite3.Connection, person: int) -> tuple[str, Form | None]:
         """Return the id of the person's open assignment, or else the form that is next."""
-        self._expire(db)
+        db.execute("UPDATE assignments SET state = 'expired' WHERE state = 'open' AND expires < ?", (self.now(),))
         if row := db.execute("SELECT id FROM assignments WHERE person = ? AND state = 'open'", (person,)).fetchone():
             return row["id"], None
         sql = """SELECT person, form, iif(state = 'open' AND accepted + (expires - accepted) / ? < ?, 'late', state)
             FROM assignments"""
         rows = db.execute(sql, (_PATIENCE, self.now()))
-        return "", choose(person, forms, [Event(other, self.forms[key], state) for other, key, state in rows], limit)
-
-    def _expire(self, db: sqlite3.Connection) -> None:
-        db.execute("UPDATE assignments SET state = 'expired' WHERE state = 'open' AND expires < ?", (self.now(),))
+        history = [Event(other, self.forms[key], state) for other, key, state in rows]
+        forms, limit = self._offer
+        return "", choose(person, forms, history, limit)
 
     def assignment(self, person: int, assignment_id: str) -> tuple[Form, str, float] | None:
         """Return the form, the state and the deadline of a person's assignment; None if it belongs to someone else."""
@@ -199,6 +197,7 @@ class Store:
                 filled,
                 assignment_id=assignment_id,
                 worker_id=row["worker_id"],
+                assignment_status="Submitted",
                 requester_annotation=form.requester_annotation,
                 accept_time=_iso(row["accepted"]),
                 submit_time=_iso(now),
@@ -220,9 +219,8 @@ class Store:
 
     def by_form(self) -> Counter[tuple[str, str]]:
         """Return the number of assignments by form key and state."""
-        with self._transaction() as db:
-            self._expire(db)
-            return Counter(tuple(row) for row in db.execute("SELECT form, state FROM assignments"))
+        sql = "SELECT form, iif(state = 'open' AND expires < ?, 'expired', state) FROM assignments"
+        return Counter((form, state) for form, state in self._rows(sql, self.now()))
 
     def by_person(self) -> list[dict[str, Any]]:
         """Return the progress of everyone who was invited or has visited."""
@@ -246,8 +244,8 @@ class Store:
 
 def same_name(name: str) -> str:
     """Return a name in a form that is the same for all spellings of one person: case, composition, invisible marks."""
-    visible = "".join(char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
-    return " ".join(unicodedata.normalize("NFKC", visible.casefold()).split())
+    visible = "".join(char for char in name if unicodedata.category(char) != "Cf")
+    return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
 
 
 def _iso(seconds: float) -> str:
