@@ -133,8 +133,9 @@ def _serve(run: Run, needed: int) -> int:
 
 def _export(db: Path, export: Path) -> int:
     from parapet.transforms.crowd.serving import server
+    from parapet.transforms.crowd.serving.store import Store
 
-    with closing(server.Store(db)) as store:
+    with closing(Store(db)) as store:
         n = server.export(store, export)
     say(f"{counted(n, 'assignment')} in {export}")
     return 0

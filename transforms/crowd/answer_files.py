@@ -54,11 +54,7 @@ PLUMBING = frozenset(
     {"doNotRedirect", "assignmentId", "hitId", "workerId", "turkSubmitTo", "submitButton", "csrf_token", "taskAnswers"}
 )
 
-_REQUIRED = {
-    "AssignmentId": "one form filled in by one person: a different text in each row",
-    "WorkerId": "who",
-    "Answer.*": "a column for each form field, such as Answer.slot_0",
-}
+_REQUIRED = ("AssignmentId", "WorkerId", "Answer.*")
 _IDENTIFYING = re.compile(r"worker|user ?name|e-?mail|participant|prolific_pid", re.IGNORECASE)  # names of columns
 
 
@@ -470,8 +466,8 @@ def _header(first: Record | None, path: str) -> list[str]:
     columns = [cell.strip() for cell in first.cells]
     missing = [name for name in _REQUIRED if not any(fnmatchcase(column, name) for column in columns)]
     if missing and missing != ["WorkerId"]:
-        advice = hint or f": add {'; '.join(f'{name} ({_REQUIRED[name]})' for name in missing)}"
-        raise InputError(f"not a file of batch results: the header lacks {', '.join(missing)}{advice}", path, place)
+        hint = hint or ": a row is one form that one person filled in, with a column for each field (Answer.slot_0)"
+        raise InputError(f"not a file of batch results: the header lacks {', '.join(missing)}{hint}", path, place)
     twice = sorted({name for name in columns if name and columns.count(name) > 1})
     if twice:
         raise InputError(f"these columns appear twice in the header: {', '.join(twice)}", path, place)

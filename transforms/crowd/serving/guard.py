@@ -55,8 +55,6 @@ class Rate:
 class Protocol(H11Protocol):
     """uvicorn's protocol with limits on the number of connections and their time, which uvicorn lacks."""
 
-    deadline: asyncio.TimerHandle
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
         super().connection_made(transport)

@@ -34,13 +34,12 @@ def export(store: Store, path: Path) -> int:
       InputError: the file cannot be written, or has lines that are not of this store: these would be lost.
     """
     data = store.export()
-    lines = {*data.splitlines(), b""}
-    others = {*_content(path, "--export").splitlines()} - lines
+    others = {*_content(path, "--export").splitlines()} - {*data.splitlines(), b""}
     if others:
         reason = f"contains {counted(len(others), 'line')} that {store.path} does not have, which would be lost"
         raise InputError(f"{reason}: give another --export, or the --db that wrote it", path, "--export")
     _write(path, data, "--export", f"; all answers are in {store.path}, see --export_only")
-    return len(lines) - 1
+    return data.count(b"\n")
 
 
 def write_invitations(site: Site, path: Path) -> None:

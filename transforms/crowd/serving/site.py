@@ -98,7 +98,7 @@ class Site:
         except Refused as error:
             response = _message(request, *error.args)
         except InputError as error:
-            text = "Your answers are not saved there, but kept in this browser: try again later."
+            text = "Your answers are kept in this browser: try again later."
             response = _message(request, 503, f"The server cannot save answers now: {error.reason}", text)
         except Exception as error:
             # The traceback and the address could identify the person.
@@ -174,12 +174,10 @@ class Site:
         if study != self.settings.study or not all(map(_PROLIFIC_ID.fullmatch, (participant, study, session))):
             raise Refused(403, "Open this study from Prolific", f"The address lacks the right {', '.join(PARAMETERS)}.")
         number = self.store.participant(participant)
-        if number is None:
-            if self._newcomers.exceeded(guard.address(request)):
-                logging.warning("too many new participants from one address: does the proxy send X-Forwarded-For?")
-                raise Refused(429, "Too many participants from your network", "Try again in an hour.")
-            number = self.store.add_participant(participant)
-        return self._log_in(number)
+        if number is None and self._newcomers.exceeded(guard.address(request)):
+            logging.warning("too many new participants from one address: does the proxy send X-Forwarded-For?")
+            raise Refused(429, "Too many participants from your network", "Try again in an hour.")
+        return self._log_in(number or self.store.add_participant(participant))
 
     def get_home(self, request: Request) -> Response:
         """Show a person's progress and offer a task, or say goodbye."""
@@ -208,8 +206,7 @@ class Site:
         """Return the form, the state and the deadline of a person's assignment. Raises Refused if there is none."""
         if task := self.store.assignment(person, assignment_id):
             return task
-        text = "It may be somebody else's. Go to the start page to get one of yours."
-        raise Refused(404, "There is no such task", text)
+        raise Refused(404, "There is no such task", "Go to the start page to get one of yours.")
 
     def post_submit(self, request: Request, fields: Mapping[str, str]) -> Response:
         """Save the answers of a form."""

@@ -84,8 +84,8 @@ class Store:
                 if db.execute("PRAGMA application_id").fetchone()[0] != _FORMAT:
                     raise InputError(_FOREIGN, path, "--db")
                 self.key, self.platform = db.execute("SELECT key, platform FROM collection").fetchone()
-                forms = [msgspec.json.decode(row["form"], type=Form) for row in db.execute("SELECT form FROM forms")]
-            self.forms = {form.key: form for form in forms}
+                forms = db.execute("SELECT key, form FROM forms")
+                self.forms = {key: msgspec.json.decode(form, type=Form) for key, form in forms}
             self._resources = resources.pop_all()
 
     def close(self) -> None:
@@ -148,8 +148,7 @@ class Store:
             if form is not None:
                 assignment_id, now = secrets.token_hex(20), self.now()
                 sql = "INSERT INTO assignments (id, person, form, state, accepted, expires) VALUES (?, ?, ?, ?, ?, ?)"
-                expires = now + form.assignment_duration_seconds
-                db.execute(sql, (assignment_id, person, form.key, "open", now, expires))
+                db.execute(sql, (assignment_id, person, form.key, "open", now, now + form.assignment_duration_seconds))
             return assignment_id
 
     def has_work(self, person: int) -> bool:
@@ -224,11 +223,10 @@ class Store:
 
     def by_person(self) -> list[dict[str, Any]]:
         """Return the progress of everyone who was invited or has visited."""
-        sql = """SELECT p.id AS number, count(submitted) AS submitted, coalesce(sum(state = 'open'), 0) AS open,
-            coalesce(sum(state IN ('returned', 'expired')), 0) AS given_up,
-            group_concat((submitted - accepted) / 60) AS minutes
+        sql = """SELECT p.id AS number, count(submitted) AS submitted, sum(state = 'open') AS open,
+            sum(state IN ('returned', 'expired')) AS given_up, group_concat((submitted - accepted) / 60) AS minutes
             FROM people AS p LEFT JOIN assignments ON person = p.id GROUP BY p.id ORDER BY p.id"""
-        people = [dict(row) for row in self._rows(sql)]
+        people = self._rows(sql)
         return [{**row, "minutes": row["minutes"] and median(map(float, row["minutes"].split(",")))} for row in people]
 
     def submissions(self, person: int | None = None) -> int:
