@@ -46,12 +46,9 @@ def choose(person: int, forms: Sequence[Form], history: Sequence[Event], limit: 
     seen = Counter(key for _, key in {(event.person, event.form.key) for event in history})
     given_back = {event.form.key for event in own}
     possible = [form for form in forms if taken[form.key] < form.assignments and _is_allowed(form, own)]
-
-    def order(form: Form) -> tuple[bool, bool, int]:
-        """The form that the fewest people have seen comes first, so that both tasks of a service proceed alike."""
-        return taken[form.key] + late[form.key] >= form.assignments, form.key in given_back, seen[form.key]
-
-    return min(possible, key=order, default=None)
+    free = [form for form in possible if taken[form.key] + late[form.key] < form.assignments]
+    # The form that the fewest people have seen comes first, so that both tasks of a service proceed alike.
+    return min(free or possible, key=lambda form: (form.key in given_back, seen[form.key]), default=None)
 
 
 def _is_allowed(form: Form, own: Sequence[Event]) -> bool:

@@ -35,7 +35,6 @@ from parapet.transforms.storage import disk
 _FOREIGN = "was not written by 'parapet collect serve', or by another version of it: choose another file"
 _SECONDS = 5  # to wait while another program has locked the file
 _MOST_RETURNS = 20  # tasks that a person may give back, besides one for each submitted
-_PATIENCE = 4  # an open form is late after this part of its time
 _FORMAT = 0x70617204  # the application id of the file: "par", version 4
 _TABLES = """
 CREATE TABLE collection (key BLOB NOT NULL, platform TEXT NOT NULL);
@@ -77,7 +76,6 @@ class Store:
             self._db.row_factory = sqlite3.Row
             with self._transaction() as db:
                 db.execute("PRAGMA synchronous = EXTRA")
-                db.execute("PRAGMA foreign_keys = ON")
                 if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
                     db.executescript(f"BEGIN; {_TABLES} PRAGMA application_id = {_FORMAT};")
                     db.execute("INSERT INTO collection VALUES (?, ?)", (secrets.token_bytes(32), platform))
@@ -161,9 +159,10 @@ class Store:
         db.execute("UPDATE assignments SET state = 'expired' WHERE state = 'open' AND expires < ?", (self.now(),))
         if row := db.execute("SELECT id FROM assignments WHERE person = ? AND state = 'open'", (person,)).fetchone():
             return row["id"], None
-        sql = """SELECT person, form, iif(state = 'open' AND accepted + (expires - accepted) / ? < ?, 'late', state)
+        # An open form is late after a quarter of its time.
+        sql = """SELECT person, form, iif(state = 'open' AND accepted + (expires - accepted) / 4 < ?, 'late', state)
             FROM assignments"""
-        rows = db.execute(sql, (_PATIENCE, self.now()))
+        rows = db.execute(sql, (self.now(),))
         history = [Event(other, self.forms[key], state) for other, key, state in rows]
         forms, limit = self._offer
         return "", choose(person, forms, history, limit)
