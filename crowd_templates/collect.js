@@ -8,7 +8,7 @@
   const KEY = "parapet.collect." + new URL(location.href).searchParams.get("assignmentId");
   const RETRIES = [1000, 2000, 4000, 8000]; // milliseconds
   const zeros = () => Object.fromEntries(names.map((name) => [name, 0]));
-  const telemetry = { keystrokes: zeros(), pastes: zeros(), seconds: zeros() };
+  const telemetry = { Keystrokes: zeros(), Pastes: zeros(), Seconds: zeros() };
 
   /* The browser's storage, which may be switched off. */
   const store = {
@@ -51,7 +51,7 @@
   let current = null, since = 0;
 
   function stop() {
-    if (current) telemetry.seconds[current] += (performance.now() - since) / 1000;
+    if (current) telemetry.Seconds[current] += (performance.now() - since) / 1000;
     current = null;
   }
 
@@ -72,8 +72,8 @@
     const { name } = event.target;
     if (!names.includes(name) || !event.isTrusted) return;
     const kind = event.inputType || "";
-    if (/^insertFrom(Paste|Drop|Yank)/.test(kind)) telemetry.pastes[name] += 1;
-    else if (/^(insert|delete)/.test(kind)) telemetry.keystrokes[name] += 1;
+    if (/^insertFrom(Paste|Drop|Yank)/.test(kind)) telemetry.Pastes[name] += 1;
+    else if (/^(insert|delete)/.test(kind)) telemetry.Keystrokes[name] += 1;
     save();
   });
   form.addEventListener("change", save);

@@ -50,13 +50,11 @@ def responses_of(args: argparse.Namespace) -> tuple[str, ...]:
 
     Raises InputError if a file or the encoding cannot be used.
     """
-    from parapet.transforms.crowd.answer_files import check_encoding, check_file
+    from parapet.transforms.crowd.answer_files import Sources
 
-    paths = _files_of(args.responses)
-    for path in paths:
-        check_file(path, "--responses")
-    check_encoding(args.encoding, "--encoding")
-    return tuple(paths)
+    sources = Sources(_files_of(args.responses), encoding=args.encoding)
+    sources.check("--")
+    return tuple(sources.responses)
 
 
 def _files_of(responses: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 import signal
 import socket
@@ -12,15 +11,15 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import httpx
 import kit
 
+from parapet.transforms.crowd.serving import guard
 from parapet.transforms.crowd.serving import server as serving
 from parapet.transforms.crowd.serving.forms import Form, read_forms
-from parapet.transforms.crowd.serving.guard import Limits
 
-SECRET = "a secret for tests, long enough"
 SCHEMA = [
     kit.service(
         "Parcels_1",
@@ -29,7 +28,6 @@ SCHEMA = [
         "Sends parcels & letters <everywhere>",
     )
 ]
-WIDE = Limits(requests_per_minute=1_000_000)
 
 
 def form(key, task="names", service="S_1", wanted=2, elements=None):
@@ -44,11 +42,12 @@ def form(key, task="names", service="S_1", wanted=2, elements=None):
 
 
 @contextmanager
-def site(folder: Path, hits: Path, **settings):
-    """A server in a thread; gives the site, whose settings have its address."""
-    settings = {"people": 6, "secret": SECRET, "limits": WIDE, "port": 0, **settings}
+def site(folder: Path, hits: Path, limits=None, **settings):
+    """A server in a thread; gives the site, whose settings have its address. ``limits`` are constants of guard.py."""
+    settings = {"people": 6, "port": 0, **settings}
     run = serving.Run(read_forms(str(hits)), folder / "a.sqlite", folder / "a.jsonl", folder / "links.csv", **settings)
-    with serving.opened(run) as (opened_site, listener):
+    limits = {"MAX_PER_MINUTE": 1_000_000} if limits is None else limits
+    with mock.patch.multiple(guard, **limits), serving.opened(run) as (opened_site, listener):
         server = serving.server(opened_site)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -116,8 +115,7 @@ class Process:
 
     def start(self):
         with (self.folder / "log").open("ab") as log:
-            env = {**os.environ, "PARAPET_COLLECT_SECRET": SECRET}
-            self.process = subprocess.Popen([*map(str, self.argv)], stdout=log, stderr=log, env=env)
+            self.process = subprocess.Popen([*map(str, self.argv)], stdout=log, stderr=log)
         for _ in range(600):
             try:
                 httpx.get(f"http://127.0.0.1:{self.port}/progress")

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -34,9 +35,7 @@ EXAMPLE = """\
       --study_id 6a5f0c2d9b1e4f7a8c3d2e1f --completion_url 'https://app.prolific.com/submissions/complete?cc=C0DE'
   parapet collect serve --db answers.sqlite --export_only"""
 
-SECRET = "PARAPET_COLLECT_SECRET"  # noqa: S105 - the name of a variable
 PROLIFIC = "prolific"
-_SHORTEST_SECRET = 20
 _MOST_PEOPLE = 100_000
 _URL = re.compile(r"https?://[^/?#\s]+", re.IGNORECASE)
 _ORIGIN = re.compile(rf"{_URL.pattern}/?", re.IGNORECASE)
@@ -112,7 +111,6 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
         public_url=args.public_url.rstrip("/"),
         completion_url=args.completion_url,
         tasks_per_person=args.tasks_per_person or (1 if args.platform == PROLIFIC else None),
-        secret=os.environ.get(SECRET, ""),
         study=args.study_id,
     )
     return partial(_serve, run, needed)
@@ -135,18 +133,20 @@ def _serve(run: Run, needed: int) -> int:
 
 def _export(db: Path, export: Path) -> int:
     from parapet.transforms.crowd.serving import server
+    from parapet.transforms.crowd.serving.store import Store
 
-    say(f"{counted(server.export_only(db, export), 'assignment')} in {export}")
+    with closing(Store(db)) as store:
+        n = server.export(store, export)
+    say(f"{counted(n, 'assignment')} in {export}")
     return 0
 
 
 def _check_flags(args: argparse.Namespace) -> None:
-    secret, is_public = os.environ.get(SECRET, ""), args.host not in THIS_MACHINE
+    is_public = args.host not in THIS_MACHINE
     checks = [
         (not os.path.isdir(args.db), "--db", f"{args.db} is a folder: give a file"),
         (not args.export_only or os.path.exists(args.db), "--db", f"there is no such file: {args.db}"),
         (args.hits or args.export_only, "--hits", "is required: give the output folder of 'parapet hits'"),
-        (not secret or len(secret) >= _SHORTEST_SECRET, SECRET, f"must have at least {_SHORTEST_SECRET} characters"),
         (0 <= args.port <= 65_535, "--port", "must be a port number from 0 to 65535"),
         (args.tasks_per_person is None or args.tasks_per_person > 0, "--tasks_per_person", "must be 1 or more"),
         (args.public_url or not is_public, "--public_url", f"is required with --host {args.host}: {_ADDRESS}"),

@@ -121,7 +121,7 @@ def test_hostile_and_broken_api_lines_cost_themselves_alone(tmp_path):
     reasons = {letter["source"].rpartition(" ")[2]: letter["reason"].partition(":")[0] for letter in dead}
     assert len(reasons) == len(dead)
     assert reasons == {
-        **{"2": "unsafe_xml", "3": "unsafe_xml", "4": "broken_xml", "6": "no_task", "7": "broken_row"},
+        **{"2": "broken_xml", "3": "broken_xml", "4": "broken_xml", "6": "no_task", "7": "broken_row"},
         **{"8": "broken_row", "11": "no_answer", "12": "no_answer"},
     }
     assert "ABCDEFG1" not in (tmp_path / "out/dead_letters.jsonl").read_text()

@@ -16,11 +16,10 @@ import re
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 from defusedxml import ElementTree
-from defusedxml.common import DefusedXmlException
 
 from parapet.schemas import limits
 from parapet.schemas.decisions import COLUMNS, Decision, Record, delimiter_of, parse_decisions
@@ -33,11 +32,15 @@ from parapet.transforms.crowd.times import is_exact, read_time
 from parapet.transforms.crowd.worker_ids import plain_id, redact, withheld, without_own_id
 from parapet.transforms.storage.compressed import check_input, open_input
 
+_TASK_ANSWERS = Annotated[list[dict[str, Any]], msgspec.Meta(max_length=1)] | dict[str, Any]
+
 # A record with more lines than this has a quote that was never closed.
 MAX_LINES_OF_A_RECORD = 500
 # A longer answer cannot be an answer to a question about a few words.
 MAX_ANSWER = 20_000
-MAX_COUNT = 1_000_000  # maximum number of keystrokes, pastes or seconds of one answer
+# Keystrokes, pastes or seconds of one answer.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 # Characters of a record that its dead letter keeps; the file and row lead to the full record.
 MAX_PAYLOAD = 2_000
 
@@ -51,11 +54,7 @@ PLUMBING = frozenset(
     {"doNotRedirect", "assignmentId", "hitId", "workerId", "turkSubmitTo", "submitButton", "csrf_token", "taskAnswers"}
 )
 
-_REQUIRED = {
-    "AssignmentId": "one form filled in by one person: a different text in each row",
-    "WorkerId": "who",
-    "Answer.*": "a column for each form field, such as Answer.slot_0",
-}
+_REQUIRED = ("AssignmentId", "WorkerId", "Answer.*")
 _IDENTIFYING = re.compile(r"worker|user ?name|e-?mail|participant|prolific_pid", re.IGNORECASE)  # names of columns
 
 
@@ -97,13 +96,11 @@ class Sources(msgspec.Struct, frozen=True):
       responses: batch CSVs and JSON lines.
       decisions: reviewers' sheets.
       encoding: the encoding of response files without a byte order mark.
-      kind: the kind of tasks whose answers are accepted.
     """
 
     responses: list[str]
     decisions: list[str] = []
     encoding: str = "utf-8"
-    kind: TaskKind = SCHEMA_TASKS
 
     def files(self) -> list[tuple[str, str]]:
         """Return (name of the flag, path) of each file."""
@@ -116,36 +113,22 @@ class Sources(msgspec.Struct, frozen=True):
           flag: the prefix of flags in messages: ``--``, or an empty string for arguments.
         """
         for name, path in self.files():
-            check_file(path, f"{flag}{name}")
-        check_encoding(self.encoding, f"{flag}encoding")
+            place = f"{flag}{name} {path}"
+            if not is_there(path):
+                raise InputError("there is no such file", place)
+            if as_path(path).is_dir():
+                raise InputError("is a folder: give a file", place)
+            if "://" not in path:
+                check_input(path)
+        try:
+            "".encode(self.encoding)  # unlike codecs.lookup, this refuses binary codecs such as base64
+        except LookupError:
+            raise InputError(f"{self.encoding!r} is not a text encoding that Python knows", f"{flag}encoding") from None
 
 
 def distinct(paths: Iterable[str]) -> list[str]:
     """Remove duplicate files, even if their paths are written differently."""
     return sorted({str(as_path(path).resolve()): path for path in sorted(paths, reverse=True)}.values())
-
-
-def check_file(path: str, place: str) -> None:
-    """Raise InputError if a file does not exist or cannot be read.
-
-    Args:
-      path: the file.
-      place: the flag or argument that names the file.
-    """
-    if not is_there(path):
-        raise InputError("there is no such file", f"{place} {path}")
-    if as_path(path).is_dir():
-        raise InputError("is a folder: give a file", f"{place} {path}")
-    if "://" not in path:
-        check_input(path)
-
-
-def check_encoding(encoding: str, place: str) -> None:
-    """Raise InputError if ``encoding`` is not a text encoding; ``place`` is the flag or argument that names it."""
-    try:
-        "".encode(encoding)  # unlike codecs.lookup, this refuses binary codecs such as base64
-    except LookupError:
-        raise InputError(f"{encoding!r} is not a text encoding that Python knows", place) from None
 
 
 # --- one record ------------------------------------------------------------------------------------------------------
@@ -189,10 +172,6 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
             "ingest", f"{assignment_id}:{redact(name, worker_id)}", reason, payload(text, worker_id), source
         )
     is_rejected = texts.get("AssignmentStatus", "").strip().lower() == "rejected" or texts.get("Reject", "").strip()
-    typing: dict[str, Any] = {
-        name: {field: n for field, n in getattr(form, name).items() if field in answers and 0 <= n <= MAX_COUNT}
-        for name in ("keystrokes", "pastes", "seconds")
-    }
     yield Assignment(
         assignment_id,
         service_name,
@@ -203,8 +182,10 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
         rejected=bool(is_rejected),
         source=source,
         platform=platform,
+        keystrokes=form.keystrokes,
+        pastes=form.pastes,
+        seconds=form.seconds,
         **_times(texts, worker_id),
-        **typing,
     )
 
 
@@ -231,13 +212,26 @@ def worker_hash(key: bytes, worker_id: str) -> str:
     return hmac.new(key, worker_id.encode(), hashlib.sha256).hexdigest()[:16] if worker_id else ""
 
 
-class _Form(msgspec.Struct):
-    """A form as it was filled in: field to text, and how often or how long each field was typed in."""
+class FilledForm(msgspec.Struct, rename="pascal"):
+    """A form that a person or a model has filled in: a line of the answers of ``parapet collect``.
 
-    answers: dict[str, str] = msgspec.field(name="Answers")
-    keystrokes: dict[str, int] = msgspec.field(name="Keystrokes", default_factory=dict)
-    pastes: dict[str, int] = msgspec.field(name="Pastes", default_factory=dict)
-    seconds: dict[str, float] = msgspec.field(name="Seconds", default_factory=dict)
+    Attributes:
+      answers: form field to text.
+      keystrokes: form field to how often a key changed its text; ``pastes``: how often text was pasted or dropped;
+        ``seconds``: how long the field had the focus.
+    """
+
+    assignment_id: str = ""
+    worker_id: str = ""
+    assignment_status: str = "Submitted"
+    requester_annotation: str = ""
+    accept_time: str = ""
+    submit_time: str = ""
+    source: str = ""
+    answers: dict[str, str] = {}
+    keystrokes: dict[str, _Count] = {}
+    pastes: dict[str, _Count] = {}
+    seconds: dict[str, _Seconds] = {}
 
 
 def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[str, CrowdTask]:
@@ -263,17 +257,19 @@ def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[
     return service, cast(CrowdTask, task)
 
 
-def _form(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[_Form, bool]:
+def _form(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[FilledForm, bool]:
     """Return the form of a record, and whether its answers are known to have every field that was shown."""
     columns = {name.removeprefix("Answer."): text for name, text in texts.items() if name.startswith("Answer.")}
     if columns:
         # The CSV has the columns of the whole batch; blank fields that this form did not show are not answers.
         shown = texts.get("Input.fields", "").split()
-        return _Form({name: text for name, text in columns.items() if text or not shown or name in shown}), bool(shown)
+        answers = {name: text for name, text in columns.items() if text or not shown or name in shown}
+        return FilledForm(answers=answers), bool(shown)
     if row.get("Answers") is None:
-        return _Form(parse_answer_xml(texts.get("Answer", ""))), True
+        return FilledForm(answers=parse_answer_xml(texts.get("Answer", ""))), True
+    names = ("Answers", "Keystrokes", "Pastes", "Seconds")
     try:
-        return msgspec.convert(dict(row), _Form), True
+        return msgspec.convert({name: row[name] for name in names if row.get(name) is not None}, FilledForm), True
     except msgspec.ValidationError as error:
         raise Unusable(f"broken_row: {error}") from None
 
@@ -309,15 +305,11 @@ def split_answers(fields: Mapping[str, str], field: re.Pattern[str] = FIELD) -> 
 
 
 def _task_answers(text: str) -> dict[str, str]:
-    values = list(read_json(text))
-    if not values:
-        return {}
-    _, page, problem = values[0]
-    if isinstance(page, list) and len(page) < 2:
-        page = page[0] if page else {}
-    if problem or len(values) > 1 or not isinstance(page, dict):
-        reason = problem.removeprefix("broken_row: ") or "expected a JSON list of one object"
-        raise Unusable(f"task_answers: {reason}")
+    try:
+        pages = msgspec.json.decode(text.strip() or "[]", type=_TASK_ANSWERS)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Unusable(f"task_answers: expected a JSON list of one object: {error}") from None
+    page = pages if isinstance(pages, dict) else dict(*pages)
     return {name: value if isinstance(value, str) else compact_json(value) for name, value in page.items()}
 
 
@@ -327,9 +319,7 @@ def parse_answer_xml(xml: str) -> dict[str, str]:
         raise Unusable("no_answer: the Answer is empty")
     try:
         root = ElementTree.fromstring(xml.strip(), forbid_dtd=True)
-    except DefusedXmlException:
-        raise Unusable("unsafe_xml: the answer's XML contains a DTD or entities, which are not allowed") from None
-    except (ElementTree.ParseError, ValueError) as error:
+    except (ElementTree.ParseError, ValueError) as error:  # for a DTD, too
         raise Unusable(f"broken_xml: {error}") from None
     answers: dict[str, str] = {}
     for answer in root.iterfind(".//{*}Answer"):
@@ -342,7 +332,7 @@ def parse_answer_xml(xml: str) -> dict[str, str]:
 
 def _platform(texts: Mapping[str, str]) -> AnswerSource:
     """Return the source that a record names, by default ``mturk``, whose exports name none."""
-    source = texts.get("Source", "").strip().lower() or ("" if texts.get("Answers") else "mturk")
+    source = texts.get("Source", "").strip().lower() or "mturk"
     if source not in ANSWER_SOURCES:
         raise Unusable(f"broken_row: Source {source[:40]!r} must be one of {', '.join(ANSWER_SOURCES)}")
     return source
@@ -353,18 +343,16 @@ def _times(texts: Mapping[str, str], worker_id: str) -> dict[str, Any]:
 
     The stated number of seconds counts if a time is missing, or was rounded to minutes.
     """
-    names = ("AcceptTime", "SubmitTime")
-    stated = [texts.get(name, "").strip() for name in names]
-    times = [read_time(text) for text in stated]
-    (accept, _), (submit, _) = times
+    stated = {name: texts.get(name, "").strip() for name in ("AcceptTime", "SubmitTime")}
+    accept, submit = (read_time(text)[0] for text in stated.values())
     whole = re.fullmatch(r"([0-9]{1,9})(?:[.,][0-9]*)?", texts.get("WorkTimeInSeconds", "").strip())
     seconds = int(whole[1]) if whole else None
-    if accept is not None and submit is not None and all(map(is_exact, stated)):
+    if accept is not None and submit is not None and all(map(is_exact, stated.values())):
         seconds = submit - accept
     unread = tuple(
         redact(f"{name} {text[:60]!r} {problem}", worker_id)
-        for name, text, (_, problem) in zip(names, stated, times, strict=True)
-        if text and problem
+        for name, text in stated.items()
+        if text and (problem := read_time(text)[1])
     )
     return {"accept_time": accept, "submit_time": submit, "work_seconds": seconds, "unread": unread}
 
@@ -478,8 +466,8 @@ def _header(first: Record | None, path: str) -> list[str]:
     columns = [cell.strip() for cell in first.cells]
     missing = [name for name in _REQUIRED if not any(fnmatchcase(column, name) for column in columns)]
     if missing and missing != ["WorkerId"]:
-        advice = hint or f": add {'; '.join(f'{name} ({_REQUIRED[name]})' for name in missing)}"
-        raise InputError(f"not a file of batch results: the header lacks {', '.join(missing)}{advice}", path, place)
+        hint = hint or ": a row is one form that one person filled in, with a column for each field (Answer.slot_0)"
+        raise InputError(f"not a file of batch results: the header lacks {', '.join(missing)}{hint}", path, place)
     twice = sorted({name for name in columns if name and columns.count(name) > 1})
     if twice:
         raise InputError(f"these columns appear twice in the header: {', '.join(twice)}", path, place)
@@ -495,7 +483,7 @@ def _read_assignments(lines: Iterator[str], path: str) -> Iterator[tuple[str, An
     stands before them.
     """
     annotations: dict[str, str] = {}
-    for number, value, problem in read_json("".join(lines)):
+    for number, value, problem in read_json(lines):
         items = [value] if problem else list(_assignments(value, annotations))
         for n, item in enumerate(items, 1):
             yield f"{number}, item {n}" if len(items) > 1 else str(number), item, problem
@@ -526,26 +514,35 @@ def _check_keys(pairs: list[tuple[str, Any]]) -> None:
             raise ValueError(f"the key {key!r} appears twice")
 
 
+class _Text(str):
+    """A text in which an error of JSON does not count the lines before it: for many errors that takes too long."""
+
+    def count(self, *_: Any) -> int:
+        return 0
+
+
 _PRINTED = "; it is written as by Python's print: use json.dumps(..., default=str)"
 _BETWEEN = re.compile(r"[\s,]*")
 _DECODER = json.JSONDecoder(object_pairs_hook=_check_keys)
 
 
-def read_json(text: str) -> Iterator[tuple[int, Any, str]]:
-    """Yield the JSON values of a text with the numbers of their first lines: on one line each, on several, or joined.
+def read_json(lines: Iterable[str]) -> Iterator[tuple[int, Any, str]]:
+    """Yield the JSON values of a file with the numbers of their first lines: on one line each, on several, or joined.
 
     A line that begins no value is yielded as text, with the problem; reading goes on at the next line.
     """
+    text = _Text("".join(lines))
     at, number, counted = 0, 1, 0
     while (at := _BETWEEN.match(text, at).end()) < len(text):  # type: ignore[union-attr]  # it matches anywhere
-        number, counted = number + text.count("\n", counted, at), at
+        number, counted = number + str.count(text, "\n", counted, at), at
         end_of_line = text.find("\n", at) + 1 or len(text)
         try:
             end = _DECODER.raw_decode(text, at)[1]
             value, problem = parse_json_line(text[at:end]), _ENCODING if _NOT_DECODED in text[at:end] else ""
         except (ValueError, RecursionError) as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else error
             hint = _PRINTED if text.startswith("{'", at) else ""
-            end, problem = end_of_line, f"broken_row: not JSON: {error}{hint}"
+            end, problem = end_of_line, f"broken_row: not JSON: {reason}{hint}"
         yield number, text[at:end_of_line] if problem else value, problem
         at = end
 

@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import kit
 import pytest
-from collect_site import SCHEMA, SECRET, Person, links, site
+from collect_site import SCHEMA, Person, form, links, site
 from kit import cases, lacking, rows_of
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.serving.guard import Limits
+from parapet.transforms.crowd.answer_files import FilledForm
 from parapet.transforms.crowd.serving.site import read_telemetry
-from parapet.transforms.crowd.serving.store import Store, Telemetry
+from parapet.transforms.crowd.serving.store import Store
 
 HOSTILE = ("</textarea><script>alert(1)</script>", "=1+1", "a\r\nb\0c", "\U0001f600\u202e", "' OR 1=1 --", "x" * 20_000)
 
@@ -80,29 +80,29 @@ def test_the_export_follows_the_answers(tmp_path, hits, monkeypatch):
 def test_answers_keep_what_was_written_and_how(served):
     someone = person(served)
     fields, names, page = someone.begin()
-    assert not lacking(page, 'action="/submit"', "how often you paste", "/static/collect.js")
+    assert not lacking(page, 'action="/submit"', "how often you paste", "parapet.collect.")
     said = dict(zip(names, HOSTILE, strict=False))
-    told = {"keystrokes": {names[0]: 7}, "pastes": {}, "seconds": {names[0]: 1.26}}
+    told = {"Keystrokes": {names[0]: 7}, "Pastes": {}, "Seconds": {names[0]: 1.26}, "AssignmentStatus": "Rejected"}
     assert someone.submit(fields, said, told).json() == {"next": "/"}
     assert someone.get("/").url.path == "/done"
     (row,) = exported(served)
     kept = {name: text.replace("\r\n", "\n").replace("\0", "") for name, text in said.items()}
     assert (row["Answers"], row["Keystrokes"], row["Pastes"]) == (kept, {names[0]: 7}, {})
-    assert row["Seconds"] == {names[0]: 1.3}
+    assert (row["Seconds"], row["AssignmentStatus"]) == ({names[0]: 1.3}, "Submitted")
 
 
 @cases(
     "text",
     "",
     "[]",
-    '{"keystrokes": 3}',
-    '{"keystrokes": {"a": -1}}',
-    '{"pastes": {"b": true}}',
-    '{"seconds": {"a": 1e300}}',
+    '{"Keystrokes": 3}',
+    '{"Keystrokes": {"a": -1}}',
+    '{"Pastes": {"b": true}}',
+    '{"Seconds": {"a": 1e300}}',
     "[" * 9_999,
 )
 def test_telemetry_may_be_anything(text):
-    assert read_telemetry(text) == Telemetry()
+    assert read_telemetry(text) == FilledForm()
 
 
 def test_a_double_click_is_one_answer(served):
@@ -168,12 +168,12 @@ def test_requests_from_elsewhere_are_refused(served):
     assert post(someone, "/submit", {**full, "more": "x" * 600_000}) == 413
     parts = iter([b"x" * 600_000])
     assert someone.http.post("/submit", content=parts, headers={"Origin": someone.origin}).status_code == 413
-    assert (someone.http.put("/submit").status_code, exported(served), post(someone, "/submit", full)) == (405, [], 200)
+    assert (someone.http.put("/submit").status_code, exported(served), post(someone, "/submit", full)) == (404, [], 200)
 
 
 @cases("path status", ("/", 403), ("/task?assignmentId=1", 403), ("/done", 403), ("/join/1-00", 403), ("/join/x", 403),
        ("/join/99999-0", 403), ("/join/%00", 403), ("/start?PROLIFIC_PID=1", 404), ("/static/../x", 404),
-       ("/static/setup.py", 404), ("/progress", 200), ("/nothing", 404))  # fmt: skip
+       ("/static/setup.py", 404), ("/progress", 403), ("/nothing", 404))  # fmt: skip
 def test_strangers_see_nothing(served, path, status):
     response = httpx.get(served.settings.origin + path)
     assert response.status_code == status
@@ -190,13 +190,13 @@ def test_a_forged_session_is_none(served):
 
 
 def test_many_requests_are_slowed_down(tmp_path, hits):
-    with site(tmp_path, hits, limits=Limits(requests_per_minute=5)) as it:
+    with site(tmp_path, hits, limits={"MAX_PER_MINUTE": 5}) as it:
         assert [httpx.get(f"{it.settings.origin}/join/1-{i}").status_code for i in range(7)] == [403] * 5 + [429] * 2
-        assert Person(it.settings.origin).post("/progress", {"secret": SECRET}).status_code == 429
+        assert Person(it.invitation(0)).get("/progress").status_code == 429
 
 
 def test_slow_clients_and_crowds_of_connections_are_cut_off(tmp_path, hits):
-    limits = Limits(request_seconds=0.5, connections=20, requests_per_minute=10_000)
+    limits = {"MAX_SECONDS": 0.5, "MAX_CONNECTIONS": 20}
     with site(tmp_path, hits, limits=limits) as it:
         where = ("127.0.0.1", int(it.settings.origin.rpartition(":")[2]))
         host = f"Host: {where[0]}:{where[1]}\r\nOrigin: {it.settings.origin}\r\n".encode()
@@ -231,16 +231,29 @@ def test_a_full_disk_says_so_and_keeps_what_was_acknowledged(served):
     assert (second.submit(fields, large).status_code, len(exported(served))) == (200, 2)
 
 
-def test_the_progress_page_wants_the_secret_and_shows_no_names(tmp_path, hits):
+def test_the_progress_page_is_for_the_requester_and_shows_no_names(tmp_path, hits):
     with site(tmp_path, hits, people=("Anna Example", "Ben Example")) as it:
         person(it).work()
-        requester = Person(it.settings.origin)
-        assert post(requester, "/progress", {"secret": "wrong"}) == 403
-        page = requester.post("/progress", {"secret": SECRET})
-        assert page.status_code == 200
+        requester = Person(it.invitation(0))
+        page = requester.join()
+        assert page.url.path == "/progress"
+        assert requester.get("/").status_code == 403
         assert not lacking(page.text, "1 of 4 assignments are done", "Parcels_1:names", "Parcels_1:descriptions")
         assert "Example" not in page.text
-        assert "Parcels" not in person(it, 2).get("/progress").text
+        assert person(it, 2).get("/progress").status_code == 403
+
+
+def test_the_time_of_a_person_is_the_median(tmp_path):
+    store, forms = Store(tmp_path / "a.sqlite"), [form(f"k{n}", service=f"S_{n}") for n in range(3)]
+    store.offer(forms)
+    store.invite(2)
+    for seconds in (60, 600, 120):
+        store.now = lambda: 1e9
+        assignment_id = store.begin(1)
+        store.now = lambda seconds=seconds: 1e9 + seconds
+        assert store.submit(1, assignment_id, FilledForm(answers={"slot_0": "x"})) == ""
+    assert [row["minutes"] for row in store.by_person()] == [2, None]
+    store.close()
 
 
 def test_prolific_brings_people_and_gets_them_back(tmp_path, hits):

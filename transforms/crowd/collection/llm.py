@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.rows import DeadLetter
-from parapet.transforms.crowd.answer_files import payload
+from parapet.transforms.crowd.answer_files import FilledForm, payload
 from parapet.transforms.crowd.collection.sheet import PROMPTS, Sheet
 from parapet.transforms.reports.text import clean
 from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Chat, Message
@@ -212,19 +212,13 @@ def lines(done: Iterable[tuple[Work, Filled]], model: str) -> Iterator[bytes]:
     for work, filled in done:
         if filled.answers:
             record = work.sheet.record
-            line = {
-                "AssignmentId": work.assignment_id(model),
-                "WorkerId": work.worker_id(model),
-                "AssignmentStatus": "Submitted",
-                "RequesterAnnotation": record.requester_annotation,
-                "AcceptTime": "",
-                "SubmitTime": "",
-                "Source": "llm",
-                "Answers": {field: filled.answers[field] for field in record.fields if field in filled.answers},
-                "Keystrokes": {},
-                "Pastes": {},
-                "Seconds": {},
-            }
+            line = FilledForm(
+                work.assignment_id(model),
+                work.worker_id(model),
+                requester_annotation=record.requester_annotation,
+                source="llm",
+                answers={field: filled.answers[field] for field in record.fields if field in filled.answers},
+            )
             yield msgspec.json.encode(line) + b"\n"
 
 

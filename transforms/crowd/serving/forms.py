@@ -16,15 +16,14 @@ from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
 from parapet.transforms.reports.report import render
 
 _FORM = re.compile(r'<form id="mturk_form" method="post" action="[^"]*" autocomplete="off">')
-_HEAD = '<link rel="stylesheet" href="/static/collect.css">\n<script src="/static/collect.js" defer></script>\n</head>'
-_INLINE = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
+_INLINE = re.compile(r"<(style|script)(?: type=\"module\")?>(.*?)</\1>", re.DOTALL)
 
 
 class Form(PageRecord, frozen=True):
     """A page for several people to fill in. All of its fields are required.
 
     Attributes:
-      html: the page, with the server's style and script.
+      html: the page, in which a task is not a HIT.
     """
 
     html: str = ""
@@ -51,9 +50,9 @@ def read_forms(folder: str) -> list[Form]:
     for record in read_manifest(folder):
         path = as_path(folder) / record.page
         html = read_text(path, MAX_DIALOGUE_FILE)
-        if len(_FORM.findall(html)) != 1 or html.count("</head>") != 1:
+        if len(_FORM.findall(html)) != 1:
             raise InputError("is not a page of this version of 'parapet hits': make the pages again", path, "--hits")
-        html = html.replace("</head>", _HEAD).replace("or return the HIT", "or give the task back")
+        html = html.replace("or return the HIT", "or give the task back")
         forms.append(Form(**asdict(record), html=html.replace("Accept the HIT to", "Begin the task to")))
     if not forms:
         raise InputError("contains no pages: 'parapet hits' found nothing to ask", folder, "--hits")
@@ -61,15 +60,15 @@ def read_forms(folder: str) -> list[Form]:
 
 
 def page(form: Form, assignment_id: str, minutes: int) -> str:
-    """Return the HTML of a form for one assignment, with the remaining time."""
+    """Return the HTML of a form for one assignment, with the remaining time, and the server's style and script."""
     bar = render("collect_bar.html.jinja", assignment_id=assignment_id, minutes=minutes)
     return _FORM.sub(lambda _: f'{bar}<form id="mturk_form" method="post" action="/submit">', form.html)
 
 
-def policy(html: str = "") -> str:
-    """Return a Content-Security-Policy that allows the server's files, and the inline styles and scripts of a page."""
+def policy(html: str) -> str:
+    """Return a Content-Security-Policy that allows the styles and scripts that stand in a page, and no others."""
     hashes = {"script": "", "style": ""}
     for kind, text in _INLINE.findall(html):
         hashes[kind] += f" 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-    sources = f"script-src 'self'{hashes['script']}; style-src 'self'{hashes['style']}; connect-src 'self'"
+    sources = f"script-src{hashes['script']}; style-src{hashes['style']}; connect-src 'self'"
     return f"default-src 'none'; {sources}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -8,17 +8,14 @@ import hmac
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_network
 
-import msgspec
 from starlette.requests import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from parapet.transforms.crowd.serving.forms import policy
-
 HEADERS = {
     "Connection": "close",  # a connection is for one request, so that its deadline is the request's
-    "Content-Security-Policy": policy(),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",  # "no-referrer" would make browsers send "Origin: null"
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -26,25 +23,12 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Strict-Transport-Security": "max-age=31536000",  # which browsers ignore without TLS
 }
-_MOST_BYTES = 512 * 1024  # of a request's body
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """Limits for a single client or for all together. An address is a whole network of 64 bits with IPv6.
-
-    Attributes:
-      connections: maximum number of open connections.
-      requests_at_once: maximum number of requests of one address that are being answered.
-      request_seconds: maximum time of a connection, which is for one request.
-      requests_per_minute: the limit for a person, or for an address of unknown clients.
-      newcomers_per_hour: new participants of a study per address.
-    """
-
-    connections: int = 1_000
-    requests_at_once: int = 100
-    request_seconds: float = 30
-    requests_per_minute: int = 300
-    newcomers_per_hour: int = 5
+MAX_BYTES = 512 * 1024  # of a request's body
+MAX_CONNECTIONS = 1_000
+MAX_SECONDS = 30.0  # of a connection
+MAX_AT_ONCE = 100  # requests of one address that are being answered
+MAX_PER_MINUTE = 300  # requests of a person, or of an address of unknown clients
+MAX_NEWCOMERS = 5  # participants of a study who are new, from one address in an hour
 
 
 class Rate:
@@ -68,31 +52,24 @@ class Rate:
         return self._counts[client] > self.most
 
 
-def protocol(limits: Limits) -> type[H11Protocol]:
-    """Return uvicorn's protocol class with limits on the number of connections and their time, which uvicorn lacks."""
+class Protocol(H11Protocol):
+    """uvicorn's protocol with limits on the number of connections and their time, which uvicorn lacks."""
 
-    class Limited(H11Protocol):
-        deadline: asyncio.TimerHandle
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin a connection."""
+        super().connection_made(transport)
+        self.deadline = self.loop.call_later(MAX_SECONDS, transport.abort)
+        if len(self.connections) > MAX_CONNECTIONS:
+            transport.abort()
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self.deadline = self.loop.call_later(limits.request_seconds, transport.abort)
-            if len(self.connections) > limits.connections:
-                transport.abort()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self.deadline.cancel()
-            super().connection_lost(exc)
-
-    return Limited
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection."""
+        self.deadline.cancel()
+        super().connection_lost(exc)
 
 
 class Refused(Exception):
-    """A request is answered by a message with this status."""
-
-    def __init__(self, status: int, title: str, text: str = "") -> None:
-        super().__init__(title)
-        self.status, self.title, self.text = status, title, text
+    """A request is answered by a message: its arguments are the status, a title and perhaps a text."""
 
 
 async def read_body(request: Request) -> bytes:
@@ -100,11 +77,10 @@ async def read_body(request: Request) -> bytes:
 
     Raises Refused if it is too large.
     """
-    body, size = b"", 0
+    body = b""
     async for part in request.stream():
-        size += len(part)
-        body = body + part if size <= _MOST_BYTES else b""
-    if size > _MOST_BYTES:
+        body = (body + part)[: MAX_BYTES + 1]
+    if len(body) > MAX_BYTES:
         raise Refused(413, "The request is too large")
     return body
 
@@ -116,26 +92,18 @@ def check_origin(request: Request, origin: str) -> None:
     """
     if request.headers.get("host", "").lower() != origin.partition("://")[2]:
         raise Refused(421, "This server does not serve this address", "See --public_url.")
-    if request.method not in ("GET", "HEAD", "POST"):
-        raise Refused(405, "Only GET and POST are allowed")
     if request.method == "POST" and request.headers.get("origin") != origin:
         raise Refused(403, "The request was sent from another site")
 
 
 def address(request: Request) -> str:
-    """Return the client's address, or its network with IPv6; may be empty."""
+    """Return the client's address, or its network of 64 bits with IPv6; may be empty."""
     host = request.client.host if request.client else ""
-    try:
-        return str(ip_network(f"{host}/64", strict=False)) if ":" in host else host[:64]
-    except ValueError:
-        return host[:64]
+    with suppress(ValueError):  # of other addresses
+        return str(ip_network(f"{host}/64", strict=False))
+    return host[:64]
 
 
-def sign(key: bytes, *parts: str) -> str:
-    """Sign several texts, without NULs, with a key (HMAC-SHA256, 40 hex digits)."""
-    return hmac.new(key, "\0".join(parts).encode(), hashlib.sha256).hexdigest()[:40]
-
-
-def is_same(text: str, expected: str) -> bool:
-    """Compare two texts in constant time."""
-    return hmac.compare_digest(text.encode(), expected.encode())
+def sign(key: bytes, text: str) -> str:
+    """Sign a text with a key (HMAC-SHA256, 40 hex digits)."""
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:40]

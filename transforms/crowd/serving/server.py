@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
 from msgspec.structs import replace
+from starlette.concurrency import run_in_threadpool
 
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
-from parapet.transforms.crowd.serving.guard import protocol
-from parapet.transforms.crowd.serving.site import Run, Site
+from parapet.transforms.crowd.serving.guard import Protocol
+from parapet.transforms.crowd.serving.site import PARAMETERS, REQUESTER, Run, Site
 from parapet.transforms.crowd.serving.store import Store
 from parapet.transforms.reports.text import counted
 from parapet.transforms.storage import disk
 
-_EXPORT_SECONDS = 5.0
+_EXPORT_SECONDS = 5
 _INVITATION = ("person", "name", "link")
 
 
@@ -34,42 +34,12 @@ def export(store: Store, path: Path) -> int:
       InputError: the file cannot be written, or has lines that are not of this store: these would be lost.
     """
     data = store.export()
-    lines = {*data.splitlines(), b""}
-    others = {*_content(path, "--export").splitlines()} - lines
+    others = {*_content(path, "--export").splitlines()} - {*data.splitlines(), b""}
     if others:
         reason = f"contains {counted(len(others), 'line')} that {store.path} does not have, which would be lost"
         raise InputError(f"{reason}: give another --export, or the --db that wrote it", path, "--export")
     _write(path, data, "--export", f"; all answers are in {store.path}, see --export_only")
-    return len(lines) - 1
-
-
-def export_only(db: Path, path: Path) -> int:
-    """Write the export of a file. Returns the number of forms in it. Raises InputError if a file cannot be used."""
-    with closing(Store(db)) as store:
-        return export(store, path)
-
-
-@contextmanager
-def exporting(store: Store, path: Path) -> Iterator[None]:
-    """Keep the export up to date during the block. Raises InputError at its begin or end, as :func:`export` does."""
-    stopping, exported = threading.Event(), export(store, path)
-
-    def follow() -> None:
-        n = exported
-        while not stopping.wait(_EXPORT_SECONDS):
-            try:
-                n = n if n == store.submissions() else export(store, path)
-            except InputError as error:
-                logging.error("%s", error)
-
-    thread = threading.Thread(target=follow, name="export", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
-        export(store, path)
+    return data.count(b"\n")
 
 
 def write_invitations(site: Site, path: Path) -> None:
@@ -78,9 +48,8 @@ def write_invitations(site: Site, path: Path) -> None:
     Raises:
       InputError: the file has other content than invitations, or cannot be written.
     """
-    head = csv_bytes(_INVITATION, ())
     content = _content(path, "--invitations")
-    if content and not content.startswith(head):
+    if content and not content.startswith(csv_bytes(_INVITATION, ())):
         raise InputError("contains something else than invitations: give another file", path, "--invitations")
     rows = [(str(number), name, site.invitation(number)) for number, name in site.store.people()]
     _write(path, csv_bytes(_INVITATION, rows), "--invitations")
@@ -108,11 +77,10 @@ def serve(run: Run, say: Callable[[str], None]) -> int:
         origin = site.settings.origin
         say(f"{counted(len(run.forms), 'form')} served at {origin}; press Ctrl-C to stop")
         if run.platform == "prolific":
-            names = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
-            say(f"address of the study: {origin}/start?{'&'.join(f'{name}={{{{%{name}%}}}}' for name in names)}")
+            say(f"address of the study: {origin}/start?{'&'.join(f'{name}={{{{%{name}%}}}}' for name in PARAMETERS)}")
         else:
             say(f"invitations: {run.invitations}, one link for each person")
-        say(f"progress: {origin}/progress" + ("" if run.secret else f", secret: {site.settings.secret}"))
+        say(f"progress: {site.invitation(REQUESTER)}")
         say(f"answers: {run.export}")
         server(site).run(sockets=[listener])
         return site.store.submissions()
@@ -134,13 +102,13 @@ def opened(run: Run) -> Iterator[tuple[Site, socket.socket]]:
     with listener, closing(Store(run.db, run.platform)) as store:
         if store.platform != run.platform:
             raise InputError(f"is of a collection with people from {store.platform}: give another file", run.db, "--db")
-        with exporting(store, run.export):
-            secret = run.secret or secrets.token_urlsafe(18)
-            site = Site(store, replace(run, port=listener.getsockname()[1], secret=secret))
-            if run.platform != "prolific":
-                store.invite(run.people)
-                write_invitations(site, run.invitations)
-            yield site, listener
+        export(store, run.export)
+        site = Site(store, replace(run, port=listener.getsockname()[1]))
+        if run.platform != "prolific":
+            store.invite(run.people)
+            write_invitations(site, run.invitations)
+        yield site, listener
+        export(store, run.export)
 
 
 class _Server(uvicorn.Server):
@@ -151,13 +119,23 @@ class _Server(uvicorn.Server):
 
 
 def server(site: Site) -> uvicorn.Server:
-    """Configure uvicorn with our limits and without logs of requests, whose addresses identify people.
+    """Configure uvicorn with our limits, a continuous export, and without logs of requests: these identify people.
 
     With ``--public_url`` it trusts X-Forwarded-For from 127.0.0.1, or from FORWARDED_ALLOW_IPS.
     """
+    exported = 0
+
+    def follow() -> None:
+        nonlocal exported
+        try:
+            if exported != site.store.submissions():
+                exported = export(site.store, site.settings.export)
+        except InputError as error:
+            logging.error("%s", error)
+
     config = uvicorn.Config(
         site,
-        http=protocol(site.settings.limits),
+        http=Protocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -165,5 +143,7 @@ def server(site: Site) -> uvicorn.Server:
         server_header=False,
         proxy_headers=bool(site.settings.public_url),
         timeout_graceful_shutdown=5,
+        callback_notify=partial(run_in_threadpool, follow),
+        timeout_notify=_EXPORT_SECONDS,
     )
     return _Server(config)

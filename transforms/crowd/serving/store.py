@@ -17,15 +17,17 @@ import threading
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from statistics import median
+from typing import Any
 
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.answer_files import FilledForm
 from parapet.transforms.crowd.serving.assign import Event, choose
 from parapet.transforms.crowd.serving.forms import Form
 from parapet.transforms.storage import disk
@@ -33,9 +35,7 @@ from parapet.transforms.storage import disk
 _FOREIGN = "was not written by 'parapet collect serve', or by another version of it: choose another file"
 _SECONDS = 5  # to wait while another program has locked the file
 _MOST_RETURNS = 20  # tasks that a person may give back, besides one for each submitted
-_PATIENCE = 4  # when places are short, an open one counts as free for others after this part of its time
-_MOST = 1_000_000  # keystrokes, pastes or seconds of a field
-_FORMAT = 0x70617203  # the application id of the file: "par", version 3
+_FORMAT = 0x70617204  # the application id of the file: "par", version 4
 _TABLES = """
 CREATE TABLE collection (key BLOB NOT NULL, platform TEXT NOT NULL);
 CREATE TABLE forms (key TEXT PRIMARY KEY, form BLOB NOT NULL) WITHOUT ROWID;
@@ -43,31 +43,13 @@ CREATE TABLE people (id INTEGER PRIMARY KEY, worker_id TEXT NOT NULL UNIQUE, nam
 CREATE TABLE assignments (
   n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, person INTEGER NOT NULL REFERENCES people,
   form TEXT NOT NULL REFERENCES forms, state TEXT NOT NULL, accepted REAL NOT NULL, expires REAL NOT NULL,
-  submitted REAL, answers TEXT, telemetry TEXT);
+  submitted REAL, filled BLOB);
 CREATE UNIQUE INDEX one_open ON assignments (person) WHERE state = 'open';
 """
 
 
-class Unavailable(InputError):
-    """Nothing was written: the disk is full, or another program has locked the file."""
-
-
-class Telemetry(msgspec.Struct, frozen=True):
-    """How the answers were typed, by form field.
-
-    Attributes:
-      keystrokes: how often a key changed the text.
-      pastes: how often text was pasted or dropped.
-      seconds: how long the field had the focus.
-    """
-
-    keystrokes: dict[str, Annotated[int, msgspec.Meta(ge=0, le=_MOST)]] = {}
-    pastes: dict[str, Annotated[int, msgspec.Meta(ge=0, le=_MOST)]] = {}
-    seconds: dict[str, Annotated[float, msgspec.Meta(ge=0, le=_MOST)]] = {}
-
-
 class Store:
-    """The store. All methods are thread-safe, and raise Unavailable if the file cannot be used for the moment.
+    """The store. All methods are thread-safe, and raise InputError if the file cannot be used for the moment.
 
     Args:
       path: the file; created if it does not exist.
@@ -79,39 +61,30 @@ class Store:
     """
 
     def __init__(self, path: Path, platform: str = "in_house", now: Callable[[], float] = time.time) -> None:
-        self.path, self.now, self._lock, self._resources = path, now, threading.Lock(), ExitStack()
-        try:
-            self._open(platform)
-        except BaseException as error:
-            self.close()
-            if isinstance(error, BlockingIOError):
+        self.path, self.now, self._lock = path, now, threading.Lock()
+        with ExitStack() as resources:
+            try:
+                disk.make_folder(path.parent)
+                descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+                resources.callback(os.close, descriptor)  # after the connection: this ends SQLite's own locks, too
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
                 raise InputError("is in use by another 'parapet collect serve': stop it first", path, "--db") from None
-            if isinstance(error, sqlite3.Error | OSError):
-                reason = f"cannot be used: {getattr(error, 'strerror', None) or error}"
-                raise InputError(reason, path, "--db") from None
-            raise
-
-    def _open(self, platform: str) -> None:
-        disk.make_folder(self.path.parent)
-        descriptor = os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        self._resources.callback(os.close, descriptor)  # after the connection: this ends SQLite's own locks, too
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._db = sqlite3.connect(self.path, _SECONDS, isolation_level=None, check_same_thread=False)
-        self._resources.callback(self._db.close)
-        self._db.row_factory = sqlite3.Row
-        self._db.execute("PRAGMA synchronous = EXTRA")
-        self._db.execute("PRAGMA foreign_keys = ON")
-        with self._transaction() as db:
-            if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
-                for statement in (*_TABLES.split(";\n"), f"PRAGMA application_id = {_FORMAT}"):
-                    db.execute(statement)
-                db.execute("INSERT INTO collection VALUES (?, ?)", (secrets.token_bytes(32), platform))
-            if db.execute("PRAGMA application_id").fetchone()[0] != _FORMAT:
-                raise InputError(_FOREIGN, self.path, "--db")
-            self.key, self.platform = db.execute("SELECT key, platform FROM collection").fetchone()
-            forms = [msgspec.json.decode(row["form"], type=Form) for row in db.execute("SELECT form FROM forms")]
-        disk.sync(self.path.parent)
-        self.forms = {form.key: form for form in forms}
+            except OSError as error:
+                raise InputError(f"cannot be used: {error.strerror}", path, "--db") from None
+            self._db = resources.enter_context(closing(sqlite3.connect(path, _SECONDS, check_same_thread=False)))
+            self._db.row_factory = sqlite3.Row
+            with self._transaction() as db:
+                db.execute("PRAGMA synchronous = EXTRA")
+                if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                    db.executescript(f"BEGIN; {_TABLES} PRAGMA application_id = {_FORMAT};")
+                    db.execute("INSERT INTO collection VALUES (?, ?)", (secrets.token_bytes(32), platform))
+                if db.execute("PRAGMA application_id").fetchone()[0] != _FORMAT:
+                    raise InputError(_FOREIGN, path, "--db")
+                self.key, self.platform = db.execute("SELECT key, platform FROM collection").fetchone()
+                forms = db.execute("SELECT key, form FROM forms")
+                self.forms = {key: msgspec.json.decode(form, type=Form) for key, form in forms}
+            self._resources = resources.pop_all()
 
     def close(self) -> None:
         """Close the file."""
@@ -120,29 +93,25 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a block that is committed durably or not at all."""
+        """Run a block whose changes are committed durably or not at all."""
         with self._lock:
             try:
-                self._db.execute("BEGIN IMMEDIATE")
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException as error:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                if isinstance(error, sqlite3.OperationalError):
-                    raise Unavailable(str(error), self.path, "--db") from None
-                raise
+                with self._db:
+                    yield self._db
+            except sqlite3.Error as error:
+                raise InputError(str(error), self.path, "--db") from None
 
     def _rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         with self._transaction() as db:
             return db.execute(sql, values).fetchall()
 
-    def keep(self, forms: Sequence[Form]) -> None:
-        """Add forms. Those of earlier batches stay in ``self.forms``, since people may have them open."""
+    def offer(self, forms: Sequence[Form], limit: int | None = None) -> None:
+        """Offer these forms, so many to one person. Earlier ones stay valid, since people may have them open."""
         rows = [(form.key, msgspec.json.encode(form)) for form in forms]
         with self._transaction() as db:
             db.executemany("INSERT OR IGNORE INTO forms VALUES (?, ?)", rows)
         self.forms |= {form.key: form for form in forms}
+        self._offer = (forms, limit)
 
     def invite(self, people: Iterable[str] | int) -> None:
         """Add people: by name unless they exist, or unnamed ones up to a total number."""
@@ -170,47 +139,33 @@ class Store:
         self._rows("INSERT OR IGNORE INTO people (worker_id, name) VALUES (?, '')", worker_id)
         return self.participant(worker_id) or 0
 
-    def begin(self, person: int, forms: Sequence[Form], limit: int | None = None) -> str:
+    def begin(self, person: int) -> str:
         """Return the id of the person's open assignment or of a new one; empty if there is currently none."""
         with self._transaction() as db:
-            assignment_id, form = self._next(db, person, forms, limit)
+            assignment_id, form = self._next(db, person)
             if form is not None:
                 assignment_id, now = secrets.token_hex(20), self.now()
                 sql = "INSERT INTO assignments (id, person, form, state, accepted, expires) VALUES (?, ?, ?, ?, ?, ?)"
-                expires = now + form.assignment_duration_seconds
-                db.execute(sql, (assignment_id, person, form.key, "open", now, expires))
+                db.execute(sql, (assignment_id, person, form.key, "open", now, now + form.assignment_duration_seconds))
             return assignment_id
 
-    def has_work(self, person: int, forms: Sequence[Form], limit: int | None = None) -> bool:
+    def has_work(self, person: int) -> bool:
         """Whether the person has an open form or could get one."""
         with self._transaction() as db:
-            return any(self._next(db, person, forms, limit))
+            return any(self._next(db, person))
 
-    def _next(
-        self, db: sqlite3.Connection, person: int, forms: Sequence[Form], limit: int | None
-    ) -> tuple[str, Form | None]:
-        """Return the id of the person's open assignment, or else the form that is next.
-
-        If none is left, those that others have had open for long count as free. What these people send is saved, too,
-        so a form may get more answers than wanted.
-        """
-        self._expire(db)
+    def _next(self, db: sqlite3.Connection, person: int) -> tuple[str, Form | None]:
+        """Return the id of the person's open assignment, or else the form that is next."""
+        db.execute("UPDATE assignments SET state = 'expired' WHERE state = 'open' AND expires < ?", (self.now(),))
         if row := db.execute("SELECT id FROM assignments WHERE person = ? AND state = 'open'", (person,)).fetchone():
             return row["id"], None
-        sql = """SELECT person, form, state, state = 'open' AND accepted + (expires - accepted) / ? < ? AS late
-            FROM assignments ORDER BY n"""
-        rows = db.execute(sql, (_PATIENCE, self.now())).fetchall()
-        for state_of_late in ("open", "expired"):
-            history = [
-                Event(row["person"], self.forms[row["form"]], state_of_late if row["late"] else row["state"])
-                for row in rows
-            ]
-            if form := choose(person, forms, history, limit):
-                return "", form
-        return "", None
-
-    def _expire(self, db: sqlite3.Connection) -> None:
-        db.execute("UPDATE assignments SET state = 'expired' WHERE state = 'open' AND expires < ?", (self.now(),))
+        # An open form is late after a quarter of its time.
+        sql = """SELECT person, form, iif(state = 'open' AND accepted + (expires - accepted) / 4 < ?, 'late', state)
+            FROM assignments"""
+        rows = db.execute(sql, (self.now(),))
+        history = [Event(other, self.forms[key], state) for other, key, state in rows]
+        forms, limit = self._offer
+        return "", choose(person, forms, history, limit)
 
     def assignment(self, person: int, assignment_id: str) -> tuple[Form, str, float] | None:
         """Return the form, the state and the deadline of a person's assignment; None if it belongs to someone else."""
@@ -218,28 +173,36 @@ class Store:
         rows = self._rows(sql, assignment_id, person)
         return (self.forms[rows[0]["form"]], rows[0]["state"], rows[0]["expires"]) if rows else None
 
-    def submit(self, person: int, assignment_id: str, answers: Mapping[str, str], telemetry: Telemetry) -> str:
+    def submit(self, person: int, assignment_id: str, filled: FilledForm) -> str:
         """Save the answers of a person's assignment once. Return why they are not saved; empty if they are.
 
         The same answers may be sent again. An expired form is accepted as long as nobody else has taken its place.
         """
         with self._transaction() as db:
-            sql = "SELECT form, state, answers FROM assignments WHERE id = ? AND person = ?"
-            key, state, saved = db.execute(sql, (assignment_id, person)).fetchone()
-            form = self.forms[key]
-            text = msgspec.json.encode({field: answers[field] for field in form.fields}).decode()
+            sql = """SELECT form, state, accepted, filled, worker_id FROM assignments AS a
+                JOIN people ON person = people.id WHERE a.id = ? AND person = ?"""
+            row = db.execute(sql, (assignment_id, person)).fetchone()
+            form, state, now = self.forms[row["form"]], row["state"], self.now()
             if state == "submitted":
-                message = "You have already handed in this task, with other answers; those count."
-                return "" if saved == text else message
+                is_same = msgspec.json.decode(row["filled"], type=FilledForm).answers == filled.answers
+                return "" if is_same else "You have already handed in this task, with other answers; those count."
             if state != "open":
                 sql = "SELECT person FROM assignments WHERE form = ? AND state IN ('open', 'submitted')"
-                others = [row["person"] for row in db.execute(sql, (key,))]
+                others = [other for (other,) in db.execute(sql, (form.key,))]
                 if state == "returned" or len(others) >= form.assignments or person in others:
                     return "The time for this task is over, and somebody else has done it."
-            db.execute(
-                "UPDATE assignments SET state = 'submitted', submitted = ?, answers = ?, telemetry = ? WHERE id = ?",
-                (self.now(), text, msgspec.json.encode(telemetry).decode(), assignment_id),
+            line = msgspec.structs.replace(
+                filled,
+                assignment_id=assignment_id,
+                worker_id=row["worker_id"],
+                assignment_status="Submitted",
+                requester_annotation=form.requester_annotation,
+                accept_time=_iso(row["accepted"]),
+                submit_time=_iso(now),
+                source=self.platform,
             )
+            sql = "UPDATE assignments SET state = 'submitted', submitted = ?, filled = ? WHERE id = ?"
+            db.execute(sql, (now, msgspec.json.encode(line), assignment_id))
             return ""
 
     def give_back(self, person: int, assignment_id: str) -> bool:
@@ -254,16 +217,16 @@ class Store:
 
     def by_form(self) -> Counter[tuple[str, str]]:
         """Return the number of assignments by form key and state."""
-        with self._transaction() as db:
-            self._expire(db)
-            return Counter(tuple(row) for row in db.execute("SELECT form, state FROM assignments"))
+        sql = "SELECT form, iif(state = 'open' AND expires < ?, 'expired', state) FROM assignments"
+        return Counter((form, state) for form, state in self._rows(sql, self.now()))
 
     def by_person(self) -> list[dict[str, Any]]:
         """Return the progress of everyone who was invited or has visited."""
-        sql = """SELECT p.id AS number, count(submitted) AS submitted, coalesce(sum(state = 'open'), 0) AS open,
-            coalesce(sum(state IN ('returned', 'expired')), 0) AS given_up, avg(submitted - accepted) / 60 AS minutes
+        sql = """SELECT p.id AS number, count(submitted) AS submitted, sum(state = 'open') AS open,
+            sum(state IN ('returned', 'expired')) AS given_up, group_concat((submitted - accepted) / 60) AS minutes
             FROM people AS p LEFT JOIN assignments ON person = p.id GROUP BY p.id ORDER BY p.id"""
-        return [dict(row) for row in self._rows(sql)]
+        people = self._rows(sql)
+        return [{**row, "minutes": row["minutes"] and median(map(float, row["minutes"].split(",")))} for row in people]
 
     def submissions(self, person: int | None = None) -> int:
         """Count the submitted forms, of all people or one."""
@@ -272,31 +235,14 @@ class Store:
 
     def export(self) -> bytes:
         """Export all submitted answers in the format of ``--responses``: one per line, in order of submission."""
-        sql = """SELECT a.*, p.worker_id FROM assignments AS a JOIN people AS p ON p.id = a.person
-            WHERE a.state = 'submitted' ORDER BY a.submitted, a.n"""
-        return b"".join(msgspec.json.encode(self._line(row)) + b"\n" for row in self._rows(sql))
-
-    def _line(self, row: sqlite3.Row) -> dict[str, Any]:
-        telemetry = msgspec.json.decode(row["telemetry"], type=Telemetry)
-        return {
-            "AssignmentId": row["id"],
-            "WorkerId": row["worker_id"],
-            "AssignmentStatus": "Submitted",
-            "RequesterAnnotation": self.forms[row["form"]].requester_annotation,
-            "AcceptTime": _iso(row["accepted"]),
-            "SubmitTime": _iso(row["submitted"]),
-            "Source": self.platform,
-            "Answers": msgspec.json.decode(row["answers"]),
-            "Keystrokes": telemetry.keystrokes,
-            "Pastes": telemetry.pastes,
-            "Seconds": telemetry.seconds,
-        }
+        sql = "SELECT filled FROM assignments WHERE state = 'submitted' ORDER BY submitted, n"
+        return b"".join(filled + b"\n" for (filled,) in self._rows(sql))
 
 
 def same_name(name: str) -> str:
     """Return a name in a form that is the same for all spellings of one person: case, composition, invisible marks."""
-    visible = "".join(char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
-    return " ".join(unicodedata.normalize("NFKC", visible.casefold()).split())
+    visible = "".join(char for char in name if unicodedata.category(char) != "Cf")
+    return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
 
 
 def _iso(seconds: float) -> str:

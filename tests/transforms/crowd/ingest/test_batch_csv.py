@@ -169,7 +169,7 @@ def test_a_workbook_is_told_to_be_saved_as_csv(tmp_path):
      "unknown_task: 'poems' must be one of names, descriptions"),
     ({"RequesterAnnotation": "Bus_1:names"}, "3B",
      "contradicting_task: the record names Bus_1:names and Taxi_1:names"),
-    ({"Answer.taskAnswers": "{"}, "3B", "task_answers: not JSON"),
+    ({"Answer.taskAnswers": "{"}, "3B", "task_answers: expected a JSON list"),
     ({"Answer.taskAnswers": '{"slot_0": "other"}', "Answer.slot_0": "x"}, "3B",
      "task_answers: field 'slot_0' is answered twice, differently"),
     ({"Source": "nobody"}, "3B", "broken_row: Source 'nobody' must be one of mturk, prolific, in_house, llm"),

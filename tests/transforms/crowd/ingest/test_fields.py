@@ -96,9 +96,9 @@ def test_both_shapes_of_task_answers(answers, in_a_list):
 
 @cases(
     "text reason",
-    ("{", "task_answers: not JSON: "),
+    ("{", "task_answers: expected a JSON list of one object: "),
     ("[3]", "task_answers: expected a JSON list of one object"),
-    ("[" * 100_000, "task_answers: not JSON: "),
+    ("[" * 100_000, "task_answers: expected a JSON list of one object: "),
     ('[{"slot_0": "a"}, {"slot_0": "b"}]', "task_answers: expected a JSON list of one object"),
 )
 def test_task_answers_that_are_none(text, reason):
