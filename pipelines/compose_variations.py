@@ -23,6 +23,8 @@ from parapet.schemas.layout import sample_root
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from parapet.transforms.crowd.hits.page import PageRecord
+
 EXAMPLE = """\
   parapet compose_variations --output out                # the sample
   parapet compose_variations --sgd my_corpus --split test --responses batch.csv --output out
@@ -66,9 +68,11 @@ class RewritesConfig(Composition, frozen=True):
 
     Attributes:
       files: the dialogue files.
+      pages: the tasks of ``hits``.
     """
 
     files: tuple[DialogueFile, ...] = ()
+    pages: tuple[PageRecord, ...] = ()
 
 
 def check(args: argparse.Namespace) -> RewritesConfig:
@@ -81,8 +85,9 @@ def check(args: argparse.Namespace) -> RewritesConfig:
     sources = check_answers(args, args.responses or sample)
     sgd = args.sgd or str(sample_root())
     files = read_corpus(sgd, [args.split]).files
-    task = RewritingTask(read_tasks(args.hits), args.seed, args.split, args.output)
-    return RewritesConfig(task, sources, args.require_complete, (("--sgd", str(sgd)),), tuple(files))
+    task = RewritingTask(args.seed, args.split, args.output)
+    pages = tuple(read_tasks(args.hits))
+    return RewritesConfig(task, sources, args.require_complete, (("--sgd", str(sgd)),), tuple(files), pages)
 
 
 def build(pipeline: beam.Pipeline, config: RewritesConfig) -> None:
@@ -101,7 +106,8 @@ def build(pipeline: beam.Pipeline, config: RewritesConfig) -> None:
     reader = ReadAnswers(sources.responses, encoding=sources.encoding, kind=task.kind)
     read = pipeline | reader.with_outputs()
     distinct = read["assignments"] | Dedupe().with_outputs()
-    rewritten = distinct["assignments"] | RewriteTurns(task, config.files, sources.decisions).with_outputs()
+    rewrite = RewriteTurns(config.files, config.pages, sources.decisions, task.seed)
+    rewritten = distinct["assignments"] | rewrite.with_outputs()
     dead = [outputs["dead_letters"] for outputs in (read, distinct, rewritten)]
     _ = rewritten["outcomes"] | WriteComposition(task, distinct["assignments"], dead)
 
