@@ -8,6 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 import msgspec
+from apache_beam.pvalue import AsList, TaggedOutput
 
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.dialogue import DialogueFile
@@ -19,18 +20,10 @@ from parapet.transforms.crowd.decided import JoinDecisions, Submission
 from parapet.transforms.crowd.hits.page import PageRecord
 from parapet.transforms.crowd.hits.rewrite_pages import turn_task_id
 from parapet.transforms.crowd.hits.terms import REWRITES
-from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters, tagged
+from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters
 from parapet.transforms.crowd.rank import draw
-from parapet.transforms.crowd.rewritten_turns import rules
-from parapet.transforms.crowd.rewritten_turns.tasks import (
-    FIELD_OF,
-    REWRITING_TASKS,
-    SourceTurn,
-    check_same,
-    place_of,
-    source_turn,
-    value_rows,
-)
+from parapet.transforms.crowd.rewritten_turns import rules, tasks
+from parapet.transforms.crowd.rewritten_turns.tasks import FIELD_OF, SourceTurn, place_of
 from parapet.transforms.perturbation.corpora import dialogues_of
 from parapet.transforms.reports.report import Report, Table
 from parapet.transforms.reports.text import counted, number, percent
@@ -68,17 +61,11 @@ class TurnAnswer(crowd.Answer, kw_only=True):
     def row(self) -> dict[str, Any]:
         """Return the answer's row of ``responses.parquet``."""
         turn = self.to_vet.turn
-        return {
-            **super().row(),
-            "dialogue_id": turn.dialogue_id,
-            "turn": turn.turn,
-            "kind": self.kind,
-            "original": turn.utterance,
-            "values": list(value_rows(turn.units, self.to_vet.places)),
-        }
+        of_turn = {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "kind": self.kind, "original": turn.utterance}
+        return {**super().row(), **of_turn, "values": list(tasks.value_rows(turn.units, self.to_vet.places))}
 
 
-class Short(msgspec.Struct, kw_only=True):
+class Short(msgspec.Struct):
     """A turn without a good answer of a kind: a row of ``shortfall.csv``, which ``mturk topup`` and ``hits`` read.
 
     Attributes:
@@ -91,10 +78,10 @@ class Short(msgspec.Struct, kw_only=True):
     turn: int
     kind: Kind
     service_name: str
-    task: str = REWRITES
+    task: str
     field: str
-    have: int = 0
-    need: int = 1
+    have: int
+    need: int
     in_review: int
 
 
@@ -186,8 +173,9 @@ def _choose(turn: SourceTurn, kind: Kind, distinct: Sequence[TurnAnswer], seed: 
         answer.flags = tuple(rules.flags(answer.to_vet))
     dialogue_id, n = turn.dialogue_id, turn.turn
     if not by_text:
-        missing = {"task_id": turn_task_id(dialogue_id, n), "service_name": turn.place, "field": FIELD_OF[kind]}
-        outcome.short.append(Short(dialogue_id=dialogue_id, turn=n, kind=kind, in_review=len(held), **missing))
+        task_id, field = turn_task_id(dialogue_id, n), FIELD_OF[kind]
+        short = Short(task_id, dialogue_id, n, kind, turn.place, REWRITES, field, have=0, need=1, in_review=len(held))
+        outcome.short.append(short)
         return
     used = by_text[draw(list(by_text), seed, turn.place, kind)[0]]
     used.disposition, used.reason = "used", ""
@@ -208,7 +196,7 @@ class RewritingTask(crowd.CrowdTask[DialogueOutcome]):
     """
 
     command = "compose_variations"
-    kind = REWRITING_TASKS
+    kind = tasks.REWRITING_TASKS
     audit_schema = REWRITINGS
     explanations = rules.EXPLANATIONS
 
@@ -307,7 +295,6 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Dia
             numbers, rules.EXPLANATIONS, [by_kind, *_example_tables(outcomes)], "in rewritten.jsonl"
         ),
         links={
-            "review.html": report.FILES["review.html"],
             "rewritten.jsonl": "the rewritten turns that are used, for `parapet language_variations --rewritten`",
             **report.FILES,
         },
@@ -348,27 +335,31 @@ class TurnOfCorpus(msgspec.Struct):
 
 
 def read_turns(
-    place: tuple[int, DialogueFile], positions: Mapping[str, Iterable[int]]
-) -> Iterator[tuple[str, TurnOfCorpus] | DeadLetter]:
-    """Read some turns of the dialogues in a file.
+    file: tuple[int, DialogueFile], places: Iterable[tuple[str, int]]
+) -> Iterator[tuple[str, TurnOfCorpus] | TaggedOutput]:
+    """Read turns of the dialogues in a file.
 
     Args:
-      place: the position of the file in the corpus, and the file.
-      positions: the ids of dialogues to the positions of their turns.
+      file: the position of the file in the corpus, and the file.
+      places: the ids of dialogues, and the positions of turns in them.
     """
-    n, file = place
+    positions: dict[str, set[int]] = defaultdict(set)
+    for name, position in places:
+        positions[name].add(position)
+    n, dialogue_file = file
     try:
-        for i, raw, dialogue in tracked(dialogues_of(file), "dialogues"):
+        for i, raw, dialogue in tracked(dialogues_of(dialogue_file), "dialogues"):
             name = id_of(raw, i)
-            for position in sorted(positions.get(name, ())):
+            for position in positions.get(name, ()):
                 if isinstance(dialogue, InputError):
-                    where = f"{name} of {file.relative}: {dialogue.where}"
+                    where = f"{name} of {dialogue_file.relative}: {dialogue.where}"
                     turn: SourceTurn | str = f"bad_dialogue: {where}: {dialogue.reason}"
                 else:
-                    turn = source_turn(dialogue, position)
+                    turn = tasks.source_turn(dialogue, position)
                 yield name, TurnOfCorpus((n, i), position, turn)
     except InputError as error:
-        yield DeadLetter("dialogues", file.relative, f"broken_file: {error}", "", file.relative)
+        dead = DeadLetter("dialogues", dialogue_file.relative, f"broken_file: {error}", "", dialogue_file.relative)
+        yield TaggedOutput(DEAD_LETTERS, dead)
 
 
 def first_turns(turns: Iterable[TurnOfCorpus]) -> dict[int, SourceTurn | str]:
@@ -407,28 +398,19 @@ class RewriteTurns(WithDeadLetters):
         pages = pipeline | "Pages" >> beam.Create(self.pages, reshuffle=False)
         asked = pages | "Asked" >> beam.MapTuple(lambda name, page: (name, page.turn))
         answered = assignments | "Answered" >> beam.Map(lambda assignment: place_of(assignment.service_name))
-        places = beam.pvalue.AsList((asked, answered) | "Places" >> beam.Flatten())
+        places = AsList((asked, answered) | "Places" >> beam.Flatten())
         files = pipeline | "Dialogue files" >> beam.Create(self.files)
-        turns = files | "Turns" >> beam.FlatMap(_read_turns, places).with_outputs(DEAD_LETTERS, main="turns")
+        turns = files | "Turns" >> beam.FlatMap(read_turns, places).with_outputs(DEAD_LETTERS, main="turns")
         joined = assignments | "Decisions" >> self.join.with_outputs()
         groups = (joined["submissions"], turns.turns, pages) | "Dialogues" >> Group(
             Submission, TurnOfCorpus, PageRecord, by=[_by_dialogue, None, None]
         )
         texts = groups | "Texts" >> beam.FlatMap(_texts) | "Workers" >> Group(tuple)
-        repeated = beam.pvalue.AsList(
-            texts | "Repeated" >> beam.FlatMap(lambda group: rules.repeated_answers(group[1][0]))
-        )
+        repeated = AsList(texts | "Repeated" >> beam.FlatMap(lambda group: rules.repeated_answers(group[1][0])))
         step = beam.FlatMap(_rewrite, self.seed, repeated).with_outputs(DEAD_LETTERS, main=self.main)
         rewritten = groups | "Rewrite" >> step
         dead = [outputs[DEAD_LETTERS] for outputs in (joined, turns, rewritten)] | "All dead letters" >> beam.Flatten()
         return {self.main: rewritten[self.main], DEAD_LETTERS: dead}
-
-
-def _read_turns(file: tuple[int, DialogueFile], places: Iterable[tuple[str, int]]) -> Iterator[Any]:
-    positions: dict[str, set[int]] = defaultdict(set)
-    for name, position in places:
-        positions[name].add(position)
-    return tagged(read_turns(file, positions))
 
 
 def _by_dialogue(submission: Submission) -> tuple[str, Submission]:
@@ -447,13 +429,9 @@ def _texts(group: Dialogues) -> Iterator[tuple[str, tuple[str, str, str]]]:
                 yield assignment.worker_hash, (assignment.worker_hash, text, turn.utterance)
 
 
-def _rewrite(group: Dialogues, seed: int, repeated: Sequence[tuple[str, tuple[str, ...]]]) -> Iterator[Any]:
-    return tagged(_rewritten(group, seed, frozenset(repeated)))
-
-
-def _rewritten(
-    group: Dialogues, seed: int, repeated: Repeated
-) -> Iterator[tuple[DialogueOutcome, list[TurnAnswer]] | DeadLetter]:
+def _rewrite(
+    group: Dialogues, seed: int, repeated: Iterable[tuple[str, tuple[str, ...]]]
+) -> Iterator[tuple[DialogueOutcome, list[TurnAnswer]] | TaggedOutput]:
     """Check that the turns are those that workers saw, and vet and choose the answers about a dialogue.
 
     Raises:
@@ -464,14 +442,15 @@ def _rewritten(
     by_position = first_turns(turns)
     unknown = f"unknown_dialogue: the corpus has no dialogue {name!r} in this split"
     for page in pages:
-        check_same(page, by_position.get(page.turn or 0, unknown))
+        tasks.check_same(page, by_position.get(page.turn or 0, unknown))
     known = [turn for turn in by_position.values() if isinstance(turn, SourceTurn)]
     with crowd.judging(name):
-        outcome, answers, dead = rewrite_dialogue(name, known, submissions, seed, repeated)
+        outcome, answers, dead = rewrite_dialogue(name, known, submissions, seed, frozenset(repeated))
     for submission in submissions:
         turn = by_position.get(place_of(submission.assignment.service_name)[1], unknown)
         if isinstance(turn, str):
             dead += crowd.unknown([submission], turn)
     records: list[TurnAnswer | DeadLetter] = [*dead, *answers]
-    yield from (record for record in crowd.all_end(submissions, records) if isinstance(record, DeadLetter))
+    dead = [record for record in crowd.all_end(submissions, records) if isinstance(record, DeadLetter)]
+    yield from (TaggedOutput(DEAD_LETTERS, letter) for letter in dead)
     yield outcome, answers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -49,7 +48,7 @@ class Unit(msgspec.Struct, frozen=True):
     whole: bool
 
 
-class SourceTurn(msgspec.Struct, frozen=True, dict=True):
+class SourceTurn(msgspec.Struct, frozen=True):
     """A user's turn that was to be rewritten.
 
     Attributes:
@@ -68,7 +67,7 @@ class SourceTurn(msgspec.Struct, frozen=True, dict=True):
     units: tuple[Unit, ...]
     others: tuple[str, ...]
 
-    @cached_property
+    @property
     def place(self) -> str:
         """Return ``DIALOGUE_ID:TURN``."""
         return f"{self.dialogue_id}:{self.turn}"
@@ -137,23 +136,15 @@ def _known(frame: Frame) -> Iterator[str]:
 
 
 def read_tasks(folders: Iterable[str]) -> list[PageRecord]:
-    """Read the tasks in folders of ``hits``, without duplicates.
-
-    Raises:
-      InputError: a folder does not exist, has no rewriting tasks, or contradicts another one.
-    """
-    records: dict[str, PageRecord] = {}
+    """Read the tasks in folders of ``hits``. Raises InputError if a folder does not exist or has no rewriting tasks."""
+    tasks: list[PageRecord] = []
     for folder in folders:
         of_folder = [record for _, record in read_manifest(folder) if record.task == REWRITES]
         if not of_folder:
             reason = "contains no rewriting tasks: make them with 'parapet hits --task rewrites'"
             raise InputError(reason, folder, "--hits")
-        for task in of_folder:
-            first = records.setdefault(task.task_id, task)
-            if (first.utterance, first.values) != (task.utterance, task.values):
-                reason = f"{task.task_id} has a different sentence than in an earlier folder"
-                raise InputError(f"{reason}: give folders of one corpus only", folder, "--hits")
-    return list(records.values())
+        tasks += of_folder
+    return tasks
 
 
 def check_same(task: PageRecord, turn: SourceTurn | str) -> None:
