@@ -4,7 +4,7 @@ from parapet.schemas.decisions import Decision
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn
 from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd.decided import Submission
-from parapet.transforms.crowd.rewritten_turns.task import rewrite_dialogue
+from parapet.transforms.crowd.rewritten_turns.task import rewrite_turn
 from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn, source_turn
 
 SENTENCE = "I want a boat to Port Alder."
@@ -30,7 +30,7 @@ def rewrite(*texts, seed=0, **decisions):
         )
         for letter, text in zip("ABCDE", texts, strict=False)
     ]
-    return rewrite_dialogue("1_00001", [asked()], submissions, seed)
+    return rewrite_turn(asked(), submissions, seed)
 
 
 def fates(rewritten):

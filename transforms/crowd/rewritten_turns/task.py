@@ -23,7 +23,7 @@ from parapet.transforms.crowd.hits.terms import REWRITES
 from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters
 from parapet.transforms.crowd.rank import draw
 from parapet.transforms.crowd.rewritten_turns import rules, tasks
-from parapet.transforms.crowd.rewritten_turns.tasks import FIELD_OF, SourceTurn, place_of
+from parapet.transforms.crowd.rewritten_turns.tasks import FIELD_OF, SourceTurn
 from parapet.transforms.perturbation.corpora import dialogues_of
 from parapet.transforms.reports.report import Report, Table
 from parapet.transforms.reports.text import counted, number, percent
@@ -85,17 +85,15 @@ class Short(msgspec.Struct):
     in_review: int
 
 
-class DialogueOutcome(crowd.Outcome, kw_only=True):
-    """What became of the answers about a dialogue.
+class TurnOutcome(crowd.Outcome, kw_only=True):
+    """What became of the answers about a turn.
 
     Attributes:
-      turns: the number of turns to be rewritten.
       rewritten: the answers that are used.
       sizes: for these, by kind, the numbers of words before and after, of letters, and of changed letters.
       examples: (disposition, kind or reason) to an example for the report.
     """
 
-    turns: int = 0
     rewritten: list[RewrittenTurn] = msgspec.field(default_factory=list)
     sizes: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
     examples: dict[tuple[str, str], list[str]] = msgspec.field(default_factory=dict)
@@ -105,42 +103,35 @@ class DialogueOutcome(crowd.Outcome, kw_only=True):
         return {"rewritten": len(self.rewritten)}
 
 
-def rewrite_dialogue(
-    name: str,
-    turns: Iterable[SourceTurn],
-    submissions: Iterable[Submission],
-    seed: int,
-    repeated: Repeated = frozenset(),
-) -> tuple[DialogueOutcome, list[TurnAnswer], list[DeadLetter]]:
-    """Vet the answers about a dialogue, and choose one for each turn and kind.
+def rewrite_turn(
+    turn: SourceTurn, submissions: Iterable[Submission], seed: int, repeated: Repeated = frozenset()
+) -> tuple[TurnOutcome, list[TurnAnswer], list[DeadLetter]]:
+    """Vet the answers about a turn, and choose one for each kind.
 
     Args:
-      name: the id of the dialogue.
-      turns: the turns to be rewritten.
-      submissions: the assignments about them, without copies, with the decisions on their answers.
+      turn: the turn to be rewritten.
+      submissions: the assignments about it, without copies, with the decisions on their answers.
       seed: the seed of the draw.
       repeated: the answers that workers gave for several different sentences.
 
     Returns:
       The outcome, the answers in the order of ``responses.parquet``, and decisions that cannot be carried out.
     """
-    outcome, answers, dead = DialogueOutcome(name=name), list[TurnAnswer](), list[DeadLetter]()
-    places: list[list[TurnAnswer]] = []
+    # Outcomes are sorted by name: turn 2 before turn 10, and all turns of "1" before those of "1_1".
+    outcome = TurnOutcome(name=f"{turn.dialogue_id}\0{turn.turn:09}")
+    answers, places, dead = list[TurnAnswer](), list[list[TurnAnswer]](), list[DeadLetter]()
     submissions = sorted(submissions, key=lambda submission: submission.assignment.assignment_id)
-    for turn in sorted(turns, key=lambda turn: turn.turn):
-        of_turn = [submission for submission in submissions if submission.assignment.service_name == turn.place]
-        for kind in KINDS:
-            asked = [submission for submission in of_turn if FIELD_OF[kind] in submission.assignment.answers]
-            vetted = [_vet(turn, kind, submission, repeated, dead) for submission in asked]
-            distinct = crowd.merge_equal_answers(vetted)
-            _choose(turn, kind, distinct, seed, outcome)
-            places.append(distinct)
-            answers += sorted(vetted, key=lambda answer: answer.response_id)
-        outcome.turns += 1
+    for kind in KINDS:
+        of_kind = [submission for submission in submissions if FIELD_OF[kind] in submission.assignment.answers]
+        vetted = [_vet(turn, kind, submission, repeated, dead) for submission in of_kind]
+        distinct = crowd.merge_equal_answers(vetted)
+        _choose(turn, kind, distinct, seed, outcome)
+        places.append(distinct)
+        answers += sorted(vetted, key=lambda answer: answer.response_id)
     outcome.note(answers, places)
     for answer in answers:
-        text, group = answer.to_vet, answer.reason.partition(":")[0] or answer.kind
-        example = [text.turn.place, text.kind, text.turn.utterance, text.text or answer.text]
+        group = answer.reason.partition(":")[0] or answer.kind
+        example = [turn.place, answer.kind, turn.utterance, answer.canonical or answer.text]
         outcome.examples.setdefault((answer.disposition, group), example)
     return outcome, answers, dead
 
@@ -164,7 +155,7 @@ def _vet(
     return answer
 
 
-def _choose(turn: SourceTurn, kind: Kind, distinct: Sequence[TurnAnswer], seed: int, outcome: DialogueOutcome) -> None:
+def _choose(turn: SourceTurn, kind: Kind, distinct: Sequence[TurnAnswer], seed: int, outcome: TurnOutcome) -> None:
     """Draw one good answer by a seeded hash; if a reviewer accepted some, only these are candidates."""
     good = [answer for answer in distinct if answer.disposition == "surplus"]
     by_text = {answer.canonical: answer for answer in [answer for answer in good if answer.accepted] or good}
@@ -186,7 +177,7 @@ def _choose(turn: SourceTurn, kind: Kind, distinct: Sequence[TurnAnswer], seed: 
     outcome.sizes[kind, "changed letters"] += int(levenshtein(used.canonical, turn.utterance))
 
 
-class RewritingTask(crowd.CrowdTask[DialogueOutcome]):
+class RewritingTask(crowd.CrowdTask[TurnOutcome]):
     """The crowd task of rewriting user turns.
 
     Args:
@@ -204,7 +195,7 @@ class RewritingTask(crowd.CrowdTask[DialogueOutcome]):
         self.seed, self.output = seed, output
         self.method = {"split": split, "seed": str(seed)}
 
-    def results(self, outcomes: Sequence[DialogueOutcome], dead: Sequence[DeadLetter]) -> crowd.Results:
+    def results(self, outcomes: Sequence[TurnOutcome], dead: Sequence[DeadLetter]) -> crowd.Results:
         """Return statistics, report, the rewritten turns, and the shortfall."""
         numbers = statistics(outcomes, len(dead), self.method)
         lines = b"".join(msgspec.json.encode(turn) + b"\n" for outcome in outcomes for turn in outcome.rewritten)
@@ -214,25 +205,23 @@ class RewritingTask(crowd.CrowdTask[DialogueOutcome]):
         return crowd.Results(numbers, page, {"rewritten.jsonl": lines, "shortfall.csv": shortfall})
 
 
-def statistics(outcomes: Sequence[DialogueOutcome], dead: int, method: Mapping[str, str]) -> dict[str, Any]:
+def statistics(outcomes: Sequence[TurnOutcome], dead: int, method: Mapping[str, str]) -> dict[str, Any]:
     """Return the content of ``statistics.json``.
 
     Args:
-      outcomes: one for each dialogue.
+      outcomes: one for each turn.
       dead: the number of dead letters.
       method: the options of the run.
     """
-    turns = sum(outcome.turns for outcome in outcomes)
     short: Counter[Kind] = Counter(short.kind for outcome in outcomes for short in outcome.short)
-    incomplete = sum(len({short.turn for short in outcome.short}) for outcome in outcomes)
     sizes = sum((outcome.sizes for outcome in outcomes), Counter[tuple[str, str]]())
 
     def ratio(kind: Kind, after: str, before: str) -> float | None:
         return round(sizes[kind, after] / sizes[kind, before], 4) if sizes[kind, before] else None
 
     return {
-        "turns": turns,
-        "complete": turns - incomplete,
+        "turns": len(outcomes),
+        "complete": sum(not outcome.short for outcome in outcomes),
         "short": short.total(),
         "answers": crowd.dispositions(outcomes, KINDS),
         "reasons": crowd.reasons(outcomes, KINDS),
@@ -261,12 +250,12 @@ def of_other_sentences(numbers: Mapping[str, Any]) -> bool:
     return bool(2 * far > typos["answers"]["total"])
 
 
-def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[DialogueOutcome]) -> Report:
+def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[TurnOutcome]) -> Report:
     """Make the report.
 
     Args:
       numbers: the content of ``statistics.json``.
-      outcomes: one for each dialogue.
+      outcomes: one for each turn.
     """
     kinds, complete, short = numbers["kinds"], numbers["complete"], numbers["short"]
     by_kind = Table(
@@ -301,7 +290,7 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Dia
     )
 
 
-def _example_tables(outcomes: Iterable[DialogueOutcome]) -> Iterator[Table]:
+def _example_tables(outcomes: Iterable[TurnOutcome]) -> Iterator[Table]:
     """Yield a table of used answers of each kind, and one of rejected and held answers by reason."""
     examples: dict[tuple[str, str], list[list[str]]] = defaultdict(list)
     for outcome in outcomes:
@@ -326,25 +315,22 @@ class TurnOfCorpus(msgspec.Struct):
     """A turn that was to be rewritten, or why it cannot have been one.
 
     Attributes:
-      place: the file and the dialogue in it; if several dialogues have the same id, the first counts.
+      dialogue: the file and the dialogue in it; if several dialogues have the same id, the first counts.
     """
 
-    place: tuple[int, int]
-    position: int
+    dialogue: tuple[int, int]
     turn: SourceTurn | str
 
 
-def read_turns(
-    file: tuple[int, DialogueFile], places: Iterable[tuple[str, int]]
-) -> Iterator[tuple[str, TurnOfCorpus] | TaggedOutput]:
-    """Read turns of the dialogues in a file.
+def read_turns(file: tuple[int, DialogueFile], places: Iterable[str]) -> Iterator[tuple[str, Any] | TaggedOutput]:
+    """Read turns of the dialogues in a file, as (place, :class:`TurnOfCorpus`).
 
     Args:
       file: the position of the file in the corpus, and the file.
-      places: the ids of dialogues, and the positions of turns in them.
+      places: ``DIALOGUE_ID:TURN`` of the turns.
     """
     positions: dict[str, set[int]] = defaultdict(set)
-    for name, position in places:
+    for name, position in map(tasks.place_of, places):
         positions[name].add(position)
     n, dialogue_file = file
     try:
@@ -356,25 +342,17 @@ def read_turns(
                     turn: SourceTurn | str = f"bad_dialogue: {where}: {dialogue.reason}"
                 else:
                     turn = tasks.source_turn(dialogue, position)
-                yield name, TurnOfCorpus((n, i), position, turn)
+                yield f"{name}:{position}", TurnOfCorpus((n, i), turn)
     except InputError as error:
         dead = DeadLetter("dialogues", dialogue_file.relative, f"broken_file: {error}", "", dialogue_file.relative)
         yield TaggedOutput(DEAD_LETTERS, dead)
 
 
-def first_turns(turns: Iterable[TurnOfCorpus]) -> dict[int, SourceTurn | str]:
-    """Return the turns of a dialogue by position, those of the first dialogue if several have its id."""
-    return {turn.position: turn.turn for turn in sorted(turns, key=lambda turn: turn.place, reverse=True)}
-
-
-Dialogues = tuple[str, tuple[list[Submission], list[TurnOfCorpus], list[PageRecord]]]
-
-
 class RewriteTurns(WithDeadLetters):
-    """Vets the answers about each dialogue, and chooses one for each turn and kind.
+    """Vets the answers about each turn, and chooses one for each kind.
 
     The input is a PCollection of assignments without copies. The result is a PCollection of (outcome, answers) of each
-    dialogue.
+    turn.
 
     Args:
       files: the dialogue files.
@@ -389,68 +367,68 @@ class RewriteTurns(WithDeadLetters):
         self, files: Sequence[DialogueFile], pages: Sequence[PageRecord], decisions: Sequence[str], seed: int
     ) -> None:
         super().__init__()
-        self.files, self.pages = list(enumerate(files)), [(page.dialogue_id, page) for page in pages]
+        self.files, self.pages = list(enumerate(files)), [(f"{page.dialogue_id}:{page.turn}", page) for page in pages]
         self.join, self.seed = JoinDecisions(decisions), seed
 
     def outputs(self, assignments: beam.PCollection) -> dict[str, beam.PCollection]:
         """Return ``outcomes`` and ``dead_letters``."""
         pipeline = assignments.pipeline
         pages = pipeline | "Pages" >> beam.Create(self.pages, reshuffle=False)
-        asked = pages | "Asked" >> beam.MapTuple(lambda name, page: (name, page.turn))
-        answered = assignments | "Answered" >> beam.Map(lambda assignment: place_of(assignment.service_name))
-        places = AsList((asked, answered) | "Places" >> beam.Flatten())
+        answered = assignments | "Answered" >> beam.Map(lambda assignment: assignment.service_name)
+        places = AsList((pages | beam.Keys(), answered) | "Places" >> beam.Flatten())
         files = pipeline | "Dialogue files" >> beam.Create(self.files)
-        turns = files | "Turns" >> beam.FlatMap(read_turns, places).with_outputs(DEAD_LETTERS, main="turns")
+        corpus = files | "Corpus" >> beam.FlatMap(read_turns, places).with_outputs(DEAD_LETTERS, main="turns")
         joined = assignments | "Decisions" >> self.join.with_outputs()
-        groups = (joined["submissions"], turns.turns, pages) | "Dialogues" >> Group(
-            Submission, TurnOfCorpus, PageRecord, by=[_by_dialogue, None, None]
-        )
-        texts = groups | "Texts" >> beam.FlatMap(_texts) | "Workers" >> Group(tuple)
+        submissions = joined["submissions"] | "By turn" >> beam.Map(lambda each: (each.assignment.service_name, each))
+        turns = (submissions, corpus.turns, pages) | "Turns" >> Group(Submission, TurnOfCorpus, PageRecord)
+        texts = turns | "Texts" >> beam.FlatMap(_texts) | "Workers" >> Group(tuple)
         repeated = AsList(texts | "Repeated" >> beam.FlatMap(lambda group: rules.repeated_answers(group[1][0])))
         step = beam.FlatMap(_rewrite, self.seed, repeated).with_outputs(DEAD_LETTERS, main=self.main)
-        rewritten = groups | "Rewrite" >> step
-        dead = [outputs[DEAD_LETTERS] for outputs in (joined, turns, rewritten)] | "All dead letters" >> beam.Flatten()
+        rewritten = turns | "Rewrite" >> step
+        dead = [outputs[DEAD_LETTERS] for outputs in (corpus, joined, rewritten)] | "All dead letters" >> beam.Flatten()
         return {self.main: rewritten[self.main], DEAD_LETTERS: dead}
 
 
-def _by_dialogue(submission: Submission) -> tuple[str, Submission]:
-    return place_of(submission.assignment.service_name)[0], submission
+TurnGroup = tuple[str, tuple[list[Submission], list[TurnOfCorpus], list[PageRecord]]]
 
 
-def _texts(group: Dialogues) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Yield the texts of each worker, with the sentences that they rewrite."""
-    _, (submissions, turns, _) = group
-    by_position = first_turns(turns)
+def _turn(place: str, turns: Sequence[TurnOfCorpus]) -> SourceTurn | str:
+    if not turns:
+        return f"unknown_dialogue: the corpus has no dialogue {tasks.place_of(place)[0]!r} in this split"
+    return min(turns, key=lambda turn: turn.dialogue).turn
+
+
+def _texts(group: TurnGroup) -> Iterator[tuple[str, tuple[str, str, str]]]:
+    """Yield the texts of each worker, with the sentence that they rewrite."""
+    place, (submissions, turns, _) = group
+    turn = _turn(place, turns)
     for submission in submissions:
-        assignment = submission.assignment
-        turn = by_position.get(place_of(assignment.service_name)[1])
-        if isinstance(turn, SourceTurn) and assignment.worker_hash:
-            for text in assignment.answers.values():
-                yield assignment.worker_hash, (assignment.worker_hash, text, turn.utterance)
+        worker = submission.assignment.worker_hash
+        if isinstance(turn, SourceTurn) and worker:
+            for text in submission.assignment.answers.values():
+                yield worker, (worker, text, turn.utterance)
 
 
 def _rewrite(
-    group: Dialogues, seed: int, repeated: Iterable[tuple[str, tuple[str, ...]]]
-) -> Iterator[tuple[DialogueOutcome, list[TurnAnswer]] | TaggedOutput]:
-    """Check that the turns are those that workers saw, and vet and choose the answers about a dialogue.
+    group: TurnGroup, seed: int, repeated: Iterable[tuple[str, tuple[str, ...]]]
+) -> Iterator[tuple[TurnOutcome, list[TurnAnswer]] | TaggedOutput]:
+    """Check that a turn is the one that workers saw, and vet and choose the answers about it.
 
     Raises:
-      InputError: a turn differs from what workers saw.
+      InputError: the turn differs from what workers saw.
       RuntimeError: an answer was lost.
     """
-    name, (submissions, turns, pages) = group
-    by_position = first_turns(turns)
-    unknown = f"unknown_dialogue: the corpus has no dialogue {name!r} in this split"
+    place, (submissions, turns, pages) = group
+    turn = _turn(place, turns)
     for page in pages:
-        tasks.check_same(page, by_position.get(page.turn or 0, unknown))
-    known = [turn for turn in by_position.values() if isinstance(turn, SourceTurn)]
-    with crowd.judging(name):
-        outcome, answers, dead = rewrite_dialogue(name, known, submissions, seed, frozenset(repeated))
-    for submission in submissions:
-        turn = by_position.get(place_of(submission.assignment.service_name)[1], unknown)
-        if isinstance(turn, str):
-            dead += crowd.unknown([submission], turn)
-    records: list[TurnAnswer | DeadLetter] = [*dead, *answers]
-    dead = [record for record in crowd.all_end(submissions, records) if isinstance(record, DeadLetter)]
-    yield from (TaggedOutput(DEAD_LETTERS, letter) for letter in dead)
+        tasks.check_same(page, turn)
+    if isinstance(turn, str):
+        yield from (TaggedOutput(DEAD_LETTERS, letter) for letter in crowd.unknown(submissions, turn))
+        return
+    with crowd.judging(place):
+        outcome, answers, dead = rewrite_turn(turn, submissions, seed, frozenset(repeated))
+    records: list[TurnAnswer | DeadLetter] = [*answers, *dead]
+    for record in crowd.all_end(submissions, records):
+        if isinstance(record, DeadLetter):
+            yield TaggedOutput(DEAD_LETTERS, record)
     yield outcome, answers
