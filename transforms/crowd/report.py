@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-
-import msgspec
 
 from parapet.schemas.rows import IN_WORDS
 from parapet.schemas.service import TASKS
@@ -33,17 +30,10 @@ FILES = {
 }
 
 
-class Example(msgspec.Struct):
-    """An original text and its paraphrase in each variant."""
-
-    original: str
-    variants: list[str]
-
-
 def compose_report(
     statistics: Mapping[str, Any],
     explanations: Mapping[str, str],
-    examples: Mapping[str, Sequence[Example]],
+    examples: Mapping[str, Sequence[Sequence[str]]],
     missing: Sequence[str] = (),
 ) -> Report:
     """The report of ``parapet compose``.
@@ -51,46 +41,38 @@ def compose_report(
     Args:
       statistics: the content of statistics.json.
       explanations: reason id to a sentence that explains it.
-      examples: service name to some of its texts in all variants.
+      examples: service name to some of its texts, each in the original and in all variants.
       missing: a sentence for each service that needs more answers, see :func:`missing_answers`.
     """
     services, variants = statistics["services"], statistics["variants"]
-    keys = [key for key in ("name_distance", "description_bleu") if any(key in row for row in variants.values())]
+    statuses = Counter(map(_status, services.values()))
+    partial = f", {statuses['composed in part']:,} in part" if statuses["composed in part"] else ""
+    short = sum(service["short"] for service in services.values())
+    needs = f"{counted(short, 'element needs', 'elements need')} more good answers."
+    totals = {"elements that need more answers": number(short)}
+    if statistics["self_bleu"] is not None:
+        totals["self-BLEU"] = number(statistics["self_bleu"], 1)
+    seen = statistics["not_blind_assignments"]
+    not_blind = f"The workers of {counted(seen, 'assignment')} had seen the texts that were hidden from others."
     important: list[Section] = [Text(title="What is missing", paragraphs=missing)] if missing else []
     more: list[Section] = [_meaning_table(statistics["meaning"]), _services_table(services)]
-    more += [
-        Table(
-            title=f"Some texts of {service} and their variants",
-            columns=["original", *variants],
-            rows=[[text.original, *text.variants] for text in texts],
-            text_columns=1 + len(variants),
-            in_card=False,
-        )
-        for service, texts in examples.items()
-    ]
+    columns = ["original", *variants]
+    for service, rows in examples.items():
+        title = f"Some texts of {service} and their variants"
+        more += [Table(title=title, columns=columns, rows=rows, text_columns=len(columns), in_card=False)]
+    keys = [key for key in ("name_distance", "description_bleu") if any(key in row for row in variants.values())]
     if variants:
         average = statistics["average"] if len(variants) > 1 else None
         title = "How far the variants are from the original"
         more += [measures_table(title, variants, average, keys, note="Composed services only.")]
         more += distance_charts(variants)
-    short = sum(service["short"] for service in services.values())
-    totals = {"elements that need more answers": number(short)}
-    if statistics["self_bleu"] is not None:
-        totals["self-BLEU"] = number(statistics["self_bleu"], 1)
-    some_notes = []
-    seen = statistics["not_blind_assignments"]
-    if seen and "blindness" in statistics["method"]:
-        some_notes = [f"The workers of {counted(seen, 'assignment')} had seen the texts that were hidden from others."]
-    if short:
-        some_notes += [f"{counted(short, 'element has', 'elements have')} too few good answers: see `shortfall.csv`."]
-    headline, lead = _summary(services)
     return Report(
         command="compose",
         title="Composed variants",
-        headline=headline,
-        lead=lead,
+        headline=f"{statuses['composed']:,} of {counted(len(services), 'service')} composed{partial}",
+        lead=needs if short else "Every element has the answers it needs.",
         tiles=tiles(statistics, totals),
-        notes=notes(statistics, some_notes),
+        notes=notes(statistics, [not_blind] if seen and "blindness" in statistics["method"] else []),
         sections=[*important, *sections(statistics, explanations, more)],
         terms=dict(TERMS[key] for key in (*keys, "self_bleu")) if variants else {},
         links=FILES,
@@ -108,11 +90,9 @@ def tiles(statistics: Mapping[str, Any], more: Mapping[str, str]) -> list[Tile]:
 def notes(statistics: Mapping[str, Any], more: Sequence[str]) -> list[str]:
     """Return notes on what reviewers have to do, ``more``, and on the number of dead letters."""
     review = statistics["answers"]["review"]
-    held = (
-        f"{counted(review, 'answer waits', 'answers wait')} for a decision: decide in `review.html` or `review.csv`, "
-    )
-    of_review = [f"{held}then run again with `--decisions`."] if review else []
-    return [*of_review, *more, *dead_letters_note(statistics["dead_letters"])]
+    held = counted(review, "answer waits", "answers wait")
+    to_do = f"{held} for a decision: decide in `review.html` or `review.csv`, then run again with `--decisions`."
+    return [*([to_do] if review else []), *more, *dead_letters_note(statistics["dead_letters"])]
 
 
 def sections(
@@ -253,31 +233,11 @@ def _status(service: Mapping[str, Any]) -> str:
     return "needs more answers" if service["answers"]["total"] else "no answers"
 
 
-def _summary(services: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
-    """Return the headline, and the sentences below it."""
-    counts = Counter(map(_status, services.values()))
-    composed, partial = counts["composed"], counts["composed in part"]
-    headline = f"{composed:,} of {counted(len(services), 'service')} composed"
-    if services and composed == len(services):
-        headline = f"{'All ' if composed > 1 else ''}{counted(composed, 'service')} composed"
-    elif partial:
-        headline += f", {partial:,} in part"
-    lacking = {
-        "no answers yet": counts["no answers"],
-        "elements with too few good answers": counts["needs more answers"],
-        "elements with fewer answers than variants": partial,
-    }
-    lead = " ".join(f"{counted(n, 'service has', 'services have')} {what}." for what, n in lacking.items() if n)
-    return headline, lead or "Every element has the answers it needs."
-
-
 def _services_table(services: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return the table of services, incomplete ones first, since users look for them."""
 
-    def order(name: str) -> tuple[bool, bool, list[str | int]]:
-        natural: list[str | int] = [*re.split(r"([0-9]+)", name)]
-        natural[1::2] = map(int, natural[1::2])  # v2 before v10
-        return services[name]["composed"], not services[name]["partial"], natural
+    def order(name: str) -> tuple[bool, bool, str]:
+        return services[name]["composed"], not services[name]["partial"], name
 
     rows = []
     for name in sorted(services, key=order):
