@@ -181,8 +181,10 @@ class RewritingTask(crowd.CrowdTask[TurnOutcome]):
     """The crowd task of rewriting user turns.
 
     Args:
-      seed: the seed of the draw among good answers.
+      files: the dialogue files.
+      pages: the tasks of ``hits``; may be empty.
       split: the split of the dialogues.
+      seed: the seed of the draw among good answers.
       output: the output folder.
     """
 
@@ -191,8 +193,10 @@ class RewritingTask(crowd.CrowdTask[TurnOutcome]):
     audit_schema = REWRITINGS
     explanations = rules.EXPLANATIONS
 
-    def __init__(self, seed: int, split: str, output: str) -> None:
-        self.seed, self.output = seed, output
+    def __init__(
+        self, files: Sequence[DialogueFile], pages: Sequence[PageRecord], split: str, seed: int, output: str
+    ) -> None:
+        self.files, self.pages, self.seed, self.output = files, pages, seed, output
         self.method = {"split": split, "seed": str(seed)}
 
     def results(self, outcomes: Sequence[TurnOutcome], dead: Sequence[DeadLetter]) -> crowd.Results:
@@ -355,20 +359,16 @@ class RewriteTurns(WithDeadLetters):
     turn.
 
     Args:
-      files: the dialogue files.
-      pages: the tasks of ``hits``; may be empty.
+      task: the task.
       decisions: the sheets of reviewers.
-      seed: the seed of the draw among good answers.
     """
 
     main = "outcomes"
 
-    def __init__(
-        self, files: Sequence[DialogueFile], pages: Sequence[PageRecord], decisions: Sequence[str], seed: int
-    ) -> None:
+    def __init__(self, task: RewritingTask, decisions: Sequence[str]) -> None:
         super().__init__()
-        self.files, self.pages = list(enumerate(files)), [(f"{page.dialogue_id}:{page.turn}", page) for page in pages]
-        self.join, self.seed = JoinDecisions(decisions), seed
+        self.files, self.seed, self.join = list(enumerate(task.files)), task.seed, JoinDecisions(decisions)
+        self.pages = [(f"{page.dialogue_id}:{page.turn}", page) for page in task.pages]
 
     def outputs(self, assignments: beam.PCollection) -> dict[str, beam.PCollection]:
         """Return ``outcomes`` and ``dead_letters``."""
