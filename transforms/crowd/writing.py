@@ -84,14 +84,15 @@ def write_audit(output: str, tables: Iterable[pa.Table], schema: pa.Schema) -> f
     with files.staged(output, AUDIT) as handle:
         hashing = files.HashingWriter(handle)
         with pq.ParquetWriter(hashing, schema, compression="zstd") as writer:
-            gathered = schema.empty_table()
+            gathered, rows = list[pa.Table](), 0
             for table in tables:
-                gathered = pa.concat_tables([gathered, table])
-                if gathered.num_rows >= _ROW_GROUP_SIZE:
-                    writer.write_table(gathered, row_group_size=_ROW_GROUP_SIZE)
-                    gathered = schema.empty_table()
-            if gathered.num_rows:
-                writer.write_table(gathered, row_group_size=_ROW_GROUP_SIZE)
+                gathered.append(table)
+                rows += table.num_rows
+                if rows >= _ROW_GROUP_SIZE:
+                    writer.write_table(pa.concat_tables(gathered), row_group_size=_ROW_GROUP_SIZE)
+                    gathered, rows = [], 0
+            if rows:
+                writer.write_table(pa.concat_tables(gathered), row_group_size=_ROW_GROUP_SIZE)
     return hashing.written(AUDIT)
 
 
