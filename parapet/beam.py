@@ -1,7 +1,11 @@
-"""PTransforms for Apache Beam pipelines of your own. Dialogues are dicts in the SGD format.
+"""PTransforms for Apache Beam pipelines of your own.
 
-A dialogue that cannot be used fails the pipeline with an ``InputError`` that names it. Use ``with_outputs()`` to send
-such dialogues to a dead-letter output instead.
+``ReadAnswers | Dedupe | Vet | Rank | Compose`` make schema variants from the answers of crowd workers, as ``parapet
+compose`` does. What cannot be used is a warning, and with ``with_outputs()`` a second output.
+
+``Perturb``, ``ApplyVariants`` and ``ScoreStates`` take dialogues, which are dicts in the SGD format. A dialogue that
+cannot be used fails the pipeline with an ``InputError`` that names it. Use ``with_outputs()`` to send such dialogues to
+a dead-letter output instead.
 """
 
 from __future__ import annotations
@@ -35,6 +39,11 @@ from parapet.schemas.dialogue import DialogueFile, dialogue_text, file_bytes, re
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.layout import services_by_name
 from parapet.schemas.service import parse_service
+from parapet.transforms.crowd.compose import Compose
+from parapet.transforms.crowd.dedupe import Dedupe
+from parapet.transforms.crowd.ingest import ReadAnswers
+from parapet.transforms.crowd.rank import Rank
+from parapet.transforms.crowd.vet import Vet
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, checked_analysis, set_of
 from parapet.transforms.perturbation.corpora import Corpus, Item
 from parapet.transforms.perturbation.corpus import Services, apply, options_named, perturbation_of
@@ -46,7 +55,18 @@ from parapet.transforms.variants.perturbation import places_of, rename, renamed_
 if TYPE_CHECKING:
     from parapet.transforms.variants.perturbation import Variants
 
-__all__ = ["DEAD_LETTERS", "ROWS", "ApplyVariants", "Perturb", "ScoreStates"]
+__all__ = [
+    "DEAD_LETTERS",
+    "ROWS",
+    "ApplyVariants",
+    "Compose",
+    "Dedupe",
+    "Perturb",
+    "Rank",
+    "ReadAnswers",
+    "ScoreStates",
+    "Vet",
+]
 
 Dialogue = dict[str, Any]
 

@@ -79,7 +79,7 @@ class Composition:
             done = [batch.variants[s.service_name] for s in split.services if s.service_name in batch.variants]
             for k, of_variant in enumerate(zip(*done, strict=True), 1):
                 self.variants.setdefault(f"v{k}", {})[split.split] = list(of_variant)
-        self.audit: pa.Table = audit_table(task, batch.answers)
+        self.audit: pa.Table = audit_table(batch.answers, task.audit_schema)
         self.dead_letters: list[DeadLetter] = batch.dead
 
     def __repr__(self) -> str:

@@ -122,17 +122,17 @@ def build(pipeline: beam.Pipeline, config: Composition) -> None:
     task, sources = config.task, config.sources
     assert isinstance(task, SchemaTask)
     read = pipeline | ReadAnswers(sources.responses, encoding=sources.encoding).with_outputs()
-    distinct = read["assignments"] | Dedupe().with_outputs()
-    vetted = distinct["assignments"] | task.vet(sources.decisions).with_outputs()
-    ranked = vetted["answers"] | task.rank.with_outputs()
-    composed = ranked["rankings"] | Compose(task.splits, task.options.allow_partial).with_outputs()
+    distinct = read.assignments | Dedupe().with_outputs()
+    vetted = distinct.assignments | task.vet(sources.decisions).with_outputs()
+    ranked = vetted.answers | task.rank.with_outputs()
+    composed = ranked.rankings | Compose(task.splits, task.options.allow_partial).with_outputs()
 
-    outcomes = vetted["answers"] | Conclude(task, composed["composed"])
-    variants = composed["variants"] | WriteVariants(task.splits, task.output)
+    outcomes = vetted.answers | Conclude(task, composed.composed)
+    variants = composed.variants | WriteVariants(task.splits, task.output)
     files.prepare(task.output, task.command)
     bad_services = pipeline | "Bad services" >> beam.Create(task.dead(), reshuffle=False)
-    dead = [bad_services, *(outputs["dead_letters"] for outputs in (read, distinct, vetted, ranked, composed))]
-    _ = outcomes | WriteComposition(task, distinct["assignments"], dead, [variants], vetted["answers"])
+    dead = [bad_services, *(outputs.dead_letters for outputs in (read, distinct, vetted, ranked, composed))]
+    _ = outcomes | WriteComposition(task, distinct.assignments, dead, [variants], vetted.answers)
 
 
 def report(config: Composition, counters: dict[str, int]) -> int:

@@ -89,10 +89,10 @@ def build(pipeline: beam.Pipeline, config: Composition) -> None:
     prepare(task.output, task.command)
     reader = ReadAnswers(sources.responses, encoding=sources.encoding, kind=task.kind)
     read = pipeline | reader.with_outputs()
-    distinct = read["assignments"] | Dedupe().with_outputs()
-    rewritten = distinct["assignments"] | RewriteTurns(task, sources.decisions).with_outputs()
-    dead = [outputs["dead_letters"] for outputs in (read, distinct, rewritten)]
-    _ = rewritten["outcomes"] | WriteComposition(task, distinct["assignments"], dead)
+    distinct = read.assignments | Dedupe().with_outputs()
+    rewritten = distinct.assignments | RewriteTurns(task, sources.decisions).with_outputs()
+    dead = [outputs.dead_letters for outputs in (read, distinct, rewritten)]
+    _ = rewritten.outcomes | WriteComposition(task, distinct.assignments, dead)
 
 
 def report(config: Composition, counters: dict[str, int]) -> int:

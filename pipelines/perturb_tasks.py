@@ -14,7 +14,7 @@ import msgspec
 
 from parapet.pipelines.command import counted, run_command, say, starting
 from parapet.pipelines.flags import INPUT, Parser, add_seed
-from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS, class_of, command_of
+from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS, TRANSLATING, class_of, command_of
 from parapet.pipelines.sets import TASKS
 from parapet.schemas.errors import InputError, run_header
 
@@ -74,6 +74,8 @@ def _check(name: str, args: argparse.Namespace) -> Config:
     from parapet.transforms.perturbation.task_corpus import Reworded
 
     files = _files_of(args)
+    if name == TRANSLATING:
+        raise InputError(f"{name} is for dialogues: use typos, verbose, simple or paraphrase", "--tasks")
     perturbation = complete(class_of(name, command_of(name)).from_flags({"dry_run": False, **vars(args), "sgd": ""}))
     if not perturbation.keeps_turns or perturbation.needs_corpus():
         raise InputError(f"{name} requires dialogues, but the request of a task is a single turn", "--tasks")

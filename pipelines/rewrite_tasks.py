@@ -53,11 +53,31 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Wires the pipeline: writes tasks and answers for each variant."""
+    import apache_beam as beam
+
+    from parapet.schemas.tools import NAMES
+    from parapet.transforms.running.counts import Balance, CountKey, Equal
+    from parapet.transforms.running.runs import FinishRun, WriteEach
     from parapet.transforms.storage.files import prepare
-    from parapet.transforms.variants import tasks
+    from parapet.transforms.variants.tasks import tallies, write_file
 
     prepare(config.info.output, config.info.pipeline)
-    tasks.build(pipeline, config.files, config.variants, config.info)
+    names = [variant.name for variant in config.variants]
+    mappings = {f"{variant.name}/{NAMES}": variant.mapping for variant in config.variants}
+    variants = [msgspec.structs.replace(variant, mapping=b"") for variant in config.variants]  # workers do not need it
+    write = WriteEach(
+        partial(write_file, variants=variants, output=config.info.output), shown=0, progress=("files", "tasks")
+    )
+    finish = FinishRun(
+        config.info,
+        lambda *_: mappings,
+        tallies=partial(tallies, variants=names),
+        invariants=[
+            Equal({CountKey("files"): len(config.files)}),
+            Balance("tasks", ["written", "left_out"], sets=names),
+        ],
+    )
+    _ = pipeline | "Files" >> beam.Create(config.files) | "Tasks" >> write | "Finish" >> finish
 
 
 def report(config: Config, counters: dict[str, int]) -> None:

@@ -47,7 +47,11 @@ _OPTIONAL = (
 )
 
 # The shell keeps Ctrl-C from the worker, because the command ends it. The command also reports each error, once.
-_WORKER = "trap '' INT; exec env PYTHONPATH={paths} {python} -c {program} 2>{errors}"
+_WORKER = "trap '' INT; exec env {memory} PYTHONPATH={paths} {python} -c {program} 2>{errors}"
+# Beam exchanges megabytes at a time. By default, glibc and Arrow would keep these buffers once they are free.
+_MEMORY = (
+    "MALLOC_MMAP_THRESHOLD_=500000 MALLOC_TRIM_THRESHOLD_=500000 MALLOC_ARENA_MAX=1 ARROW_DEFAULT_MEMORY_POOL=system"
+)
 
 
 def import_beam(arguments: Iterable[str] = ()) -> None:
@@ -90,6 +94,7 @@ def local_runner(options: Any, args: argparse.Namespace, paths: Iterable[str]) -
     options.view_as(DirectOptions).direct_num_workers = workers
     buckets = [path for path in (args.output, *paths) if "://" in path]
     command = _WORKER.format(
+        memory=_MEMORY,
         paths=shlex.quote(os.pathsep.join(map(os.path.abspath, sys.path))),  # with the folder of a user's perturbation
         python=shlex.quote(sys.executable),
         program=shlex.quote(f"from parapet.pipelines import runners; runners.work({os.getpid()}, {buckets})"),

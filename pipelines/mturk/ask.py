@@ -39,8 +39,6 @@ def publish(args: argparse.Namespace) -> Act:
             settings[name] = tuple(dict.fromkeys(value)) if isinstance(value, list) else value
     if args.countries is not None:
         countries = _split(args.countries)
-        if not countries:
-            raise InputError("must be a country code such as US, or 'any'", "--countries")
         settings["countries"] = () if countries == ["any"] else tuple(countries)
     Settings(**settings)
     hits = publishing.read_hits(args.hits, endpoint)
@@ -54,7 +52,7 @@ def publish(args: argparse.Namespace) -> Act:
 
 
 def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()] or [""]
 
 
 def topup(args: argparse.Namespace) -> Act:
@@ -86,9 +84,7 @@ def _publish(session: Session, hits: list[Hit], begin: Callable[[str], None] | N
         )
         places = publishing.open_places(batch, lines, datetime.now(UTC)).values()
         if hits[0].round and places:
-            logging.warning(
-                "%s of earlier HITs are still open; their answers may suffice", counted(sum(places), "place")
-            )
+            logging.warning("earlier HITs still have %s that may be taken", counted(sum(places), "open place"))
         session.agree(batch, cost)
         make_types(batch, names)
         # Before the HITs exist, so that excluded workers do not see them even for a minute.

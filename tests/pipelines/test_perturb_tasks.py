@@ -54,7 +54,10 @@ def test_requests_are_perturbed_and_what_the_calls_need_stays(tmp_path):
     before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     run("perturb", "typos", **flags)
     assert before == {path: path.read_bytes() for path in before}
-    assert "single turn" in refused("perturb", "ood", tasks=tmp_path / "tasks", output=tmp_path / "foreign")
+    flags["output"] = tmp_path / "no"
+    assert "single turn" in refused("perturb", "ood", **flags)
+    assert "single turn" in refused("perturb", "speech_errors", **flags)
+    assert "use typos" in refused("perturb", "language_variations", **flags)
 
 
 def test_only_the_texts_of_the_user_change_in_a_conversation(tmp_path):

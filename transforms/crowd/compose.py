@@ -18,7 +18,7 @@ from parapet.schemas.service import TASKS, VARIANTS, Element, Task, elements_of,
 from parapet.transforms.crowd.naming import Candidates, assign_names, ranked
 from parapet.transforms.crowd.outputs import Group, WithDeadLetters
 from parapet.transforms.crowd.rank import Ranking
-from parapet.transforms.crowd.vet import SchemaAnswer, read_schemas
+from parapet.transforms.crowd.vet import read_schemas
 from parapet.transforms.variants.matching import compose_variant
 
 NEEDED = len(VARIANTS)
@@ -46,18 +46,26 @@ class Short(msgspec.Struct):
     filled: tuple[int, ...] = ()
 
 
+class ComposedAnswer(msgspec.Struct, array_like=True):
+    """A good answer: its distance to the original, and the variant that uses it, from 1, if any."""
+
+    response_id: str
+    distance: float
+    variant: int | None = None
+
+
 class Composed(msgspec.Struct):
     """A service, composed or not.
 
     Attributes:
       variants: the service in v1 to v5; empty if an element needs more answers.
       short: the elements that need more answers.
-      answers: all good answers, with the variant that uses them, or why none does.
+      answers: all good answers.
     """
 
     variants: list[dict[str, Any]] = []
     short: list[Short] = []
-    answers: list[SchemaAnswer] = []
+    answers: list[ComposedAnswer] = []
 
 
 def compose_service(raw: Mapping[str, Any], rankings: Iterable[Ranking], allow_partial: bool = False) -> Composed:
@@ -72,14 +80,14 @@ def compose_service(raw: Mapping[str, Any], rankings: Iterable[Ranking], allow_p
     elements: dict[Place, Element] = {(task, e.field): e for task in TASKS for e in elements_of(service, task)}
     ranking_at = {(ranking.task, ranking.place): ranking for ranking in rankings}
     chosen, short = choose_texts(elements, ranking_at, allow_partial)
-    composed = Composed([], short, [answer for ranking in ranking_at.values() for answer in ranking.answers])
-    for answer in composed.answers:
-        if not chosen:
-            answer.reason = "service_incomplete"
-        elif answer.canonical in (texts := chosen[answer.task, answer.place]):
-            # A repeated answer counts for the first variant that it fills.
-            answer.variant = texts.index(answer.canonical) + 1
-            answer.disposition, answer.reason = "used", ""
+    composed = Composed(short=short)
+    for place, ranking in ranking_at.items():
+        texts = chosen.get(place, [])
+        # A repeated answer counts for the first variant that it fills.
+        composed.answers += [
+            ComposedAnswer(a.response_id, a.distance, texts.index(a.text) + 1 if a.text in texts else None)
+            for a in ranking.answers
+        ]
     for k in VARIANTS if chosen else ():
         names, descriptions = (
             {place: texts[k - 1] for (of_task, place), texts in chosen.items() if of_task == task} for task in TASKS
@@ -128,8 +136,8 @@ def choose_texts(
 
 def _candidates(element: Element, ranking: Ranking | None) -> Candidates:
     answers = [] if ranking is None else ranking.answers
-    distances = [answer.distance or 0.0 for answer in answers]
-    return Candidates(element.id, [answer.canonical for answer in answers], distances, scopes=element.scopes)
+    texts, distances = [answer.text for answer in answers], [answer.distance for answer in answers]
+    return Candidates(element.id, texts, distances, scopes=element.scopes)
 
 
 class Compose(WithDeadLetters):
@@ -155,7 +163,9 @@ class Compose(WithDeadLetters):
       ...     answers = pipeline | parapet.beam.ReadAnswers([crowd / "names.csv", crowd / "descriptions.csv"])
       ...     vetted = answers | parapet.beam.Dedupe() | parapet.beam.Vet(sample_root(), crowd / "decisions.csv")
       ...     variants = vetted | parapet.beam.Rank() | parapet.beam.Compose(sample_root())
-      ...     _ = variants | beam.MapTuple(lambda service, of_service: print(service, list(of_service)))
+      ...     gyms = variants | beam.Filter(lambda pair: pair[0] == "Gyms_1")
+      ...     _ = gyms | beam.MapTuple(lambda service, variants: print(list(variants), variants["v3"]["service_name"]))
+      ['v1', 'v2', 'v3', 'v4', 'v5'] Gyms_13
     """
 
     main = "variants"
@@ -192,6 +202,6 @@ def _compose(
 
 
 def _unknown(ranking: Ranking) -> DeadLetter:
-    texts = ", ".join(answer.canonical for answer in ranking.answers)
+    texts = ", ".join(answer.text for answer in ranking.answers)
     reason = f"unknown_element: the schemas have no {ranking.element_id}"
     return DeadLetter("compose", ranking.element_id, reason, texts)

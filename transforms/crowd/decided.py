@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import apache_beam as beam
 import msgspec
@@ -14,7 +15,7 @@ from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.transforms.crowd.answer_files import distinct, payload, read_sheet
 from parapet.transforms.crowd.dedupe import by_id
-from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters
+from parapet.transforms.crowd.outputs import Group, WithDeadLetters
 
 
 class Submission(msgspec.Struct):
@@ -75,6 +76,13 @@ def unusable_decision(decision: Decision, reason: str) -> DeadLetter:
     return DeadLetter("decisions", decision.response_id, reason, shown, decision.source)
 
 
+class Decided(NamedTuple):
+    """The outputs of :class:`JoinDecisions`."""
+
+    submissions: beam.PCollection[Submission]
+    dead_letters: beam.PCollection[DeadLetter]
+
+
 class JoinDecisions(WithDeadLetters):
     """Joins a PCollection of assignments with reviewers' decisions, to one of :class:`Submission`.
 
@@ -95,19 +103,19 @@ class JoinDecisions(WithDeadLetters):
         for sheet in self.sheets:
             read_sheet(sheet)
 
-    def outputs(self, assignments: beam.PCollection[Assignment]) -> dict[str, beam.PCollection]:
+    def outputs(self, assignments: beam.PCollection[Assignment]) -> Decided:
         """Return ``submissions`` and ``dead_letters``."""
         if not self.sheets and not self.records:
             nothing = assignments.pipeline | beam.Create([], reshuffle=False)
-            return {self.main: assignments | beam.Map(Submission), DEAD_LETTERS: nothing}
+            return Decided(assignments | beam.Map(Submission), nothing)
         sheets = assignments.pipeline | "Sheets" >> beam.Create(self.sheets, reshuffle=False)
         read = sheets | "Read" >> self.apart(lambda sheet: chain.from_iterable(read_sheet(sheet)))
         records = assignments.pipeline | "Records" >> beam.Create(self.records, reshuffle=False)
-        decisions = (read[self.main], records) | beam.Flatten()
+        decisions = (read.submissions, records) | beam.Flatten()
         groups = (assignments, decisions) | "By id" >> Group(Assignment, Decision, by=[by_id, _by_assignment])
         joined = groups | "Join" >> self.apart(lambda group: join_decisions(*group[1]))
-        dead = (read[DEAD_LETTERS], joined[DEAD_LETTERS]) | "All dead letters" >> beam.Flatten()
-        return {self.main: joined[self.main], DEAD_LETTERS: dead}
+        dead = (read.dead_letters, joined.dead_letters) | "All dead letters" >> beam.Flatten()
+        return Decided(joined.submissions, dead)
 
 
 def _by_assignment(decision: Decision) -> tuple[str, Decision]:

@@ -130,7 +130,7 @@ class Dedupe(WithDeadLetters):
       ...     answers = pipeline | parapet.beam.ReadAnswers([names])
       ...     twice = (answers, answers) | beam.Flatten()
       ...     _ = twice | parapet.beam.Dedupe() | beam.combiners.Count.Globally() | beam.Map(print)
-      59
+      60
     """
 
     main = "assignments"

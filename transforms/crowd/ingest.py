@@ -76,8 +76,8 @@ class ReadAnswers(WithDeadLetters):
       >>> names = str(sample_root() / "crowd" / "names.csv")
       >>> with beam.Pipeline() as pipeline:
       ...     answers = pipeline | parapet.beam.ReadAnswers([names])
-      ...     _ = answers | beam.Map(lambda answer: answer.task) | beam.combiners.Count.PerElement() | beam.Map(print)
-      ('names', 59)
+      ...     _ = answers | beam.combiners.Count.Globally() | beam.Map(print)
+      60
     """
 
     main = "assignments"

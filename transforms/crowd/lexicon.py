@@ -25,7 +25,7 @@ _VOWEL = re.compile(r"[aeiouy]")
 _CONSONANTS = re.compile(r"[^aeiouy0-9]{5}")
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def word_frequency(word: str) -> float:
     """Return the Zipf frequency of an English word, from 0 (unknown) to about 8 ("the")."""
     import wordfreq
@@ -52,7 +52,7 @@ def _profanity() -> frozenset[str]:
     return frozenset(line.strip().lower() for line in lines if line.strip())
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 12)
 def language(text: str) -> str:
     """Detect the most likely language (ISO 639-1). Unreliable below six words."""
     import py3langid
@@ -92,7 +92,7 @@ def is_single_character(text: str) -> bool:
     return len(set(filter(str.isalnum, text.casefold()))) == 1
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def _is_run(word: str) -> bool:
     if not word.isascii() or word.isdigit() or len(word) < 4:
         return False

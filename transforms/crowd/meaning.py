@@ -13,17 +13,18 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from parapet.schemas.service import TASKS, Element, Task
 from parapet.transforms.reports import meaning
 from parapet.transforms.reports.text import cached_words, name_words
-
-Vector = Mapping[object, float]  # of length 1; empty for a text without words
 
 _GRAMS = (2, 3, 4)
 _OTHERS = 2.0  # weight of other workers' answers: as much as name and description together
@@ -123,47 +124,72 @@ class Meaning:
         self, task: Task, elements: Sequence[Element], answers: Mapping[str, Iterable[str]], measure: str
     ) -> None:
         self.task, self.elements = task, elements
-        own: dict[str, tuple[str, str]] = {}
-        distinct: dict[str, list[str]] = {}
+        self.positions = {element.field: i for i, element in enumerate(elements)}
+        own: list[tuple[str, str]] = []
+        self.answers: list[frozenset[str]] = []
         for element in elements:
             name = plain(element.name, "names")
-            own[element.field] = (name, plain(element.description, "descriptions") or name)
-            distinct[element.field] = sorted({plain(text, task) for text in answers.get(element.field, ())} - {""})
-        self.vector = embedded if measure == "MiniLM" else NGrams([*chain(*own.values(), *distinct.values())])
-        self.own = {field: [*map(self.vector, pair)] for field, pair in own.items()}
-        self.whole = {field: self.vector(" ".join(pair)) for field, pair in own.items()}
-        self.answers = {field: frozenset(texts) for field, texts in distinct.items()}
-        self.together = {field: total(map(self.vector, texts)) for field, texts in distinct.items()}
-        self.nearness = lru_cache(maxsize=1 << 10)(self._nearness)
+            own.append((name, plain(element.description, "descriptions") or name))
+            self.answers.append(frozenset(plain(text, task) for text in answers.get(element.field, ())) - {""})
+        self.vectors = Embeddings() if measure == "MiniLM" else NGrams([*chain(*own, *map(sorted, self.answers))])
+        # For each element: name, description, both together, and the sum of all answers.
+        self.matrix = np.zeros((self.vectors.size, 4 * len(elements)))
+        for i, (name, description) in enumerate(own):
+            for column, text in enumerate((name, description, f"{name} {description}")):
+                self._add(text, 4 * i + column)
+            for text in sorted(self.answers[i]):
+                self._add(text, 4 * i + 3)
+        self.compared: dict[str, tuple[list[float], list[float]]] = {}
+
+    def _add(self, text: str, column: int) -> None:
+        places, values = self.vectors(text)
+        self.matrix[places, column] += values
 
     def doubt(self, element: Element, answer: str) -> Doubt:
         """Return how far an answer is from its element."""
-        text = plain(answer, self.task)
-        vector, near = self.nearness(text)
-        others = [candidate for candidate in self.elements if candidate.field != element.field]
-        nearest = max(others, key=lambda candidate: near[candidate.field], default=None)
-        margin = None
-        if nearest is not None:
-            margin = round(near[element.field] - _OF_NEAREST[self.task] * near[nearest.field], 6)
-        similarity = max(dot(vector, own) for own in (self.whole[element.field], *self.own[element.field]))
-        return Doubt(margin, nearest, round(similarity, 6), len(self.answers[element.field] - {text}))
+        text, i = plain(answer, self.task), self.positions[element.field]
+        if text not in self.compared:
+            self.compared[text] = self._compare(text)
+        similarities, near = self.compared[text]
+        others = [j for j in range(len(self.elements)) if j != i]
+        nearest = max(others, key=near.__getitem__, default=None)
+        margin = None if nearest is None else round(near[i] - _OF_NEAREST[self.task] * near[nearest], 6)
+        similarity = round(similarities[i], 6)
+        n = len(self.answers[i] - {text})
+        return Doubt(margin, None if nearest is None else self.elements[nearest], similarity, n)
 
-    def _nearness(self, text: str) -> tuple[Vector, Mapping[str, float]]:
-        """Return the vector of an answer's words and its nearness to each element, by the element's field."""
-        vector, near = self.vector(text), {}
-        for field, own in self.own.items():
-            by_schema = sum(dot(vector, vector_of_text) for vector_of_text in own)
-            n, by_answers = len(self.answers[field]), dot(vector, self.together[field])
-            if text in self.answers[field]:
-                n, by_answers = n - 1, by_answers - dot(vector, vector)
-            near[field] = by_schema + _OTHERS * (by_answers / n if n else by_schema / 2)
-        return vector, near
+    def _compare(self, text: str) -> tuple[list[float], list[float]]:
+        """Return an answer's similarity and nearness to each element."""
+        places, values = self.vectors(text)
+        # Row by row, in the order of a plain loop, so that the last bits are the same on any processor.
+        products: list[float] = (self.matrix[places] * values[:, None]).sum(axis=0).tolist()
+        near = []
+        for i, answers in enumerate(self.answers):
+            name, description, _, by_answers = products[4 * i : 4 * i + 4]
+            n = len(answers)
+            if text in answers:
+                n, by_answers = n - 1, by_answers - float((values * values).sum())
+            near.append(name + description + _OTHERS * (by_answers / n if n else (name + description) / 2))
+        return [max(products[4 * i : 4 * i + 3]) for i in range(len(near))], near
+
+
+Vector = tuple[NDArray[np.int64], NDArray[np.float64]]  # places and values; empty for a text without words
+_NOTHING: Vector = (np.zeros(0, np.int64), np.zeros(0))
+
+
+class Embeddings:
+    """MiniLM's embeddings, rounded to five digits because the last bits differ between processors."""
+
+    size = 384
+
+    def __call__(self, text: str) -> Vector:
+        """Return the vector of a text."""
+        return (np.arange(self.size), _embedding(text)) if text else _NOTHING
 
 
 @lru_cache(maxsize=1 << 14)
-def embedded(text: str) -> Vector:
-    """Return MiniLM's embedding, rounded to five digits because the last bits differ between processors."""
-    return {i: round(x, 5) for i, x in enumerate(meaning.embedding(text).tolist())} if text else {}
+def _embedding(text: str) -> NDArray[np.float64]:
+    return np.array([round(x, 5) for x in meaning.embedding(text).tolist()])
 
 
 class NGrams:
@@ -174,33 +200,25 @@ class NGrams:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        gram_counts = Counter(gram for text in texts for gram in _grams(text))
-        self.weights = {gram: math.log((1 + len(texts)) / (1 + n)) + 1 for gram, n in gram_counts.items()}
-        self.unseen = math.log(1 + len(texts)) + 1
+        counts = Counter(gram for text in texts for gram in _grams(text))
+        self.places = {gram: place for place, gram in enumerate(counts)}
+        self.size = len(counts)
+        # The last weight is that of n-grams that no text has.
+        weights = [math.log((1 + len(texts)) / (1 + n)) + 1 for n in (*counts.values(), 0)]
+        self.weights = np.array(weights)
 
     def __call__(self, text: str) -> Vector:
         """Return the vector of a text."""
-        raw = {gram: n * self.weights.get(gram, self.unseen) for gram, n in _grams(text).items()}
-        length = math.sqrt(math.fsum(x * x for x in raw.values()))
-        return {gram: x / length for gram, x in raw.items()}
+        grams = _grams(text)
+        places = np.fromiter((self.places.get(gram, -1) for gram in grams), np.int64, len(grams))
+        values = np.fromiter(grams.values(), np.float64, len(grams)) * self.weights[places]
+        if len(values):
+            values /= math.sqrt(math.fsum(values * values))
+        known = places >= 0
+        return places[known], values[known]
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 10)
 def _grams(text: str) -> Counter[str]:
     padded = [f" {word} " for word in re.findall(r"\w+", text)]
     return Counter(word[i : i + n] for word in padded for n in _GRAMS for i in range(len(word) - n + 1))
-
-
-def total(vectors: Iterable[Vector]) -> Vector:
-    """Return the sum of vectors."""
-    summed: dict[object, float] = defaultdict(float)
-    for key, x in chain.from_iterable(vector.items() for vector in vectors):
-        summed[key] += x
-    return summed
-
-
-def dot(one: Vector, other: Vector) -> float:
-    """Return the dot product: the cosine, if both vectors have length 1."""
-    if len(one) > len(other):
-        one, other = other, one
-    return sum(x * other[key] for key, x in one.items() if key in other)

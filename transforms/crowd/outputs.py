@@ -33,8 +33,8 @@ class WithDeadLetters(beam.PTransform):
     def expand(self, records: Any) -> beam.PCollection:
         """Return the records."""
         outputs = self.outputs(records)
-        _ = outputs[DEAD_LETTERS] | "Warn" >> beam.Map(_warn)
-        return outputs[self.main]
+        _ = outputs.dead_letters | "Warn" >> beam.Map(_warn)
+        return getattr(outputs, self.main)
 
     def with_outputs(self) -> beam.PTransform:
         """Return the transform with all of its outputs, by name."""

@@ -56,25 +56,43 @@ def most_diverse(texts: Sequence[str], n: int, metric: Metric) -> list[str]:
     return [texts[i] for i in sorted(chosen)] + [text for i, text in enumerate(texts) if i not in chosen]
 
 
+class GoodAnswer(msgspec.Struct, array_like=True):
+    """A vetted answer, reduced to what ranking needs. The names are those of :class:`SchemaAnswer`."""
+
+    response_id: str
+    canonical: str
+    original: str
+    element_id: str
+    place: str
+    task: Task
+
+
+class RankedAnswer(msgspec.Struct, array_like=True):
+    """An answer and its distance to the original."""
+
+    distance: float
+    text: str
+    response_id: str
+
+
 class Ranking(msgspec.Struct):
     """The good answers to an element, as its names or descriptions.
 
     Attributes:
-      answers: in the order in which they were drawn, with their distances. The first five are used, unless they collide
-        with names of other elements.
-      needed: how many of them are used.
+      answers: in the order in which they were drawn. The first ``needed`` are used, unless they collide with names of
+        other elements.
     """
 
     element_id: str
     place: str
     task: Task
-    answers: list[SchemaAnswer]
+    answers: list[RankedAnswer]
     needed: int = len(VARIANTS)
 
     @property
     def used(self) -> list[tuple[float, str]]:
         """Return (distance, text) of the answers that are used, the nearest first; ties by text."""
-        return sorted((answer.distance or 0.0, answer.canonical) for answer in self.answers[: self.needed])
+        return sorted((answer.distance, answer.text) for answer in self.answers[: self.needed])
 
 
 class Ranker(msgspec.Struct, frozen=True):
@@ -92,7 +110,7 @@ class Ranker(msgspec.Struct, frozen=True):
     selection: str = "random"
     needed: int = len(VARIANTS)
 
-    def rank(self, answers: Iterable[SchemaAnswer]) -> Ranking:
+    def rank(self, answers: Iterable[GoodAnswer | SchemaAnswer]) -> Ranking:
         """Draw and rank the good answers to an element, all names or all descriptions."""
         by_text = {answer.canonical: answer for answer in answers}
         first = next(iter(by_text.values()))
@@ -100,9 +118,8 @@ class Ranker(msgspec.Struct, frozen=True):
         texts = draw(list(by_text), self.seed, first.element_id, first.task)
         if self.selection == "diverse":
             texts = most_diverse(texts, self.needed, metric)
-        for text, answer in by_text.items():
-            answer.distance = float(metric(answer.original, text))
-        return Ranking(first.element_id, first.place, first.task, [by_text[text] for text in texts], self.needed)
+        ranked = [RankedAnswer(float(metric(first.original, t)), t, by_text[t].response_id) for t in texts]
+        return Ranking(first.element_id, first.place, first.task, ranked, self.needed)
 
 
 class Rank(WithDeadLetters):
@@ -132,7 +149,8 @@ class Rank(WithDeadLetters):
       ...     answers = pipeline | parapet.beam.ReadAnswers([names]) | parapet.beam.Dedupe()
       ...     ranked = answers | parapet.beam.Vet(sample_root()) | parapet.beam.Rank(seed=1)
       ...     element = ranked | beam.Filter(lambda pair: pair[0] == "Repairs_1/slot/shop_name")
-      ...     _ = element | beam.Map(lambda pair: print(pair[1].used))
+      ...     _ = element | beam.MapTuple(lambda element, ranking: print(ranking.used[:2]))
+      [(4.0, 'workshop_name'), (8.0, 'fixit_place')]
     """
 
     main = "rankings"
@@ -161,16 +179,17 @@ class Rank(WithDeadLetters):
     def outputs(self, vetted: beam.PCollection) -> beam.DoOutputsTuple:
         """Return ``rankings`` and ``dead_letters``."""
         good = vetted | "Good" >> beam.Filter(lambda pair: pair[1].disposition == "surplus")
-        elements = good | "Elements" >> Group(SchemaAnswer, by=[_by_element])
+        elements = good | "Elements" >> Group(GoodAnswer, by=[_by_element])
         ranker = self.ranker
         return elements | "Rank" >> self.apart(lambda group: _rank(group[1][0], ranker))
 
 
-def _by_element(pair: tuple[str, SchemaAnswer]) -> tuple[str, SchemaAnswer]:
-    answer = pair[1]
-    return f"{answer.element_id} {answer.task} {answer.place}", answer
+def _by_element(pair: tuple[str, SchemaAnswer]) -> tuple[str, GoodAnswer]:
+    a = pair[1]
+    good = GoodAnswer(a.response_id, a.canonical, a.original, a.element_id, a.place, a.task)
+    return f"{a.element_id} {a.task} {a.place}", good
 
 
-def _rank(answers: list[SchemaAnswer], ranker: Ranker) -> Iterator[tuple[str, Ranking]]:
+def _rank(answers: list[GoodAnswer], ranker: Ranker) -> Iterator[tuple[str, Ranking]]:
     ranking = ranker.rank(answers)
     yield ranking.element_id, ranking

@@ -308,7 +308,7 @@ EXPLANATIONS = {
 }
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 12)
 def vet_answer(answer: AnswerText, rules: Rules[AnswerText] = BUILT_IN) -> Verdict:
     """Vet an answer by its text alone."""
     return rules.vet(answer)

@@ -33,7 +33,7 @@ from parapet.transforms.crowd.vet import SchemaAnswer, Vet
 from parapet.transforms.crowd.worker_ids import without_ids
 from parapet.transforms.running import plugins
 from parapet.transforms.storage import files
-from parapet.transforms.variants import table1
+from parapet.transforms.variants import distance, table1
 
 SHORTFALL_COLUMNS = (
     *("service_name", "element_id", "task", "field", "have", "need", "in_review", "reason", "composed"),
@@ -61,6 +61,8 @@ class Options(msgspec.Struct, frozen=True):
 
     def rank(self) -> Rank:
         """Return the transform that ranks answers. Raises InputError if an option is invalid."""
+        distance.check_distance(self.name_distance, "name_distance")
+        distance.check_distance(self.description_distance, "description_distance")
         lemmas = {"stopwords": self.stopwords, "spacy_model": self.spacy_model}
         names = (self.name_distance, self.description_distance)
         return Rank(*names, NEEDED, self.seed, selection=self.selection, **lemmas)
@@ -100,30 +102,38 @@ class ServiceOutcome(Outcome, kw_only=True):
       to_accept: the number of held answers that would complete the service if reviewers accepted them; 0 if it is
         complete, or if all of them would not be enough.
       not_blind: the number of assignments of workers who had done the sibling task.
-      measured: the counts for SGD-X Table 1, if the service was composed.
+      measured: the service's part of SGD-X Table 1, if it was composed.
       examples: some paraphrases for the report.
     """
 
     composed: bool = False
     to_accept: int = 0
     not_blind: int = 0
-    measured: table1.Item | None = None
+    measured: table1.ServiceMeasures | None = None
     examples: list[list[str]] = msgspec.field(default_factory=list)
 
 
 def conclude_service(
-    raw: Mapping[str, Any], not_good: Iterable[SchemaAnswer], composed: Composed, ranker: Ranker
+    raw: Mapping[str, Any], vetted: Iterable[SchemaAnswer], composed: Composed, ranker: Ranker
 ) -> tuple[ServiceOutcome, list[SchemaAnswer]]:
     """Return the outcome of a service, and its answers in the order of ``responses.parquet``.
 
     Args:
       raw: the service as read from its schema file.
-      not_good: the answers that were held, rejected or are duplicates.
-      composed: the service with its good answers.
+      vetted: all answers about it.
+      composed: the service, with what became of the good ones.
       ranker: how answers were ranked.
     """
     service = parse_service(raw)
-    answers = sorted([*not_good, *composed.answers], key=lambda a: (a.element_id, a.task, a.response_id))
+    answers = sorted(vetted, key=lambda a: (a.element_id, a.task, a.response_id))
+    ranked = {answer.response_id: answer for answer in composed.answers}
+    for answer in answers:
+        if answer.disposition == "surplus":
+            answer.distance, answer.variant = ranked[answer.response_id].distance, ranked[answer.response_id].variant
+            if answer.variant:
+                answer.disposition, answer.reason = "used", ""
+            elif not composed.variants:
+                answer.reason = "service_incomplete"
     outcome = ServiceOutcome(name=service.service_name, short=composed.short, composed=bool(composed.variants))
     places: dict[tuple[Task, str], list[SchemaAnswer]] = defaultdict(list)
     for answer in answers:
@@ -146,7 +156,7 @@ def conclude_service(
         outcome.to_accept = sum(needed) if choose_texts(elements, rankings)[0] else 0
     if composed.variants:
         services = {f"v{k}": parse_service(v) for k, v in zip(VARIANTS, composed.variants, strict=True)}
-        outcome.measured = table1.Item(service, services)
+        outcome.measured = table1.measure(table1.Item(service, services))
         outcome.examples = list(_examples(raw, composed.variants))
     return outcome, answers
 
@@ -217,10 +227,9 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
             for answer in vetted:
                 if answer.disposition == "surplus":
                     good[answer.task, answer.place].append(answer)
-            not_good = [answer for answer in vetted if answer.disposition != "surplus"]
             rankings = [self.rank.ranker.rank(answers) for answers in good.values()]
             composed = compose_service(vetting.raws[name], rankings, self.options.allow_partial)
-            outcome, answers = conclude_service(vetting.raws[name], not_good, composed, self.rank.ranker)
+            outcome, answers = conclude_service(vetting.raws[name], vetted, composed, self.rank.ranker)
             batch.outcomes.append(outcome)
             batch.answers += answers
             if composed.variants:
@@ -270,7 +279,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
             for name in names:
                 splits[name].append(path.rpartition("/")[0] or "schema")
         measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
-        measures = table1.measures_of(measured, [f"v{k}" for k in VARIANTS]) if measured else {}
+        measures = table1.combine(measured, [f"v{k}" for k in VARIANTS]) if measured else {}
         content = {
             "answers": dispositions(outcomes),
             "dead_letters": dead,
@@ -333,16 +342,15 @@ class Conclude(beam.PTransform):
 
     def expand(self, vetted: beam.PCollection) -> beam.PCollection:
         """Convert a PCollection of (service name, answer)."""
-        not_good = vetted | "Not good" >> beam.Filter(lambda pair: pair[1].disposition != "surplus")
-        services = (not_good, self.composed) | "Services" >> Group(SchemaAnswer, Composed)
+        services = (vetted, self.composed) | "Services" >> Group(SchemaAnswer, Composed)
         return services | "Conclude" >> beam.FlatMap(_conclude, self.raws, self.ranker)
 
 
 def _conclude(
     group: tuple[str, tuple[list[SchemaAnswer], list[Composed]]], raws: Mapping[str, Any], ranker: Ranker
 ) -> Iterator[tuple[ServiceOutcome, list[SchemaAnswer]]]:
-    name, (not_good, (composed,)) = group
-    yield conclude_service(raws[name], not_good, composed, ranker)
+    name, (vetted, (composed,)) = group
+    yield conclude_service(raws[name], vetted, composed, ranker)
 
 
 def variant_files(split: SplitSchemas, of_services: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, bytes]:

@@ -10,21 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
+from parapet.schemas import layout
 from parapet.schemas.decisions import Decision
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import (
-    SINGLE,
-    SplitSchemas,
-    compared,
-    parse_services,
-    raw_by_name,
-    read_root,
-    services_by_name,
-)
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.schemas.service import TASKS, Element, Service, Task, elements_of, parse_service, response_id
 from parapet.transforms.crowd import meaning
@@ -32,7 +24,7 @@ from parapet.transforms.crowd.answer_files import payload
 from parapet.transforms.crowd.decided import JoinDecisions, Submission
 from parapet.transforms.crowd.dedupe import no_answer
 from parapet.transforms.crowd.ingest import as_assignments
-from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters
+from parapet.transforms.crowd.outputs import Group, WithDeadLetters
 from parapet.transforms.crowd.rules import (
     BUILT_IN,
     PASS,
@@ -72,8 +64,7 @@ class SchemaAnswer(Answer, kw_only=True, array_like=True):
 
     Attributes:
       place: the form field: ``slot_3``.
-      name: the element's name; ``description`` its description.
-      prompt: what the worker saw; ``original`` what was hidden.
+      name: the element's name; ``description`` its description, and ``cue`` what stood for a missing one.
       not_blind: whether the worker had seen the original in the sibling task.
       variant: the variant that uses it, from 1.
       distance: from the original; None if the answer was not ranked.
@@ -85,11 +76,15 @@ class SchemaAnswer(Answer, kw_only=True, array_like=True):
     element_kind: str
     name: str
     description: str
-    prompt: str
-    original: str
+    cue: str = ""
     not_blind: bool = False
     variant: int | None = None
     distance: float | None = None
+
+    @property
+    def original(self) -> str:
+        """Return the text that was hidden from the worker."""
+        return self.name if self.task == "names" else self.description
 
     @property
     def to_vet(self) -> AnswerText:
@@ -102,7 +97,8 @@ class SchemaAnswer(Answer, kw_only=True, array_like=True):
 
     def shown(self) -> tuple[str, str, str, str]:
         """Return the element, the task, its prompt, and the text that was hidden from the worker."""
-        return self.element_id, self.task, self.prompt, self.original
+        prompt = (self.description or self.cue) if self.task == "names" else self.name
+        return self.element_id, self.task, prompt, self.original
 
     def row(self) -> dict[str, Any]:
         """Return the answer's row of ``responses.parquet``."""
@@ -223,13 +219,12 @@ def _answer(
         element_kind=element.kind,
         name=element.name,
         description=element.description,
-        prompt=element.prompt(task),
-        original=element.text(task),
+        cue=element.cue,
         not_blind=not_blind,
     )
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 12)
 def canonical_form(text: str, task: Task, convention: Convention, original: str) -> tuple[str, tuple[str, ...]]:
     """Return a text as written to the output, and the words by which equal answers are recognised.
 
@@ -290,11 +285,11 @@ class Vetting:
 
     def __init__(
         self,
-        splits: Sequence[SplitSchemas],
+        splits: Sequence[layout.SplitSchemas],
         rules: Rules[AnswerText] | Sequence[Callable[[AnswerText], str | None]] = BUILT_IN,
         allow_not_blind: bool = False,
     ) -> None:
-        self.raws, services = raw_by_name([*splits]), services_by_name([*splits])
+        self.raws, services = layout.raw_by_name([*splits]), layout.services_by_name([*splits])
         self.conventions = conventions_of(services.values())
         self.left_out = {str(bad.raw.get("service_name")) for s in splits for bad in s.bad if isinstance(bad.raw, dict)}
         self.rules = rules if isinstance(rules, Rules) else BUILT_IN.with_functions(rules)
@@ -316,7 +311,7 @@ class Vetting:
             yield from unknown(submissions, f"unknown_service: no schema has a service {name!r}")
 
 
-def read_schemas(schemas: Any) -> list[SplitSchemas]:
+def read_schemas(schemas: Any) -> list[layout.SplitSchemas]:
     """Read and check schemas: from a corpus, its folder, a file, or a list of services.
 
     Services that break a rule of the format are left out.
@@ -325,15 +320,22 @@ def read_schemas(schemas: Any) -> list[SplitSchemas]:
       InputError: it cannot be read, or no service is good.
     """
     if isinstance(schemas, str | Path):
-        return read_root(schemas, leave_out_bad=True)
+        return layout.read_root(schemas, leave_out_bad=True)
     if isinstance(schemas, Corpus):
         return list({id(split): split for split in schemas.folders.values()}.values())
     if not isinstance(schemas, Iterable):
         raise InputError(f"expected a corpus, its place or services, found {type(schemas).__name__}", "services")
     services = list(schemas) if not isinstance(schemas, Mapping) else schemas
-    if services and isinstance(services, list) and all(isinstance(split, SplitSchemas) for split in services):
+    if services and isinstance(services, list) and all(isinstance(split, layout.SplitSchemas) for split in services):
         return services
-    return compared([parse_services(services, "services", SINGLE)], leave_out_bad=True)
+    return layout.compared([layout.parse_services(services, "services", layout.SINGLE)], leave_out_bad=True)
+
+
+class Vetted(NamedTuple):
+    """The outputs of :class:`Vet`."""
+
+    answers: beam.PCollection[tuple[str, SchemaAnswer]]
+    dead_letters: beam.PCollection[DeadLetter]
 
 
 class Vet(WithDeadLetters):
@@ -362,8 +364,9 @@ class Vet(WithDeadLetters):
       >>> with beam.Pipeline() as pipeline:
       ...     answers = pipeline | parapet.beam.ReadAnswers([names]) | parapet.beam.Dedupe()
       ...     vetted = answers | parapet.beam.Vet(sample_root())
-      ...     dispositions = vetted | beam.MapTuple(lambda service, answer: answer.disposition)
-      ...     _ = dispositions | beam.combiners.Count.PerElement() | beam.Map(print)
+      ...     held = vetted | beam.Filter(lambda pair: pair[1].disposition == "review")
+      ...     _ = held | beam.combiners.Count.Globally() | beam.Map(print)
+      63
     """
 
     main = "answers"
@@ -381,15 +384,15 @@ class Vet(WithDeadLetters):
         self.join = JoinDecisions(decisions)
         self.key = load_worker_key()
 
-    def outputs(self, records: beam.PCollection) -> dict[str, beam.PCollection]:
+    def outputs(self, records: beam.PCollection) -> Vetted:
         """Return ``answers`` and ``dead_letters``."""
         key, vetting = self.key, self.vetting
         read = records | "Assignments" >> self.apart(lambda record: as_assignments(record, key))
-        joined = read[self.main] | "Decisions" >> self.join.with_outputs()
-        services = joined["submissions"] | "Services" >> Group(Submission, by=[_by_service])
+        joined = read.answers | "Decisions" >> self.join.with_outputs()
+        services = joined.submissions | "Services" >> Group(Submission, by=[_by_service])
         vetted = services | "Vet" >> self.apart(lambda group: vetting.vet(group[0], group[1][0]))
-        dead = [outputs[DEAD_LETTERS] for outputs in (read, joined, vetted)] | "All dead letters" >> beam.Flatten()
-        return {self.main: vetted[self.main], DEAD_LETTERS: dead}
+        dead = [outputs.dead_letters for outputs in (read, joined, vetted)] | "All dead letters" >> beam.Flatten()
+        return Vetted(vetted.answers, dead)
 
 
 def _by_service(submission: Submission) -> tuple[str, Submission]:

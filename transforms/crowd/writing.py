@@ -32,8 +32,8 @@ _ROW_GROUP_SIZE = 1 << 16
 
 def batch_files(
     task: CrowdTask[Any], outcomes: Sequence[Outcome], dead: Sequence[DeadLetter], notes: Notes
-) -> dict[str, bytes | Iterable[bytes]]:
-    """Return the files about all answers, by path: statistics, report, review sheet and pages, and dead letters.
+) -> Iterator[tuple[str, bytes | Iterable[bytes]]]:
+    """Yield (path, content) of statistics, report, review sheet and pages, dead letters and the task's own files.
 
     Args:
       task: the task.
@@ -64,19 +64,17 @@ def batch_files(
         ],
     )
     reviews = sorted((item for outcome in outcomes for item in outcome.reviews), key=review_order)
-    return {
-        "statistics.json": (json.dumps(results.statistics, indent=2) + "\n").encode(),
-        "report.html": page(report).encode(),
-        "review.csv": review_sheet(reviews, task.explanations),
-        "dead_letters.jsonl": (msgspec.json.encode(letter) + b"\n" for letter in letters),
-        **dict(review_pages(reviews, task.explanations, command=task.command)),
-        **results.files,
-    }
+    yield "statistics.json", (json.dumps(results.statistics, indent=2) + "\n").encode()
+    yield "report.html", page(report).encode()
+    yield "dead_letters.jsonl", (msgspec.json.encode(letter) + b"\n" for letter in letters)
+    yield "review.csv", review_sheet(reviews, task.explanations)
+    yield from review_pages(reviews, task.explanations, command=task.command)
+    yield from results.files.items()
 
 
-def audit_table(task: CrowdTask[Any], answers: Iterable[Answer]) -> pa.Table:
+def audit_table(answers: Iterable[Answer], schema: pa.Schema) -> pa.Table:
     """Return the rows of some answers in the columns of ``responses.parquet``."""
-    return pa.Table.from_pylist([answer.row() for answer in answers], task.audit_schema)
+    return pa.Table.from_pylist([answer.row() for answer in answers], schema)
 
 
 def write_audit(output: str, tables: Iterable[pa.Table], schema: pa.Schema) -> files.Written:
@@ -88,11 +86,12 @@ def write_audit(output: str, tables: Iterable[pa.Table], schema: pa.Schema) -> f
             for table in tables:
                 gathered.append(table)
                 rows += table.num_rows
-                if rows >= _ROW_GROUP_SIZE:
-                    writer.write_table(pa.concat_tables(gathered), row_group_size=_ROW_GROUP_SIZE)
-                    gathered, rows = [], 0
+                while rows >= _ROW_GROUP_SIZE:
+                    whole = pa.concat_tables(gathered)
+                    writer.write_table(whole[:_ROW_GROUP_SIZE])
+                    gathered, rows = [whole[_ROW_GROUP_SIZE:]], rows - _ROW_GROUP_SIZE
             if rows:
-                writer.write_table(pa.concat_tables(gathered), row_group_size=_ROW_GROUP_SIZE)
+                writer.write_table(pa.concat_tables(gathered))
     return hashing.written(AUDIT)
 
 
@@ -128,7 +127,7 @@ class WriteComposition(beam.PTransform):
             vetted = outcomes | "All answers" >> beam.FlatMap(lambda pair: pair[1])
         nothing = outcomes.pipeline | "No files" >> beam.Create([], reshuffle=False)
         whole = [
-            outcomes | "Part" >> beam.Map(_write_part, self.task),
+            outcomes | "Part" >> beam.Map(_write_part, self.task.output, self.task.audit_schema),
             self.assignments | "Notes" >> beam.ParDo(_Note(Notes.add)),
             vetted | "Vetted" >> beam.ParDo(_Note(lambda notes, _: setattr(notes, "vetted", notes.vetted + 1))),
             self.dead | "Dead letters" >> beam.Flatten(),
@@ -156,11 +155,11 @@ class _Note(beam.DoFn):
         yield WindowedValue(self.notes, 0, [GlobalWindow()])
 
 
-def _write_part(pair: tuple[Outcome, Sequence[Answer]], task: CrowdTask[Any]) -> tuple[str, str, Outcome]:
+def _write_part(pair: tuple[Outcome, Sequence[Answer]], output: str, schema: pa.Schema) -> tuple[str, str, Outcome]:
     outcome, answers = pair
     path = f"parts/{hashlib.sha256(outcome.name.encode()).hexdigest()}"
-    with files.staged(task.output, path) as handle, pa.ipc.new_stream(handle, task.audit_schema) as stream:
-        stream.write_table(audit_table(task, answers))
+    with files.staged(output, path) as handle, pa.ipc.new_stream(handle, schema) as stream:
+        stream.write_table(audit_table(answers, schema))
     return outcome.name, path, outcome
 
 
@@ -199,9 +198,8 @@ def stage_batch(
       notes: those on all assignments and answers.
       written: further files that were written into staging.
     """
-    whole = sorted(batch_files(task, outcomes, dead, notes).items())
-    batch = [files.write_staged(task.output, path, data) for path, data in whole]
-    batch.append(write_audit(task.output, tables, task.audit_schema))
+    batch = [write_audit(task.output, tables, task.audit_schema)]
+    batch += [files.write_staged(task.output, path, data) for path, data in batch_files(task, outcomes, dead, notes)]
     counts = Counter({"assignments": notes.assignments, "answers_given": notes.answers})
     for outcome in outcomes:
         counts.update(outcome.counts())

@@ -76,6 +76,7 @@ class Catalogue:
     def __init__(self, tools: Iterable[Definition]) -> None:
         self.tools: dict[str, Definition] = {}
         self._subjects: dict[str, frozenset[str]] = {}
+        self._same: dict[str, set[str]] = {}  # tools that may do the same, remembered since tasks share tools
         counts: dict[str, Counter[str]] = {}
         for raw in tools:
             if is_hosted(raw) or (tool := Tool(raw)).name in self.tools:
@@ -113,7 +114,9 @@ class Catalogue:
             for word, weight in self._weights[name].items():
                 for other, other_weight in self._postings[word]:
                     of_name[other] += weight * other_weight
-            same |= {other for other in self.tools if self._may_be_same(name, other, of_name[other])}
+            if name not in self._same:
+                self._same[name] = {other for other in self.tools if self._may_be_same(name, other, of_name[other])}
+            same |= self._same[name]
             for other in of_name if name in names else ():
                 scores[other] += of_name[other]
         return sorted(self.tools.keys() - same, key=lambda other: (-round(scores[other], 6), other))
@@ -206,23 +209,28 @@ def right_names(truth: Task | None) -> list[str]:
     return list(dict.fromkeys(name for call in (truth or {}).get("ground_truth", []) for name in call))
 
 
-def with_distractors(task: Task, truth: Task | None, catalogue: Catalogue, count: int, seed: str) -> dict[str, Any]:
+def with_distractors(
+    task: Task, truth: Task | None, catalogue: Catalogue, counts: Sequence[int], seed: str
+) -> list[dict[str, Any]]:
     """Add tools that are similar to the right ones, or else to all of the task's, in a random order.
 
     Args:
       task: the task.
       truth: its expected calls, if any.
       catalogue: the source of further tools.
-      count: the number of tools to add; fewer if the catalogue has no more that do something else.
+      counts: the numbers of tools to add, one for each result; fewer if the catalogue has no more that do something
+        else.
       seed: the seed of the order.
     """
     own = {_name(tool): tool for tool in task["function"]}
-    if not own:  # BFCL has tasks without tools, where no call is expected
-        return dict(task)
-    names = catalogue.similar(right_names(truth) or own, own)[:count]
-    tools = {**own, **{name: catalogue.tools[name] for name in names}}
-    order = sorted(tools, key=lambda name: (stable_hash(seed, "distractors", task["id"], name), name))
-    return {**task, "function": [tools[name] for name in order]}
+    # BFCL has tasks without tools, where no call is expected
+    similar = catalogue.similar(right_names(truth) or own, own) if own else []
+    results = []
+    for count in counts:
+        tools = {**own, **{name: catalogue.tools[name] for name in similar[:count]}}
+        order = sorted(tools, key=lambda name: (stable_hash(seed, "distractors", task["id"], name), name))
+        results.append({**task, "function": [tools[name] for name in order]})
+    return results
 
 
 def without_the_right_tool(task: Task, truth: Task | None, catalogue: Catalogue) -> dict[str, Any] | None:
@@ -340,9 +348,10 @@ class Toolkits(msgspec.Struct, frozen=True):
             toolkits = (without_the_right_tool(task, right.get(task["id"]), catalogue) for task in tasks)
             left = [task for task in toolkits if task is not None]
             yield left, [{"id": task["id"], "ground_truth": []} for task in left]
-        for count in self.counts:
-            more = [with_distractors(task, right.get(task["id"]), catalogue, count, self.seed) for task in tasks]
-            yield more if any(_added(tasks, more)) else [], truths
+        if self.name == "distractors":
+            more = [with_distractors(task, right.get(task["id"]), catalogue, self.counts, self.seed) for task in tasks]
+            for of_count in map(list, zip(*more, strict=True)):
+                yield of_count if any(_added(tasks, of_count)) else [], truths
 
 
 def _added(tasks: Rows, perturbed: Rows) -> list[int]:

@@ -64,7 +64,7 @@ def as_description(text: str, original: str) -> str:
     return text
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 13)
 def cached_words(text: str) -> tuple[str, ...]:
     """Cached :func:`words`, for prompts and originals, which are split repeatedly."""
     return words(text)
@@ -140,7 +140,7 @@ _FORM = {
 _OF_TOOLS = (Convention.SNAKE, Convention.CAMEL, Convention.LOWER_CAMEL, Convention.KEBAB)
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 13)
 def name_words(name: str) -> tuple[str, ...]:
     """Split a name in any convention, or typed freely, into lower-case words of ASCII letters and digits.
 

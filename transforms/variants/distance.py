@@ -149,7 +149,7 @@ def check_spacy_model(name: str) -> None:
 _LONG = re.compile(r"\S{100}(?=\S)")
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 13)
 def lemma_set(text: str, method: Method) -> frozenset[str]:
     """Return the distinct lemmas of a text, lower-cased, without punctuation and stopwords."""
     text = _LONG.sub(r"\g<0> ", storable(text))
@@ -170,7 +170,7 @@ def _tokenizer() -> Any:
     return spacy.blank("en").tokenizer
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def lemma(word: str) -> str:
     """Return the lemma of a lower-case English word by simplemma."""
     import simplemma

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -32,21 +31,10 @@ from parapet.schemas.tools import (
     read_names,
     read_tools,
 )
-from parapet.transforms.running.counts import (
-    Balance,
-    CountKey,
-    Counts,
-    Equal,
-    Tally,
-    dead_dialogue,
-    of_files,
-)
+from parapet.transforms.running.counts import Counts, Tally, dead_dialogue, of_files
 from parapet.transforms.running.fence import bad_record
-from parapet.transforms.running.runs import FileResult, FinishRun, RunInfo, WriteEach
+from parapet.transforms.running.runs import FileResult
 from parapet.transforms.storage.files import write_staged
-
-if TYPE_CHECKING:
-    import apache_beam as beam
 
 
 class ToolTexts(msgspec.Struct, frozen=True):
@@ -260,36 +248,3 @@ def tallies(counts: Counts, variants: Sequence[str]) -> list[Tally]:
     left_out = counts.by("set", "left_out")
     of_tasks = [Tally("task", total, left_out.get(name, 0), name, is_record=True) for name in variants]
     return [of_files(counts), answers, *of_tasks]
-
-
-def build(
-    pipeline: beam.Pipeline, files: Sequence[DialogueFile], variants: Sequence[TaskVariant], info: RunInfo
-) -> None:
-    """Build the steps that write tasks, answers and names of each variant."""
-    import apache_beam as beam
-
-    names = [variant.name for variant in variants]
-    mappings = {f"{variant.name}/{NAMES}": variant.mapping for variant in variants}
-    # the mapping is not needed on workers
-    variants = [msgspec.structs.replace(variant, mapping=b"") for variant in variants]
-    _ = (
-        pipeline
-        | "Files" >> beam.Create(files)
-        | "Spread" >> beam.Reshuffle()
-        | "Tasks"
-        >> WriteEach(partial(write_file, variants=variants, output=info.output), shown=0, progress=("files", "tasks"))
-        | "Finish"
-        >> FinishRun(
-            info,
-            partial(_mappings, mappings=mappings),
-            tallies=partial(tallies, variants=names),
-            invariants=[
-                Equal({CountKey("files"): len(files)}),
-                Balance("tasks", ["written", "left_out"], sets=names),
-            ],
-        )
-    )
-
-
-def _mappings(counts: Counts, shown: object, mappings: dict[str, bytes]) -> dict[str, bytes]:
-    return mappings

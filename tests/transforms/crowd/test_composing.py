@@ -11,8 +11,8 @@ def vet_all_but_one(*args):
     return list(vet_service(*args))[1:]
 
 
-def conclude_all_but_one(raw, not_good, *args):
-    return conclude_service(raw, not_good[1:], *args)
+def conclude_all_but_one(raw, vetted, *args):
+    return conclude_service(raw, vetted[1:], *args)
 
 
 @cases(

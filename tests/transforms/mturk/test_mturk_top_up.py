@@ -46,9 +46,13 @@ def test_pages_that_lack_answers_are_published_again_for_others(full):
 
 def test_a_stopped_batch_can_be_topped_up(bench):
     bench.ok("publish")
+    path = shortfall(bench, (NAMES, "intent_0", 4))
+    assert bench.do("topup", "--hits", bench.hits, "--shortfall", path, "--dry_run") == 0
+    assert "earlier HITs still have 9 open places" in bench.err
     bench.ok("stop")
     assert bench.refused(NAMES, worker(1)) == "expired"
-    bench.ok("topup", "--hits", bench.hits, "--shortfall", shortfall(bench, (NAMES, "intent_0", 4)))
+    bench.ok("topup", "--hits", bench.hits, "--shortfall", path)
+    assert "open place" not in bench.err
     assert (bench.refused(bench.hit_ids(NAMES)[-1], worker(1)), bench.refused(OTHER, worker(1))) == ("", "expired")
 
 

@@ -243,15 +243,15 @@ _AGAINST_THE_PAGE = (_placeholder, _lost_value, _copy, _too_many_typos, _not_lon
 _ODD_TEXT = (_single_character, _gibberish, _other_script, _other_language)
 _ODD_CONTENT = (_meaning, _other_number, _swapped_values, _common_value)
 _ODD_WORDS = (_near_original, _profanity, _unknown_word)
-RULES: rules.Rules[RewriteText] = rules.Rules(
+BUILT_IN: rules.Rules[RewriteText] = rules.Rules(
     (*_UNREADABLE, *_AGAINST_THE_PAGE), (*_ODD_TEXT, *_ODD_CONTENT, *_ODD_WORDS)
 )
-vet_answer, flags = RULES.vet, RULES.flags
+vet_answer, flags = BUILT_IN.vet, BUILT_IN.flags
 
 # Reason to an explanation for reviewers and requesters.
 EXPLANATIONS = {
     **rules.EXPLANATIONS,
-    **rules.reason_explanations(RULES),
+    **rules.reason_explanations(BUILT_IN),
     "same_answer": "The worker gave the same words in another field of the form.",
     "repeated_answer": "The worker gave the same words for several different sentences.",
     "not_drawn": "Another good answer was drawn at random.",

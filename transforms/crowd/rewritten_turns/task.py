@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import msgspec
@@ -352,6 +352,13 @@ def read_turns(file: tuple[int, DialogueFile], places: Iterable[str]) -> Iterato
         yield TaggedOutput(DEAD_LETTERS, dead)
 
 
+class Rewritten(NamedTuple):
+    """The outputs of :class:`RewriteTurns`."""
+
+    outcomes: beam.PCollection[tuple[TurnOutcome, list[TurnAnswer]]]
+    dead_letters: beam.PCollection[DeadLetter]
+
+
 class RewriteTurns(WithDeadLetters):
     """Vets the answers about each turn, and chooses one for each kind.
 
@@ -370,7 +377,7 @@ class RewriteTurns(WithDeadLetters):
         self.files, self.seed, self.join = list(enumerate(task.files)), task.seed, JoinDecisions(decisions)
         self.pages = [(f"{page.dialogue_id}:{page.turn}", page) for page in task.pages]
 
-    def outputs(self, assignments: beam.PCollection) -> dict[str, beam.PCollection]:
+    def outputs(self, assignments: beam.PCollection) -> Rewritten:
         """Return ``outcomes`` and ``dead_letters``."""
         pipeline = assignments.pipeline
         pages = pipeline | "Pages" >> beam.Create(self.pages, reshuffle=False)
@@ -379,14 +386,14 @@ class RewriteTurns(WithDeadLetters):
         files = pipeline | "Dialogue files" >> beam.Create(self.files)
         corpus = files | "Corpus" >> beam.FlatMap(read_turns, places).with_outputs(DEAD_LETTERS, main="turns")
         joined = assignments | "Decisions" >> self.join.with_outputs()
-        submissions = joined["submissions"] | "By turn" >> beam.Map(lambda each: (each.assignment.service_name, each))
+        submissions = joined.submissions | "By turn" >> beam.Map(lambda each: (each.assignment.service_name, each))
         turns = (submissions, corpus.turns, pages) | "Turns" >> Group(Submission, TurnOfCorpus, PageRecord)
         texts = turns | "Texts" >> beam.FlatMap(_texts) | "Workers" >> Group(tuple)
         repeated = AsList(texts | "Repeated" >> beam.FlatMap(lambda group: rules.repeated_answers(group[1][0])))
         step = beam.FlatMap(_rewrite, self.seed, repeated).with_outputs(DEAD_LETTERS, main=self.main)
         rewritten = turns | "Rewrite" >> step
-        dead = [outputs[DEAD_LETTERS] for outputs in (corpus, joined, rewritten)] | "All dead letters" >> beam.Flatten()
-        return {self.main: rewritten[self.main], DEAD_LETTERS: dead}
+        dead = [outputs.dead_letters for outputs in (corpus, joined, rewritten)] | "All dead letters" >> beam.Flatten()
+        return Rewritten(rewritten.outcomes, dead)
 
 
 TurnGroup = tuple[str, tuple[list[Submission], list[TurnOfCorpus], list[PageRecord]]]
