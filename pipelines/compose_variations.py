@@ -17,7 +17,6 @@ from parapet.pipelines.crowd_answers import (
     inputs,
 )
 from parapet.pipelines.flags import INPUT, Parser, add_seed, add_sgd, add_split
-from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.layout import sample_root
 
 if TYPE_CHECKING:
@@ -61,17 +60,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report, inputs)
 
 
-class RewritesConfig(Composition, frozen=True):
-    """Answers to rewriting tasks.
-
-    Attributes:
-      files: the dialogue files.
-    """
-
-    files: tuple[DialogueFile, ...] = ()
-
-
-def check(args: argparse.Namespace) -> RewritesConfig:
+def check(args: argparse.Namespace) -> Composition:
     """Reads the corpus and the tasks. Raises InputError if a flag or file cannot be used."""
     from parapet.transforms.crowd.rewritten_turns.task import RewritingTask
     from parapet.transforms.crowd.rewritten_turns.tasks import read_tasks
@@ -81,11 +70,11 @@ def check(args: argparse.Namespace) -> RewritesConfig:
     sources = check_answers(args, args.responses or sample)
     sgd = args.sgd or str(sample_root())
     files = read_corpus(sgd, [args.split]).files
-    task = RewritingTask(read_tasks(args.hits), args.seed, args.split, args.output)
-    return RewritesConfig(task, sources, args.require_complete, (("--sgd", str(sgd)),), tuple(files))
+    task = RewritingTask(files, read_tasks(args.hits), args.split, args.seed, args.output)
+    return Composition(task, sources, args.require_complete, (("--sgd", str(sgd)),))
 
 
-def build(pipeline: beam.Pipeline, config: RewritesConfig) -> None:
+def build(pipeline: beam.Pipeline, config: Composition) -> None:
     """Composes the answers, and publishes the rewritten turns with the audit of every answer."""
     from parapet.transforms.crowd.dedupe import Dedupe
     from parapet.transforms.crowd.ingest import ReadAnswers
@@ -96,12 +85,12 @@ def build(pipeline: beam.Pipeline, config: RewritesConfig) -> None:
 
     task, sources = config.task, config.sources
     assert isinstance(task, RewritingTask)
-    expect_dialogues(config.files)
+    expect_dialogues(task.files)
     prepare(task.output, task.command)
     reader = ReadAnswers(sources.responses, encoding=sources.encoding, kind=task.kind)
     read = pipeline | reader.with_outputs()
     distinct = read.assignments | Dedupe().with_outputs()
-    rewritten = distinct.assignments | RewriteTurns(task, config.files, sources.decisions).with_outputs()
+    rewritten = distinct.assignments | RewriteTurns(task, sources.decisions).with_outputs()
     dead = [outputs.dead_letters for outputs in (read, distinct, rewritten)]
     _ = rewritten.outcomes | WriteComposition(task, distinct.assignments, dead)
 

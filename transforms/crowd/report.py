@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-
-import msgspec
 
 from parapet.schemas.rows import IN_WORDS
 from parapet.schemas.service import TASKS
@@ -32,17 +30,10 @@ FILES = {
 }
 
 
-class Example(msgspec.Struct):
-    """An original text and its paraphrase in each variant."""
-
-    original: str
-    variants: list[str]
-
-
 def compose_report(
     statistics: Mapping[str, Any],
     explanations: Mapping[str, str],
-    examples: Mapping[str, Sequence[Example]],
+    examples: Mapping[str, Sequence[Sequence[str]]],
     missing: Sequence[str] = (),
 ) -> Report:
     """The report of ``parapet compose``.
@@ -50,48 +41,81 @@ def compose_report(
     Args:
       statistics: the content of statistics.json.
       explanations: reason id to a sentence that explains it.
-      examples: service name to some of its texts in all variants.
+      examples: service name to some of its texts, each in the original and in all variants.
       missing: a sentence for each service that needs more answers, see :func:`missing_answers`.
     """
-    answers, services, variants = statistics["answers"], statistics["services"], statistics["variants"]
+    services, variants = statistics["services"], statistics["variants"]
+    statuses = Counter(map(_status, services.values()))
+    partial = f", {statuses['composed in part']:,} in part" if statuses["composed in part"] else ""
+    short = sum(service["short"] for service in services.values())
+    needs = f"{counted(short, 'element needs', 'elements need')} more good answers."
+    totals = {"elements that need more answers": number(short)}
+    if statistics["self_bleu"] is not None:
+        totals["self-BLEU"] = number(statistics["self_bleu"], 1)
+    seen = statistics["not_blind_assignments"]
+    not_blind = f"The workers of {counted(seen, 'assignment')} had seen the texts that were hidden from others."
+    important: list[Section] = [Text(title="What is missing", paragraphs=missing)] if missing else []
+    more: list[Section] = [_meaning_table(statistics["meaning"]), _services_table(services)]
+    columns = ["original", *variants]
+    for service, rows in examples.items():
+        title = f"Some texts of {service} and their variants"
+        more += [Table(title=title, columns=columns, rows=rows, text_columns=len(columns), in_card=False)]
     keys = [key for key in ("name_distance", "description_bleu") if any(key in row for row in variants.values())]
-    sections: list[Section] = [Text(title="What is missing", paragraphs=missing)] if missing else []
-    sections += [answers_table(answers), *reasons_tables(statistics["reasons"], explanations)]
-    sections += [_meaning_table(statistics["meaning"]), _services_table(services)]
-    sections += [
-        Table(
-            title=f"Some texts of {service} and their variants",
-            columns=["original", *variants],
-            rows=[[text.original, *text.variants] for text in texts],
-            text_columns=1 + len(variants),
-            in_card=False,
-        )
-        for service, texts in examples.items()
-    ]
     if variants:
         average = statistics["average"] if len(variants) > 1 else None
         title = "How far the variants are from the original"
-        sections.append(measures_table(title, variants, average, keys, note="Composed services only."))
-        sections += distance_charts(variants)
-    tiles = {
-        "answers": number(answers["total"]),
-        "used in variants": number(answers["used"]),
-        "held for review": number(answers["review"]),
-        "elements that need more answers": number(sum(service["short"] for service in services.values())),
-    }
-    if statistics["self_bleu"] is not None:
-        tiles["self-BLEU"] = number(statistics["self_bleu"], 1)
+        more += [measures_table(title, variants, average, keys, note="Composed services only.")]
+        more += distance_charts(variants)
     return Report(
         command="compose",
         title="Composed variants",
-        headline=_headline(services),
-        lead=_lead(services),
-        tiles=[Tile(label, value) for label, value in tiles.items()],
-        notes=list(_notes(statistics)),
-        sections=[*sections, *reviewers_text(statistics), method_table(statistics["method"])],
+        headline=f"{statuses['composed']:,} of {counted(len(services), 'service')} composed{partial}",
+        lead=needs if short else "Every element has the answers it needs.",
+        tiles=tiles(statistics, totals),
+        notes=notes(statistics, [not_blind] if seen and "blindness" in statistics["method"] else []),
+        sections=[*important, *sections(statistics, explanations, more)],
         terms=dict(TERMS[key] for key in (*keys, "self_bleu")) if variants else {},
         links=FILES,
     )
+
+
+def tiles(statistics: Mapping[str, Any], more: Mapping[str, str]) -> list[Tile]:
+    """Return the key numbers of a composition, with ``more`` of them by label."""
+    answers = statistics["answers"]
+    counts = {"answers": "total", "used": "used", "held for review": "review"}
+    numbers = {label: number(answers[key]) for label, key in counts.items()}
+    return [Tile(label, value) for label, value in {**numbers, **more}.items()]
+
+
+def notes(statistics: Mapping[str, Any], more: Sequence[str]) -> list[str]:
+    """Return notes on what reviewers have to do, ``more``, and on the number of dead letters."""
+    review = statistics["answers"]["review"]
+    held = counted(review, "answer waits", "answers wait")
+    to_do = f"{held} for a decision: decide in `review.html` or `review.csv`, then run again with `--decisions`."
+    return [*([to_do] if review else []), *more, *dead_letters_note(statistics["dead_letters"])]
+
+
+def sections(
+    statistics: Mapping[str, Any],
+    explanations: Mapping[str, str],
+    more: Iterable[Section],
+    used: str = DISPOSITIONS["used"],
+) -> list[Section]:
+    """Return the sections on answers, reasons and reviewers' decisions, with ``more``, and on the method.
+
+    Args:
+      statistics: the content of statistics.json.
+      explanations: reason id to a sentence that explains it.
+      more: the sections in between.
+      used: the meaning of the disposition ``used``.
+    """
+    tables = [answers_table(statistics["answers"], used), *reasons_tables(statistics["reasons"], explanations)]
+    decisions = statistics["decisions"]
+    applied = ", ".join(f"{key} {n:,}" for key, n in decisions.items())
+    reviewers = [Text(title="Reviewers", paragraphs=[f"Decisions applied: {applied}."])]
+    rows = [[words(key), value] for key, value in statistics["method"].items()]
+    method = Table(title="Method", columns=["step", "as configured"], rows=rows, text_columns=2)
+    return [*tables, *more, *(reviewers if any(decisions.values()) else []), method]
 
 
 _MOST_NAMED = 4  # elements in a sentence about what is missing
@@ -104,37 +128,36 @@ def missing_answers(rows: Iterable[Mapping[str, Any]], services: Mapping[str, Ma
       rows: the rows of ``shortfall.csv``.
       services: ``services`` of ``statistics.json``.
     """
-    by_service: dict[str, list[Mapping[str, Any]]] = {}
+    short: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        by_service.setdefault(row["service_name"], []).append(row)
-    known = {name: short for name, short in by_service.items() if services[name]["answers"]["total"]}
+        if services[row["service_name"]]["answers"]["total"]:
+            short[row["service_name"]].append(row)
 
     def order(name: str) -> tuple[bool, int, str]:
-        return not services[name]["to_accept"], services[name]["to_accept"] or len(known[name]), name
+        to_accept = services[name]["to_accept"]
+        return not to_accept, to_accept or len(short[name]), name
 
-    return [_missing(name, known[name], services[name]["to_accept"]) for name in sorted(known, key=order)]
+    return [_missing(name, short[name], services[name]["to_accept"]) for name in sorted(short, key=order)]
 
 
 def _missing(service: str, rows: Sequence[Mapping[str, Any]], to_accept: int) -> str:
-    by_number: dict[int, list[str]] = {}
+    by_number: dict[int, list[str]] = defaultdict(list)
     for row in rows:
-        _, _, element = row["element_id"].partition("/")
-        label = f"{row['task'].removesuffix('s')} of {element.rpartition('/')[2]}"
-        by_number.setdefault(max(int(row["need"]) - int(row["have"]), 0), []).append(label)
-    needs = []
+        label = f"{row['task'].removesuffix('s')} of {row['element_id'].rpartition('/')[2]}"
+        by_number[max(int(row["need"]) - int(row["have"]), 0)].append(label)
+    parts = []
     for n, elements in sorted(by_number.items()):
         more = f", and {len(elements) - _MOST_NAMED:,} more" if len(elements) > _MOST_NAMED else ""
-        verb, each = ("needs", "") if len(elements) == 1 else ("need", " each")
+        each = " each" if len(elements) > 1 else ""
         lacking = f"{counted(n, 'more answer')}{each}" if n else "another answer, as a name would occur twice"
-        needs.append(f"{counted(len(elements), 'element')} {verb} {lacking}: {', '.join(elements[:_MOST_NAMED])}{more}")
+        needing = counted(len(elements), "element needs", "elements need")
+        parts.append(f"{needing} {lacking}: {', '.join(elements[:_MOST_NAMED])}{more}")
     held = sum(int(row["in_review"]) for row in rows)
-    answers = f"{counted(held, 'answer')} to these {'is' if held == 1 else 'are'} held for review"
-    if to_accept:
-        answers += f": accepting {'it' if held == 1 else 'them' if held == to_accept else f'{to_accept:,} of them'} "
-        answers += "would complete it"
-    elif held:
-        answers += ", which is not enough"
-    return f"{service}: {'; '.join([*needs, answers] if held else needs)}"
+    if held:
+        those = "it" if held == 1 else "them" if held == to_accept else f"{to_accept:,} of them"
+        outlook = f": accepting {those} would complete it" if to_accept else ", which is not enough"
+        parts.append(f"{counted(held, 'answer to these is', 'answers to these are')} held for review{outlook}")
+    return f"{service}: {'; '.join(parts)}"
 
 
 def answers_table(
@@ -199,95 +222,27 @@ def words(identifier: str) -> str:
     return identifier.replace("_", " ").capitalize()
 
 
-def reviewers_text(statistics: Mapping[str, Any]) -> list[Text]:
-    """Return the section on reviewers' decisions; an empty list without any."""
-    decisions = statistics["decisions"]
-    if not any(decisions.values()):
-        return []
-    applied = ", ".join(f"{key} {n:,}" for key, n in decisions.items())
-    return [Text(title="Reviewers", paragraphs=[f"Decisions applied: {applied}."])]
-
-
-def method_table(method: Mapping[str, str]) -> Table:
-    """Return the table of the run's options."""
-    rows = [[words(key), value] for key, value in method.items()]
-    return Table(title="Method", columns=["step", "as configured"], rows=rows, text_columns=2)
-
-
 def dead_letters_note(dead: int) -> list[str]:
     """Return a note on the number of dead letters, if any."""
     return [f"{counted(dead, 'record')} could not be read: see `dead_letters.jsonl`."] if dead else []
 
 
-def review_notes(statistics: Mapping[str, Any]) -> Iterable[str]:
-    """Yield notes on what reviewers have to do."""
-    if review := statistics["answers"]["review"]:
-        yield (
-            f"{counted(review, 'answer')} {'waits' if review == 1 else 'wait'} for a decision: decide in `review.html` "
-            "or `review.csv`, then run again with `--decisions`."
-        )
-
-
-def _notes(statistics: Mapping[str, Any]) -> Iterable[str]:
-    yield from review_notes(statistics)
-    seen = statistics["not_blind_assignments"]
-    if seen and "blindness" in statistics["method"]:
-        yield f"The workers of {counted(seen, 'assignment')} had seen the texts that were hidden from others."
-    short = sum(service["short"] for service in statistics["services"].values())
-    if short:
-        yield f"{counted(short, 'element')} {_has(short)} too few good answers: see `shortfall.csv`."
-    yield from dead_letters_note(statistics["dead_letters"])
-
-
-def _headline(services: Mapping[str, Mapping[str, Any]]) -> str:
-    composed = sum(service["composed"] for service in services.values())
-    partial = sum(service["partial"] for service in services.values())
-    if services and composed - partial == len(services):
-        return f"{'All ' if composed > 1 else ''}{counted(composed, 'service')} composed"
-    more = f", {partial:,} in part" if partial else ""
-    return f"{composed - partial:,} of {counted(len(services), 'service')} composed{more}"
-
-
-def _lead(services: Mapping[str, Mapping[str, Any]]) -> str:
-    waiting = [service for service in services.values() if not service["composed"]]
-    answered = [service for service in waiting if service["answers"]["total"]]
-    unanswered = len(waiting) - len(answered)
-    partial = sum(service["partial"] for service in services.values())
-    sentences = []
-    if unanswered:
-        sentences.append(f"{counted(unanswered, 'service')} {_has(unanswered)} no answers yet.")
-    if answered:
-        lacking = f"{counted(len(answered), 'service')} {'lacks' if len(answered) == 1 else 'lack'}"
-        short = sum(service["short"] for service in answered)
-        sentences.append(f"{lacking} more good answers to {counted(short, 'element')}.")
-    if partial:
-        sentences.append(f"{counted(partial, 'service')} {_has(partial)} elements with fewer answers than variants.")
-    return " ".join(sentences) or "Every element has the answers it needs."
+def _status(service: Mapping[str, Any]) -> str:
+    if service["composed"]:
+        return "composed in part" if service["partial"] else "composed"
+    return "needs more answers" if service["answers"]["total"] else "no answers"
 
 
 def _services_table(services: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return the table of services, incomplete ones first, since users look for them."""
 
-    def order(name: str) -> tuple[bool, bool, list[tuple[int, str]]]:
-        return services[name]["composed"], not services[name]["partial"], _natural(name)
+    def order(name: str) -> tuple[bool, bool, str]:
+        return services[name]["composed"], not services[name]["partial"], name
 
     rows = []
     for name in sorted(services, key=order):
         service, answers = services[name], services[name]["answers"]
-        if service["composed"]:
-            status = "composed in part" if service["partial"] else "composed"
-        else:
-            status = "needs more answers" if answers["total"] else "no answers"
         numbers = [service["short"], answers["total"], *(answers[key] for key in DISPOSITIONS)]
-        rows.append([name, status, ", ".join(service["splits"]), *map(number, numbers)])
+        rows.append([name, _status(service), ", ".join(service["splits"]), *map(number, numbers)])
     columns = ["service", "status", "splits", "short", "answers", *(IN_WORDS[key] for key in DISPOSITIONS)]
     return Table(title="Services", columns=columns, rows=rows, text_columns=3)
-
-
-def _has(n: int) -> str:
-    return "has" if n == 1 else "have"
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a sort key that puts v2 before v10."""
-    return [(int(part) if i % 2 else -1, part) for i, part in enumerate(re.split(r"([0-9]+)", name))]

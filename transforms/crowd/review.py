@@ -26,8 +26,9 @@ SHEET_COLUMNS = (*COLUMNS, "element_id", "task", "flags", "prompt", "original", 
 MAX_SHOWN = 2000
 MAX_NEIGHBOURS = 30
 
-# More answers than fit on these pages are unlikely to be decided before the next run.
-MAX_PAGES = 100
+# The items of an element stay on one page if possible. More answers than fit on the pages are unlikely to be decided
+# before the next run, and are only in the sheet.
+PER_PAGE, MAX_PAGES = 500, 100
 
 # Categories of characters that are invisible, or change the direction of the text: shown by their code point.
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
@@ -82,14 +83,8 @@ class ReviewItem(msgspec.Struct):
     @property
     def element(self) -> tuple[str, str, str]:
         """Return the service, the kind and the name of its element."""
-        service, _, rest = self.element_id.partition("/")
-        kind, _, name = rest.partition("/")
+        service, kind, name = [*self.element_id.split("/", 2), ""][:3]
         return service, kind, name or service
-
-    @property
-    def group(self) -> tuple[str, str, str, str]:
-        """Return what it has in common with the items that the page shows below the same heading."""
-        return self.element_id, self.task, self.prompt, self.original
 
 
 def review_order(item: ReviewItem) -> tuple[float, str, str, float, str]:
@@ -112,46 +107,39 @@ def neighbours(answers: Iterable[tuple[str, str]], own: tuple[str, str]) -> tupl
 
 
 def review_sheet(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -> Iterator[bytes]:
-    """Yield the review sheet: a decisions file with empty decisions and the context for making them.
+    """Yield the lines of the review sheet: a decisions file with empty decisions and the context for making them.
 
     Args:
       items: the held answers, in the order of :func:`review_order`.
       explanations: reason id to a sentence in plain language.
-
-    Yields:
-      Lines in UTF-8.
     """
     return csv_lines(SHEET_COLUMNS, (_sheet_row(item, explanations) for item in items))
 
 
 def review_pages(
-    items: Sequence[ReviewItem],
-    explanations: Mapping[str, str],
-    per_page: int = 500,
-    command: str = "compose",
-    most: int = MAX_PAGES,
+    items: Sequence[ReviewItem], explanations: Mapping[str, str], command: str = "compose"
 ) -> Iterator[tuple[str, bytes]]:
     """Yield (file name, page): ``review.html``, ``review.2.html``, …; without items, one page that says so.
 
     Args:
       items: the held answers, in the order of :func:`review_order`.
       explanations: reason id to a sentence in plain language.
-      per_page: maximum number of items on a page; the items of an element stay together if possible.
       command: the pipeline that reads the decisions.
-      most: maximum number of pages. Further items are only in the sheet.
     """
     pages: list[list[ReviewItem]] = []
     for _, group in groupby(items, key=lambda item: item.element_id):
         element = list(group)
-        if pages and len(pages[-1]) + len(element) <= per_page:
+        if pages and len(pages[-1]) + len(element) <= PER_PAGE:
             pages[-1] += element
         else:
-            pages += [element[i : i + per_page] for i in range(0, len(element), per_page)]
-    pages = pages[:most] or [[]]
+            pages += [element[i : i + PER_PAGE] for i in range(0, len(element), PER_PAGE)]
+    pages = pages[:MAX_PAGES] or [[]]
     names = ["review.html", *(f"review.{number}.html" for number in range(2, len(pages) + 1))]
-    place: dict[str, Any] = {"names": names, "listed": sum(map(len, pages)), "total": len(items), "last": 0}
+    listed = sum(map(len, pages))
+    last = 0
     for number, page in enumerate(pages, 1):
-        place |= {"number": number, "first": place["last"] + 1, "last": place["last"] + len(page)}
+        first, last = last + 1, last + len(page)
+        place = {"names": names, "listed": listed, "total": len(items), "number": number, "first": first, "last": last}
         yield names[number - 1], _page(page, explanations, place, command)
 
 
@@ -161,12 +149,9 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable() and len(text) <= MAX_SHOWN:
         return text
     cut = text[:MAX_SHOWN].replace("\r\n", "\n")
-    shown = "".join(f"\u27e8U+{ord(c):04X}\u27e9" if _is_invisible(c) else c for c in cut)
+    hidden = {c for c in cut if c != "\n" and unicodedata.category(c) in _INVISIBLE}
+    shown = cut.translate({ord(c): f"\u27e8U+{ord(c):04X}\u27e9" for c in hidden})
     return shown if len(text) <= MAX_SHOWN else f"{shown}… ({len(text):,} characters in all)"
-
-
-def _is_invisible(c: str) -> bool:
-    return c != "\n" and unicodedata.category(c) in _INVISIBLE
 
 
 def _sheet_row(item: ReviewItem, explanations: Mapping[str, str]) -> list[str]:
@@ -187,6 +172,7 @@ def _page(
     items: Sequence[ReviewItem], explanations: Mapping[str, str], place: Mapping[str, Any], command: str
 ) -> bytes:
     cards = [(index, item, _flags(item, explanations)) for index, item in enumerate(items)]
+    by_element = groupby(cards, key=lambda card: (card[1].element_id, card[1].task, card[1].prompt, card[1].original))
     counts = Counter(name for _, _, flags in cards for name in {flag.partition(":")[0] for flag in flags})
     answers = [[item.response_id, item.answer] for item in items]
     data = {
@@ -196,11 +182,11 @@ def _page(
         "maxCell": MAX_CELL,
         "items": [[response_id, answer[:MAX_CELL]] for response_id, answer in answers],
     }
-    script, style = _asset("review.js"), _asset("review.css")
+    (script, script_hash), (style, style_hash) = _asset("review.js"), _asset("review.css")
     page = render(
         "review.html.jinja",
         command=command,
-        groups=[list(group) for _, group in groupby(cards, key=lambda card: card[1].group)],
+        groups=[list(group) for _, group in by_element],
         labels=_LABELS,
         in_words=IN_WORDS,
         visible=visible,
@@ -208,12 +194,9 @@ def _page(
         services=sorted({visible(item.element[0]) for item in items}),
         place=place,
         data=data,
-        max_cell=MAX_CELL,
         # Only our script and style run, whatever the texts contain.
-        policy=(
-            f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-            "base-uri 'none'; form-action 'none'"
-        ),
+        policy=f"default-src 'none'; script-src {script_hash}; style-src {style_hash}; "
+        "base-uri 'none'; form-action 'none'",
         script=script,
         style=style,
     )
@@ -221,11 +204,8 @@ def _page(
 
 
 @cache
-def _asset(name: str) -> Markup:
-    """Read a style or script of the page. Line ends are normalised, as browsers do before hashing."""
+def _asset(name: str) -> tuple[Markup, str]:
+    """Read a style or script of the page, and hash it. Line ends are normalised, as browsers do before hashing."""
     text = resources.files("parapet.crowd_templates").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
-    return Markup(text)  # noqa: S704  # our own file
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return Markup(text), f"'sha256-{digest}'"  # noqa: S704  # our own file

@@ -27,7 +27,7 @@ from parapet.transforms.crowd.decided import Submission, join_decisions
 from parapet.transforms.crowd.dedupe import merge_assignments
 from parapet.transforms.crowd.outputs import Group
 from parapet.transforms.crowd.rank import Rank, Ranker
-from parapet.transforms.crowd.report import Example, compose_report, missing_answers
+from parapet.transforms.crowd.report import compose_report, missing_answers
 from parapet.transforms.crowd.task import CrowdTask, Notes, Outcome, Results, dispositions, reasons, total, without_dead
 from parapet.transforms.crowd.vet import SchemaAnswer, Vet
 from parapet.transforms.crowd.worker_ids import without_ids
@@ -110,7 +110,7 @@ class ServiceOutcome(Outcome, kw_only=True):
     to_accept: int = 0
     not_blind: int = 0
     measured: table1.ServiceMeasures | None = None
-    examples: list[Example] = msgspec.field(default_factory=list)
+    examples: list[list[str]] = msgspec.field(default_factory=list)
 
 
 def conclude_service(
@@ -161,12 +161,12 @@ def conclude_service(
     return outcome, answers
 
 
-def _examples(raw: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
+def _examples(raw: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
     """Yield the first intent and the first slots of a composed service: names, then descriptions."""
     for field in ("name", "description"):
         for kind, n in (("intents", 1), ("slots", 4)):
             for i, element in enumerate(raw[kind][:n]):
-                yield Example(element[field], [variant[kind][i][field] for variant in variants])
+                yield [element[field], *(variant[kind][i][field] for variant in variants)]
 
 
 class Batch(msgspec.Struct):

@@ -82,14 +82,16 @@ def write_audit(output: str, tables: Iterable[pa.Table], schema: pa.Schema) -> f
     with files.staged(output, AUDIT) as handle:
         hashing = files.HashingWriter(handle)
         with pq.ParquetWriter(hashing, schema, compression="zstd") as writer:
-            gathered = schema.empty_table()
+            gathered, rows = list[pa.Table](), 0
             for table in tables:
-                gathered = pa.concat_tables([gathered, table])
-                while gathered.num_rows >= _ROW_GROUP_SIZE:
-                    writer.write_table(gathered[:_ROW_GROUP_SIZE])
-                    gathered = gathered[_ROW_GROUP_SIZE:]
-            if gathered.num_rows:
-                writer.write_table(gathered)
+                gathered.append(table)
+                rows += table.num_rows
+                while rows >= _ROW_GROUP_SIZE:
+                    whole = pa.concat_tables(gathered)
+                    writer.write_table(whole[:_ROW_GROUP_SIZE])
+                    gathered, rows = [whole[_ROW_GROUP_SIZE:]], rows - _ROW_GROUP_SIZE
+            if rows:
+                writer.write_table(pa.concat_tables(gathered))
     return hashing.written(AUDIT)
 
 

@@ -1,7 +1,7 @@
 """The report of ``compose``: what is short of answers, what waits for a decision, and why answers were not used."""
 
 from parapet.transforms.crowd import meaning
-from parapet.transforms.crowd.report import Example, compose_report, missing_answers
+from parapet.transforms.crowd.report import compose_report, missing_answers
 from parapet.transforms.reports.report import Table, Text, page
 
 DISPOSITIONS = ("used", "surplus", "duplicate", "rejected", "review")
@@ -55,7 +55,7 @@ def rows(report, title):
 
 
 def the_report(**more):
-    examples = {"Banks_10": [Example("BookHotel", ["ReserveRoom", "GetHotel"])]}
+    examples = {"Banks_10": [["BookHotel", "ReserveRoom", "GetHotel"]]}
     return compose_report(composed(**more), {"blank": "Nothing was written."}, examples)
 
 
@@ -73,7 +73,7 @@ def test_tables():
     assert services["Media_2"] == ["no answers", "train, dev", "13", "0", "0", "0", "0", "0", "0"]
     assert services["Weather_1"][:4] == ["needs more answers", "train, dev", "4", "32"]
     assert services["Trains_1"][:3] == ["composed in part", "train, dev", "2"]
-    assert list(services) == ["Media_2", "Weather_1", "Trains_1", "Banks_2", "Banks_10"]
+    assert list(services) == ["Media_2", "Weather_1", "Trains_1", "Banks_10", "Banks_2"]
     measures = rows(report, "How far the variants are from the original")
     assert measures == [["v1", "0.29", "19.2"], ["v2", "0.42", "11.6"], ["Average", "0.36", "15.4"]]
     assert rows(report, "Some texts of Banks_10 and their variants") == [["BookHotel", "ReserveRoom", "GetHotel"]]
@@ -91,7 +91,7 @@ def test_a_run_in_which_nothing_is_left_to_do():
         dead_letters=0,
         decisions={"accept": 0, "reject": 0, "fix": 0},
     )
-    assert (report.headline, report.lead) == ("1 service composed", "Every element has the answers it needs.")
+    assert (report.headline, report.lead) == ("1 of 1 service composed", "Every element has the answers it needs.")
     assert not report.notes
     assert not {"Why answers were not used", "Reviewers"} & {section.title for section in report.sections}
 
@@ -105,7 +105,7 @@ def test_a_run_without_answers():
         self_bleu=None,
         reasons={},
     )
-    assert (report.headline, report.lead) == ("0 of 1 service composed", "1 service has no answers yet.")
+    assert (report.headline, report.lead) == ("0 of 1 service composed", "3 elements need more good answers.")
     assert rows(report, "What became of the answers")[0][2:] == ["0", "–"]
     assert "How far the variants are from the original" not in [section.title for section in report.sections]
     page(report)

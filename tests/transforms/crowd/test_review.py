@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,7 +122,9 @@ def test_neighbours_are_those_of_a_list_of_all_others(answers, data):
 def test_pages_have_every_item_once(elements, per_page):
     items = [item(i, f"S_1/slot/{element}") for i, element in enumerate(elements)]
     items.sort(key=review_order)
-    pages = [Reader(data).json()["items"] for _, data in review_pages(items, EXPLANATIONS, per_page)] if items else []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(review, "PER_PAGE", per_page)
+        pages = [Reader(data).json()["items"] for _, data in review_pages(items, EXPLANATIONS)] if items else []
     assert [key for page in pages for key, _ in page] == [i.response_id for i in items]
     assert all(0 < len(page) <= per_page for page in pages)
     element_of = {i.response_id: i.element_id for i in items}
@@ -129,13 +132,16 @@ def test_pages_have_every_item_once(elements, per_page):
     assert pages_of == {element: -(-n // per_page) for element, n in Counter(element_of.values()).items()}
 
 
-def test_of_too_many_items_the_first_have_pages():
+def test_of_too_many_items_the_first_have_pages(monkeypatch):
     items = [item(i, f"S_1/slot/{i}") for i in range(12)]
-    pages = dict(review_pages(items, EXPLANATIONS, per_page=5, most=2))
+    monkeypatch.setattr(review, "PER_PAGE", 5)
+    monkeypatch.setattr(review, "MAX_PAGES", 2)
+    pages = dict(review_pages(items, EXPLANATIONS))
     files = [(name, Reader(page).json()["file"]) for name, page in pages.items()]
     assert files == [("review.html", "decisions.csv"), ("review.2.html", "decisions.2.csv")]
     assert all(b"held back 12 answers" in page and b"have the first 10 answers, " in page for page in pages.values())
-    assert not any(b"have the first" in page for _, page in review_pages(items, EXPLANATIONS, per_page=6))
+    monkeypatch.setattr(review, "PER_PAGE", 6)
+    assert not any(b"have the first" in page for _, page in review_pages(items, EXPLANATIONS))
     assert len(sheet(items)) == 12
 
 

@@ -1,10 +1,12 @@
 """One turn's answers settled: duplicates, the draw, reviewers."""
 
+import msgspec
+
 from parapet.schemas.decisions import Decision
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn
 from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd.decided import Submission
-from parapet.transforms.crowd.rewritten_turns.task import rewrite_dialogue
+from parapet.transforms.crowd.rewritten_turns.task import rewrite_turn
 from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn, source_turn
 
 SENTENCE = "I want a boat to Port Alder."
@@ -30,7 +32,7 @@ def rewrite(*texts, seed=0, **decisions):
         )
         for letter, text in zip("ABCDE", texts, strict=False)
     ]
-    return rewrite_dialogue("1_00001", [asked()], submissions, seed)
+    return rewrite_turn(asked(), submissions, seed)
 
 
 def fates(rewritten):
@@ -51,6 +53,13 @@ def test_one_is_drawn_and_a_later_answer_changes_places_with_it_only():
         assert after in (*before, ("D:simplified", "Go to Port Alder."))
         assert used(rewrite(*texts, seed=seed)) == before
     assert sorted(fates(rewrite(*texts)).values()) == [("surplus", "not_drawn")] * 2 + [("used", "")]
+
+
+def test_outcomes_are_sorted_by_dialogue_and_turn():
+    places = [("1", 2), ("1", 10), ("1_1", 0), ("1_10", 0)]
+    turns = [msgspec.structs.replace(asked(), dialogue_id=name, turn=turn) for name, turn in places]
+    names = [rewrite_turn(turn, [], 0)[0].name for turn in turns]
+    assert names == sorted(names)
 
 
 def test_a_decision_that_loses_a_value_is_a_dead_letter():

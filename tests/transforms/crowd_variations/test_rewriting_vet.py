@@ -9,7 +9,7 @@ from kit import cases
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd.rewritten_turns import rules, tasks
-from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn, find_units, source_turn, spans_of
+from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn, find_units, source_turn, value_rows
 
 
 def user(utterance, *values, slots=()):
@@ -116,7 +116,7 @@ def test_a_value_said_twice_is_there_twice():
 def test_values_inside_values_and_beside_letters():
     turn = turn_of("2 seats at 2 pm in Port", "2", "2 pm", "Por")  # the last span is off by one
     found = find_units(turn.units, "At 2 pm, 2 seats in Port")
-    assert [(row["slot"], row["new_start"], row["new_exclusive_end"]) for row in spans_of(turn.units, found)] == [
+    assert [(row["slot"], row["new_start"], row["new_exclusive_end"]) for row in value_rows(turn.units, found)] == [
         ("slot_0", 9, 10),
         ("slot_1", 3, 7),
         ("slot_2", 20, 23),
@@ -125,7 +125,7 @@ def test_values_inside_values_and_beside_letters():
     overlap.frames = [Frame("A_1", [SlotSpan("city", 3, 13)], []), Frame("B_1", [SlotSpan("from", 3, 21)], [])]
     nested = source_turn(Dialogue("1", [], [overlap]), 0)
     assert isinstance(nested, SourceTurn)
-    rows = list(spans_of(nested.units, find_units(nested.units, "Go: Port Alder Harbour")))
+    rows = list(value_rows(nested.units, find_units(nested.units, "Go: Port Alder Harbour")))
     places = [(row["slot"], row["new_start"], row["new_exclusive_end"]) for row in rows]
     assert places == [("city", 4, 14), ("from", 4, 22)]
 
@@ -149,11 +149,10 @@ def test_what_no_reviewer_can_let_stand():
 
 
 def test_how_an_assignment_was_done():
-    fields = ["paraphrase", "typos", "verbose", "simplified"]
-
     def verdict(text, rejected=False, seconds=90, **answers):
+        answers = {"paraphrase": "", "typos": "", "verbose": "", "simplified": ""} | answers
         done = Assignment("A", "1:0", "rewrites", "w", answers, True, work_seconds=seconds, rejected=rejected)
-        return rules.vet_worker(done, text, fields).reason
+        return rules.vet_worker(done, text).reason
 
     assert verdict("So be it", paraphrase="So be it", verbose="Thus be it") == ""
     assert verdict("So be it", paraphrase="So be it", verbose="so, be it!") == "same_answer"

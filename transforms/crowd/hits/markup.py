@@ -110,12 +110,15 @@ def speakable(text: str) -> str:
     return shown(text.replace("\ufeff", " "))
 
 
-def find_word(text: str, value: str, taken: Sequence[tuple[int, int]] = ()) -> int | None:
-    """Find the first ``value`` in ``text`` as whole words, outside the ``taken`` ranges; None if absent."""
+def find_word(text: str, value: str, taken: Sequence[tuple[int, int]] = (), whole: bool = True) -> int | None:
+    """Find the first ``value`` in ``text`` outside the ``taken`` ranges; None if absent.
+
+    Unless ``whole`` is False, only whole words count.
+    """
     start = text.find(value) if value else -1
     while start >= 0:
         end = start + len(value)
-        is_cut = any(_INSIDE_WORD.match(text, at) for at in (start, end))
+        is_cut = whole and any(_INSIDE_WORD.match(text, at) for at in (start, end))
         if not is_cut and not any(start < other_end and other_start < end for other_start, other_end in taken):
             return start
         start = text.find(value, start + 1)

@@ -140,8 +140,8 @@ def _not_longer(answer: RewriteText) -> str | None:
 
 def _not_shorter(answer: RewriteText) -> str | None:
     """Should be shorter, but has no fewer words."""
-    before, values = len(answer.original), words_of(" ".join(answer.turn.values))
-    most = max(before - 1 if before > SHORT else before, len(values))
+    before, values = len(answer.original), dict.fromkeys(unit.text for unit in answer.turn.units)
+    most = max(before - 1 if before > SHORT else before, len(words_of(" ".join(values))))
     return "not_shorter" if answer.kind == "simple" and len(answer.words) > most else None
 
 
@@ -269,20 +269,28 @@ def unacceptable(answer: RewriteText) -> str:
     return "the text is identical to the sentence" if answer.text == answer.turn.utterance else ""
 
 
-def vet_worker(assignment: Assignment, text: str, fields: list[str]) -> rules.Verdict:
-    """Vet an answer by how its assignment was filled in.
+def vet(answer: RewriteText, assignment: Assignment, typed: str, is_repeated: bool) -> rules.Verdict:
+    """Vet an answer by its text and by how its assignment was filled in.
 
     Args:
-      assignment: one worker's form.
-      text: the answer.
-      fields: the form fields to consider.
+      answer: the answer.
+      assignment: the worker's form.
+      typed: the answer as typed.
+      is_repeated: whether the worker gave the same words for several different sentences.
     """
+    repeated = rules.Verdict("review", "repeated_answer") if is_repeated else rules.PASS
+    verdicts = (vet_worker(assignment, typed), vet_answer(answer), repeated)
+    return next(verdict for action in ("reject", "review", "") for verdict in verdicts if verdict.action == action)
+
+
+def vet_worker(assignment: Assignment, typed: str) -> rules.Verdict:
+    """Vet an answer by how its assignment was filled in."""
     if assignment.rejected:
         return rules.Verdict("reject", "assignment_rejected")
-    answers = [words for field in fields if (words := words_of(assignment.answers.get(field, "")))]
-    if answers.count(words_of(text)) > 1:
+    answers = [words for text in assignment.answers.values() if (words := words_of(text))]
+    if answers.count(words_of(typed)) > 1:
         return rules.Verdict("review", "same_answer")
-    if answers and rules.is_too_fast(assignment, len(fields) if assignment.asked else len(answers)):
+    if answers and rules.is_too_fast(assignment, len(assignment.answers) if assignment.asked else len(answers)):
         return rules.Verdict("review", "too_fast")
     return rules.PASS
 
