@@ -19,9 +19,9 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits.terms import up_to_cent
 from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import pay as paying
-from parapet.transforms.crowd.mturk.batch import Batch, Failures
+from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line
 from parapet.transforms.crowd.mturk.client import environment_of
-from parapet.transforms.crowd.mturk.collect import FILE, Line, load
+from parapet.transforms.crowd.mturk.collect import FILE, load
 from parapet.transforms.crowd.mturk.pay import Audited, Bonus
 from parapet.transforms.crowd.mturk.status import bonus_fee, ledger_rows, status_of
 from parapet.transforms.storage import disk

@@ -16,8 +16,8 @@ from parapet.schemas.layout import STAGING
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import TASKS, Service, elements_of
 from parapet.transforms.crowd.hits import judged, rewrite_pages, schema_pages
-from parapet.transforms.crowd.hits.page import Hits, Page, PageRecord, RatedItem, Settings, requester_html
-from parapet.transforms.crowd.hits.plan import Plan, Summary, make_plan, summarise
+from parapet.transforms.crowd.hits.page import Hits, NotAsked, Page, PageRecord, RatedItem, Settings, requester_html
+from parapet.transforms.crowd.hits.plan import Plan, make_plan
 from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, SECONDS, HitTask
 from parapet.transforms.reports.report import render
 from parapet.transforms.running import counts, progress, runs
@@ -31,8 +31,8 @@ CSV_COLUMNS: dict[HitTask, tuple[str, ...]] = {
     RATINGS: ("task_id", "fields", "body"),
 }
 
-_SUMMARIES = "summaries"
-_PROGRESS = ("services", "items", "pages", "fields", "not_asked", "not_drawn")
+_NOT_ASKED = "not_asked"
+_PROGRESS = ("services", "items", "pages", "fields", _NOT_ASKED, "not_drawn")
 _UNITS = {SCHEMAS: "services", REWRITES: "files", RATINGS: "pages"}
 
 Unit = Service | DialogueFile | tuple[RatedItem, ...]
@@ -69,10 +69,10 @@ class MakeHits(beam.PTransform):
             )
             last = [beam.pvalue.AsSingleton(drawn | "Last key" >> beam.Map(lambda keys: max(keys, default="")))]
         write = partial(_write, settings=settings, output=output)
-        outputs = units | "Make HITs" >> runs.WriteEach(write, *last, others=[_SUMMARIES], progress=_PROGRESS)
+        outputs = units | "Make HITs" >> runs.WriteEach(write, *last, others=[_NOT_ASKED], progress=_PROGRESS)
         metadata = partial(_metadata_files, units=len(self.units), settings=settings, output=output)
-        summaries = beam.pvalue.AsList(outputs.others[_SUMMARIES])
-        finish = runs.FinishRun(self.info, metadata, summaries, invariants=_invariants(self.units, settings))
+        not_asked = beam.pvalue.AsList(outputs.others[_NOT_ASKED])
+        finish = runs.FinishRun(self.info, metadata, not_asked, invariants=_invariants(self.units, settings))
         published: beam.PCollection = outputs | "Finish" >> finish
         return published
 
@@ -106,7 +106,12 @@ def plan_units(units: Sequence[Unit], settings: Settings) -> Plan:
         dialogues = (_read(unit) for unit in units if isinstance(unit, DialogueFile))
         keys = sorted(key for each in dialogues for key in rewrite_pages.draw_keys(each, settings.seed))
         last = max(keys[: settings.turns], default="")
-    return make_plan((summarise(render_unit(unit, i, settings, last)) for i, unit in enumerate(units)), settings)
+    records, not_asked = list[PageRecord](), list[NotAsked]()  # without the pages, which are large
+    for position, unit in enumerate(units):
+        hits = render_unit(unit, position, settings, last)
+        records += [page.record for page in hits.pages]
+        not_asked += hits.not_asked
+    return make_plan(records, not_asked, settings)
 
 
 def _read(file: DialogueFile) -> list[Dialogue]:
@@ -124,8 +129,8 @@ def _write(element: tuple[int, Unit], last: str | None = None, *, settings: Sett
     files.write_staged(output, _lines_path("manifest", position), lines)
     for task in settings.tasks:
         files.write_staged(output, _lines_path(task, position), _csv(_rows(hits.pages, task)))
-    result.others[_SUMMARIES] = [summarise(hits)]
-    for name, n in {**hits.counts, "pages": len(hits.pages), "not_asked": len(hits.not_asked)}.items():
+    result.others[_NOT_ASKED] = hits.not_asked
+    for name, n in {**hits.counts, "pages": len(hits.pages), _NOT_ASKED: len(hits.not_asked)}.items():
         result.counts.add(name, n)
     progress.advance(1, _UNITS[settings.kind])
     return result
@@ -136,23 +141,25 @@ def _lines_path(name: str, position: int) -> str:
 
 
 def _metadata_files(
-    totals: object, examples: object, summaries: Sequence[Summary], units: int, settings: Settings, output: str
+    totals: object, examples: object, not_asked: list[NotAsked], units: int, settings: Settings, output: str
 ) -> dict[str, bytes | Iterable[bytes]]:
     def lines(name: str, head: bytes = b"") -> Iterator[bytes]:
         yield head
         for position in range(units):
             yield files.read_written(output, f"{STAGING}/{_lines_path(name, position)}")
 
-    plan = make_plan(summaries, settings)
-    records = (msgspec.json.decode(line, type=PageRecord) for part in lines("manifest") for line in part.splitlines())
+    def records() -> Iterator[PageRecord]:
+        return (msgspec.json.decode(line, type=PageRecord) for part in lines("manifest") for line in part.splitlines())
+
+    plan = make_plan(records(), not_asked, settings)
     index = render(
         "hit_index.html.jinja",
         plan=plan,
         settings=settings,
-        records=records,
+        records=records(),
         seconds=SECONDS,
         fee_percent=f"{(plan.fee_rate * 100).normalize():f}",
-        ambiguous=sorted(element_id for summary in summaries for element_id in summary.ambiguous),
+        ambiguous=sorted(element_id for record in records() for element_id in record.ambiguous),
     )
     return {
         "index.html": index.encode(),

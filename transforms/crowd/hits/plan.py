@@ -11,34 +11,10 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.answer_files import read_rows
-from parapet.transforms.crowd.hits.page import Hits, NotAsked, Settings
+from parapet.transforms.crowd.hits.page import NotAsked, PageRecord, Settings
 from parapet.transforms.crowd.hits.terms import CENT, EXTRA_FEE_FROM, HOUR, HitTask, Terms, fee_rate
 
 MOST = EXTRA_FEE_FROM - 1  # assignments of a HIT at the lower fee
-
-
-# The task of a page, its fields, reward and estimated seconds, on which its cost depends.
-PageSize = tuple[HitTask, int, str, int]
-
-
-class Summary(msgspec.Struct, frozen=True):
-    """What is kept of the pages of a unit once they are written.
-
-    Attributes:
-      sizes: the number of pages of each size.
-      ambiguous: the ids of elements shown with their description.
-    """
-
-    sizes: Counter[PageSize]
-    ambiguous: list[str]
-    not_asked: list[NotAsked]
-
-
-def summarise(hits: Hits) -> Summary:
-    """Summarise the pages of a unit."""
-    records = [page.record for page in hits.pages]
-    sizes = Counter((each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records)
-    return Summary(sizes, [name for each in records for name in each.ambiguous], hits.not_asked)
 
 
 class PlanRow(msgspec.Struct, frozen=True):
@@ -94,21 +70,19 @@ class Plan(msgspec.Struct, frozen=True):
         return aligned([head, *([name, *cells] for name, cells in self.cells().items())])
 
 
-def make_plan(summaries: Iterable[Summary], settings: Settings) -> Plan:
-    """Add up the pages of all units, which may be in any order. Raises InputError if there is nothing to ask about."""
+def make_plan(records: Iterable[PageRecord], not_asked: Iterable[NotAsked], settings: Settings) -> Plan:
+    """Add up the pages, and sort what is not asked. Raises InputError if there is nothing to ask about."""
     terms = settings.terms
-    sizes, not_asked = Counter[PageSize](), list[NotAsked]()
-    for summary in summaries:
-        sizes.update(summary.sizes)
-        not_asked += summary.not_asked
-    if not sizes and not not_asked:  # of services and utterances, there is always something to ask
+    # What the cost of a page depends on; most pages are alike.
+    sizes = Counter((each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records)
+    left_out = sorted(not_asked, key=lambda each: (each.task_id, each.element_id, each.reason))
+    if not sizes and not left_out:  # of services and utterances, there is always something to ask
         raise InputError("contains no user turns, so nothing was written", "--dialogues")
     tasks = {task: _row({size: n for size, n in sizes.items() if size[0] == task}, terms) for task in settings.tasks}
-    not_asked.sort(key=lambda each: (each.task_id, each.element_id, each.reason))
-    return Plan("USD", tasks, _row(sizes, terms), fee_rate(terms.assignments), terms, not_asked)
+    return Plan("USD", tasks, _row(sizes, terms), fee_rate(terms.assignments), terms, left_out)
 
 
-def _row(sizes: Mapping[PageSize, int], terms: Terms) -> PlanRow:
+def _row(sizes: Mapping[tuple[HitTask, int, str, int], int], terms: Terms) -> PlanRow:
     hits = fields = seconds = 0
     reward = fees = Decimal("0.00")
     for (_, n_fields, of_page, estimate), n in sizes.items():

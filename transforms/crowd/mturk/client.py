@@ -6,16 +6,12 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms.crowd.worker_ids import MASK, redact
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 PRODUCTION = "https://mturk-requester.us-east-1.amazonaws.com"
 SANDBOX = "https://mturk-requester-sandbox.us-east-1.amazonaws.com"
@@ -134,12 +130,6 @@ def explaining(operation: str = "") -> Iterator[None]:
         raise InputError(f"{advice}: {message_of(error)} [{code_of(error)}]", operation) from None
     except exceptions.BotoCoreError as error:
         raise InputError(message_of(error), operation) from None
-
-
-def in_parallel(function: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
-    """Yield the results of ``function`` in the order of the items. Raises InputError if a request fails."""
-    with explaining(), ThreadPoolExecutor(parallel) as pool:
-        yield from pool.map(function, items)
 
 
 def check_before_parsing(operation_model: Any, response_dict: dict[str, Any], **_: Any) -> None:

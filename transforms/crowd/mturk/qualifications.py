@@ -16,9 +16,8 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_text
 from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.answer_files import worker_hash
-from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Progress, perform
+from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Line, Progress, perform
 from parapet.transforms.crowd.mturk.client import explaining, pages
-from parapet.transforms.crowd.mturk.collect import Line
 
 LOCALE = "00000000000000000071"
 PERCENT_APPROVED = "000000000000000000L0"

@@ -17,9 +17,8 @@ import msgspec
 from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.hits.plan import aligned
 from parapet.transforms.crowd.hits.terms import CENT, FEE, MINIMUM_FEE, up_to_cent
-from parapet.transforms.crowd.mturk.batch import Batch, PublishedHit
+from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
-from parapet.transforms.crowd.mturk.collect import VERDICTS, Line
 from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
 from parapet.transforms.reports.text import number
 from parapet.transforms.storage import disk
