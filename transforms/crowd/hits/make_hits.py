@@ -11,29 +11,27 @@ from functools import partial
 import apache_beam as beam
 import msgspec
 
+from parapet.schemas import layout, limits
 from parapet.schemas.dialogue import Dialogue, DialogueFile, parse_dialogues
-from parapet.schemas.layout import STAGING
-from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import TASKS, Service, elements_of
-from parapet.transforms.crowd.hits import judged, rewrite_pages, schema_pages
+from parapet.transforms.crowd.hits import judged, rewrite_pages, schema_pages, terms
 from parapet.transforms.crowd.hits.page import Hits, NotAsked, Page, PageRecord, RatedItem, Settings, requester_html
 from parapet.transforms.crowd.hits.plan import Plan, make_plan
-from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, SECONDS, HitTask
 from parapet.transforms.reports.report import render
 from parapet.transforms.running import counts, progress, runs
 from parapet.transforms.storage import compressed, files
 
 # The columns of the requester site's CSV.
 _OF_SCHEMAS = ("task_id", "service_name", "task", "fields", "body")
-CSV_COLUMNS: dict[HitTask, tuple[str, ...]] = {
+CSV_COLUMNS: dict[terms.HitTask, tuple[str, ...]] = {
     **dict.fromkeys(TASKS, _OF_SCHEMAS),
-    REWRITES: ("task_id", "dialogue_id", "turn", "values", "fields", "body"),
-    RATINGS: ("task_id", "fields", "body"),
+    terms.REWRITES: ("task_id", "dialogue_id", "turn", "values", "fields", "body"),
+    terms.RATINGS: ("task_id", "fields", "body"),
 }
 
 _NOT_ASKED = "not_asked"
 _PROGRESS = ("services", "items", "pages", "fields", _NOT_ASKED, "not_drawn")
-_UNITS = {SCHEMAS: "services", REWRITES: "files", RATINGS: "pages"}
+_UNITS = {terms.SCHEMAS: "services", terms.REWRITES: "files", terms.RATINGS: "pages"}
 
 Unit = Service | DialogueFile | tuple[RatedItem, ...]
 
@@ -78,12 +76,12 @@ class MakeHits(beam.PTransform):
 
 
 def _invariants(units: Sequence[Unit], settings: Settings) -> list[counts.Invariant]:
-    if settings.kind == REWRITES:
+    if settings.kind == terms.REWRITES:
         return [
             counts.Equals(("files",), len(units)),
             counts.Balance("user_turns", ("pages", "not_asked", "not_drawn")),
         ]
-    if settings.kind == RATINGS:
+    if settings.kind == terms.RATINGS:
         return [counts.Equals(("items", "not_asked"), sum(len(unit) for unit in units if isinstance(unit, tuple)))]
     elements = sum(len(elements_of(unit, task)) for unit in units if isinstance(unit, Service) for task in TASKS)
     fields = elements if settings.only is None else len(settings.only)
@@ -115,7 +113,7 @@ def plan_units(units: Sequence[Unit], settings: Settings) -> Plan:
 
 
 def _read(file: DialogueFile) -> list[Dialogue]:
-    return parse_dialogues(compressed.read_input(file.path, MAX_DIALOGUE_FILE), file.path)
+    return parse_dialogues(compressed.read_input(file.path, limits.MAX_DIALOGUE_FILE), file.path)
 
 
 def _write(element: tuple[int, Unit], last: str | None = None, *, settings: Settings, output: str) -> runs.FileResult:
@@ -146,7 +144,7 @@ def _metadata_files(
     def lines(name: str, head: bytes = b"") -> Iterator[bytes]:
         yield head
         for position in range(units):
-            yield files.read_written(output, f"{STAGING}/{_lines_path(name, position)}")
+            yield files.read_written(output, f"{layout.STAGING}/{_lines_path(name, position)}")
 
     def records() -> Iterator[PageRecord]:
         return (msgspec.json.decode(line, type=PageRecord) for part in lines("manifest") for line in part.splitlines())
@@ -157,7 +155,7 @@ def _metadata_files(
         plan=plan,
         settings=settings,
         records=records(),
-        seconds=SECONDS,
+        seconds=terms.SECONDS,
         fee_percent=f"{(plan.fee_rate * 100).normalize():f}",
         ambiguous=sorted(element_id for record in records() for element_id in record.ambiguous),
     )
@@ -170,7 +168,7 @@ def _metadata_files(
     }
 
 
-def _rows(pages: Iterable[Page], task: HitTask) -> Iterator[list[object]]:
+def _rows(pages: Iterable[Page], task: terms.HitTask) -> Iterator[list[object]]:
     """Yield the rows of the pages of ``task`` for the requester site."""
     for record, body in ((page.record, page.body) for page in pages if page.record.task == task):
         texts = {"fields": " ".join(record.fields), "values": msgspec.json.encode(record.values).decode(), "body": body}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import Literal
 
@@ -73,27 +72,23 @@ class Plan(msgspec.Struct, frozen=True):
 def make_plan(records: Iterable[PageRecord], not_asked: Iterable[NotAsked], settings: Settings) -> Plan:
     """Add up the pages, and sort what is not asked. Raises InputError if there is nothing to ask about."""
     terms = settings.terms
-    # What the cost of a page depends on; most pages are alike.
-    sizes = Counter((each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records)
+    # Of each page, which may be large, only what its cost depends on.
+    sizes = [(each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records]
     left_out = sorted(not_asked, key=lambda each: (each.task_id, each.element_id, each.reason))
     if not sizes and not left_out:  # of services and utterances, there is always something to ask
         raise InputError("contains no user turns, so nothing was written", "--dialogues")
-    tasks = {task: _row({size: n for size, n in sizes.items() if size[0] == task}, terms) for task in settings.tasks}
+    tasks = {task: _row([size for size in sizes if size[0] == task], terms) for task in settings.tasks}
     return Plan("USD", tasks, _row(sizes, terms), fee_rate(terms.assignments), terms, left_out)
 
 
-def _row(sizes: Mapping[tuple[HitTask, int, str, int], int], terms: Terms) -> PlanRow:
-    hits = fields = seconds = 0
-    reward = fees = Decimal("0.00")
-    for (_, n_fields, of_page, estimate), n in sizes.items():
-        hits += n
-        fields += n * n_fields
-        seconds += n * estimate * terms.assignments
-        reward += n * Decimal(of_page) * terms.assignments
-        fees += n * terms.fees_for(Decimal(of_page))
+def _row(pages: Sequence[tuple[HitTask, int, Decimal, int]], terms: Terms) -> PlanRow:
+    fields = sum(n for _, n, _, _ in pages)
+    seconds = sum(estimate for _, _, _, estimate in pages) * terms.assignments
+    reward = sum((of_page for _, _, of_page, _ in pages), Decimal("0.00")) * terms.assignments
+    fees = sum((terms.fees_for(of_page) for _, _, of_page, _ in pages), Decimal("0.00"))
     minutes = (Decimal(seconds) / 60).quantize(Decimal("0.1"))
     hourly_pay = (reward * HOUR / seconds if seconds else reward).quantize(CENT, rounding=ROUND_DOWN)
-    return PlanRow(hits, fields, hits * terms.assignments, reward, fees, reward + fees, minutes, hourly_pay)
+    return PlanRow(len(pages), fields, len(pages) * terms.assignments, reward, fees, reward + fees, minutes, hourly_pay)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

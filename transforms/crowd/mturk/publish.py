@@ -13,9 +13,8 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError, parapet_version
-from parapet.schemas.layout import MANIFEST
-from parapet.schemas.limits import read_whole
 from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
 from parapet.transforms.crowd.hits.plan import read_shortfall, top_up_assignments
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
@@ -25,12 +24,6 @@ from parapet.transforms.crowd.mturk.qualifications import KEPT_OUT, find_types, 
 
 # Expires a HIT immediately, even if this machine's clock is wrong: MTurk accepts times in the past.
 _LONG_AGO = datetime(2015, 1, 1, tzinfo=UTC)
-
-
-class _Run(msgspec.Struct):
-    pipeline: str
-    version: str
-    options: dict[str, Any]
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -57,12 +50,12 @@ class Hit(msgspec.Struct, frozen=True):
     def cost(self) -> Decimal:
         """Return the cost of all assignments in dollars, including fees."""
         assignments = self.record.assignments
-        return Decimal(self.record.reward) * assignments + up_to_cent(self.fee * assignments)
+        return self.record.reward * assignments + up_to_cent(self.fee * assignments)
 
     def question(self) -> str:
         """Read the HTMLQuestion. Raises InputError if it differs from the one in the manifest."""
         path = Path(self.folder) / self.record.question
-        data = read_whole(path)
+        data = limits.read_whole(path)
         if hashlib.sha256(data).hexdigest() != self.record.sha256:
             raise InputError("has been changed since 'parapet hits' wrote it: run that command again", path)
         return data.decode("utf-8")
@@ -102,7 +95,7 @@ def read_top_up(folder: str, endpoint: str, shortfall: str | None) -> list[Hit]:
         most = [max((lacks.get((each.task_id, field), 0) for field in each.fields), default=0) for each in records]
         workers = [(each, top_up_assignments(n)) for each, n in zip(records, most, strict=True) if n]
         records = [msgspec.structs.replace(each, assignments=n) for each, n in workers]
-        for path in (Path(shortfall), Path(shortfall).with_name(MANIFEST)):
+        for path in (Path(shortfall), Path(shortfall).with_name(layout.MANIFEST)):
             digest.update(path.read_bytes() if path.exists() else b"")
     elif options.get("only") is None:
         reason = "this folder asks for all answers again: make one with 'parapet hits --shortfall', or add --shortfall"
@@ -113,30 +106,27 @@ def read_top_up(folder: str, endpoint: str, shortfall: str | None) -> list[Hit]:
 
 
 def _read_options(folder: str, endpoint: str) -> dict[str, Any]:
-    try:
-        run = msgspec.json.decode((Path(folder) / MANIFEST).read_bytes(), type=_Run)
-    except (OSError, msgspec.MsgspecError):
-        raise InputError(f"not a complete output of 'parapet hits': it has no {MANIFEST}", folder) from None
-    if run.pipeline != "hits":
-        raise InputError(f"was made by 'parapet {run.pipeline}', not by 'parapet hits'", folder)
-    if run.version != parapet_version():
-        versions = f"was made by Parapet {run.version}, but this is version {parapet_version()}"
+    output = layout.find_output(folder)
+    if output is None or output.manifest is None:
+        raise InputError(f"not a complete output of 'parapet hits': it has no {layout.MANIFEST}", folder)
+    if output.pipeline != "hits":
+        raise InputError(f"was made by 'parapet {output.pipeline}', not by 'parapet hits'", folder)
+    version, options = output.manifest["version"], output.manifest["options"]
+    if version != parapet_version():
+        versions = f"was made by Parapet {version}, but this is version {parapet_version()}"
         raise InputError(f"{versions}: run 'parapet hits' again (it costs nothing)", folder)
-    sandbox = run.options.get("sandbox", False)
+    sandbox = options.get("sandbox", False)
     if endpoint in (PRODUCTION, SANDBOX) and sandbox is not (endpoint == SANDBOX):
         place, flag = ("the sandbox", "without") if sandbox else ("production", "with")
         reason = f"the forms on these pages are sent to {place}: run 'parapet hits' again, {flag} --sandbox"
         raise InputError(reason, folder)
-    return run.options
+    return options
 
 
 def _hits(folder: str, records: Sequence[PageRecord]) -> list[Hit]:
     if not records:
         raise InputError("contains no HIT to publish", folder)
-    try:
-        return [Hit(record, folder, fee_for(Decimal(record.reward), record.assignments)) for record in records]
-    except ArithmeticError:
-        raise InputError("has a reward that is not an amount: run 'parapet hits' again", folder) from None
+    return [Hit(record, folder, fee_for(record.reward, record.assignments)) for record in records]
 
 
 def unpublished(batch: Batch, hits: Sequence[Hit]) -> list[Hit]:
@@ -191,7 +181,7 @@ def _call(batch: Batch, hit: Hit) -> Call:
     arguments = {
         "AutoApprovalDelayInSeconds": record.auto_approval_delay_seconds,
         "AssignmentDurationInSeconds": record.assignment_duration_seconds,
-        "Reward": record.reward,
+        "Reward": f"{record.reward:f}",
         "Title": record.title,
         "Keywords": record.keywords,
         "Description": record.description,
@@ -205,7 +195,7 @@ def _call(batch: Batch, hit: Hit) -> Call:
         "task_id": record.task_id,
         "part": record.part,
         "round": hit.round,
-        "reward": record.reward,
+        "reward": f"{record.reward:f}",
         "fee": f"{hit.fee:f}",
         "assignments": record.assignments,
     }
