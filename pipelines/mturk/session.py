@@ -79,7 +79,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                         shutil.copy(path, folder)
             if begin is not None:
                 begin(folder)
-            batch = stack.enter_context(Batch(folder))
+            batch = Batch(folder)
+            stack.enter_context(batch.journal)
             batch.key, batch.parallel = self.key, self.parallel_calls
             if not self.dry_run:
                 batch.client = connect(batch.endpoint, self.parallel_calls)

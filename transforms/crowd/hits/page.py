@@ -60,6 +60,11 @@ class PlainAct(msgspec.Struct, frozen=True):
     about: str = ""
     value: str = ""
 
+    @property
+    def text(self) -> str:
+        """Return the act as one line of the page."""
+        return ": ".join(filter(None, [self.does, " – ".join(filter(None, [self.about, self.value]))]))
+
 
 CHECK: Literal["check"] = "check"
 Stratum = Literal["faithful", "unfaithful", "invalid", "check"]

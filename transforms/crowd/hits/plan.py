@@ -13,8 +13,6 @@ from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.page import NotAsked, PageRecord, Settings
 from parapet.transforms.crowd.hits.terms import CENT, EXTRA_FEE_FROM, HOUR, HitTask, Terms, fee_rate
 
-MOST = EXTRA_FEE_FROM - 1  # assignments of a HIT at the lower fee
-
 
 class PlanRow(msgspec.Struct, frozen=True):
     """One row of the cost table.
@@ -100,7 +98,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 def top_up_assignments(most_missing: int) -> int:
     """Return the workers per HIT for ``most_missing`` good answers, below the higher fee: about half are good."""
-    return max(1, min(MOST, 2 * most_missing))
+    return max(1, min(EXTRA_FEE_FROM - 1, 2 * most_missing))
 
 
 def read_shortfall(path: str) -> dict[tuple[str, str], int]:

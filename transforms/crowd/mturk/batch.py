@@ -95,7 +95,7 @@ class PublishedHit(msgspec.Struct, frozen=True):
 
 
 class Batch:
-    """An open batch.
+    """An open batch, whose journal the caller closes.
 
     Args:
       folder: the folder of the batch.
@@ -139,12 +139,6 @@ class Batch:
             changes = {**stopped.get(hit_id, {}), "gone": hit_id in gone}
             hits[hit_id] = msgspec.convert({**facts, **changes}, PublishedHit, strict=False)
         return hits
-
-    def __enter__(self) -> Batch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.journal.close()
 
 
 def begin(folder: str | Path, endpoint: str, chosen: Mapping[str, Any]) -> None:

@@ -20,10 +20,6 @@ ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL_MTURK"
 # MTurk has one region; for others, boto3 makes up an address that does not exist.
 REGION = "us-east-1"
 
-# Throttling begins at about a hundred calls; standard mode doubles its waits up to 20 s.
-_RETRIES = {"mode": "standard", "max_attempts": 10}
-_TIMEOUT = 60  # seconds
-
 _ADVICE = {
     "UnrecognizedClientException": "MTurk does not recognise these credentials",
     "InvalidSignatureException": "the secret key does not match the access key",
@@ -90,9 +86,9 @@ def connect(endpoint: str, parallel: int = 1) -> Any:
     # At lower levels these log what they send, including worker ids, and the source of the credentials.
     for name in ("boto3", "botocore", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    config = Config(
-        retries=_RETRIES, max_pool_connections=max(10, parallel), connect_timeout=_TIMEOUT, read_timeout=_TIMEOUT
-    )
+    # Throttling begins at about a hundred calls; standard mode doubles its waits up to 20 s.
+    retries = {"mode": "standard", "max_attempts": 10}
+    config = Config(retries=retries, max_pool_connections=max(10, parallel), connect_timeout=60, read_timeout=60)
     with explaining():
         session = boto3.session.Session(region_name=REGION)
         client = session.client("mturk", endpoint_url=endpoint, config=config)

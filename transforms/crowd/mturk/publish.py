@@ -111,7 +111,8 @@ def _read_options(folder: str, endpoint: str) -> dict[str, Any]:
         raise InputError(f"not a complete output of 'parapet hits': it has no {layout.MANIFEST}", folder)
     if output.pipeline != "hits":
         raise InputError(f"was made by 'parapet {output.pipeline}', not by 'parapet hits'", folder)
-    version, options = output.manifest["version"], output.manifest["options"]
+    version: str = output.manifest["version"]
+    options: dict[str, Any] = output.manifest["options"]
     if version != parapet_version():
         versions = f"was made by Parapet {version}, but this is version {parapet_version()}"
         raise InputError(f"{versions}: run 'parapet hits' again (it costs nothing)", folder)
