@@ -39,9 +39,9 @@ Unit = Service | DialogueFile | tuple[RatedItem, ...]
 class MakeHits(beam.PTransform):
     """Makes the pages of services, of the user turns of dialogue files, or of utterances to be judged.
 
-    An element is one of these units; it becomes the files of its pages, and a :class:`Summary`. The lines of the
-    manifest and of the requester's tables are staged for each unit, and joined at the end. If turns are drawn, dialogue
-    files are read twice.
+    An element is one of these units; it becomes the files of its pages, and a :class:`NotAsked` for each element that
+    none of them asks about. The lines of the manifest and of the requester's tables are staged for each unit, and
+    joined at the end. If turns are drawn, dialogue files are read twice.
 
     Args:
       units: services, dialogue files or groups of utterances, in order.
