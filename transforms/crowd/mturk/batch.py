@@ -132,13 +132,10 @@ class Batch:
 
     def hits(self) -> dict[str, PublishedHit]:
         """Return the published HITs by id, in order of publishing."""
-        stopped, gone = self.journal.with_prefix("stop"), self.journal.with_prefix("gone")
-        hits = {}
-        for facts in self.journal.with_prefix("hit").values():
-            hit_id = facts["hit_id"]
-            changes = {**stopped.get(hit_id, {}), "gone": hit_id in gone}
-            hits[hit_id] = msgspec.convert({**facts, **changes}, PublishedHit, strict=False)
-        return hits
+        published, stopped, gone = (self.journal.with_prefix(name) for name in ("hit", "stop", "gone"))
+        hits = {facts["hit_id"]: facts | {"gone": facts["hit_id"] in gone} for facts in published.values()}
+        hits = {hit_id: facts | stopped.get(hit_id, {}) for hit_id, facts in hits.items()}
+        return msgspec.convert(hits, dict[str, PublishedHit], strict=False)
 
 
 def begin(folder: str | Path, endpoint: str, chosen: Mapping[str, Any]) -> None:

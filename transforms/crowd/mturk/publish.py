@@ -107,14 +107,13 @@ def read_top_up(folder: str, endpoint: str, shortfall: str | None) -> list[Hit]:
 
 def _read_options(folder: str, endpoint: str) -> dict[str, Any]:
     output = layout.find_output(folder)
-    if output is None or output.manifest is None:
+    manifest = output.manifest if output else None
+    if manifest is None or not isinstance(options := manifest.get("options"), dict):
         raise InputError(f"not a complete output of 'parapet hits': it has no {layout.MANIFEST}", folder)
-    if output.pipeline != "hits":
-        raise InputError(f"was made by 'parapet {output.pipeline}', not by 'parapet hits'", folder)
-    version: str = output.manifest["version"]
-    options: dict[str, Any] = output.manifest["options"]
-    if version != parapet_version():
-        versions = f"was made by Parapet {version}, but this is version {parapet_version()}"
+    if manifest["pipeline"] != "hits":
+        raise InputError(f"was made by 'parapet {manifest['pipeline']}', not by 'parapet hits'", folder)
+    if manifest.get("version") != parapet_version():
+        versions = f"was made by Parapet {manifest.get('version')}, but this is version {parapet_version()}"
         raise InputError(f"{versions}: run 'parapet hits' again (it costs nothing)", folder)
     sandbox = options.get("sandbox", False)
     if endpoint in (PRODUCTION, SANDBOX) and sandbox is not (endpoint == SANDBOX):
@@ -127,6 +126,8 @@ def _read_options(folder: str, endpoint: str) -> dict[str, Any]:
 def _hits(folder: str, records: Sequence[PageRecord]) -> list[Hit]:
     if not records:
         raise InputError("contains no HIT to publish", folder)
+    if not all(record.reward.is_finite() for record in records):
+        raise InputError("has a reward that is not an amount: run 'parapet hits' again", folder)
     return [Hit(record, folder, fee_for(record.reward, record.assignments)) for record in records]
 
 
