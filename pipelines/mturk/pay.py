@@ -16,14 +16,14 @@ from parapet.pipelines.command import EXIT_FAILURE, counted, say
 from parapet.pipelines.mturk.session import Session, read_session, report
 from parapet.schemas.decisions import Record
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.hits.terms import up_to_cent
+from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
 from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import pay as paying
-from parapet.transforms.crowd.mturk.batch import Batch, Failures
+from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line
 from parapet.transforms.crowd.mturk.client import environment_of
-from parapet.transforms.crowd.mturk.collect import FILE, Line, load
+from parapet.transforms.crowd.mturk.collect import FILE, load
 from parapet.transforms.crowd.mturk.pay import Audited, Bonus
-from parapet.transforms.crowd.mturk.status import bonus_fee, ledger_rows, status_of
+from parapet.transforms.crowd.mturk.status import ledger_rows, status_of
 from parapet.transforms.storage import disk
 
 Act = Callable[[], int]
@@ -80,7 +80,7 @@ def _pay(
             logging.warning("too late to reject, because they are approved already: %s", ", ".join(late))
         decisions = paying.unpaid(batch, decisions, lines)
         due = {each: bonus for each, bonus in bonuses.items() if f"bonus:{each}" not in batch.journal.done}
-        for_bonuses = up_to_cent(sum((bonus.amount + bonus_fee(bonus.amount) for bonus in due.values()), Decimal(0)))
+        for_bonuses = up_to_cent(sum((bonus.amount + fee_for(bonus.amount, 1) for bonus in due.values()), Decimal(0)))
         approved = [hits[lines[each]["HITId"]] for each in decisions if not decisions[each]]
         rewards = up_to_cent(sum((hit.reward + hit.fee for hit in approved), Decimal(0)))
         _announce(session, decisions, rewards, len(due), for_bonuses)

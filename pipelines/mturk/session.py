@@ -22,7 +22,7 @@ from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd import journal
 from parapet.transforms.crowd.mturk import collect, status
-from parapet.transforms.crowd.mturk.batch import Batch, Failures, Progress, check_endpoint
+from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line, Progress, check_endpoint
 from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, explaining
 from parapet.transforms.crowd.mturk.qualifications import grant, read_block_list
 from parapet.transforms.crowd.worker_ids import load_worker_key
@@ -79,7 +79,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                         shutil.copy(path, folder)
             if begin is not None:
                 begin(folder)
-            batch = stack.enter_context(Batch(folder))
+            batch = Batch(folder)
+            stack.enter_context(batch.journal)
             batch.key, batch.parallel = self.key, self.parallel_calls
             if not self.dry_run:
                 batch.client = connect(batch.endpoint, self.parallel_calls)
@@ -135,7 +136,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"does not match the amount, which is {amount:.2f}: nothing was spent", flag)
 
     def keep_out(
-        self, batch: Batch, lines: Sequence[collect.Line], upcoming: Sequence[tuple[str, str]] = ()
+        self, batch: Batch, lines: Sequence[Line], upcoming: Sequence[tuple[str, str]] = ()
     ) -> tuple[Counter[str], Failures]:
         """Grants the qualifications that keep workers out, and logs refused calls. See :func:`grant`."""
         with self.progress("keeping workers out") as show:
@@ -143,7 +144,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         report(failures, "keeping workers out")
         return counts, failures
 
-    def finish(self, batch: Batch, lines: Sequence[collect.Line], summary: str) -> None:
+    def finish(self, batch: Batch, lines: Sequence[Line], summary: str) -> None:
         """Writes ledger and status page, logs urgent warnings, and prints the summary and the status table."""
         if self.dry_run:
             print("dry run: nothing was sent or written")

@@ -21,7 +21,7 @@ SERVICES = [hostile_service(), big_service(), *corpus()]
 @cases("task", *TASKS)
 @cases("service", *SERVICES, ids=lambda service: service.service_name)
 def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
-    questions = questions_of(service, task, ambiguous_elements(service))
+    questions = list(questions_of(service, task, ambiguous_elements(service)))
     # The service's description is shown as those of its elements are; that it adds nothing to them is tested below.
     shown = [text for question in questions for text in (question.prompt, question.values, question.meaning)]
     shown.append(choose_cue(service, task, "auto"))

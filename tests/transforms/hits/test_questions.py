@@ -25,7 +25,7 @@ SERVICE = Service(
 
 
 def test_names_show_descriptions_and_nothing_else():
-    questions = questions_of(SERVICE, "names", frozenset({"Hotels_1/slot/has_wifi"}))
+    questions = list(questions_of(SERVICE, "names", frozenset({"Hotels_1/slot/has_wifi"})))
     assert questions == [
         Question("Hotels_1/intent/FindHotel", "intent_0", "intent", "Look for a hotel"),
         Question("Hotels_1/slot/has_wifi", "slot_0", "slot", "Whether there is wifi"),
@@ -35,7 +35,7 @@ def test_names_show_descriptions_and_nothing_else():
 
 def test_many_values_are_cut():
     service = Service("A", "a", [Slot("n", "n", True, [str(i) for i in range(2_000)])], [])
-    questions = questions_of(service, "descriptions", frozenset())
+    questions = list(questions_of(service, "descriptions", frozenset()))
     assert questions[0].values.endswith("58, 59 and 1,940 more")
 
 

@@ -123,8 +123,7 @@ def test_settings_survive_the_journal(tmp_path_factory, countries, approval, app
     given_ = {**wanted, "max_per_worker": cap}
     folder = tmp_path_factory.mktemp("batch")
     begin(folder, "http://127.0.0.1:1", given_)
-    with Batch(folder, writable=False) as batch:
-        assert batch.settings == Settings(**given_)
+    assert Batch(folder, writable=False).settings == Settings(**given_)
 
 
 def test_there_is_no_batch_where_none_was_begun(tmp_path):

@@ -31,8 +31,8 @@ def calls(bench):
 def exact(bench):
     """Dollars that the ledger knows of, not rounded: as exact as the server's."""
 
-    with Batch(bench.batch, writable=False) as batch:
-        return sum((row.amount + row.fee for row in ledger_rows(batch, bench.lines())), Decimal(0))
+    rows = ledger_rows(Batch(bench.batch, writable=False), bench.lines())
+    return sum((row.amount + row.fee for row in rows), Decimal(0))
 
 
 @cases(
@@ -114,7 +114,7 @@ def test_settled_elsewhere_in_the_other_way_between_look_and_call_is_a_failure(d
 
 def test_the_most_that_paying_may_take_is_asked_for_in_production(done, monkeypatch):
     crowd = "parapet.transforms.crowd.mturk"
-    for module in (f"{crowd}.client", f"{crowd}.publish", f"{crowd}.batch", "parapet.pipelines.mturk.session"):
+    for module in (f"{crowd}.client", f"{crowd}.publish", "parapet.pipelines.mturk.session"):
         monkeypatch.setattr(f"{module}.PRODUCTION", done.server.url)
     audit = done.audit()
     assert (done.pay(audit), done.pay(audit, "--production", "--confirm", "6.82")) == (2, 1)

@@ -9,7 +9,7 @@ from kit import cases, edit, holding, rows_of, write
 from mturk_bench import DESCRIPTIONS, NAMES, cut
 
 from parapet.pipelines.mturk import session
-from parapet.transforms.crowd.mturk import batch, client, publish
+from parapet.transforms.crowd.mturk import client, publish
 from parapet.transforms.crowd.mturk.qualifications import LOCALE
 
 CREATE = "CreateHIT"
@@ -217,7 +217,7 @@ def test_from_ten_workers_on_the_fee_is_higher(bench, hits, tmp_path):
 @pytest.fixture
 def real(bench, copy, monkeypatch):
     """A bench that believes that it spends real money: its server stands where MTurk's production is."""
-    for module in (batch, client, publish, session):
+    for module in (client, publish, session):
         monkeypatch.setattr(module, "PRODUCTION", bench.server.url)
     sandbox(copy, False)
     bench.hits = copy

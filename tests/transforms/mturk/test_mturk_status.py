@@ -10,9 +10,9 @@ from parapet.transforms.crowd.mturk.status import ledger_rows, status_of, table,
 
 
 def seen(bench):
-    with bench.open() as batch:
-        batch.key = KEY
-        return status_of(batch, bench.lines(), ledger_rows(batch, bench.lines()))
+    batch = bench.open()
+    batch.key = KEY
+    return status_of(batch, bench.lines(), ledger_rows(batch, bench.lines()))
 
 
 def test_a_paid_hit_that_is_deleted_later_stays_in_the_bill(bench, hits, tmp_path):

@@ -12,9 +12,8 @@ from itertools import islice
 
 import msgspec
 
-from parapet.transforms.crowd.hits.markup import shown
+from parapet.transforms.crowd.hits import markup, terms
 from parapet.transforms.crowd.hits.page import CHECK, Hits, Part, RatedItem, Settings, add_pages, render_part
-from parapet.transforms.crowd.hits.terms import RATINGS
 from parapet.transforms.running.seeding import stable_digest, stable_hash
 
 FAITHFUL, NATURAL = "faithful", "natural"
@@ -91,15 +90,15 @@ def render_judged(items: Sequence[RatedItem], position: int, settings: Settings)
     # The hash identifies answers to the pages of another sample; within a sample, the number suffices.
     page_id = f"{position + 1:03}-{stable_digest(*(part.html for part in parts))[:8]}"
     hits = Hits({"items": len(items)})
-    add_pages(hits, RATINGS, f"{page_id}:{RATINGS}", page_id, parts, _body, _about, settings)
+    add_pages(hits, terms.RATINGS, f"{page_id}:{terms.RATINGS}", page_id, parts, _body, _about, settings)
     hits.counts["items"] -= len(hits.not_asked)
     return hits
 
 
 def _item_html(i: int, item: RatedItem, names: Sequence[str]) -> str:
     """Render an utterance with its questions, without the verdict on it."""
-    acts = [{"does": act.does, "about": shown(act.about), "value": shown(act.value)} for act in item.acts]
-    visible = {"utterance": shown(item.utterance), "previous": shown(item.previous), "acts": acts}
+    acts = [{"does": act.does, "about": markup.shown(act.about), "value": markup.shown(act.value)} for act in item.acts]
+    visible = {"utterance": markup.shown(item.utterance), "previous": markup.shown(item.previous), "acts": acts}
     questions = [(name, *_QUESTIONS[name]) for name in names]
     return render_part("hit_judged_item.html.jinja", i=i, item=visible, questions=questions)
 

@@ -11,29 +11,27 @@ from functools import partial
 import apache_beam as beam
 import msgspec
 
+from parapet.schemas import layout, limits
 from parapet.schemas.dialogue import Dialogue, DialogueFile, parse_dialogues
-from parapet.schemas.layout import STAGING
-from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import TASKS, Service, elements_of
-from parapet.transforms.crowd.hits import judged, rewrite_pages, schema_pages
-from parapet.transforms.crowd.hits.page import Hits, Page, PageRecord, RatedItem, Settings, requester_html
-from parapet.transforms.crowd.hits.plan import Plan, Summary, make_plan, summarise
-from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, SCHEMAS, SECONDS, HitTask
+from parapet.transforms.crowd.hits import judged, rewrite_pages, schema_pages, terms
+from parapet.transforms.crowd.hits.page import Hits, NotAsked, Page, PageRecord, RatedItem, Settings, requester_html
+from parapet.transforms.crowd.hits.plan import Plan, make_plan
 from parapet.transforms.reports.report import render
 from parapet.transforms.running import counts, progress, runs
 from parapet.transforms.storage import compressed, files
 
 # The columns of the requester site's CSV.
 _OF_SCHEMAS = ("task_id", "service_name", "task", "fields", "body")
-CSV_COLUMNS: dict[HitTask, tuple[str, ...]] = {
+CSV_COLUMNS: dict[terms.HitTask, tuple[str, ...]] = {
     **dict.fromkeys(TASKS, _OF_SCHEMAS),
-    REWRITES: ("task_id", "dialogue_id", "turn", "values", "fields", "body"),
-    RATINGS: ("task_id", "fields", "body"),
+    terms.REWRITES: ("task_id", "dialogue_id", "turn", "values", "fields", "body"),
+    terms.RATINGS: ("task_id", "fields", "body"),
 }
 
-_SUMMARIES = "summaries"
-_PROGRESS = ("services", "items", "pages", "fields", "not_asked", "not_drawn")
-_UNITS = {SCHEMAS: "services", REWRITES: "files", RATINGS: "pages"}
+_NOT_ASKED = "not_asked"
+_PROGRESS = ("services", "items", "pages", "fields", _NOT_ASKED, "not_drawn")
+_UNITS = {terms.SCHEMAS: "services", terms.REWRITES: "files", terms.RATINGS: "pages"}
 
 Unit = Service | DialogueFile | tuple[RatedItem, ...]
 
@@ -41,9 +39,9 @@ Unit = Service | DialogueFile | tuple[RatedItem, ...]
 class MakeHits(beam.PTransform):
     """Makes the pages of services, of the user turns of dialogue files, or of utterances to be judged.
 
-    An element is one of these units; it becomes the files of its pages, and a :class:`Summary`. The lines of the
-    manifest and of the requester's tables are staged for each unit, and joined at the end. If turns are drawn, dialogue
-    files are read twice.
+    An element is one of these units; it becomes the files of its pages, and a :class:`NotAsked` for each element that
+    none of them asks about. The lines of the manifest and of the requester's tables are staged for each unit, and
+    joined at the end. If turns are drawn, dialogue files are read twice.
 
     Args:
       units: services, dialogue files or groups of utterances, in order.
@@ -69,21 +67,21 @@ class MakeHits(beam.PTransform):
             )
             last = [beam.pvalue.AsSingleton(drawn | "Last key" >> beam.Map(lambda keys: max(keys, default="")))]
         write = partial(_write, settings=settings, output=output)
-        outputs = units | "Make HITs" >> runs.WriteEach(write, *last, others=[_SUMMARIES], progress=_PROGRESS)
+        outputs = units | "Make HITs" >> runs.WriteEach(write, *last, others=[_NOT_ASKED], progress=_PROGRESS)
         metadata = partial(_metadata_files, units=len(self.units), settings=settings, output=output)
-        summaries = beam.pvalue.AsList(outputs.others[_SUMMARIES])
-        finish = runs.FinishRun(self.info, metadata, summaries, invariants=_invariants(self.units, settings))
+        not_asked = beam.pvalue.AsList(outputs.others[_NOT_ASKED])
+        finish = runs.FinishRun(self.info, metadata, not_asked, invariants=_invariants(self.units, settings))
         published: beam.PCollection = outputs | "Finish" >> finish
         return published
 
 
 def _invariants(units: Sequence[Unit], settings: Settings) -> list[counts.Invariant]:
-    if settings.kind == REWRITES:
+    if settings.kind == terms.REWRITES:
         return [
             counts.Equals(("files",), len(units)),
             counts.Balance("user_turns", ("pages", "not_asked", "not_drawn")),
         ]
-    if settings.kind == RATINGS:
+    if settings.kind == terms.RATINGS:
         return [counts.Equals(("items", "not_asked"), sum(len(unit) for unit in units if isinstance(unit, tuple)))]
     elements = sum(len(elements_of(unit, task)) for unit in units if isinstance(unit, Service) for task in TASKS)
     fields = elements if settings.only is None else len(settings.only)
@@ -106,11 +104,16 @@ def plan_units(units: Sequence[Unit], settings: Settings) -> Plan:
         dialogues = (_read(unit) for unit in units if isinstance(unit, DialogueFile))
         keys = sorted(key for each in dialogues for key in rewrite_pages.draw_keys(each, settings.seed))
         last = max(keys[: settings.turns], default="")
-    return make_plan((summarise(render_unit(unit, i, settings, last)) for i, unit in enumerate(units)), settings)
+    records, not_asked = list[PageRecord](), list[NotAsked]()  # without the pages, which are large
+    for position, unit in enumerate(units):
+        hits = render_unit(unit, position, settings, last)
+        records += [page.record for page in hits.pages]
+        not_asked += hits.not_asked
+    return make_plan(records, not_asked, settings)
 
 
 def _read(file: DialogueFile) -> list[Dialogue]:
-    return parse_dialogues(compressed.read_input(file.path, MAX_DIALOGUE_FILE), file.path)
+    return parse_dialogues(compressed.read_input(file.path, limits.MAX_DIALOGUE_FILE), file.path)
 
 
 def _write(element: tuple[int, Unit], last: str | None = None, *, settings: Settings, output: str) -> runs.FileResult:
@@ -124,8 +127,8 @@ def _write(element: tuple[int, Unit], last: str | None = None, *, settings: Sett
     files.write_staged(output, _lines_path("manifest", position), lines)
     for task in settings.tasks:
         files.write_staged(output, _lines_path(task, position), _csv(_rows(hits.pages, task)))
-    result.others[_SUMMARIES] = [summarise(hits)]
-    for name, n in {**hits.counts, "pages": len(hits.pages), "not_asked": len(hits.not_asked)}.items():
+    result.others[_NOT_ASKED] = hits.not_asked
+    for name, n in {**hits.counts, "pages": len(hits.pages), _NOT_ASKED: len(hits.not_asked)}.items():
         result.counts.add(name, n)
     progress.advance(1, _UNITS[settings.kind])
     return result
@@ -136,23 +139,25 @@ def _lines_path(name: str, position: int) -> str:
 
 
 def _metadata_files(
-    totals: object, examples: object, summaries: Sequence[Summary], units: int, settings: Settings, output: str
+    totals: object, examples: object, not_asked: list[NotAsked], units: int, settings: Settings, output: str
 ) -> dict[str, bytes | Iterable[bytes]]:
     def lines(name: str, head: bytes = b"") -> Iterator[bytes]:
         yield head
         for position in range(units):
-            yield files.read_written(output, f"{STAGING}/{_lines_path(name, position)}")
+            yield files.read_written(output, f"{layout.STAGING}/{_lines_path(name, position)}")
 
-    plan = make_plan(summaries, settings)
-    records = (msgspec.json.decode(line, type=PageRecord) for part in lines("manifest") for line in part.splitlines())
+    def records() -> Iterator[PageRecord]:
+        return (msgspec.json.decode(line, type=PageRecord) for part in lines("manifest") for line in part.splitlines())
+
+    plan = make_plan(records(), not_asked, settings)
     index = render(
         "hit_index.html.jinja",
         plan=plan,
         settings=settings,
-        records=records,
-        seconds=SECONDS,
+        records=records(),
+        seconds=terms.SECONDS,
         fee_percent=f"{(plan.fee_rate * 100).normalize():f}",
-        ambiguous=sorted(element_id for summary in summaries for element_id in summary.ambiguous),
+        ambiguous=sorted(element_id for record in records() for element_id in record.ambiguous),
     )
     return {
         "index.html": index.encode(),
@@ -163,7 +168,7 @@ def _metadata_files(
     }
 
 
-def _rows(pages: Iterable[Page], task: HitTask) -> Iterator[list[object]]:
+def _rows(pages: Iterable[Page], task: terms.HitTask) -> Iterator[list[object]]:
     """Yield the rows of the pages of ``task`` for the requester site."""
     for record, body in ((page.record, page.body) for page in pages if page.record.task == task):
         texts = {"fields": " ".join(record.fields), "values": msgspec.json.encode(record.values).decode(), "body": body}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from functools import cache
 from typing import Any, Literal
 
 import msgspec
 
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
 from parapet.transforms.crowd.hits.terms import SCHEMAS, WORDING, HitTask, Terms, estimated_seconds, seconds_allowed
@@ -109,7 +109,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
       fields: the page's form fields in order; ``element_ids`` are the elements that they are about.
       ambiguous: the ids of elements shown with their description.
       bytes: size of the question; ``sha256`` is its hash.
-      reward: dollars, in MTurk's format.
+      reward: dollars.
       requester_annotation: the task id.
       cue: the page's description of the app as a whole.
       dialogue_id: the dialogue. ``turn`` is the position of the utterance in it, from 0, ``file`` its file.
@@ -133,7 +133,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str
     description: str
     keywords: str
-    reward: str
+    reward: Decimal
     assignments: int
     requester_annotation: str
     assignment_duration_seconds: int
@@ -151,9 +151,9 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def read_manifest(folder: str) -> Iterator[PageRecord]:
     """Yield the records of the pages in a folder. Raises InputError if it is not the output of ``parapet hits``."""
-    path = as_path(folder) / "manifest.jsonl"
+    path = layout.as_path(folder) / "manifest.jsonl"
     try:
-        lines = read_whole(path, MAX_DIALOGUE_FILE).splitlines()
+        lines = limits.read_whole(path, limits.MAX_DIALOGUE_FILE).splitlines()
     except InputError as error:
         raise InputError(f"not the output of 'parapet hits': {error.reason}", path, "--hits") from None
     for number, line in enumerate(lines, 1):
@@ -297,7 +297,7 @@ def add_pages(
             bytes=len(question),
             sha256=hashlib.sha256(question).hexdigest(),
             **msgspec.structs.asdict(WORDING[task]),
-            reward=f"{terms.reward_for(seconds):f}",
+            reward=terms.reward_for(seconds),
             assignments=terms.assignments,
             requester_annotation=task_id,
             assignment_duration_seconds=seconds_allowed(seconds),

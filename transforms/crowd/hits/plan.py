@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import Literal
 
@@ -11,34 +10,8 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.answer_files import read_rows
-from parapet.transforms.crowd.hits.page import Hits, NotAsked, Settings
+from parapet.transforms.crowd.hits.page import NotAsked, PageRecord, Settings
 from parapet.transforms.crowd.hits.terms import CENT, EXTRA_FEE_FROM, HOUR, HitTask, Terms, fee_rate
-
-MOST = EXTRA_FEE_FROM - 1  # assignments of a HIT at the lower fee
-
-
-# The task of a page, its fields, reward and estimated seconds, on which its cost depends.
-PageSize = tuple[HitTask, int, str, int]
-
-
-class Summary(msgspec.Struct, frozen=True):
-    """What is kept of the pages of a unit once they are written.
-
-    Attributes:
-      sizes: the number of pages of each size.
-      ambiguous: the ids of elements shown with their description.
-    """
-
-    sizes: Counter[PageSize]
-    ambiguous: list[str]
-    not_asked: list[NotAsked]
-
-
-def summarise(hits: Hits) -> Summary:
-    """Summarise the pages of a unit."""
-    records = [page.record for page in hits.pages]
-    sizes = Counter((each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records)
-    return Summary(sizes, [name for each in records for name in each.ambiguous], hits.not_asked)
 
 
 class PlanRow(msgspec.Struct, frozen=True):
@@ -94,32 +67,26 @@ class Plan(msgspec.Struct, frozen=True):
         return aligned([head, *([name, *cells] for name, cells in self.cells().items())])
 
 
-def make_plan(summaries: Iterable[Summary], settings: Settings) -> Plan:
-    """Add up the pages of all units, which may be in any order. Raises InputError if there is nothing to ask about."""
+def make_plan(records: Iterable[PageRecord], not_asked: Iterable[NotAsked], settings: Settings) -> Plan:
+    """Add up the pages, and sort what is not asked. Raises InputError if there is nothing to ask about."""
     terms = settings.terms
-    sizes, not_asked = Counter[PageSize](), list[NotAsked]()
-    for summary in summaries:
-        sizes.update(summary.sizes)
-        not_asked += summary.not_asked
-    if not sizes and not not_asked:  # of services and utterances, there is always something to ask
+    # Of each page, which may be large, only what its cost depends on.
+    sizes = [(each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records]
+    left_out = sorted(not_asked, key=lambda each: (each.task_id, each.element_id, each.reason))
+    if not sizes and not left_out:  # of services and utterances, there is always something to ask
         raise InputError("contains no user turns, so nothing was written", "--dialogues")
-    tasks = {task: _row({size: n for size, n in sizes.items() if size[0] == task}, terms) for task in settings.tasks}
-    not_asked.sort(key=lambda each: (each.task_id, each.element_id, each.reason))
-    return Plan("USD", tasks, _row(sizes, terms), fee_rate(terms.assignments), terms, not_asked)
+    tasks = {task: _row([size for size in sizes if size[0] == task], terms) for task in settings.tasks}
+    return Plan("USD", tasks, _row(sizes, terms), fee_rate(terms.assignments), terms, left_out)
 
 
-def _row(sizes: Mapping[PageSize, int], terms: Terms) -> PlanRow:
-    hits = fields = seconds = 0
-    reward = fees = Decimal("0.00")
-    for (_, n_fields, of_page, estimate), n in sizes.items():
-        hits += n
-        fields += n * n_fields
-        seconds += n * estimate * terms.assignments
-        reward += n * Decimal(of_page) * terms.assignments
-        fees += n * terms.fees_for(Decimal(of_page))
+def _row(pages: Sequence[tuple[HitTask, int, Decimal, int]], terms: Terms) -> PlanRow:
+    fields = sum(n for _, n, _, _ in pages)
+    seconds = sum(estimate for _, _, _, estimate in pages) * terms.assignments
+    reward = sum((of_page for _, _, of_page, _ in pages), Decimal("0.00")) * terms.assignments
+    fees = sum((terms.fees_for(of_page) for _, _, of_page, _ in pages), Decimal("0.00"))
     minutes = (Decimal(seconds) / 60).quantize(Decimal("0.1"))
     hourly_pay = (reward * HOUR / seconds if seconds else reward).quantize(CENT, rounding=ROUND_DOWN)
-    return PlanRow(hits, fields, hits * terms.assignments, reward, fees, reward + fees, minutes, hourly_pay)
+    return PlanRow(len(pages), fields, len(pages) * terms.assignments, reward, fees, reward + fees, minutes, hourly_pay)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -131,7 +98,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 def top_up_assignments(most_missing: int) -> int:
     """Return the workers per HIT for ``most_missing`` good answers, below the higher fee: about half are good."""
-    return max(1, min(MOST, 2 * most_missing))
+    return max(1, min(EXTRA_FEE_FROM - 1, 2 * most_missing))
 
 
 def read_shortfall(path: str) -> dict[tuple[str, str], int]:

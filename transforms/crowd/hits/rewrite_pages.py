@@ -13,9 +13,8 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, DialogueFile, Turn, dialogue_ids
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files
-from parapet.transforms.crowd.hits.markup import Mark, bold_pieces, marks, page_name, shown, speakable
+from parapet.transforms.crowd.hits import markup, terms
 from parapet.transforms.crowd.hits.page import Hits, NotAsked, Part, Settings, add_pages, render_part
-from parapet.transforms.crowd.hits.terms import REWRITES
 from parapet.transforms.perturbation.corpora import services_in_turns
 from parapet.transforms.running.seeding import stable_digest
 
@@ -32,12 +31,12 @@ class Rewriting(msgspec.Struct, frozen=True):
     """A user's utterance with the values that every answer must keep."""
 
     utterance: str
-    marks: list[Mark]
+    marks: list[markup.Mark]
 
 
 def turn_task_id(dialogue_id: str, turn: int) -> str:
     """Return ``1_00003:4:rewrites``; the number is the turn's position in the dialogue, from 0."""
-    return f"{dialogue_id}:{turn}:{REWRITES}"
+    return f"{dialogue_id}:{turn}:{terms.REWRITES}"
 
 
 def user_turns(dialogue: Dialogue) -> list[int]:
@@ -49,19 +48,19 @@ def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
     """Return what a worker rewrites of the user turn at ``position``, or the reason why it cannot be asked."""
     name = dialogue.dialogue_id
     # MTurk refuses four-byte characters in a question, and ids, unlike text, cannot be escaped.
-    if not name or shown(name) != name or not all(c.isprintable() and ord(c) < 0x10000 for c in name):
+    if not name or markup.shown(name) != name or not all(c.isprintable() and ord(c) < 0x10000 for c in name):
         return "bad_id: the dialogue id is blank, or contains characters that MTurk does not accept"
-    if len(page_name(name)) > MAX_NAME:
+    if len(markup.page_name(name)) > MAX_NAME:
         return "long_id: the dialogue id is too long for a file name"
     turn = dialogue.turns[position]
-    utterance = speakable(turn.utterance)
+    utterance = markup.speakable(turn.utterance)
     before = next((turn for turn in reversed(dialogue.turns[:position]) if turn.speaker == "USER"), None)
     try:
-        kept = marks(turn, before) if utterance else []
+        kept = markup.marks(turn, before) if utterance else []
     except ValueError as error:
         return f"bad_span: {error}"
     # A typo needs a letter or digit outside of the values.
-    if any(_WORD.search(text) for text, bold in bold_pieces(utterance, kept) if not bold):
+    if any(_WORD.search(text) for text, bold in markup.bold_pieces(utterance, kept) if not bold):
         return Rewriting(utterance, kept)
     if kept:
         return "only_values: the utterance consists only of slot values, which must stay unchanged"
@@ -141,7 +140,7 @@ def render_dialogues(file: str, dialogues: Iterable[Dialogue], last: str | None,
 
 def _turn_html(turn: Turn) -> str:
     speaker = "User" if turn.speaker == "USER" else "Assistant"
-    return render_part("hit_rewrites_turn.html.jinja", speaker=speaker, text=speakable(turn.utterance))
+    return render_part("hit_rewrites_turn.html.jinja", speaker=speaker, text=markup.speakable(turn.utterance))
 
 
 def _add_page(hits: Hits, rewriting: Rewriting, history: str, about: dict[str, Any], settings: Settings) -> None:
@@ -155,10 +154,11 @@ def _add_page(hits: Hits, rewriting: Rewriting, history: str, about: dict[str, A
       settings: the settings of the pages.
     """
     kept = [mark.kept for mark in rewriting.marks]
-    pieces, values = bold_pieces(rewriting.utterance, rewriting.marks), list(dict.fromkeys(each.value for each in kept))
+    pieces = markup.bold_pieces(rewriting.utterance, rewriting.marks)
+    values = list(dict.fromkeys(each.value for each in kept))
     html = render_part("hit_rewrites_body.html.jinja", heard=history, pieces=pieces, values=values)
     dialogue_id, turn = about["dialogue_id"], about["turn"]
     part = Part(html, "", FIELDS, turns=turn + 1)
-    task_id, name = turn_task_id(dialogue_id, turn), f"{page_name(dialogue_id)}.{turn}"
+    task_id, name = turn_task_id(dialogue_id, turn), f"{markup.page_name(dialogue_id)}.{turn}"
     record = {**about, "utterance": rewriting.utterance, "values": kept}
-    add_pages(hits, REWRITES, task_id, name, [part], lambda parts: parts[0].html, lambda _: record, settings)
+    add_pages(hits, terms.REWRITES, task_id, name, [part], lambda parts: parts[0].html, lambda _: record, settings)

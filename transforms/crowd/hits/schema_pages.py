@@ -68,23 +68,20 @@ class Question(msgspec.Struct, frozen=True):
     meaning: str = ""
 
 
-def questions_of(service: Service, task: Task, ambiguous: Set[str]) -> list[Question]:
-    """Return the questions of a task in the schema's order.
+def questions_of(service: Service, task: Task, ambiguous: Set[str]) -> Iterator[Question]:
+    """Yield the questions of a task in the schema's order.
 
     Args:
       service: the service.
       task: ``names`` or ``descriptions``.
       ambiguous: the ids of elements whose description is shown beside their name.
     """
-    questions = []
     for element in elements_of(service, task):
         prompt = shown(service_title(element.name) if element.kind == "service" else element.prompt(task))
-        question = Question(element.id, element.field, element.kind, prompt)
+        values = meaning = ""
         if task == "descriptions":
-            meaning = shown(element.description) if element.id in ambiguous else ""
-            question = msgspec.structs.replace(question, values=_listed(element.values), meaning=meaning)
-        questions.append(question)
-    return questions
+            values, meaning = _listed(element.values), shown(element.description) if element.id in ambiguous else ""
+        yield Question(element.id, element.field, element.kind, prompt, values, meaning)
 
 
 def service_title(service_name: str) -> str:

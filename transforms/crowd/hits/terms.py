@@ -64,10 +64,9 @@ WORDING: dict[HitTask, Wording] = {
 }
 
 
-# MTurk's fees: fractions of the reward, and dollars per assignment.
+# MTurk's fees: fractions of the reward, at least a cent for each assignment.
 FEE = Decimal("0.20")
 EXTRA_FEE, EXTRA_FEE_FROM = Decimal("0.20"), 10  # with this many assignments for a HIT, or more
-MINIMUM_FEE = CENT
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -116,7 +115,7 @@ def fee_rate(assignments: int) -> Decimal:
 
 def fee_for(reward: Decimal, assignments: int) -> Decimal:
     """Return MTurk's fee in dollars for one of the assignments of a HIT, not rounded."""
-    return max(reward * fee_rate(assignments), MINIMUM_FEE)
+    return max(reward * fee_rate(assignments), CENT)
 
 
 def up_to_cent(amount: Decimal) -> Decimal:

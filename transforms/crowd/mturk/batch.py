@@ -21,22 +21,17 @@ import msgspec
 
 from parapet.schemas.errors import InputError, parapet_version
 from parapet.transforms.crowd.journal import FORMAT, Event, Journal
-from parapet.transforms.crowd.mturk.client import (
-    HOPELESS,
-    PRODUCTION,
-    SANDBOX,
-    UnusableAnswer,
-    code_of,
-    explaining,
-    message_of,
-    where,
-)
+from parapet.transforms.crowd.mturk import client
 
 _QUALIFICATION_ID = re.compile(r"[A-Z0-9]{1,64}")
 _COUNTRY = re.compile(r"[A-Z]{2}(-[A-Z0-9]{1,3})?")
 
 # Calls logged with one fsync, per parallel call, so that a throttled call does not hold up all others.
 _AT_A_TIME = 8
+
+Line = dict[str, Any]  # of assignments.jsonl
+
+VERDICTS = {"Approved": "approve", "Rejected": "reject"}  # by MTurk's status, once it is final
 
 Progress = Callable[[int, int], None]  # called with the number of finished calls and the total
 
@@ -100,7 +95,7 @@ class PublishedHit(msgspec.Struct, frozen=True):
 
 
 class Batch:
-    """An open batch.
+    """An open batch, whose journal the caller closes.
 
     Args:
       folder: the folder of the batch.
@@ -137,19 +132,10 @@ class Batch:
 
     def hits(self) -> dict[str, PublishedHit]:
         """Return the published HITs by id, in order of publishing."""
-        stopped, gone = self.journal.with_prefix("stop"), self.journal.with_prefix("gone")
-        hits = {}
-        for facts in self.journal.with_prefix("hit").values():
-            hit_id = facts["hit_id"]
-            changes = {**stopped.get(hit_id, {}), "gone": hit_id in gone}
-            hits[hit_id] = msgspec.convert({**facts, **changes}, PublishedHit, strict=False)
-        return hits
-
-    def __enter__(self) -> Batch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.journal.close()
+        published, stopped, gone = (self.journal.with_prefix(name) for name in ("hit", "stop", "gone"))
+        hits = {facts["hit_id"]: facts | {"gone": facts["hit_id"] in gone} for facts in published.values()}
+        hits = {hit_id: facts | stopped.get(hit_id, {}) for hit_id, facts in hits.items()}
+        return msgspec.convert(hits, dict[str, PublishedHit], strict=False)
 
 
 def begin(folder: str | Path, endpoint: str, chosen: Mapping[str, Any]) -> None:
@@ -186,14 +172,11 @@ def check_endpoint(of_batch: str, of_command: str, folder: str | Path) -> None:
     """Raise InputError unless the batch is published at the address that the command uses."""
     if of_batch == of_command:
         return
-    advice = f"add --endpoint_url {of_batch}"
-    if of_batch == PRODUCTION:
-        advice = "add --production, which spends real money"
-    elif of_command == PRODUCTION:
+    flags = {client.PRODUCTION: "add --production, which spends real money", client.SANDBOX: "leave out --endpoint_url"}
+    advice = flags.get(of_batch, f"add --endpoint_url {of_batch}")
+    if of_command == client.PRODUCTION:
         advice = "leave out --production"
-    elif of_batch == SANDBOX:
-        advice = "leave out --endpoint_url"
-    raise InputError(f"this batch was published {where(of_batch)}: {advice}", folder)
+    raise InputError(f"this batch was published {client.where(of_batch)}: {advice}", folder)
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -253,8 +236,8 @@ def perform(
                 return send(call)
             getattr(batch.client, call.operation)(**call.arguments)
             return {}
-        except (ClientError, BotoCoreError, UnusableAnswer) as error:
-            if not isinstance(error, ClientError) or code_of(error) in HOPELESS:
+        except (ClientError, BotoCoreError, client.UnusableAnswer) as error:
+            if not isinstance(error, ClientError) or client.code_of(error) in client.HOPELESS:
                 fatal.append(error)
             return error
 
@@ -267,14 +250,14 @@ def perform(
             entries: list[tuple[Event, str, str, dict[str, Any]]] = []
             for call, outcome in zip(chunk, pool.map(attempt, chunk), strict=True):
                 if isinstance(outcome, Exception):
-                    facts = {"code": code_of(outcome), "message": message_of(outcome)}
+                    facts = {"code": client.code_of(outcome), "message": client.message_of(outcome)}
                     entries.append(("failed", call.key, call.operation, facts))
                     failures[call.key] = f"MTurk refused: {facts['message']} [{facts['code']}]"
                 else:
                     entries.append(("done", call.key, call.operation, outcome))
             batch.journal.write(entries)
             if fatal:
-                with explaining(chunk[0].operation):
+                with client.explaining(chunk[0].operation):
                     raise fatal[0]
             if progress is not None:
                 progress(start + len(chunk), len(calls))

@@ -6,16 +6,12 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms.crowd.worker_ids import MASK, redact
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 PRODUCTION = "https://mturk-requester.us-east-1.amazonaws.com"
 SANDBOX = "https://mturk-requester-sandbox.us-east-1.amazonaws.com"
@@ -23,10 +19,6 @@ ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL_MTURK"
 
 # MTurk has one region; for others, boto3 makes up an address that does not exist.
 REGION = "us-east-1"
-
-# Throttling begins at about a hundred calls; standard mode doubles its waits up to 20 s.
-_RETRIES = {"mode": "standard", "max_attempts": 10}
-_TIMEOUT = 60  # seconds
 
 _ADVICE = {
     "UnrecognizedClientException": "MTurk does not recognise these credentials",
@@ -94,9 +86,9 @@ def connect(endpoint: str, parallel: int = 1) -> Any:
     # At lower levels these log what they send, including worker ids, and the source of the credentials.
     for name in ("boto3", "botocore", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    config = Config(
-        retries=_RETRIES, max_pool_connections=max(10, parallel), connect_timeout=_TIMEOUT, read_timeout=_TIMEOUT
-    )
+    # Throttling begins at about a hundred calls; standard mode doubles its waits up to 20 s.
+    retries = {"mode": "standard", "max_attempts": 10}
+    config = Config(retries=retries, max_pool_connections=max(10, parallel), connect_timeout=60, read_timeout=60)
     with explaining():
         session = boto3.session.Session(region_name=REGION)
         client = session.client("mturk", endpoint_url=endpoint, config=config)
@@ -134,12 +126,6 @@ def explaining(operation: str = "") -> Iterator[None]:
         raise InputError(f"{advice}: {message_of(error)} [{code_of(error)}]", operation) from None
     except exceptions.BotoCoreError as error:
         raise InputError(message_of(error), operation) from None
-
-
-def in_parallel(function: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
-    """Yield the results of ``function`` in the order of the items. Raises InputError if a request fails."""
-    with explaining(), ThreadPoolExecutor(parallel) as pool:
-        yield from pool.map(function, items)
 
 
 def check_before_parsing(operation_model: Any, response_dict: dict[str, Any], **_: Any) -> None:

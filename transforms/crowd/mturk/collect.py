@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +19,11 @@ import orjson
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import parse_json_line
 from parapet.transforms.crowd.journal import Event
-from parapet.transforms.crowd.mturk.batch import Batch, Progress
-from parapet.transforms.crowd.mturk.client import code_of, in_parallel, pages
+from parapet.transforms.crowd.mturk import client
+from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, Progress, PublishedHit
 from parapet.transforms.storage import disk
 
 FILE = "assignments.jsonl"
-
-VERDICTS = {"Approved": "approve", "Rejected": "reject"}  # by MTurk's status, once it is final
-
-Line = dict[str, Any]
 
 _MEMBERS = (
     "AssignmentId", "WorkerId", "HITId", "AssignmentStatus", "AutoApprovalTime", "AcceptTime", "SubmitTime",
@@ -76,43 +75,37 @@ def collect(batch: Batch, progress: Progress | None = None) -> list[Line]:
     """
     lines = {line["AssignmentId"]: line for line in load(batch.folder)}
     final = Counter(line["HITId"] for line in lines.values() if line["AssignmentStatus"] in VERDICTS)
-    waiting = [
-        (hit.hit_id, hit.task_id)
-        for hit in batch.hits().values()
-        if not hit.gone and final[hit.hit_id] < hit.assignments
-    ]
-    gone = []
-    listings = in_parallel(lambda item: _list_assignments(batch.client, *item), waiting, batch.parallel)
-    for number, ((hit_id, _), listing) in enumerate(zip(waiting, listings, strict=True), 1):
-        if listing is None:
-            gone.append(hit_id)
-        lines |= listing or {}
-        if progress is not None:
-            progress(number, len(waiting))
-    entries: list[tuple[Event, str, str, dict[str, Any]]] = [("done", f"gone:{hit_id}", "", {}) for hit_id in gone]
+    waiting = [hit for hit in batch.hits().values() if not hit.gone and final[hit.hit_id] < hit.assignments]
+    entries: list[tuple[Event, str, str, dict[str, Any]]] = []
+    with client.explaining(), ThreadPoolExecutor(batch.parallel) as pool:
+        listings = pool.map(partial(_list_assignments, batch.client), waiting)
+        for number, (hit, listing) in enumerate(zip(waiting, listings, strict=True), 1):
+            if listing is None:
+                entries.append(("done", f"gone:{hit.hit_id}", "", {}))
+            lines |= listing or {}
+            if progress is not None:
+                progress(number, len(waiting))
     for assignment_id, line in lines.items():
         verdict, begun = VERDICTS.get(line["AssignmentStatus"]), batch.journal.open.get(f"pay:{assignment_id}")
         if verdict and begun:
             facts = {"verdict": verdict, "by": "us" if verdict == begun["verdict"] else "elsewhere"}
             entries.append(("done", f"pay:{assignment_id}", "", facts))
-    ordered = sorted(
-        lines.values(), key=lambda line: (line["RequesterAnnotation"], line["HITId"], line["AssignmentId"])
-    )
+    ordered = sorted(lines.values(), key=itemgetter("RequesterAnnotation", "HITId", "AssignmentId"))
     data = b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in ordered)
     disk.write(batch.folder / FILE, data, private=True)
     batch.journal.write([*entries, ("done", "collected", "", {"assignments": len(lines), "hits": len(batch.hits())})])
     return ordered
 
 
-def _list_assignments(client: Any, hit_id: str, annotation: str) -> dict[str, Line] | None:
+def _list_assignments(mturk: Any, hit: PublishedHit) -> dict[str, Line] | None:
     """List what workers have submitted for a HIT, by assignment id; None if the HIT no longer exists at MTurk."""
     from botocore.exceptions import ClientError
 
-    operation, statuses = client.list_assignments_for_hit, ["Submitted", "Approved", "Rejected"]
+    operation, statuses = mturk.list_assignments_for_hit, ["Submitted", "Approved", "Rejected"]
     try:
-        listed = list(pages(operation, "Assignments", HITId=hit_id, AssignmentStatuses=statuses))
+        listed = client.pages(operation, "Assignments", HITId=hit.hit_id, AssignmentStatuses=statuses)
+        return {item["AssignmentId"]: line_of(item, hit.task_id) for item in listed}
     except ClientError as error:
-        if code_of(error) == "HITDoesNotExist":
+        if client.code_of(error) == "HITDoesNotExist":
             return None
         raise
-    return {item["AssignmentId"]: line_of(item, annotation) for item in listed}

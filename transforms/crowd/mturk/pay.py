@@ -19,9 +19,9 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST
 from parapet.transforms.crowd.answer_files import read_lines, read_records, read_rows, worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, REWARD
-from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Progress, perform
+from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Call, Failures, Line, Progress, perform
 from parapet.transforms.crowd.mturk.client import code_of, pages
-from parapet.transforms.crowd.mturk.collect import VERDICTS, Line, collect
+from parapet.transforms.crowd.mturk.collect import collect
 from parapet.transforms.crowd.times import read_time
 
 # Reasons that certainly show careless work. All other work is paid, including duplicates, answers that were not drawn,
@@ -97,12 +97,9 @@ def decide(audit: Mapping[str, Audited], reject: bool, rejections: Mapping[str, 
       reject: whether to reject assignments in which every answer is certainly careless.
       rejections: assignment id to feedback, for assignments to be rejected in any case.
     """
-    careless = {
-        assignment_id: feedback_of(audited.reasons)
-        for assignment_id, audited in audit.items()
-        if reject and audited.reasons.keys() <= CARELESS.keys()
-    }
-    return {**dict.fromkeys(audit, ""), **careless, **rejections}
+    careless = [each for each in audit if reject and audit[each].reasons.keys() <= CARELESS.keys()]
+    feedback = {each: feedback_of(audit[each].reasons) for each in careless}
+    return {**dict.fromkeys(audit, ""), **feedback, **rejections}
 
 
 def feedback_of(reasons: Mapping[str, int]) -> str:
@@ -179,13 +176,9 @@ def read_bonuses(path: str, lines: Collection[str]) -> dict[str, Bonus]:
 
 def unpaid(batch: Batch, decisions: Mapping[str, str], lines: Mapping[str, Line]) -> dict[str, str]:
     """Return the decisions on collected assignments that are not known to be approved or rejected."""
-    return {
-        assignment_id: decisions[assignment_id]
-        for assignment_id, line in lines.items()
-        if assignment_id in decisions
-        and line["AssignmentStatus"] not in VERDICTS
-        and f"pay:{assignment_id}" not in batch.journal.done
-    }
+    settled = {each for each, line in lines.items() if line["AssignmentStatus"] in VERDICTS}
+    settled |= batch.journal.with_prefix("pay").keys()
+    return {each: decisions[each] for each in lines if each in decisions and each not in settled}
 
 
 def pay(
@@ -283,13 +276,11 @@ def fill_in(path: str, decisions: Mapping[str, str]) -> tuple[bytes, Counter[str
       The CSV in UTF-8, the number of rows by what became of them, and the broken rows, which it does not have.
 
     Raises:
-      InputError: the file cannot be read, or has no usable header.
+      OSError: the file cannot be read.
+      InputError: it has no usable header.
     """
-    try:
-        with open(path, "rb") as handle:
-            records = list(read_records(read_lines(handle)))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path) from None
+    with open(path, "rb") as handle:
+        records = list(read_records(read_lines(handle)))
     columns = [cell.strip() for cell in records[0].cells] if records else []
     missing = [name for name in ("AssignmentId", "AssignmentStatus") if name not in columns]
     if missing:

@@ -13,29 +13,17 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError, parapet_version
-from parapet.schemas.layout import MANIFEST
 from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
 from parapet.transforms.crowd.hits.plan import read_shortfall, top_up_assignments
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
-from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Progress, perform
+from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Line, Progress, perform
 from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, explaining, pages
-from parapet.transforms.crowd.mturk.collect import Line
 from parapet.transforms.crowd.mturk.qualifications import KEPT_OUT, find_types, requirements, type_ids
 
 # Expires a HIT immediately, even if this machine's clock is wrong: MTurk accepts times in the past.
 _LONG_AGO = datetime(2015, 1, 1, tzinfo=UTC)
-
-
-class _Options(msgspec.Struct):
-    sandbox: bool = False
-    only: list[Any] | None = None
-
-
-class _Run(msgspec.Struct):
-    pipeline: str
-    version: str
-    options: _Options
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -62,15 +50,12 @@ class Hit(msgspec.Struct, frozen=True):
     def cost(self) -> Decimal:
         """Return the cost of all assignments in dollars, including fees."""
         assignments = self.record.assignments
-        return Decimal(self.record.reward) * assignments + up_to_cent(self.fee * assignments)
+        return self.record.reward * assignments + up_to_cent(self.fee * assignments)
 
     def question(self) -> str:
         """Read the HTMLQuestion. Raises InputError if it differs from the one in the manifest."""
         path = Path(self.folder) / self.record.question
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", path) from None
+        data = limits.read_whole(path)
         if hashlib.sha256(data).hexdigest() != self.record.sha256:
             raise InputError("has been changed since 'parapet hits' wrote it: run that command again", path)
         return data.decode("utf-8")
@@ -105,10 +90,14 @@ def read_top_up(folder: str, endpoint: str, shortfall: str | None) -> list[Hit]:
     # The same for the same pages and shortfall, so that a top-up that is run again asks for nothing more.
     digest = hashlib.sha256()
     if shortfall:
-        records = _short_of_answers(records, read_shortfall(shortfall))
-        for path in (Path(shortfall), Path(shortfall).with_name(MANIFEST)):
+        lacks = read_shortfall(shortfall)
+        # Each page is for as many workers as its field that lacks most answers takes.
+        most = [max((lacks.get((each.task_id, field), 0) for field in each.fields), default=0) for each in records]
+        workers = [(each, top_up_assignments(n)) for each, n in zip(records, most, strict=True) if n]
+        records = [msgspec.structs.replace(each, assignments=n) for each, n in workers]
+        for path in (Path(shortfall), Path(shortfall).with_name(layout.MANIFEST)):
             digest.update(path.read_bytes() if path.exists() else b"")
-    elif options.only is None:
+    elif options.get("only") is None:
         reason = "this folder asks for all answers again: make one with 'parapet hits --shortfall', or add --shortfall"
         raise InputError(reason, folder)
     hits = _hits(folder, records)
@@ -116,40 +105,30 @@ def read_top_up(folder: str, endpoint: str, shortfall: str | None) -> list[Hit]:
     return [msgspec.structs.replace(hit, round=digest.hexdigest()[:16]) for hit in hits]
 
 
-def _read_options(folder: str, endpoint: str) -> _Options:
-    try:
-        run = msgspec.json.decode((Path(folder) / MANIFEST).read_bytes(), type=_Run)
-    except (OSError, msgspec.MsgspecError):
-        raise InputError(f"not a complete output of 'parapet hits': it has no {MANIFEST}", folder) from None
-    if run.pipeline != "hits":
-        raise InputError(f"was made by 'parapet {run.pipeline}', not by 'parapet hits'", folder)
-    if run.version != parapet_version():
-        versions = f"was made by Parapet {run.version}, but this is version {parapet_version()}"
+def _read_options(folder: str, endpoint: str) -> dict[str, Any]:
+    output = layout.find_output(folder)
+    manifest = output.manifest if output else None
+    if manifest is None or not isinstance(options := manifest.get("options"), dict):
+        raise InputError(f"not a complete output of 'parapet hits': it has no {layout.MANIFEST}", folder)
+    if manifest["pipeline"] != "hits":
+        raise InputError(f"was made by 'parapet {manifest['pipeline']}', not by 'parapet hits'", folder)
+    if manifest.get("version") != parapet_version():
+        versions = f"was made by Parapet {manifest.get('version')}, but this is version {parapet_version()}"
         raise InputError(f"{versions}: run 'parapet hits' again (it costs nothing)", folder)
-    if endpoint in (PRODUCTION, SANDBOX) and run.options.sandbox is not (endpoint == SANDBOX):
-        place, flag = ("the sandbox", "without") if run.options.sandbox else ("production", "with")
+    sandbox = options.get("sandbox", False)
+    if endpoint in (PRODUCTION, SANDBOX) and sandbox is not (endpoint == SANDBOX):
+        place, flag = ("the sandbox", "without") if sandbox else ("production", "with")
         reason = f"the forms on these pages are sent to {place}: run 'parapet hits' again, {flag} --sandbox"
         raise InputError(reason, folder)
-    return run.options
+    return options
 
 
 def _hits(folder: str, records: Sequence[PageRecord]) -> list[Hit]:
     if not records:
         raise InputError("contains no HIT to publish", folder)
-    try:
-        return [Hit(record, folder, fee_for(Decimal(record.reward), record.assignments)) for record in records]
-    except ArithmeticError:
-        raise InputError("has a reward that is not an amount: run 'parapet hits' again", folder) from None
-
-
-def _short_of_answers(records: Iterable[PageRecord], lacks: Mapping[tuple[str, str], int]) -> list[PageRecord]:
-    """Return the pages that ask for something that is missing, for as many workers as that takes."""
-    short = []
-    for record in records:
-        missing = max((lacks.get((record.task_id, field), 0) for field in record.fields), default=0)
-        if missing:
-            short.append(msgspec.structs.replace(record, assignments=top_up_assignments(missing)))
-    return short
+    if not all(record.reward.is_finite() for record in records):
+        raise InputError("has a reward that is not an amount: run 'parapet hits' again", folder)
+    return [Hit(record, folder, fee_for(record.reward, record.assignments)) for record in records]
 
 
 def unpublished(batch: Batch, hits: Sequence[Hit]) -> list[Hit]:
@@ -204,7 +183,7 @@ def _call(batch: Batch, hit: Hit) -> Call:
     arguments = {
         "AutoApprovalDelayInSeconds": record.auto_approval_delay_seconds,
         "AssignmentDurationInSeconds": record.assignment_duration_seconds,
-        "Reward": record.reward,
+        "Reward": f"{record.reward:f}",
         "Title": record.title,
         "Keywords": record.keywords,
         "Description": record.description,
@@ -218,7 +197,7 @@ def _call(batch: Batch, hit: Hit) -> Call:
         "task_id": record.task_id,
         "part": record.part,
         "round": hit.round,
-        "reward": record.reward,
+        "reward": f"{record.reward:f}",
         "fee": f"{hit.fee:f}",
         "assignments": record.assignments,
     }
@@ -281,13 +260,6 @@ def stop(batch: Batch, hit_ids: Iterable[str], now: datetime, progress: Progress
       InputError: further calls would fail, too.
     """
     # Idempotent, so interrupted calls need no lookup.
-    calls = [
-        Call(
-            f"stop:{hit_id}",
-            "update_expiration_for_hit",
-            {"HITId": hit_id, "ExpireAt": _LONG_AGO},
-            {"expiration": now.isoformat()},
-        )
-        for hit_id in hit_ids
-    ]
+    operation, facts = "update_expiration_for_hit", {"expiration": now.isoformat()}
+    calls = [Call(f"stop:{each}", operation, {"HITId": each, "ExpireAt": _LONG_AGO}, facts) for each in hit_ids]
     return perform(batch, calls, progress)

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_text
 from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.answer_files import worker_hash
-from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Progress, perform
+from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Line, Progress, perform
 from parapet.transforms.crowd.mturk.client import explaining, pages
-from parapet.transforms.crowd.mturk.collect import Line
 
 LOCALE = "00000000000000000071"
 PERCENT_APPROVED = "000000000000000000L0"
@@ -161,9 +160,18 @@ def grant(
     Returns:
       The number of grants by reason, including refused ones, and the refusals.
     """
+    # Only for tasks with open places: for a completed batch this would cost thousands of calls.
+    submitted = Counter(line["HITId"] for line in lines)
+    hits = batch.hits().values()
+    places = {*upcoming, *((hit.task_id, hit.round) for hit in hits if hit.assignments > submitted[hit.hit_id])}
+    closed = {task_id for task_id, round_id in places if round_id} | {sibling_of(task_id) for task_id, _ in places}
+    did = [(line["RequesterAnnotation"], line["WorkerId"]) for line in lines]
+    reasons = [("sibling", done_name(task_id), worker) for task_id, worker in did if task_id in closed]
+    by_worker = sorted(Counter(worker for _, worker in did).items())
+    reasons += [("cap", KEPT_OUT, worker) for worker, n in by_worker if 0 < batch.settings.max_per_worker <= n]
+    reasons += [("blocked", KEPT_OUT, worker) for worker in blocked]
     types = type_ids(batch)
     calls: dict[str, Call] = {}
-    reasons = [*_by_rule(batch, lines, upcoming), *(("blocked", KEPT_OUT, worker) for worker in blocked)]
     for why, name, worker in reasons:
         key = f"grant:{name}:{worker_hash(batch.key, worker)}"
         if name in types and key not in calls and key not in batch.journal.done:
@@ -172,22 +180,6 @@ def grant(
     counts = Counter(call.facts["why"] for call in calls.values())
     # Granting is idempotent, so an interrupted call is simply repeated.
     return counts, perform(batch, list(calls.values()), progress)
-
-
-def _by_rule(
-    batch: Batch, lines: Sequence[Line], upcoming: Iterable[tuple[str, str]]
-) -> Iterator[tuple[str, str, str]]:
-    # Only for tasks with open places: for a completed batch this would cost thousands of calls.
-    submitted = Counter(line["HITId"] for line in lines)
-    hits = batch.hits().values()
-    places = {*upcoming, *((hit.task_id, hit.round) for hit in hits if hit.assignments > submitted[hit.hit_id])}
-    closed = {task_id for task_id, round_id in places if round_id} | {sibling_of(task_id) for task_id, _ in places}
-    for line in lines:
-        if line["RequesterAnnotation"] in closed:
-            yield "sibling", done_name(line["RequesterAnnotation"]), line["WorkerId"]
-    for worker, n in sorted(Counter(line["WorkerId"] for line in lines).items()):
-        if 0 < batch.settings.max_per_worker <= n:
-            yield "cap", KEPT_OUT, worker
 
 
 def read_block_list(path: str) -> list[str]:

@@ -16,10 +16,9 @@ import msgspec
 
 from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.hits.plan import aligned
-from parapet.transforms.crowd.hits.terms import CENT, FEE, MINIMUM_FEE, up_to_cent
-from parapet.transforms.crowd.mturk.batch import Batch, PublishedHit
+from parapet.transforms.crowd.hits.terms import CENT, fee_for, up_to_cent
+from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
-from parapet.transforms.crowd.mturk.collect import VERDICTS, Line
 from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
 from parapet.transforms.reports.text import number
 from parapet.transforms.storage import disk
@@ -78,13 +77,9 @@ def ledger_rows(batch: Batch, lines: Iterable[Line]) -> list[Row]:
     for assignment_id, facts in batch.journal.with_prefix("bonus").items():
         hit, amount = hits[facts["hit_id"]], Decimal(facts["amount"])
         ids = (hit.task_id, hit.hit_id, assignment_id, facts["worker_hash"])
-        rows.append(Row("bonus", *ids, amount, bonus_fee(amount), facts["by"], facts["at"]))
+        # MTurk's fee for a bonus is that for one assignment.
+        rows.append(Row("bonus", *ids, amount, fee_for(amount, 1), facts["by"], facts["at"]))
     return sorted(rows, key=lambda row: (row.task_id, row.hit_id, row.assignment_id, row.kind))
-
-
-def bonus_fee(amount: Decimal) -> Decimal:
-    """Return MTurk's fee for a bonus in dollars, not rounded; it has the same rate as for rewards."""
-    return max(amount * FEE, MINIMUM_FEE)
 
 
 def write_ledger(batch: Batch, rows: Iterable[Row]) -> None:

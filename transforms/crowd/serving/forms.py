@@ -8,9 +8,8 @@ import re
 
 from msgspec.structs import asdict
 
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_text
 from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
 from parapet.transforms.reports.report import render
@@ -48,8 +47,8 @@ def read_forms(folder: str) -> list[Form]:
     """Read the forms in an output folder of ``parapet hits``. Raises InputError if a page is missing or differs."""
     forms = []
     for record in read_manifest(folder):
-        path = as_path(folder) / record.page
-        html = read_text(path, MAX_DIALOGUE_FILE)
+        path = layout.as_path(folder) / record.page
+        html = limits.read_text(path, limits.MAX_DIALOGUE_FILE)
         if len(_FORM.findall(html)) != 1:
             raise InputError("is not a page of this version of 'parapet hits': make the pages again", path, "--hits")
         html = html.replace("or return the HIT", "or give the task back")

@@ -15,7 +15,6 @@ import secrets
 import sqlite3
 import threading
 import time
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -30,6 +29,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.answer_files import FilledForm
 from parapet.transforms.crowd.serving.assign import Event, choose
 from parapet.transforms.crowd.serving.forms import Form
+from parapet.transforms.reports.text import clean
 from parapet.transforms.storage import disk
 
 _FOREIGN = "was not written by 'parapet collect serve', or by another version of it: choose another file"
@@ -241,8 +241,7 @@ class Store:
 
 def same_name(name: str) -> str:
     """Return a name in a form that is the same for all spellings of one person: case, composition, invisible marks."""
-    visible = "".join(char for char in name if unicodedata.category(char) != "Cf")
-    return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
+    return clean(name).casefold()
 
 
 def _iso(seconds: float) -> str:
