@@ -12,7 +12,8 @@ from typing import Any
 
 from parapet.transforms.storage.toml import read_table
 
-_BOILERPLATE = re.compile(
+# What language models add to an answer: openers, Markdown, lists, excuses.
+BOILERPLATE = re.compile(
     r"^\W*(?:sure|certainly|of course|absolutely|great question)\s*[!,.:]"
     r"|\bas an? (?:ai|artificial intelligence|(?:large )?language model|assistant)\b"
     r"|\bhere(?:['’]s| is| are)\b.{0,40}\b(?:paraphras|rephras|rewor|rewrit|version|alternativ|option|suggest)"
@@ -27,11 +28,6 @@ _BOILERPLATE = re.compile(
 _NEGATION = re.compile(r"\b(?:no|not|never|none|neither|nor|without|lacks?|lacking|cannot|non|(?:fail|refuse)s? to)\b")
 _OR_NOT = re.compile(r"\bor (?:not|none?|without)\b|\byes (?:or |and )?no\b|\bnon? of\b|(?<=\w )nos?$|\bnon ?stop")
 _PREFIX = re.compile(r"(?:un|non|in|im|dis)(?=[a-z]{4})")
-
-
-def is_boilerplate(text: str) -> bool:
-    """Whether a text has what language models add to an answer: openers, Markdown, lists, excuses."""
-    return _BOILERPLATE.search(text) is not None
 
 
 def is_type(words: tuple[str, ...]) -> bool:
@@ -87,9 +83,8 @@ def _table() -> dict[str, Any]:
 @cache
 def _opposites(of_name: bool) -> list[tuple[re.Pattern[str], ...]]:
     pairs = [*_table()["pairs"], *(_table()["of_names"] if of_name else ())]
-    return [tuple(map(_any_of, pair)) for pair in pairs]
+    return [tuple(re.compile(rf"\b(?:{'|'.join(map(_pattern, side))})\b") for side in pair) for pair in pairs]
 
 
-def _any_of(words: list[str]) -> re.Pattern[str]:
-    patterns = (re.escape(word).replace(r"\*", r"\w*") for word in words)
-    return re.compile(rf"\b(?:{'|'.join(patterns)})\b")
+def _pattern(word: str) -> str:
+    return re.escape(word).replace(r"\*", r"\w*")

@@ -31,7 +31,6 @@ from parapet.transforms.crowd.rules import (
     AnswerText,
     Rules,
     Verdict,
-    flags,
     vet_answer,
     vet_assignment,
     vet_typing,
@@ -142,7 +141,7 @@ def vet_service(
     for of_place in by_place.values():
         for best in merge_equal_answers(of_place):
             if best.disposition == "review":
-                best.flags = tuple(flags(best.to_vet, rules))
+                best.flags = tuple(rules.flags(best.to_vet))
     yield from sorted(answers, key=lambda answer: (answer.element_id, answer.task, answer.response_id))
 
 

@@ -99,11 +99,6 @@ def without_ids(letter: DeadLetter) -> DeadLetter:
     return msgspec.structs.replace(letter, key=key, reason=reason, payload=shown, source=source)
 
 
-def has_mask(text: str) -> bool:
-    """Whether an answer contains the mask of a worker id, in any letter case."""
-    return MASK in text.lower()
-
-
 def withheld(key: bytes, text: str) -> str:
     """Return a placeholder for a record that cannot be split into columns.
 
