@@ -28,7 +28,7 @@ from parapet.schemas.json_text import compact_json, parse_json_line
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.rows import ANSWER_SOURCES, AnswerSource, Assignment, CrowdTask, DeadLetter
 from parapet.schemas.service import FIELD, TASKS
-from parapet.transforms.crowd.times import is_exact, read_time
+from parapet.transforms.crowd.times import EXACT, read_time
 from parapet.transforms.crowd.worker_ids import plain_id, redact, withheld, without_own_id
 from parapet.transforms.storage.compressed import check_input, open_input
 
@@ -347,7 +347,7 @@ def _times(texts: Mapping[str, str], worker_id: str) -> dict[str, Any]:
     accept, submit = (read_time(text)[0] for text in stated.values())
     whole = re.fullmatch(r"([0-9]{1,9})(?:[.,][0-9]*)?", texts.get("WorkTimeInSeconds", "").strip())
     seconds = int(whole[1]) if whole else None
-    if accept is not None and submit is not None and all(map(is_exact, stated.values())):
+    if accept is not None and submit is not None and all(map(EXACT.search, stated.values())):
         seconds = submit - accept
     unread = tuple(
         redact(f"{name} {text[:60]!r} {problem}", worker_id)
@@ -557,8 +557,7 @@ def read_rows(path: str, columns: Collection[str]) -> list[tuple[int, dict[str, 
     for record in records:
         if record.problem:
             raise InputError(record.problem.partition(": ")[2], path, f"row {record.number}")
-    header, *rows = [[cell.strip() for cell in record.cells] for record in records] or [[]]
+    header = [cell.strip() for cell in records[0].cells] if records else []
     if missing := [name for name in columns if name not in header]:
         raise InputError(f"the header lacks {', '.join(missing)}", path, "row 1")
-    numbers = [record.number for record in records[1:]]
-    return [(number, dict(zip(header, row, strict=True))) for number, row in zip(numbers, rows, strict=True)]
+    return [(row.number, dict(zip(header, map(str.strip, row.cells), strict=True))) for row in records[1:]]

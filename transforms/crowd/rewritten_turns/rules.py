@@ -17,7 +17,7 @@ import msgspec
 from parapet.schemas.rows import Assignment, Kind
 from parapet.transforms.crowd import lexicon, rules
 from parapet.transforms.crowd.hits.markup import find_word, speakable
-from parapet.transforms.crowd.rewritten_turns.tasks import Place, SourceTurn, find_units, interchangeable
+from parapet.transforms.crowd.rewritten_turns.tasks import Place, SourceTurn, find_units
 from parapet.transforms.perturbation.user_turns import NEGATIONS, YES
 from parapet.transforms.reports.text import clean, words
 from parapet.transforms.variants.distance import levenshtein
@@ -205,7 +205,10 @@ def _numbers(text: str) -> set[str]:
 
 def _swapped_values(answer: RewriteText) -> str | None:
     """Two slots have the same value in this turn: once they are moved, it is unclear which is which."""
-    return "swapped_values" if answer.kind != "typos" and interchangeable(answer.turn.units) else None
+    units = answer.turn.units
+    slots = {(unit.text, *sorted((mark.kept.service, mark.kept.slot) for mark in unit.marks)) for unit in units}
+    is_unclear = answer.kind != "typos" and len(slots) > len({unit.text for unit in units})
+    return "swapped_values" if is_unclear else None
 
 
 def _common_value(answer: RewriteText) -> str | None:

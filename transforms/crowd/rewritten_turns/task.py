@@ -20,7 +20,7 @@ from parapet.transforms.crowd.decided import JoinDecisions, Submission
 from parapet.transforms.crowd.hits.page import PageRecord
 from parapet.transforms.crowd.hits.rewrite_pages import turn_task_id
 from parapet.transforms.crowd.hits.terms import REWRITES
-from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters
+from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters, tagged
 from parapet.transforms.crowd.rank import draw
 from parapet.transforms.crowd.rewritten_turns import rules, tasks
 from parapet.transforms.crowd.rewritten_turns.tasks import FIELD_OF, SourceTurn
@@ -33,6 +33,9 @@ from parapet.transforms.variants.distance import levenshtein
 
 SHOWN = 6  # number of examples of each kind in the report
 SHOWN_REASON = 2  # number of examples of each reason
+
+# The columns of ``shortfall.csv``, which ``mturk topup`` and ``hits`` read: turns without a good answer of a kind.
+SHORTFALL = ("task_id", "dialogue_id", "turn", "kind", "service_name", "task", "field", "have", "need", "in_review")
 
 # The (worker hash, words) of answers that a worker gave for several different sentences.
 Repeated = Collection[tuple[str, tuple[str, ...]]]
@@ -63,26 +66,6 @@ class TurnAnswer(crowd.Answer, kw_only=True):
         turn = self.to_vet.turn
         of_turn = {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "kind": self.kind, "original": turn.utterance}
         return {**super().row(), **of_turn, "values": list(tasks.value_rows(turn.units, self.to_vet.places))}
-
-
-class Short(msgspec.Struct):
-    """A turn without a good answer of a kind: a row of ``shortfall.csv``, which ``mturk topup`` and ``hits`` read.
-
-    Attributes:
-      service_name: ``DIALOGUE_ID:TURN``, as in assignments.
-      in_review: the number of held answers.
-    """
-
-    task_id: str
-    dialogue_id: str
-    turn: int
-    kind: Kind
-    service_name: str
-    task: str
-    field: str
-    have: int
-    need: int
-    in_review: int
 
 
 class TurnOutcome(crowd.Outcome, kw_only=True):
@@ -164,9 +147,8 @@ def _choose(turn: SourceTurn, kind: Kind, distinct: Sequence[TurnAnswer], seed: 
         answer.flags = tuple(rules.flags(answer.to_vet))
     dialogue_id, n = turn.dialogue_id, turn.turn
     if not by_text:
-        task_id, field = turn_task_id(dialogue_id, n), FIELD_OF[kind]
-        short = Short(task_id, dialogue_id, n, kind, turn.place, REWRITES, field, have=0, need=1, in_review=len(held))
-        outcome.short.append(short)
+        ids = (turn_task_id(dialogue_id, n), dialogue_id, n, kind, turn.place, REWRITES, FIELD_OF[kind])
+        outcome.short.append(dict(zip(SHORTFALL, (*ids, 0, 1, len(held)), strict=True)))
         return
     used = by_text[draw(list(by_text), seed, turn.place, kind)[0]]
     used.disposition, used.reason = "used", ""
@@ -203,8 +185,8 @@ class RewritingTask(crowd.CrowdTask[TurnOutcome]):
         """Return statistics, report, the rewritten turns, and the shortfall."""
         numbers = statistics(outcomes, len(dead), self.method)
         lines = b"".join(msgspec.json.encode(turn) + b"\n" for outcome in outcomes for turn in outcome.rewritten)
-        short = (msgspec.structs.astuple(short) for outcome in outcomes for short in outcome.short)
-        shortfall = csv_bytes(Short.__struct_fields__, (map(str, row) for row in short))
+        short = (row.values() for outcome in outcomes for row in outcome.short)
+        shortfall = csv_bytes(SHORTFALL, (map(str, row) for row in short))
         page = compose_variations_report(numbers, outcomes)
         return crowd.Results(numbers, page, {"rewritten.jsonl": lines, "shortfall.csv": shortfall})
 
@@ -217,7 +199,7 @@ def statistics(outcomes: Sequence[TurnOutcome], dead: int, method: Mapping[str, 
       dead: the number of dead letters.
       method: the options of the run.
     """
-    short: Counter[Kind] = Counter(short.kind for outcome in outcomes for short in outcome.short)
+    short: Counter[Kind] = Counter(row["kind"] for outcome in outcomes for row in outcome.short)
     sizes = sum((outcome.sizes for outcome in outcomes), Counter[tuple[str, str]]())
 
     def ratio(kind: Kind, after: str, before: str) -> float | None:
@@ -315,27 +297,21 @@ def _example_tables(outcomes: Iterable[TurnOutcome]) -> Iterator[Table]:
             yield Table(title=title, columns=columns[-n:], rows=rows, text_columns=n, in_card=False)
 
 
-class TurnOfCorpus(msgspec.Struct):
-    """A turn that was to be rewritten, or why it cannot have been one.
-
-    Attributes:
-      dialogue: the file and the dialogue in it; if several dialogues have the same id, the first counts.
-    """
-
-    dialogue: tuple[int, int]
-    turn: SourceTurn | str
+# A turn that was to be rewritten, or why it cannot have been one, after the numbers of the file and of the dialogue in
+# it: if several dialogues have the same id, the first counts.
+TurnOfCorpus = tuple[tuple[int, int], SourceTurn | str]
 
 
 def read_turns(file: tuple[int, DialogueFile], places: Iterable[str]) -> Iterator[tuple[str, Any] | TaggedOutput]:
-    """Read turns of the dialogues in a file, as (place, :class:`TurnOfCorpus`).
+    """Read turns of the dialogues in a file, as (place, :data:`TurnOfCorpus`).
 
     Args:
       file: the position of the file in the corpus, and the file.
       places: ``DIALOGUE_ID:TURN`` of the turns.
     """
     positions: dict[str, set[int]] = defaultdict(set)
-    for name, position in map(tasks.place_of, places):
-        positions[name].add(position)
+    for name, _, position in (place.rpartition(":") for place in places):
+        positions[name].add(int(position))
     n, dialogue_file = file
     try:
         for i, raw, dialogue in tracked(dialogues_of(dialogue_file), "dialogues"):
@@ -346,7 +322,7 @@ def read_turns(file: tuple[int, DialogueFile], places: Iterable[str]) -> Iterato
                     turn: SourceTurn | str = f"bad_dialogue: {where}: {dialogue.reason}"
                 else:
                     turn = tasks.source_turn(dialogue, position)
-                yield f"{name}:{position}", TurnOfCorpus((n, i), turn)
+                yield f"{name}:{position}", ((n, i), turn)
     except InputError as error:
         dead = DeadLetter("dialogues", dialogue_file.relative, f"broken_file: {error}", "", dialogue_file.relative)
         yield TaggedOutput(DEAD_LETTERS, dead)
@@ -401,8 +377,8 @@ TurnGroup = tuple[str, tuple[list[Submission], list[TurnOfCorpus], list[PageReco
 
 def _turn(place: str, turns: Sequence[TurnOfCorpus]) -> SourceTurn | str:
     if not turns:
-        return f"unknown_dialogue: the corpus has no dialogue {tasks.place_of(place)[0]!r} in this split"
-    return min(turns, key=lambda turn: turn.dialogue).turn
+        return f"unknown_dialogue: the corpus has no dialogue {place.rpartition(':')[0]!r} in this split"
+    return min(turns, key=lambda turn: turn[0])[1]
 
 
 def _texts(group: TurnGroup) -> Iterator[tuple[str, tuple[str, str, str]]]:
@@ -430,12 +406,10 @@ def _rewrite(
     for page in pages:
         tasks.check_same(page, turn)
     if isinstance(turn, str):
-        yield from (TaggedOutput(DEAD_LETTERS, letter) for letter in crowd.unknown(submissions, turn))
+        yield from tagged(crowd.unknown(submissions, turn))
         return
     with crowd.judging(place):
         outcome, answers, dead = rewrite_turn(turn, submissions, seed, frozenset(repeated))
     records: list[TurnAnswer | DeadLetter] = [*answers, *dead]
-    for record in crowd.all_end(submissions, records):
-        if isinstance(record, DeadLetter):
-            yield TaggedOutput(DEAD_LETTERS, record)
+    yield from tagged(record for record in crowd.all_end(submissions, records) if isinstance(record, DeadLetter))
     yield outcome, answers

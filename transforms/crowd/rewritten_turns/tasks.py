@@ -74,12 +74,6 @@ class SourceTurn(msgspec.Struct, frozen=True):
         return f"{self.dialogue_id}:{self.turn}"
 
 
-def place_of(service_name: str) -> tuple[str, int]:
-    """Split an assignment's ``service_name``, as matched by :data:`REWRITING_TASKS`, into dialogue id and turn."""
-    dialogue_id, _, turn = service_name.rpartition(":")
-    return dialogue_id, int(turn)
-
-
 def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
     """Return the turn that was to be rewritten, or the reason why it cannot have been."""
     if not 0 <= position < len(dialogue.turns):
@@ -192,9 +186,3 @@ def value_rows(units: Sequence[Unit], places: Sequence[Place | None]) -> Iterato
                 "new_start": start,
                 "new_exclusive_end": None if start is None else start + mark.end - mark.start,
             }
-
-
-def interchangeable(units: Sequence[Unit]) -> bool:
-    """Whether two units of different slots have the same text, so that they cannot be told apart in a rewriting."""
-    slots = {(unit.text, *sorted((mark.kept.service, mark.kept.slot) for mark in unit.marks)) for unit in units}
-    return len(slots) > len({unit.text for unit in units})
