@@ -238,8 +238,7 @@ def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[
     """Return the service and task that a record answers. Raises Unusable if none is named or two differ."""
     names = ("Input.task_id", "RequesterAnnotation", "Input.service_name", "Input.task")
     task_id, annotation, service, task = (texts.get(name, "").strip() for name in names)
-    matches = [match for text in (task_id, annotation) if (match := kind.task_id.fullmatch(text))]
-    named = {(match["service"], match["task"]) for match in matches}
+    named = {(m["service"], m["task"]) for text in (task_id, annotation) if (m := kind.task_id.fullmatch(text))}
     if service and task:
         named.add((service, task))
     if not named and task_id:
@@ -509,9 +508,8 @@ def _assignments(value: Any, annotations: dict[str, str]) -> Iterator[Any]:
 
 
 def _check_keys(pairs: list[tuple[str, Any]]) -> None:
-    for key, n in Counter(key for key, _ in pairs).items():
-        if n > 1:  # an answer would be lost
-            raise ValueError(f"the key {key!r} appears twice")
+    if twice := [key for key, n in Counter(key for key, _ in pairs).items() if n > 1]:
+        raise ValueError(f"the key {twice[0]!r} appears twice")  # an answer would be lost
 
 
 class _Text(str):

@@ -111,7 +111,9 @@ def _others(dialogue: Dialogue, position: int, utterance: str) -> Iterator[str]:
     """Yield values elsewhere in the dialogue, except values that the turn paraphrases ("a couple" for 2)."""
     folded = utterance.casefold()
     own = {value for frame in dialogue.turns[position].frames for value in _of_turn(frame)}
-    values = {value for turn in dialogue.turns for frame in turn.frames for value in (*_of_turn(frame), *_known(frame))}
+    values: set[str] = set()
+    for frame in (frame for turn in dialogue.turns for frame in turn.frames):
+        values.update(_of_turn(frame), *(frame.state.slot_values.values() if frame.state else ()))
     for value in sorted({speakable(value).casefold() for value in values - own} - _UNSAID):
         if any(map(str.isalnum, value)) and find_word(folded, value) is None:
             yield value
@@ -122,12 +124,6 @@ def _of_turn(frame: Frame) -> Iterator[str]:
         if action.slot not in ("", "intent", "count"):
             yield from action.values
             yield from action.canonical_values or ()
-
-
-def _known(frame: Frame) -> Iterator[str]:
-    if frame.state:
-        for values in frame.state.slot_values.values():
-            yield from values
 
 
 def read_tasks(folders: Iterable[str]) -> list[PageRecord]:
