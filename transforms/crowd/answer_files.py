@@ -81,12 +81,8 @@ class TaskKind(msgspec.Struct, frozen=True):
     field: re.Pattern[str]
 
 
-SCHEMA_TASKS = TaskKind(
-    TASKS,
-    re.compile(r"(?P<service>[^;\s]+):(?P<task>names|descriptions)"),
-    "SERVICE:names or SERVICE:descriptions",
-    FIELD,
-)
+_TASK_ID = re.compile(r"(?P<service>[^;\s]+):(?P<task>names|descriptions)")
+SCHEMA_TASKS = TaskKind(TASKS, _TASK_ID, "SERVICE:names or SERVICE:descriptions", FIELD)
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -168,9 +164,8 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
         reason = "unknown_field: the form has no such field"
         if kind.field.fullmatch(name):
             reason = f"too_large: the answer has more than {MAX_ANSWER:,} characters"
-        yield DeadLetter(
-            "ingest", f"{assignment_id}:{redact(name, worker_id)}", reason, payload(text, worker_id), source
-        )
+        place = f"{assignment_id}:{redact(name, worker_id)}"
+        yield DeadLetter("ingest", place, reason, payload(text, worker_id), source)
     is_rejected = texts.get("AssignmentStatus", "").strip().lower() == "rejected" or texts.get("Reject", "").strip()
     yield Assignment(
         assignment_id,

@@ -244,20 +244,18 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Tur
       outcomes: one for each turn.
     """
     kinds, complete, short = numbers["kinds"], numbers["complete"], numbers["short"]
+    rows = []
+    for kind, row in kinds.items():
+        counts = map(number, (row["turns"], row["short"], *row["answers"].values()))
+        rows.append([kind, *counts, *(percent(row[size], 0) for size in ("words", "letters_changed"))])
     by_kind = Table(
         title="By kind",
         note="Only rewritten turns that are used count. Words: in percent of the words of the originals. Letters: "
         "inserted, deleted or replaced, in percent of the letters of the originals.",
         columns=["kind", "turns", "short", "answers", *DISPOSITIONS, "words", "letters changed"],
-        rows=[
-            [
-                kind,
-                *map(number, (row["turns"], row["short"], *row["answers"].values())),
-                *(percent(row[size], 0) for size in ("words", "letters_changed")),
-            ]
-            for kind, row in kinds.items()
-        ],
+        rows=rows,
     )
+    tables = [by_kind, *_example_tables(outcomes)]
     notes = [f"{counted(short, 'rewritten turn')} still missing, counted by turn and kind: see `shortfall.csv`."]
     return Report(
         command="compose_variations",
@@ -266,9 +264,7 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Tur
         lead=f"{complete:,} of them {'has' if complete == 1 else 'have'} all four kinds: {', '.join(kinds)}.",
         tiles=report.tiles(numbers, {"still missing": number(short)}),
         notes=report.notes(numbers, notes if short else []),
-        sections=report.sections(
-            numbers, rules.EXPLANATIONS, [by_kind, *_example_tables(outcomes)], "in rewritten.jsonl"
-        ),
+        sections=report.sections(numbers, rules.EXPLANATIONS, tables, "in rewritten.jsonl"),
         links={
             "rewritten.jsonl": "the rewritten turns that are used, for `parapet language_variations --rewritten`",
             **report.FILES,

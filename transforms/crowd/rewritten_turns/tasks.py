@@ -21,12 +21,9 @@ from parapet.transforms.perturbation.corpora import services_in_turns
 # The form field of the page for each kind of variation.
 FIELD_OF: Mapping[Kind, str] = dict(zip(KINDS, rewrite_pages.FIELDS, strict=True))
 
-REWRITING_TASKS = TaskKind(
-    (REWRITES,),
-    re.compile(r"(?P<service>.+:(?:0|[1-9][0-9]{0,8})):(?P<task>rewrites)"),
-    "DIALOGUE_ID:TURN:rewrites",
-    re.compile("|".join(rewrite_pages.FIELDS)),
-)
+_TASK_ID = re.compile(r"(?P<service>.+:(?:0|[1-9][0-9]{0,8})):(?P<task>rewrites)")
+_FIELD = re.compile("|".join(rewrite_pages.FIELDS))
+REWRITING_TASKS = TaskKind((REWRITES,), _TASK_ID, "DIALOGUE_ID:TURN:rewrites", _FIELD)
 
 # Values of states and actions that do not occur as words.
 _UNSAID = frozenset({"", "true", "false", "dontcare", "none", "yes", "no"})
