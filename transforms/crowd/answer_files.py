@@ -443,15 +443,7 @@ def _read_batch(lines: Iterator[str], path: str) -> Iterator[tuple[str, Any, str
     Raises InputError if the file has no usable header.
     """
     records = read_records(lines, _REQUIRED)
-    columns = _header(next(records, None), path)
-    for record in records:
-        if "".join(record.cells or [record.raw]).strip(_BLANK):  # spreadsheets have blank rows
-            row = record.raw if record.problem else dict(zip(columns, record.cells, strict=True))
-            yield str(record.number), row, record.problem
-
-
-def _header(first: Record | None, path: str) -> list[str]:
-    """Read the columns from the first record. Raises InputError if it is not a header of batch results."""
+    first = next(records, None)
     if first is None:
         raise InputError("the file is empty", path)
     place, hint = f"row {first.number}", "; the file looks like UTF-16: save it as UTF-8" if "\0" in first.raw else ""
@@ -462,10 +454,12 @@ def _header(first: Record | None, path: str) -> list[str]:
     if missing and missing != ["WorkerId"]:
         hint = hint or ": a row is one form that one person filled in, with a column for each field (Answer.slot_0)"
         raise InputError(f"not a file of batch results: the header lacks {', '.join(missing)}{hint}", path, place)
-    twice = sorted({name for name in columns if name and columns.count(name) > 1})
-    if twice:
+    if twice := sorted({name for name in columns if name and columns.count(name) > 1}):
         raise InputError(f"these columns appear twice in the header: {', '.join(twice)}", path, place)
-    return columns
+    for record in records:
+        if "".join(record.cells or [record.raw]).strip(_BLANK):  # spreadsheets have blank rows
+            row = record.raw if record.problem else dict(zip(columns, record.cells, strict=True))
+            yield str(record.number), row, record.problem
 
 
 def _read_assignments(lines: Iterator[str], path: str) -> Iterator[tuple[str, Any, str]]:
