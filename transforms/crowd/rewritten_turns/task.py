@@ -293,21 +293,27 @@ def _example_tables(outcomes: Iterable[TurnOutcome]) -> Iterator[Table]:
             yield Table(title=title, columns=columns[-n:], rows=rows, text_columns=n, in_card=False)
 
 
-# A turn that was to be rewritten, or why it cannot have been one, after the numbers of the file and of the dialogue in
-# it: if several dialogues have the same id, the first counts.
-TurnOfCorpus = tuple[tuple[int, int], SourceTurn | str]
+class TurnOfCorpus(msgspec.Struct):
+    """A turn that was to be rewritten, or why it cannot have been one.
+
+    Attributes:
+      dialogue: the file and the dialogue in it; if several dialogues have the same id, the first counts.
+    """
+
+    dialogue: tuple[int, int]
+    turn: SourceTurn | str
 
 
 def read_turns(file: tuple[int, DialogueFile], places: Iterable[str]) -> Iterator[tuple[str, Any] | TaggedOutput]:
-    """Read turns of the dialogues in a file, as (place, :data:`TurnOfCorpus`).
+    """Read turns of the dialogues in a file, as (place, :class:`TurnOfCorpus`).
 
     Args:
       file: the position of the file in the corpus, and the file.
       places: ``DIALOGUE_ID:TURN`` of the turns.
     """
     positions: dict[str, set[int]] = defaultdict(set)
-    for name, _, position in (place.rpartition(":") for place in places):
-        positions[name].add(int(position))
+    for name, _, number_of_turn in (place.rpartition(":") for place in places):
+        positions[name].add(int(number_of_turn))
     n, dialogue_file = file
     try:
         for i, raw, dialogue in tracked(dialogues_of(dialogue_file), "dialogues"):
@@ -318,7 +324,7 @@ def read_turns(file: tuple[int, DialogueFile], places: Iterable[str]) -> Iterato
                     turn: SourceTurn | str = f"bad_dialogue: {where}: {dialogue.reason}"
                 else:
                     turn = tasks.source_turn(dialogue, position)
-                yield f"{name}:{position}", ((n, i), turn)
+                yield f"{name}:{position}", TurnOfCorpus((n, i), turn)
     except InputError as error:
         dead = DeadLetter("dialogues", dialogue_file.relative, f"broken_file: {error}", "", dialogue_file.relative)
         yield TaggedOutput(DEAD_LETTERS, dead)
@@ -374,7 +380,7 @@ TurnGroup = tuple[str, tuple[list[Submission], list[TurnOfCorpus], list[PageReco
 def _turn(place: str, turns: Sequence[TurnOfCorpus]) -> SourceTurn | str:
     if not turns:
         return f"unknown_dialogue: the corpus has no dialogue {place.rpartition(':')[0]!r} in this split"
-    return min(turns, key=lambda turn: turn[0])[1]
+    return min(turns, key=lambda turn: turn.dialogue).turn
 
 
 def _texts(group: TurnGroup) -> Iterator[tuple[str, tuple[str, str, str]]]:
