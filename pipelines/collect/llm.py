@@ -97,7 +97,7 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
     if args.dry_run:
         return partial(_dry_run, endpoint, cache, work)
     options = {
-        "hits": [sheet.key for sheet in sheets],
+        "hits": [sheet.record.sha256[:32] for sheet in sheets],
         **{flag: getattr(args, flag) for flag in ("model", "endpoint", "annotators", "first_annotator")},
         "temperatures": temperatures,
         "seed": args.seed,

@@ -81,8 +81,8 @@ def explanation(rule: Rule[Any]) -> str:
 
 def reason_explanations(rules: Rules[Any]) -> dict[str, str]:
     """Return reason to explanation for the built-in rules that have a docstring."""
-    documented = (rule for rule in (*rules.reject, *rules.review) if rule.__doc__)
-    return {rule.__name__.removeprefix("_"): explanation(rule) for rule in documented}
+    every = (*rules.reject, *rules.review)
+    return {rule.__name__.removeprefix("_"): explanation(rule) for rule in every if rule.__doc__}
 
 
 def _phrases(text: str) -> frozenset[tuple[str, ...]]:

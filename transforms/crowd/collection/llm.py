@@ -45,11 +45,6 @@ class Sheet(msgspec.Struct, frozen=True):
     questions: tuple[Question, ...]
 
     @property
-    def key(self) -> str:
-        """Return what identifies the page."""
-        return self.record.sha256[:32]
-
-    @property
     def text(self) -> str:
         """Return the page as text. The name of a field comes before its question."""
         words = PROMPTS[self.record.task]
@@ -136,7 +131,7 @@ class Work(msgspec.Struct, frozen=True):
 
     def assignment_id(self, model: str) -> str:
         """Return an id that depends only on the form, the annotator and the seed."""
-        name = f"{self.sheet.key} {self.worker_id(model)} {self.seed}"
+        name = f"{self.sheet.record.sha256[:32]} {self.worker_id(model)} {self.seed}"
         return f"llm-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
     def messages(self) -> list[Message]:
