@@ -111,7 +111,8 @@ def report(config: Composition, counters: dict[str, int]) -> int:
     missing = f"{counted(short, 'rewriting')} still missing" if short else ""
     nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
     status = conclude(config, headline, short, missing, nothing)
-    say(f"next: parapet language_variations --rewritten {output}/rewritten.jsonl")
+    if not nothing:
+        say(f"next: parapet language_variations --rewritten {output}/rewritten.jsonl")
     if of_other_sentences(statistics):
         logging.warning(
             "most answers with typing mistakes do not match their sentences: check that the tasks were made "

@@ -220,7 +220,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         vetting = self.vet().vetting
         for name, submissions in sorted(services.items()):
             vetted = [answer for _, answer in without_dead(vetting.vet(name, submissions), batch.dead)]
-            batch.notes.vetted += len(vetted)
+            batch.notes.counts.update(vetted=len(vetted))
             if name not in vetting.raws:
                 continue
             good: dict[tuple[str, str], list[SchemaAnswer]] = defaultdict(list)

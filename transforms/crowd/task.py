@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -226,58 +227,47 @@ class Notes(msgspec.Struct):
     """What a composition counts and warns of, over all assignments.
 
     Attributes:
-      unread: times that could not be read; of ``n_unread`` the first few.
-      first_anonymous: the place of the first assignment without a worker's id; ``anonymous`` is their number.
-      vetted: the number of answers that were vetted.
+      counts: ``assignments``, ``answers`` with a text, ``vetted`` answers, ``unread`` times, and ``anonymous``
+        assignments, without a worker's id.
+      unread: the first times that could not be read.
+      anonymous: the place of the first assignment without a worker's id.
     """
 
-    assignments: int = 0
-    answers: int = 0
+    counts: Counter[str] = msgspec.field(default_factory=Counter)
     unread: list[str] = []
-    n_unread: int = 0
-    first_anonymous: str = ""
-    anonymous: int = 0
-    vetted: int = 0
+    anonymous: list[str] = []
 
     def add(self, assignment: Assignment) -> None:
         """Note an assignment."""
-        self.assignments += 1
-        self.answers += len(answer_ids(assignment))
+        self.counts.update(assignments=1, answers=len(answer_ids(assignment)), unread=len(assignment.unread))
         if assignment.unread:
-            self.n_unread += len(assignment.unread)
-            unread = (f"{assignment.source}: {text}" for text in assignment.unread)
-            self.unread = sorted([*self.unread, *unread])[:_SHOWN]
+            self.unread = _first(_SHOWN, self.unread, [f"{assignment.source}: {text}" for text in assignment.unread])
         if not assignment.worker_hash:
-            self.anonymous += 1
-            self.first_anonymous = min(self.first_anonymous or assignment.source, assignment.source)
+            self.counts["anonymous"] += 1
+            self.anonymous = _first(1, self.anonymous, [assignment.source])
 
     def merged(self, other: Notes) -> Notes:
         """Return the notes of both."""
-        firsts = [first for first in (self.first_anonymous, other.first_anonymous) if first]
-        return Notes(
-            self.assignments + other.assignments,
-            self.answers + other.answers,
-            sorted([*self.unread, *other.unread])[:_SHOWN],
-            self.n_unread + other.n_unread,
-            min(firsts, default=""),
-            self.anonymous + other.anonymous,
-            self.vetted + other.vetted,
-        )
+        anonymous = _first(1, self.anonymous, other.anonymous)
+        return Notes(self.counts + other.counts, _first(_SHOWN, self.unread, other.unread), anonymous)
 
     def warnings(self) -> list[str]:
         """Return sentences about times that could not be read, and about assignments without worker ids."""
         sentences = []
-        if self.unread:
+        if n := self.counts["unread"]:
             shown = "; ".join(map(redact, self.unread))
-            more = f"; and {self.n_unread - _SHOWN:,} more" if self.n_unread > _SHOWN else ""
-            sentences.append(f"{counted(self.n_unread, 'time')} could not be read, so left empty: {shown}{more}")
-        if self.anonymous:
+            more = f"; and {n - _SHOWN:,} more" if n > _SHOWN else ""
+            sentences.append(f"{counted(n, 'time')} could not be read, so left empty: {shown}{more}")
+        if n := self.counts["anonymous"]:
             sentences.append(
-                f"{counted(self.anonymous, 'assignment')} without a WorkerId (first {self.first_anonymous}): several "
-                "answers of one person count as those of several, and it cannot be checked who has seen what was to be "
-                "paraphrased"
+                f"{counted(n, 'assignment')} without a WorkerId (first {self.anonymous[0]}): several answers of one "
+                "person count as those of several, and it cannot be checked who has seen what was to be paraphrased"
             )
         return sentences
+
+
+def _first(n: int, *lists: Iterable[str]) -> list[str]:
+    return sorted(chain(*lists))[:n]
 
 
 def review_items(distinct: Sequence[Answer]) -> list[ReviewItem]:

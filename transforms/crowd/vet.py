@@ -19,31 +19,13 @@ from parapet.schemas.decisions import Decision
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.schemas.service import TASKS, Element, Service, Task, elements_of, parse_service, response_id
-from parapet.transforms.crowd import meaning
+from parapet.transforms.crowd import meaning, rules
+from parapet.transforms.crowd import task as crowd
 from parapet.transforms.crowd.answer_files import payload
 from parapet.transforms.crowd.decided import JoinDecisions, Submission
 from parapet.transforms.crowd.dedupe import no_answer
 from parapet.transforms.crowd.ingest import as_assignments
 from parapet.transforms.crowd.outputs import Group, WithDeadLetters
-from parapet.transforms.crowd.rules import (
-    BUILT_IN,
-    PASS,
-    AnswerText,
-    Rules,
-    Verdict,
-    vet_answer,
-    vet_assignment,
-    vet_typing,
-)
-from parapet.transforms.crowd.task import (
-    Answer,
-    all_end,
-    answer_columns,
-    apply_decision,
-    judging,
-    merge_equal_answers,
-    unknown,
-)
 from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.perturbation.corpora import Corpus
 from parapet.transforms.reports.text import (
@@ -58,7 +40,7 @@ from parapet.transforms.reports.text import (
 )
 
 
-class SchemaAnswer(Answer, kw_only=True, array_like=True):
+class SchemaAnswer(crowd.Answer, kw_only=True, array_like=True):
     """An answer about an element of a schema.
 
     Attributes:
@@ -86,9 +68,9 @@ class SchemaAnswer(Answer, kw_only=True, array_like=True):
         return self.name if self.task == "names" else self.description
 
     @property
-    def to_vet(self) -> AnswerText:
+    def to_vet(self) -> rules.AnswerText:
         """Return the input of the vetting rules."""
-        return AnswerText(clean(self.text), self.words, self.task, self.name, self.description)
+        return rules.AnswerText(clean(self.text), self.words, self.task, self.name, self.description)
 
     def same(self) -> str:
         """Return the key that answers with the same words share: the canonical name, in which words are joined."""
@@ -110,7 +92,7 @@ def vet_service(
     service: Service,
     submissions: Iterable[Submission],
     conventions: Conventions,
-    rules: Rules[AnswerText] = BUILT_IN,
+    vetting: rules.Rules[rules.AnswerText] = rules.BUILT_IN,
     allow_not_blind: bool = False,
 ) -> Iterator[SchemaAnswer | DeadLetter]:
     """Vet all answers about a service, and yield them in the order of elements, tasks and response ids.
@@ -119,7 +101,7 @@ def vet_service(
       service: the service.
       submissions: its assignments, without copies, and the decisions on their answers.
       conventions: the naming conventions of the corpus.
-      rules: the vetting rules.
+      vetting: the vetting rules.
       allow_not_blind: whether to accept answers of workers who saw the sibling task.
     """
     elements = {task: {element.field: element for element in elements_of(service, task)} for task in TASKS}
@@ -129,7 +111,7 @@ def vet_service(
     answers: list[SchemaAnswer] = []
     for submission in ordered:
         not_blind = submission.assignment.assignment_id in seen_both
-        for record in _vet_submission(submission, elements, conventions, rules, not_blind, allow_not_blind):
+        for record in _vet_submission(submission, elements, conventions, vetting, not_blind, allow_not_blind):
             if isinstance(record, DeadLetter):
                 yield record
             else:
@@ -139,9 +121,9 @@ def vet_service(
     for answer in answers:
         by_place[answer.task, answer.place].append(answer)
     for of_place in by_place.values():
-        for best in merge_equal_answers(of_place):
+        for best in crowd.merge_equal_answers(of_place):
             if best.disposition == "review":
-                best.flags = tuple(rules.flags(best.to_vet))
+                best.flags = tuple(vetting.flags(best.to_vet))
     yield from sorted(answers, key=lambda answer: (answer.element_id, answer.task, answer.response_id))
 
 
@@ -149,7 +131,7 @@ def _vet_submission(
     submission: Submission,
     elements: Mapping[Task, Mapping[str, Element]],
     conventions: Conventions,
-    rules: Rules[AnswerText],
+    vetting: rules.Rules[rules.AnswerText],
     not_blind: bool,
     allow_not_blind: bool,
 ) -> Iterator[SchemaAnswer | DeadLetter]:
@@ -157,21 +139,21 @@ def _vet_submission(
     assignment = submission.assignment
     assert assignment.task in TASKS  # files are read for answers to these tasks only
     known = elements[assignment.task]
-    of_form = vet_assignment(assignment, [field for field in assignment.answers if field in known])
+    of_form = rules.vet_assignment(assignment, [field for field in assignment.answers if field in known])
     not_blind = not_blind and not of_form.action
     if not_blind and not allow_not_blind:
-        of_form = Verdict("review", "not_blind")
+        of_form = rules.Verdict("review", "not_blind")
     for field, text in sorted(assignment.answers.items()):
         decision = submission.decisions.get(field)
         if field in known:
             convention = conventions.of(known[field].kind, known[field].name)
             make = partial(_answer, assignment, known[field], convention, not_blind)
-            answer, dead = apply_decision(make, submission, field, _problem)
+            answer, dead = crowd.apply_decision(make, submission, field, _problem)
             yield from dead
             if not answer.decision:
-                of_text = PASS if of_form.action == "reject" else vet_answer(answer.to_vet, rules)
-                verdicts = (of_text, of_form, vet_typing(assignment, field))
-                answer.verdict = next((verdict for verdict in verdicts if verdict.action), PASS)
+                of_text = rules.PASS if of_form.action == "reject" else rules.vet_answer(answer.to_vet, vetting)
+                verdicts = (of_text, of_form, rules.vet_typing(assignment, field))
+                answer.verdict = next((verdict for verdict in verdicts if verdict.action), rules.PASS)
             yield answer
         elif text.strip() or decision:
             reason = f"unknown_position: task {assignment.service_name}:{assignment.task} has no field {field}"
@@ -208,7 +190,7 @@ def _answer(
     assert task in ("names", "descriptions")  # files are read for answers to these tasks only
     canonical, words = canonical_form(text, task, convention, element.text(task))
     return SchemaAnswer(
-        **answer_columns(assignment, element.field),
+        **crowd.answer_columns(assignment, element.field),
         text=assignment.answers[element.field],
         canonical=canonical,
         words=words,
@@ -270,7 +252,7 @@ def _judge_meaning(answers: Sequence[SchemaAnswer], elements: Mapping[Task, Mapp
             reason = doubt.reason(meaning.THRESHOLDS[measure, task])
             is_confirmed = len(writers[answer.place, answer.same()]) > 1
             if reason and not is_confirmed and not answer.verdict.action and not answer.decision:
-                answer.verdict = Verdict("review", reason)
+                answer.verdict = rules.Verdict("review", reason)
 
 
 class Vetting:
@@ -278,36 +260,36 @@ class Vetting:
 
     Args:
       splits: the schemas of the corpus.
-      rules: the vetting rules, or functions besides the built-in ones.
+      vetting: the vetting rules, or functions besides the built-in ones.
       allow_not_blind: whether to accept answers of workers who saw the sibling task.
     """
 
     def __init__(
         self,
         splits: Sequence[layout.SplitSchemas],
-        rules: Rules[AnswerText] | Sequence[Callable[[AnswerText], str | None]] = BUILT_IN,
+        vetting: rules.Rules[rules.AnswerText] | Sequence[Callable[[rules.AnswerText], str | None]] = rules.BUILT_IN,
         allow_not_blind: bool = False,
     ) -> None:
         self.raws, services = layout.raw_by_name([*splits]), layout.services_by_name([*splits])
         self.conventions = conventions_of(services.values())
         self.left_out = {str(bad.raw.get("service_name")) for s in splits for bad in s.bad if isinstance(bad.raw, dict)}
-        self.rules = rules if isinstance(rules, Rules) else BUILT_IN.with_functions(rules)
+        self.rules = vetting if isinstance(vetting, rules.Rules) else rules.BUILT_IN.with_functions(vetting)
         self.allow_not_blind = allow_not_blind
 
     def vet(self, name: str, submissions: Sequence[Submission]) -> Iterator[tuple[str, SchemaAnswer] | DeadLetter]:
         """Vet the answers about a service; those about one that the corpus lacks become dead letters."""
         if name in self.raws:
             service = parse_service(self.raws[name])
-            with judging(name):
+            with crowd.judging(name):
                 how = (self.conventions, self.rules, self.allow_not_blind)
                 vetted = list(vet_service(service, submissions, *how))
-            for record in all_end(submissions, vetted):
+            for record in crowd.all_end(submissions, vetted):
                 yield record if isinstance(record, DeadLetter) else (name, record)
         elif name in self.left_out:
             why = f"{name!r} was left out, because its schema is invalid (see bad_service)"
-            yield from unknown(submissions, f"unknown_service: {why}")
+            yield from crowd.unknown(submissions, f"unknown_service: {why}")
         else:
-            yield from unknown(submissions, f"unknown_service: no schema has a service {name!r}")
+            yield from crowd.unknown(submissions, f"unknown_service: no schema has a service {name!r}")
 
 
 def read_schemas(schemas: Any) -> list[layout.SplitSchemas]:
@@ -374,7 +356,7 @@ class Vet(WithDeadLetters):
         self,
         schemas: Any,
         decisions: str | Path | Decision | Iterable[str | Path | Decision] | None = None,
-        rules: Rules[AnswerText] | Sequence[Callable[[AnswerText], str | None]] = (),
+        rules: rules.Rules[rules.AnswerText] | Sequence[Callable[[rules.AnswerText], str | None]] = (),
         *,
         allow_not_blind: bool = False,
     ) -> None:

@@ -45,8 +45,10 @@ def batch_files(
       RuntimeError: an answer was lost after it was vetted, or is counted twice.
     """
     ended = sum(outcome.answers.total() for outcome in outcomes)
-    if ended != notes.vetted:
-        raise RuntimeError(f"the counts do not balance for answers: {ended:,} of {notes.vetted:,} have a disposition")
+    if ended != notes.counts["vetted"]:
+        raise RuntimeError(
+            f"the counts do not balance for answers: {ended:,} of {notes.counts['vetted']:,} have a disposition"
+        )
     letters = sorted(map(without_ids, dead), key=msgspec.json.encode)
     results = task.results(sorted(outcomes, key=lambda outcome: outcome.name), letters)
     warnings = notes.warnings()
@@ -129,7 +131,7 @@ class WriteComposition(beam.PTransform):
         whole = [
             outcomes | "Part" >> beam.Map(_write_part, self.task.output, self.task.audit_schema),
             self.assignments | "Notes" >> beam.ParDo(_Note(Notes.add)),
-            vetted | "Vetted" >> beam.ParDo(_Note(lambda notes, _: setattr(notes, "vetted", notes.vetted + 1))),
+            vetted | "Vetted" >> beam.ParDo(_Note(lambda notes, _: notes.counts.update(vetted=1))),
             self.dead | "Dead letters" >> beam.Flatten(),
             [nothing, *self.written] | "Written" >> beam.Flatten(),
         ]
@@ -200,7 +202,7 @@ def stage_batch(
     """
     batch = [write_audit(task.output, tables, task.audit_schema)]
     batch += [files.write_staged(task.output, path, data) for path, data in batch_files(task, outcomes, dead, notes)]
-    counts = Counter({"assignments": notes.assignments, "answers_given": notes.answers})
+    counts = Counter(assignments=notes.counts["assignments"], answers_given=notes.counts["answers"])
     for outcome in outcomes:
         counts.update(outcome.counts())
     header = {**run_header(task.command, task.method), **task.header}

@@ -13,7 +13,7 @@ from apache_beam.pvalue import AsList, TaggedOutput
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.schemas.rows import DISPOSITIONS, KINDS, REWRITINGS, DeadLetter, Kind, RewrittenTurn
+from parapet.schemas.rows import DISPOSITIONS, IN_WORDS, KINDS, REWRITINGS, DeadLetter, Kind, RewrittenTurn
 from parapet.transforms.crowd import report
 from parapet.transforms.crowd import task as crowd
 from parapet.transforms.crowd.decided import JoinDecisions, Submission
@@ -248,11 +248,12 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Tur
     for kind, row in kinds.items():
         counts = map(number, (row["turns"], row["short"], *row["answers"].values()))
         rows.append([kind, *counts, *(percent(row[size], 0) for size in ("words", "letters_changed"))])
+    labels = [IN_WORDS[disposition] for disposition in DISPOSITIONS]
     by_kind = Table(
         title="By kind",
         note="Only rewritten turns that are used count. Words: in percent of the words of the originals. Letters: "
         "inserted, deleted or replaced, in percent of the letters of the originals.",
-        columns=["kind", "turns", "short", "answers", *DISPOSITIONS, "words", "letters changed"],
+        columns=["kind", "turns", "short", "answers", *labels, "words", "letters changed"],
         rows=rows,
     )
     tables = [by_kind, *_example_tables(outcomes)]
@@ -261,7 +262,7 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Tur
         command="compose_variations",
         title="Composed variations",
         headline=f"{numbers['answers']['used']:,} rewritten turns from {counted(numbers['turns'], 'user turn')}",
-        lead=f"{complete:,} of them {'has' if complete == 1 else 'have'} all four kinds: {', '.join(kinds)}.",
+        lead=f"{counted(complete, 'turn')} {'has' if complete == 1 else 'have'} all four kinds: {', '.join(kinds)}.",
         tiles=report.tiles(numbers, {"still missing": number(short)}),
         notes=report.notes(numbers, notes if short else []),
         sections=report.sections(numbers, rules.EXPLANATIONS, tables, "in rewritten.jsonl"),
