@@ -82,7 +82,6 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Callable[[], int]:
     """Reads the forms and returns a function that does the work. Raises InputError if a flag cannot be used."""
     from parapet.transforms.crowd.collection import llm
-    from parapet.transforms.crowd.collection.sheet import read_sheets
 
     for flag, most in _MOST.items():
         value = getattr(args, flag)
@@ -93,12 +92,12 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
     if "://" in args.output and not args.cache:
         raise InputError("must name a local file for the answers, because --output is not on this machine", "--cache")
     cache = Path(args.cache or f"{args.output.rstrip('/')}.sqlite")
-    sheets = read_sheets(args.hits, services_by_name(read_good(args.schemas or sample_root())))
+    sheets = llm.read_sheets(args.hits, services_by_name(read_good(args.schemas or sample_root())))
     work = llm.plan(sheets, args.annotators, temperatures, args.seed, args.first_annotator)
     if args.dry_run:
         return partial(_dry_run, endpoint, cache, work)
     options = {
-        "hits": [sheet.key for sheet in sheets],
+        "hits": [sheet.record.sha256[:32] for sheet in sheets],
         **{flag: getattr(args, flag) for flag in ("model", "endpoint", "annotators", "first_annotator")},
         "temperatures": temperatures,
         "seed": args.seed,

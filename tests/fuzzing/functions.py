@@ -51,7 +51,7 @@ def _vetted(task: str, record: str) -> None:
     words = text.name_words.__wrapped__(record) if task == "names" else text.words(record)
     answer = rules.AnswerText(text.clean(record), words, task, "gym_name", "Name of the gym")
     rules.vet_answer.__wrapped__(answer)
-    rules.flags(answer)
+    rules.BUILT_IN.flags(answer)
 
 
 def _reworded(record: str) -> None:

@@ -39,9 +39,7 @@ def options_of(*flags):
 
 def test_the_documentation_says_of_every_command_whether_and_how_it_runs_in_parallel():
     text = Path(__file__).parents[2].joinpath("docs/running.md").read_text("utf-8")
-    rows = re.findall(
-        r"^\| (`.*?) \|", text.split("## What each command does in parallel")[1].split("\n## ")[0], re.M
-    )
+    rows = re.findall(r"^\| (`.*?) \|", text.split("## What each command does in parallel")[1].split("\n## ")[0], re.M)
     alone = text.split("These run on one machine only:")[1].split("**")[0]
     pipelines = {
         command: [isinstance(parser_of(command, action), Parser) for action in actions_of(command) or [""]]

@@ -28,7 +28,7 @@ from parapet.schemas.json_text import compact_json, parse_json_line
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.rows import ANSWER_SOURCES, AnswerSource, Assignment, CrowdTask, DeadLetter
 from parapet.schemas.service import FIELD, TASKS
-from parapet.transforms.crowd.times import is_exact, read_time
+from parapet.transforms.crowd.times import EXACT, read_time
 from parapet.transforms.crowd.worker_ids import plain_id, redact, withheld, without_own_id
 from parapet.transforms.storage.compressed import check_input, open_input
 
@@ -81,12 +81,8 @@ class TaskKind(msgspec.Struct, frozen=True):
     field: re.Pattern[str]
 
 
-SCHEMA_TASKS = TaskKind(
-    TASKS,
-    re.compile(r"(?P<service>[^;\s]+):(?P<task>names|descriptions)"),
-    "SERVICE:names or SERVICE:descriptions",
-    FIELD,
-)
+_TASK_ID = re.compile(r"(?P<service>[^;\s]+):(?P<task>names|descriptions)")
+SCHEMA_TASKS = TaskKind(TASKS, _TASK_ID, "SERVICE:names or SERVICE:descriptions", FIELD)
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -168,9 +164,8 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
         reason = "unknown_field: the form has no such field"
         if kind.field.fullmatch(name):
             reason = f"too_large: the answer has more than {MAX_ANSWER:,} characters"
-        yield DeadLetter(
-            "ingest", f"{assignment_id}:{redact(name, worker_id)}", reason, payload(text, worker_id), source
-        )
+        place = f"{assignment_id}:{redact(name, worker_id)}"
+        yield DeadLetter("ingest", place, reason, payload(text, worker_id), source)
     is_rejected = texts.get("AssignmentStatus", "").strip().lower() == "rejected" or texts.get("Reject", "").strip()
     yield Assignment(
         assignment_id,
@@ -238,8 +233,7 @@ def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[
     """Return the service and task that a record answers. Raises Unusable if none is named or two differ."""
     names = ("Input.task_id", "RequesterAnnotation", "Input.service_name", "Input.task")
     task_id, annotation, service, task = (texts.get(name, "").strip() for name in names)
-    matches = [match for text in (task_id, annotation) if (match := kind.task_id.fullmatch(text))]
-    named = {(match["service"], match["task"]) for match in matches}
+    named = {(m["service"], m["task"]) for text in (task_id, annotation) if (m := kind.task_id.fullmatch(text))}
     if service and task:
         named.add((service, task))
     if not named and task_id:
@@ -347,7 +341,7 @@ def _times(texts: Mapping[str, str], worker_id: str) -> dict[str, Any]:
     accept, submit = (read_time(text)[0] for text in stated.values())
     whole = re.fullmatch(r"([0-9]{1,9})(?:[.,][0-9]*)?", texts.get("WorkTimeInSeconds", "").strip())
     seconds = int(whole[1]) if whole else None
-    if accept is not None and submit is not None and all(map(is_exact, stated.values())):
+    if accept is not None and submit is not None and all(map(EXACT.search, stated.values())):
         seconds = submit - accept
     unread = tuple(
         redact(f"{name} {text[:60]!r} {problem}", worker_id)
@@ -449,15 +443,7 @@ def _read_batch(lines: Iterator[str], path: str) -> Iterator[tuple[str, Any, str
     Raises InputError if the file has no usable header.
     """
     records = read_records(lines, _REQUIRED)
-    columns = _header(next(records, None), path)
-    for record in records:
-        if "".join(record.cells or [record.raw]).strip(_BLANK):  # spreadsheets have blank rows
-            row = record.raw if record.problem else dict(zip(columns, record.cells, strict=True))
-            yield str(record.number), row, record.problem
-
-
-def _header(first: Record | None, path: str) -> list[str]:
-    """Read the columns from the first record. Raises InputError if it is not a header of batch results."""
+    first = next(records, None)
     if first is None:
         raise InputError("the file is empty", path)
     place, hint = f"row {first.number}", "; the file looks like UTF-16: save it as UTF-8" if "\0" in first.raw else ""
@@ -468,10 +454,12 @@ def _header(first: Record | None, path: str) -> list[str]:
     if missing and missing != ["WorkerId"]:
         hint = hint or ": a row is one form that one person filled in, with a column for each field (Answer.slot_0)"
         raise InputError(f"not a file of batch results: the header lacks {', '.join(missing)}{hint}", path, place)
-    twice = sorted({name for name in columns if name and columns.count(name) > 1})
-    if twice:
+    if twice := sorted({name for name in columns if name and columns.count(name) > 1}):
         raise InputError(f"these columns appear twice in the header: {', '.join(twice)}", path, place)
-    return columns
+    for record in records:
+        if "".join(record.cells or [record.raw]).strip(_BLANK):  # spreadsheets have blank rows
+            row = record.raw if record.problem else dict(zip(columns, record.cells, strict=True))
+            yield str(record.number), row, record.problem
 
 
 def _read_assignments(lines: Iterator[str], path: str) -> Iterator[tuple[str, Any, str]]:
@@ -509,9 +497,8 @@ def _assignments(value: Any, annotations: dict[str, str]) -> Iterator[Any]:
 
 
 def _check_keys(pairs: list[tuple[str, Any]]) -> None:
-    for key, n in Counter(key for key, _ in pairs).items():
-        if n > 1:  # an answer would be lost
-            raise ValueError(f"the key {key!r} appears twice")
+    if twice := [key for key, n in Counter(key for key, _ in pairs).items() if n > 1]:
+        raise ValueError(f"the key {twice[0]!r} appears twice")  # an answer would be lost
 
 
 class _Text(str):
@@ -557,8 +544,7 @@ def read_rows(path: str, columns: Collection[str]) -> list[tuple[int, dict[str, 
     for record in records:
         if record.problem:
             raise InputError(record.problem.partition(": ")[2], path, f"row {record.number}")
-    header, *rows = [[cell.strip() for cell in record.cells] for record in records] or [[]]
+    header = [cell.strip() for cell in records[0].cells] if records else []
     if missing := [name for name in columns if name not in header]:
         raise InputError(f"the header lacks {', '.join(missing)}", path, "row 1")
-    numbers = [record.number for record in records[1:]]
-    return [(number, dict(zip(header, row, strict=True))) for number, row in zip(numbers, rows, strict=True)]
+    return [(row.number, dict(zip(header, map(str.strip, row.cells), strict=True))) for row in records[1:]]

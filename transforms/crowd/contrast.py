@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from parapet.transforms.storage.toml import read_table
 
-_BOILERPLATE = re.compile(
+# What language models add to an answer: openers, Markdown, lists, excuses.
+BOILERPLATE = re.compile(
     r"^\W*(?:sure|certainly|of course|absolutely|great question)\s*[!,.:]"
     r"|\bas an? (?:ai|artificial intelligence|(?:large )?language model|assistant)\b"
     r"|\bhere(?:['’]s| is| are)\b.{0,40}\b(?:paraphras|rephras|rewor|rewrit|version|alternativ|option|suggest)"
@@ -24,19 +24,15 @@ _BOILERPLATE = re.compile(
     r"|(?:^|\s)1[.)] .*\s2[.)] ",
     re.IGNORECASE | re.DOTALL,
 )
+_TABLE = read_table(__package__, "contrast.toml")
 _NEGATION = re.compile(r"\b(?:no|not|never|none|neither|nor|without|lacks?|lacking|cannot|non|(?:fail|refuse)s? to)\b")
 _OR_NOT = re.compile(r"\bor (?:not|none?|without)\b|\byes (?:or |and )?no\b|\bnon? of\b|(?<=\w )nos?$|\bnon ?stop")
 _PREFIX = re.compile(r"(?:un|non|in|im|dis)(?=[a-z]{4})")
 
 
-def is_boilerplate(text: str) -> bool:
-    """Whether a text has what language models add to an answer: openers, Markdown, lists, excuses."""
-    return _BOILERPLATE.search(text) is not None
-
-
 def is_type(words: tuple[str, ...]) -> bool:
     """Whether a text only names a data type."""
-    types, others = _table()["types"], _table()["besides"]
+    types, others = _TABLE["types"], _TABLE["besides"]
     return any(word in types for word in words) and all(word in types or word in others for word in words)
 
 
@@ -80,16 +76,10 @@ def _sides(text: str, own: str, of_name: bool) -> Iterator[tuple[bool, bool]]:
 
 
 @cache
-def _table() -> dict[str, Any]:
-    return read_table(__package__, "contrast.toml")
-
-
-@cache
 def _opposites(of_name: bool) -> list[tuple[re.Pattern[str], ...]]:
-    pairs = [*_table()["pairs"], *(_table()["of_names"] if of_name else ())]
-    return [tuple(map(_any_of, pair)) for pair in pairs]
+    pairs = [*_TABLE["pairs"], *(_TABLE["of_names"] if of_name else ())]
+    return [tuple(re.compile(rf"\b(?:{'|'.join(map(_pattern, side))})\b") for side in pair) for pair in pairs]
 
 
-def _any_of(words: list[str]) -> re.Pattern[str]:
-    patterns = (re.escape(word).replace(r"\*", r"\w*") for word in words)
-    return re.compile(rf"\b(?:{'|'.join(patterns)})\b")
+def _pattern(word: str) -> str:
+    return re.escape(word).replace(r"\*", r"\w*")

@@ -11,8 +11,9 @@ from importlib import resources
 
 from parapet.transforms.reports.text import name_words
 
+# HTML, a web or e-mail address, or a spreadsheet formula.
 # No part can match what the part before it may end with, so the time is linear in the length of the text.
-_MARKUP = re.compile(
+MARKUP = re.compile(
     r"</?[a-z!][^<>]*>"  # a tag
     r"|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});"  # an entity
     r"|https?:|www\.|[^\s@]@[^\s@]+\.\w|\w\.(?:com|net|org|info|io|ru|cn)\b"  # an address
@@ -104,8 +105,3 @@ def _is_run(word: str) -> bool:
     if known == 0.0 and len(word) >= 6 and _CONSONANTS.search(word):
         return True
     return not _VOWEL.search(word) and known < 2.0 and len(word) >= 5
-
-
-def has_markup(text: str) -> bool:
-    """Whether the text contains HTML, a web or e-mail address, or a spreadsheet formula."""
-    return _MARKUP.search(text) is not None

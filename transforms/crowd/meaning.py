@@ -135,15 +135,11 @@ class Meaning:
         # For each element: name, description, both together, and the sum of all answers.
         self.matrix = np.zeros((self.vectors.size, 4 * len(elements)))
         for i, (name, description) in enumerate(own):
-            for column, text in enumerate((name, description, f"{name} {description}")):
-                self._add(text, 4 * i + column)
-            for text in sorted(self.answers[i]):
-                self._add(text, 4 * i + 3)
+            texts = (name, description, f"{name} {description}")
+            for column, text in [*enumerate(texts), *((3, text) for text in sorted(self.answers[i]))]:
+                places, values = self.vectors(text)
+                self.matrix[places, 4 * i + column] += values
         self.compared: dict[str, tuple[list[float], list[float]]] = {}
-
-    def _add(self, text: str, column: int) -> None:
-        places, values = self.vectors(text)
-        self.matrix[places, column] += values
 
     def doubt(self, element: Element, answer: str) -> Doubt:
         """Return how far an answer is from its element."""

@@ -111,25 +111,21 @@ def _sharing_texts(elements: Sequence[Candidates]) -> list[list[Candidates]]:
 
 def _search(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
     """Search for names for all elements by backtracking, up to a limit; empty if there is no solution."""
-    taken: Taken = [set() for _ in range(n)]
-    chosen: list[list[str]] = []
-    untried = [_arrangements(elements[0], n)]
-    for _ in range(_COMBINATIONS):
-        names = next(untried[-1], None)
-        if names is None:
-            untried.pop()
-            if not untried:
-                break
-            for seen, name in zip(taken, chosen.pop(), strict=True):
-                seen -= elements[len(chosen)].places(name)
-        elif _free(element := elements[len(chosen)], names, taken):
-            chosen.append(names)
-            if len(chosen) == len(elements):
-                return {element.key: names for element, names in zip(elements, chosen, strict=True)}
-            untried.append(_arrangements(elements[len(chosen)], n))
-            for seen, name in zip(taken, names, strict=True):
-                seen |= element.places(name)
-    return {}
+    steps = iter(range(_COMBINATIONS))
+
+    def complete(i: int, taken: Taken) -> dict[str, list[str]] | None:
+        if i == len(elements):
+            return {}
+        arrangements = _arrangements(elements[i], n)
+        while next(steps, None) is not None and (names := next(arrangements, None)):
+            if _free(elements[i], names, taken):
+                with_names = [seen | elements[i].places(name) for seen, name in zip(taken, names, strict=True)]
+                others = complete(i + 1, with_names)
+                if others is not None:
+                    return {elements[i].key: names, **others}
+        return None
+
+    return complete(0, [set() for _ in range(n)]) or {}
 
 
 def _free(element: Candidates, names: list[str], taken: Taken) -> bool:

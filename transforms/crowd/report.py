@@ -81,9 +81,8 @@ def compose_report(
 
 def tiles(statistics: Mapping[str, Any], more: Mapping[str, str]) -> list[Tile]:
     """Return the key numbers of a composition, with ``more`` of them by label."""
-    answers = statistics["answers"]
     counts = {"answers": "total", "used": "used", "held for review": "review"}
-    numbers = {label: number(answers[key]) for label, key in counts.items()}
+    numbers = {label: number(statistics["answers"][key]) for label, key in counts.items()}
     return [Tile(label, value) for label, value in {**numbers, **more}.items()]
 
 
@@ -132,12 +131,9 @@ def missing_answers(rows: Iterable[Mapping[str, Any]], services: Mapping[str, Ma
     for row in rows:
         if services[row["service_name"]]["answers"]["total"]:
             short[row["service_name"]].append(row)
-
-    def order(name: str) -> tuple[bool, int, str]:
-        to_accept = services[name]["to_accept"]
-        return not to_accept, to_accept or len(short[name]), name
-
-    return [_missing(name, short[name], services[name]["to_accept"]) for name in sorted(short, key=order)]
+    to_accept = {name: services[name]["to_accept"] for name in short}
+    order = sorted(short, key=lambda name: (not to_accept[name], to_accept[name] or len(short[name]), name))
+    return [_missing(name, short[name], to_accept[name]) for name in order]
 
 
 def _missing(service: str, rows: Sequence[Mapping[str, Any]], to_accept: int) -> str:
@@ -235,12 +231,8 @@ def _status(service: Mapping[str, Any]) -> str:
 
 def _services_table(services: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return the table of services, incomplete ones first, since users look for them."""
-
-    def order(name: str) -> tuple[bool, bool, str]:
-        return services[name]["composed"], not services[name]["partial"], name
-
     rows = []
-    for name in sorted(services, key=order):
+    for name in sorted(services, key=lambda name: (services[name]["composed"], not services[name]["partial"], name)):
         service, answers = services[name], services[name]["answers"]
         numbers = [service["short"], answers["total"], *(answers[key] for key in DISPOSITIONS)]
         rows.append([name, _status(service), ", ".join(service["splits"]), *map(number, numbers)])

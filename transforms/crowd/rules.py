@@ -24,7 +24,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import Task
 from parapet.transforms.crowd import contrast, lexicon
-from parapet.transforms.crowd.worker_ids import has_mask
+from parapet.transforms.crowd.worker_ids import MASK
 from parapet.transforms.reports.text import cached_words, name_words
 from parapet.transforms.running import plugins
 from parapet.transforms.variants.distance import levenshtein_ratio
@@ -81,7 +81,8 @@ def explanation(rule: Rule[Any]) -> str:
 
 def reason_explanations(rules: Rules[Any]) -> dict[str, str]:
     """Return reason to explanation for the built-in rules that have a docstring."""
-    return {rule.__name__[1:]: explanation(rule) for rule in (*rules.reject, *rules.review) if rule.__doc__}
+    every = (*rules.reject, *rules.review)
+    return {rule.__name__.removeprefix("_"): explanation(rule) for rule in every if rule.__doc__}
 
 
 def _phrases(text: str) -> frozenset[tuple[str, ...]]:
@@ -144,14 +145,14 @@ def _too_long(answer: AnswerText) -> str | None:
     return "too_long" if len(answer.text) > FAR_TOO_LONG[answer.task] else None
 
 
-def _worker_id(answer: AnswerText) -> str | None:
+def worker_id(answer: Any) -> str | None:
     """Contained what may be a worker id, which is not stored."""
-    return "worker_id" if has_mask(answer.text) else None
+    return "worker_id" if MASK in answer.text.lower() else None
 
 
 def _markup(answer: AnswerText) -> str | None:
     """Contains HTML, a web or e-mail address or a spreadsheet formula."""
-    return "markup" if lexicon.has_markup(answer.text) else None
+    return "markup" if lexicon.MARKUP.search(answer.text) else None
 
 
 def _has_prompts_words(answer: AnswerText, words: Sequence[str]) -> bool:
@@ -197,7 +198,7 @@ def _single_character(answer: AnswerText) -> str | None:
 
 def _model_text(answer: AnswerText) -> str | None:
     """Contains what language models put around an answer: an introduction, Markdown, a list or an excuse."""
-    is_added = contrast.is_boilerplate(answer.text) and not contrast.is_boilerplate(answer.prompt)
+    is_added = contrast.BOILERPLATE.search(answer.text) and not contrast.BOILERPLATE.search(answer.prompt)
     return "model_text" if is_added else None
 
 
@@ -284,7 +285,7 @@ def _length(answer: AnswerText) -> str | None:
     return "length" if len(answer.words) > MAX_WORDS[answer.task] else None
 
 
-_UNREADABLE = (_blank, _too_long, _worker_id, _markup)  # come first, to keep the other rules from reading long texts
+_UNREADABLE = (_blank, _too_long, worker_id, _markup)  # come first, to keep the other rules from reading long texts
 _NO_ANSWER = (_placeholder, _original_copy, _prompt_copy, _gibberish, _single_character, _model_text, _type_word)
 _ODD_WORDS = (_other_script, _short_prompt_copy, _other_language, _profanity, _unknown_word, _near_original)
 _ODD_CONTENT = (_type_word_of_prompt, _negation, _opposite, _labelled, _repeated_word, _length)
@@ -312,11 +313,6 @@ EXPLANATIONS = {
 def vet_answer(answer: AnswerText, rules: Rules[AnswerText] = BUILT_IN) -> Verdict:
     """Vet an answer by its text alone."""
     return rules.vet(answer)
-
-
-def flags(answer: AnswerText, rules: Rules[AnswerText] = BUILT_IN) -> dict[str, str]:
-    """Return every reason that applies and its explanation, for the review page."""
-    return rules.flags(answer)
 
 
 def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
@@ -392,12 +388,6 @@ def choose_rules(named: Sequence[str]) -> dict[str, PluginRule]:
             raise chosen.refused(f"has the action {rule.action!r}: must be 'reject' or 'review'")
         rules[reason] = PluginRule(chosen, rule, rule.action, rule.explanation)
     return rules
-
-
-@lru_cache(maxsize=8)
-def rules_of(named: tuple[str, ...]) -> Rules[AnswerText]:
-    """Return the built-in rules and those of plug-ins. Raises InputError as :func:`choose_rules` does."""
-    return BUILT_IN.with_functions(choose_rules(named).values())
 
 
 def explanations(named: Sequence[str]) -> dict[str, str]:

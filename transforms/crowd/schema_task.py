@@ -200,7 +200,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
 
     def vet(self, decisions: Iterable[str | Decision] = ()) -> Vet:
         """Return the transform that vets answers."""
-        of_plugins = rules.rules_of(self.options.vetting_rules)
+        of_plugins = [*rules.choose_rules(self.options.vetting_rules).values()]
         return Vet(self.splits, decisions, of_plugins, allow_not_blind=self.options.allow_not_blind)
 
     def compose(self, read: Iterable[Assignment], decisions: Iterable[Decision], dead: Iterable[DeadLetter]) -> Batch:

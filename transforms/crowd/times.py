@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 
 from dateutil import parser
@@ -17,7 +17,8 @@ _ZONES = {
 }
 _EPOCH = re.compile(r"(\d{10})(\d{3})?(?:[.,]\d+)?")
 _SLASHES = re.compile(r"0?(\d{1,2})[/-]0?(\d{1,2})[/-]\d{4}\b")
-_EXACT = re.compile(r":\d\d:\d\d|^\d{9,}")  # seconds are known: of a clock or an epoch
+# States the seconds, of a clock or an epoch. Spreadsheets often cut them off.
+EXACT = re.compile(r":\d\d:\d\d|^\d{9,}")
 # What a text leaves open is filled in from these; a date that differs was not stated.
 _DEFAULTS = (datetime(2000, 1, 1), datetime(2004, 2, 2))
 
@@ -41,8 +42,8 @@ def read_time(text: str) -> tuple[int | None, str]:
         except KeyError:
             return None, "has a time zone that is unknown or ambiguous"
         except (ValueError, OverflowError):
-            return None, "is not a time"
-        if whens[0] != whens[1]:
+            whens = []
+        if len(set(whens)) != 1:
             return None, "is not a time"
         seconds = int(whens[0].timestamp())
     return (seconds, "") if 0 <= seconds < _LATEST else (None, "is before 1970 or after 2262")
@@ -50,11 +51,4 @@ def read_time(text: str) -> tuple[int | None, str]:
 
 def _zone(name: str | None, offset: int | None) -> tzinfo:
     """Return the zone of a time. Raises KeyError if it is unknown."""
-    if offset is None:
-        return UTC if name is None else timezone(timedelta(hours=_ZONES[name]))
-    return timezone(timedelta(seconds=offset))
-
-
-def is_exact(text: str) -> bool:
-    """Whether a time states its seconds. Spreadsheets often cut them off."""
-    return _EXACT.search(text.strip()) is not None
+    return timezone(timedelta(hours=_ZONES[name or "UTC"]) if offset is None else timedelta(seconds=offset))

@@ -123,7 +123,7 @@ def vet_service(
     for of_place in by_place.values():
         for best in crowd.merge_equal_answers(of_place):
             if best.disposition == "review":
-                best.flags = tuple(rules.flags(best.to_vet, vetting))
+                best.flags = tuple(vetting.flags(best.to_vet))
     yield from sorted(answers, key=lambda answer: (answer.element_id, answer.task, answer.response_id))
 
 

@@ -14,15 +14,12 @@ import re
 import secrets
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.rows import DeadLetter
 from parapet.transforms.storage import disk
-
-if TYPE_CHECKING:
-    from parapet.schemas.rows import DeadLetter
 
 MASK = "[worker id]"
 VARIABLE = "PARAPET_WORKER_KEY"
@@ -94,14 +91,8 @@ def _own(worker_id: str) -> re.Pattern[str]:
 
 def without_ids(letter: DeadLetter) -> DeadLetter:
     """Mask the worker ids that a dead letter quotes, also in the name of its file."""
-    key, reason, shown = redact(letter.key), redact(letter.reason), redact(letter.payload)
-    source = _OF_MTURK_ALONE.sub(MASK, letter.source)
-    return msgspec.structs.replace(letter, key=key, reason=reason, payload=shown, source=source)
-
-
-def has_mask(text: str) -> bool:
-    """Whether an answer contains the mask of a worker id, in any letter case."""
-    return MASK in text.lower()
+    masked = {name: redact(getattr(letter, name)) for name in ("key", "reason", "payload")}
+    return msgspec.structs.replace(letter, **masked, source=_OF_MTURK_ALONE.sub(MASK, letter.source))
 
 
 def withheld(key: bytes, text: str) -> str:

@@ -16,7 +16,6 @@ from parapet.schemas.layout import SINGLE, parse_services, read_root, sample_roo
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import elements_of
 from parapet.transforms.crowd.collection import llm
-from parapet.transforms.crowd.collection.sheet import read_sheets
 from parapet.transforms.crowd.schema_task import Options, SchemaTask
 from parapet.transforms.running.replies import Unreadable
 
@@ -33,7 +32,7 @@ def hits(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sheets(hits):
-    return read_sheets(str(hits), services_by_name(read_root(sample_root())))
+    return llm.read_sheets(str(hits), services_by_name(read_root(sample_root())))
 
 
 def said(body):

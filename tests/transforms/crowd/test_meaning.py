@@ -119,7 +119,7 @@ def test_denied_or_turned_round(text, own, found):
     ("number of tickets", False, False),
 )
 def test_what_no_person_writes(text, boilerplate, kind):
-    assert (contrast.is_boilerplate(text), contrast.is_type(words(text))) == (boilerplate, kind)
+    assert (bool(contrast.BOILERPLATE.search(text)), contrast.is_type(words(text))) == (boilerplate, kind)
 
 
 @pytest.mark.thorough

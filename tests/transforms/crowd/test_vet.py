@@ -16,7 +16,6 @@ from parapet.transforms.crowd.rules import (
     PLACEHOLDERS,
     AnswerText,
     Verdict,
-    flags,
     vet_answer,
     vet_assignment,
     vet_typing,
@@ -108,7 +107,7 @@ def test_every_text_gets_a_verdict_that_is_explained(text, task):
     one = answer(text, task)
     verdict = vet_answer(one)
     assert (verdict == PASS) or (verdict.action in ("reject", "review") and verdict.reason in EXPLANATIONS)
-    assert next(iter(flags(one)), "") == verdict.reason
+    assert next(iter(BUILT_IN.flags(one)), "") == verdict.reason
     if not one.words:
         # Never emitted: a name of nothing.
         assert verdict.action
@@ -139,7 +138,7 @@ def test_functions_are_rules():
     rules = pickle.loads(pickle.dumps(BUILT_IN.with_functions([shouted, about_dogs])))  # as a runner sends them
     assert vet_answer(answer("PICKUP DAY", "names"), rules) == Verdict("review", "shouted: PICKUP DAY")
     assert vet_answer(answer("DOG DOG DAY", "names"), rules) == Verdict("reject", "about_dogs")
-    assert flags(answer("DOG DOG", "names"), rules) == {
+    assert rules.flags(answer("DOG DOG", "names")) == {
         "about_dogs": "Speaks of dogs.",
         "repeated_word": "Contains a word twice in a row.",
         "shouted: DOG DOG": "Is written in capitals.",

@@ -17,8 +17,7 @@ import msgspec
 from parapet.schemas.rows import Assignment, Kind
 from parapet.transforms.crowd import lexicon, rules
 from parapet.transforms.crowd.hits.markup import find_word, speakable
-from parapet.transforms.crowd.rewritten_turns.tasks import Place, SourceTurn, find_units, interchangeable
-from parapet.transforms.crowd.worker_ids import has_mask
+from parapet.transforms.crowd.rewritten_turns.tasks import Place, SourceTurn, find_units
 from parapet.transforms.perturbation.user_turns import NEGATIONS, YES
 from parapet.transforms.reports.text import clean, words
 from parapet.transforms.variants.distance import levenshtein
@@ -47,15 +46,11 @@ wonderful excellent sounds works please deal nice awesome cool confirm confirmed
 _AGREEING = YES.union(_AGREEING_WORDS.split())
 _ECHOES = {("i", "do"), ("we", "do"), ("it", "does"), ("that", "does")}
 
-_FROM_TWO = """
+_NUMBER_WORDS = """
 two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
+twenty thirty forty fifty sixty seventy eighty ninety hundred thousand couple pair
 """
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred"
-_NUMBERS = {
-    **{word: str(n) for n, word in enumerate(_FROM_TWO.split(), 2)},
-    **{word: str(10 * n) for n, word in enumerate(_TENS.split(), 2)},
-    **{"couple": "2", "pair": "2", "thousand": "1000"},
-}
+_NUMBERS = dict(zip(_NUMBER_WORDS.split(), map(str, [*range(2, 20), *range(20, 101, 10), 1000, 2, 2]), strict=True))
 
 
 class RewriteText(msgspec.Struct, frozen=True, dict=True):
@@ -103,12 +98,9 @@ def _too_long(answer: RewriteText) -> str | None:
     return "too_long" if more_words > MORE_WORDS or more_letters > MORE_LETTERS else None
 
 
-def _worker_id(answer: RewriteText) -> str | None:
-    return "worker_id" if has_mask(answer.text) else None
-
-
 def _markup(answer: RewriteText) -> str | None:
-    return "markup" if lexicon.has_markup(answer.text) and not lexicon.has_markup(answer.turn.utterance) else None
+    is_added = lexicon.MARKUP.search(answer.text) and not lexicon.MARKUP.search(answer.turn.utterance)
+    return "markup" if is_added else None
 
 
 def _placeholder(answer: RewriteText) -> str | None:
@@ -213,7 +205,10 @@ def _numbers(text: str) -> set[str]:
 
 def _swapped_values(answer: RewriteText) -> str | None:
     """Two slots have the same value in this turn: once they are moved, it is unclear which is which."""
-    return "swapped_values" if answer.kind != "typos" and interchangeable(answer.turn.units) else None
+    units = answer.turn.units
+    slots = {(unit.text, *sorted((mark.kept.service, mark.kept.slot) for mark in unit.marks)) for unit in units}
+    is_unclear = answer.kind != "typos" and len(slots) > len({unit.text for unit in units})
+    return "swapped_values" if is_unclear else None
 
 
 def _common_value(answer: RewriteText) -> str | None:
@@ -238,7 +233,8 @@ def _unknown_word(answer: RewriteText) -> str | None:
     return "unknown_word" if answer.kind != "typos" and lexicon.unknown_words(answer.new_words) else None
 
 
-_UNREADABLE = (_blank, _too_long, _worker_id, _markup)  # come first, to keep the other rules from reading long texts
+# These come first, to keep the other rules from reading long texts.
+_UNREADABLE = (_blank, _too_long, rules.worker_id, _markup)
 _AGAINST_THE_PAGE = (_placeholder, _lost_value, _copy, _too_many_typos, _not_longer, _not_shorter, _leaked_value)
 _ODD_TEXT = (_single_character, _gibberish, _other_script, _other_language)
 _ODD_CONTENT = (_meaning, _other_number, _swapped_values, _common_value)
@@ -319,12 +315,9 @@ def canonical_text(text: str, original: str) -> str:
       original: the sentence to be rewritten, as the page shows it.
     """
     text = speakable(text)
-    if text.isascii():
-        return text
     if not any(quote in original for quote in _CURLY):
         text = text.translate(_STRAIGHT)
-    kept = set(original)
-    text = "".join(c for c in text if c.isascii() or c in kept or c.isspace() or clean(c))
+    text = "".join(c for c in text if c.isascii() or c in original or c.isspace() or clean(c))
     if unicodedata.is_normalized("NFC", original):
         text = unicodedata.normalize("NFC", text)
     return " ".join(text.split())

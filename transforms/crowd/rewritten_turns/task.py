@@ -20,7 +20,7 @@ from parapet.transforms.crowd.decided import JoinDecisions, Submission
 from parapet.transforms.crowd.hits.page import PageRecord
 from parapet.transforms.crowd.hits.rewrite_pages import turn_task_id
 from parapet.transforms.crowd.hits.terms import REWRITES
-from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters
+from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters, tagged
 from parapet.transforms.crowd.rank import draw
 from parapet.transforms.crowd.rewritten_turns import rules, tasks
 from parapet.transforms.crowd.rewritten_turns.tasks import FIELD_OF, SourceTurn
@@ -33,6 +33,9 @@ from parapet.transforms.variants.distance import levenshtein
 
 SHOWN = 6  # number of examples of each kind in the report
 SHOWN_REASON = 2  # number of examples of each reason
+
+# The columns of ``shortfall.csv``, which ``mturk topup`` and ``hits`` read: turns without a good answer of a kind.
+SHORTFALL = ("task_id", "dialogue_id", "turn", "kind", "service_name", "task", "field", "have", "need", "in_review")
 
 # The (worker hash, words) of answers that a worker gave for several different sentences.
 Repeated = Collection[tuple[str, tuple[str, ...]]]
@@ -63,26 +66,6 @@ class TurnAnswer(crowd.Answer, kw_only=True):
         turn = self.to_vet.turn
         of_turn = {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "kind": self.kind, "original": turn.utterance}
         return {**super().row(), **of_turn, "values": list(tasks.value_rows(turn.units, self.to_vet.places))}
-
-
-class Short(msgspec.Struct):
-    """A turn without a good answer of a kind: a row of ``shortfall.csv``, which ``mturk topup`` and ``hits`` read.
-
-    Attributes:
-      service_name: ``DIALOGUE_ID:TURN``, as in assignments.
-      in_review: the number of held answers.
-    """
-
-    task_id: str
-    dialogue_id: str
-    turn: int
-    kind: Kind
-    service_name: str
-    task: str
-    field: str
-    have: int
-    need: int
-    in_review: int
 
 
 class TurnOutcome(crowd.Outcome, kw_only=True):
@@ -164,9 +147,8 @@ def _choose(turn: SourceTurn, kind: Kind, distinct: Sequence[TurnAnswer], seed: 
         answer.flags = tuple(rules.flags(answer.to_vet))
     dialogue_id, n = turn.dialogue_id, turn.turn
     if not by_text:
-        task_id, field = turn_task_id(dialogue_id, n), FIELD_OF[kind]
-        short = Short(task_id, dialogue_id, n, kind, turn.place, REWRITES, field, have=0, need=1, in_review=len(held))
-        outcome.short.append(short)
+        ids = (turn_task_id(dialogue_id, n), dialogue_id, n, kind, turn.place, REWRITES, FIELD_OF[kind])
+        outcome.short.append(dict(zip(SHORTFALL, (*ids, 0, 1, len(held)), strict=True)))
         return
     used = by_text[draw(list(by_text), seed, turn.place, kind)[0]]
     used.disposition, used.reason = "used", ""
@@ -203,8 +185,8 @@ class RewritingTask(crowd.CrowdTask[TurnOutcome]):
         """Return statistics, report, the rewritten turns, and the shortfall."""
         numbers = statistics(outcomes, len(dead), self.method)
         lines = b"".join(msgspec.json.encode(turn) + b"\n" for outcome in outcomes for turn in outcome.rewritten)
-        short = (msgspec.structs.astuple(short) for outcome in outcomes for short in outcome.short)
-        shortfall = csv_bytes(Short.__struct_fields__, (map(str, row) for row in short))
+        short = (row.values() for outcome in outcomes for row in outcome.short)
+        shortfall = csv_bytes(SHORTFALL, (map(str, row) for row in short))
         page = compose_variations_report(numbers, outcomes)
         return crowd.Results(numbers, page, {"rewritten.jsonl": lines, "shortfall.csv": shortfall})
 
@@ -217,7 +199,7 @@ def statistics(outcomes: Sequence[TurnOutcome], dead: int, method: Mapping[str, 
       dead: the number of dead letters.
       method: the options of the run.
     """
-    short: Counter[Kind] = Counter(short.kind for outcome in outcomes for short in outcome.short)
+    short: Counter[Kind] = Counter(row["kind"] for outcome in outcomes for row in outcome.short)
     sizes = sum((outcome.sizes for outcome in outcomes), Counter[tuple[str, str]]())
 
     def ratio(kind: Kind, after: str, before: str) -> float | None:
@@ -262,28 +244,19 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Tur
       outcomes: one for each turn.
     """
     kinds, complete, short = numbers["kinds"], numbers["complete"], numbers["short"]
+    rows = []
+    for kind, row in kinds.items():
+        counts = map(number, (row["turns"], row["short"], *row["answers"].values()))
+        rows.append([kind, *counts, *(percent(row[size], 0) for size in ("words", "letters_changed"))])
+    labels = [IN_WORDS[disposition] for disposition in DISPOSITIONS]
     by_kind = Table(
         title="By kind",
         note="Only rewritten turns that are used count. Words: in percent of the words of the originals. Letters: "
         "inserted, deleted or replaced, in percent of the letters of the originals.",
-        columns=[
-            "kind",
-            "turns",
-            "short",
-            "answers",
-            *map(IN_WORDS.__getitem__, DISPOSITIONS),
-            "words",
-            "letters changed",
-        ],
-        rows=[
-            [
-                kind,
-                *map(number, (row["turns"], row["short"], *row["answers"].values())),
-                *(percent(row[size], 0) for size in ("words", "letters_changed")),
-            ]
-            for kind, row in kinds.items()
-        ],
+        columns=["kind", "turns", "short", "answers", *labels, "words", "letters changed"],
+        rows=rows,
     )
+    tables = [by_kind, *_example_tables(outcomes)]
     notes = [f"{counted(short, 'rewritten turn')} still missing, counted by turn and kind: see `shortfall.csv`."]
     return Report(
         command="compose_variations",
@@ -292,9 +265,7 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Tur
         lead=f"{counted(complete, 'turn')} {'has' if complete == 1 else 'have'} all four kinds: {', '.join(kinds)}.",
         tiles=report.tiles(numbers, {"still missing": number(short)}),
         notes=report.notes(numbers, notes if short else []),
-        sections=report.sections(
-            numbers, rules.EXPLANATIONS, [by_kind, *_example_tables(outcomes)], "in rewritten.jsonl"
-        ),
+        sections=report.sections(numbers, rules.EXPLANATIONS, tables, "in rewritten.jsonl"),
         links={
             "rewritten.jsonl": "the rewritten turns that are used, for `parapet language_variations --rewritten`",
             **report.FILES,
@@ -342,8 +313,8 @@ def read_turns(file: tuple[int, DialogueFile], places: Iterable[str]) -> Iterato
       places: ``DIALOGUE_ID:TURN`` of the turns.
     """
     positions: dict[str, set[int]] = defaultdict(set)
-    for name, position in map(tasks.place_of, places):
-        positions[name].add(position)
+    for name, _, number_of_turn in (place.rpartition(":") for place in places):
+        positions[name].add(int(number_of_turn))
     n, dialogue_file = file
     try:
         for i, raw, dialogue in tracked(dialogues_of(dialogue_file), "dialogues"):
@@ -409,7 +380,7 @@ TurnGroup = tuple[str, tuple[list[Submission], list[TurnOfCorpus], list[PageReco
 
 def _turn(place: str, turns: Sequence[TurnOfCorpus]) -> SourceTurn | str:
     if not turns:
-        return f"unknown_dialogue: the corpus has no dialogue {tasks.place_of(place)[0]!r} in this split"
+        return f"unknown_dialogue: the corpus has no dialogue {place.rpartition(':')[0]!r} in this split"
     return min(turns, key=lambda turn: turn.dialogue).turn
 
 
@@ -438,12 +409,10 @@ def _rewrite(
     for page in pages:
         tasks.check_same(page, turn)
     if isinstance(turn, str):
-        yield from (TaggedOutput(DEAD_LETTERS, letter) for letter in crowd.unknown(submissions, turn))
+        yield from tagged(crowd.unknown(submissions, turn))
         return
     with crowd.judging(place):
         outcome, answers, dead = rewrite_turn(turn, submissions, seed, frozenset(repeated))
     records: list[TurnAnswer | DeadLetter] = [*answers, *dead]
-    for record in crowd.all_end(submissions, records):
-        if isinstance(record, DeadLetter):
-            yield TaggedOutput(DEAD_LETTERS, record)
+    yield from tagged(record for record in crowd.all_end(submissions, records) if isinstance(record, DeadLetter))
     yield outcome, answers

@@ -21,12 +21,9 @@ from parapet.transforms.perturbation.corpora import services_in_turns
 # The form field of the page for each kind of variation.
 FIELD_OF: Mapping[Kind, str] = dict(zip(KINDS, rewrite_pages.FIELDS, strict=True))
 
-REWRITING_TASKS = TaskKind(
-    (REWRITES,),
-    re.compile(r"(?P<service>.+:(?:0|[1-9][0-9]{0,8})):(?P<task>rewrites)"),
-    "DIALOGUE_ID:TURN:rewrites",
-    re.compile("|".join(rewrite_pages.FIELDS)),
-)
+_TASK_ID = re.compile(r"(?P<service>.+:(?:0|[1-9][0-9]{0,8})):(?P<task>rewrites)")
+_FIELD = re.compile("|".join(rewrite_pages.FIELDS))
+REWRITING_TASKS = TaskKind((REWRITES,), _TASK_ID, "DIALOGUE_ID:TURN:rewrites", _FIELD)
 
 # Values of states and actions that do not occur as words.
 _UNSAID = frozenset({"", "true", "false", "dontcare", "none", "yes", "no"})
@@ -74,12 +71,6 @@ class SourceTurn(msgspec.Struct, frozen=True):
         return f"{self.dialogue_id}:{self.turn}"
 
 
-def place_of(service_name: str) -> tuple[str, int]:
-    """Split an assignment's ``service_name``, as matched by :data:`REWRITING_TASKS`, into dialogue id and turn."""
-    dialogue_id, _, turn = service_name.rpartition(":")
-    return dialogue_id, int(turn)
-
-
 def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
     """Return the turn that was to be rewritten, or the reason why it cannot have been."""
     if not 0 <= position < len(dialogue.turns):
@@ -117,7 +108,9 @@ def _others(dialogue: Dialogue, position: int, utterance: str) -> Iterator[str]:
     """Yield values elsewhere in the dialogue, except values that the turn paraphrases ("a couple" for 2)."""
     folded = utterance.casefold()
     own = {value for frame in dialogue.turns[position].frames for value in _of_turn(frame)}
-    values = {value for turn in dialogue.turns for frame in turn.frames for value in (*_of_turn(frame), *_known(frame))}
+    values: set[str] = set()
+    for frame in (frame for turn in dialogue.turns for frame in turn.frames):
+        values.update(_of_turn(frame), *(frame.state.slot_values.values() if frame.state else ()))
     for value in sorted({speakable(value).casefold() for value in values - own} - _UNSAID):
         if any(map(str.isalnum, value)) and find_word(folded, value) is None:
             yield value
@@ -128,12 +121,6 @@ def _of_turn(frame: Frame) -> Iterator[str]:
         if action.slot not in ("", "intent", "count"):
             yield from action.values
             yield from action.canonical_values or ()
-
-
-def _known(frame: Frame) -> Iterator[str]:
-    if frame.state:
-        for values in frame.state.slot_values.values():
-            yield from values
 
 
 def read_tasks(folders: Iterable[str]) -> list[PageRecord]:
@@ -192,9 +179,3 @@ def value_rows(units: Sequence[Unit], places: Sequence[Place | None]) -> Iterato
                 "new_start": start,
                 "new_exclusive_end": None if start is None else start + mark.end - mark.start,
             }
-
-
-def interchangeable(units: Sequence[Unit]) -> bool:
-    """Whether two units of different slots have the same text, so that they cannot be told apart in a rewriting."""
-    slots = {(unit.text, *sorted((mark.kept.service, mark.kept.slot) for mark in unit.marks)) for unit in units}
-    return len(slots) > len({unit.text for unit in units})
