@@ -104,22 +104,22 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 10_193,
-    "transforms/crowd/": 7_308,
-    "transforms/variants/": 1_561,
+    "transforms/perturbation": 10_305,
+    "transforms/crowd/": 5_954,
+    "transforms/variants/": 1_537,
     "transforms/translation/": 714,
-    "transforms/splits/": 946,
+    "transforms/splits/": 943,
     "transforms/simulators/": 3_170,
-    "transforms/anonymise/": 994,
+    "transforms/anonymise/": 980,
     "transforms/release/": 1_672,
     "transforms/reports/": 704,
-    "transforms/": 2_245,
+    "transforms/": 2_266,
     "evaluation/models/": 5_626,
-    "evaluation/": 9_987,
-    "pipelines/": 9_767,
-    "schemas/": 2_956,
-    "parapet/": 824,
-    "tests/": 39_299,
+    "evaluation/": 9_985,
+    "pipelines/": 9_590,
+    "schemas/": 2_920,
+    "parapet/": 833,
+    "tests/": 39_475,
 }
 
 
