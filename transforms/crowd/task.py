@@ -1,6 +1,6 @@
 """A kind of crowd task, an answer to one, and what became of the answers; for schemas, rewritten turns and ratings.
 
-Each answer ends with a disposition. A kind of task says what its tasks are about (a service, a dialogue, a page), vets
+Each answer ends with a disposition. A kind of task says what its tasks are about (a service, a turn, a page), vets
 the answers about one of these, and chooses those that are used. :mod:`.vet`, :mod:`.rank` and :mod:`.compose` are the
 Beam transforms of the tasks that paraphrase schemas.
 """
@@ -182,10 +182,10 @@ def _merge(same: list[AnswerT]) -> AnswerT:
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What became of the answers about one service, dialogue or page, without the answers themselves.
+    """What became of the answers about one service, turn or page, without the answers themselves.
 
     Attributes:
-      name: of the service or page, or the id of the dialogue.
+      name: of the service or page, or the place of the turn.
       short: the elements or turns that need more good answers.
       answers: the number of answers by kind and disposition; ``reasons`` by kind, disposition and reason.
       sources: the number of answers by source; ``decisions`` of reviewers' decisions that took effect.
@@ -349,7 +349,7 @@ def without_dead(records: Iterable[RecordT | DeadLetter], dead: list[DeadLetter]
 
 @contextmanager
 def judging(name: str) -> Iterator[None]:
-    """Name the service or dialogue if judging its answers fails unexpectedly, which is a bug."""
+    """Name the service or turn if judging its answers fails unexpectedly, which is a bug."""
     try:
         yield
     except InputError:  # a vetting rule of a plug-in failed
@@ -359,7 +359,7 @@ def judging(name: str) -> Iterator[None]:
 
 
 def unknown(submissions: Iterable[Submission], reason: str) -> list[DeadLetter]:
-    """Return the dead letters of answers about a service or dialogue that does not exist, and of their decisions."""
+    """Return the dead letters of answers about a service or turn that does not exist, and of their decisions."""
     void = f"unused_response: {reason.partition(': ')[2]}"
     dead = []
     for submission in submissions:

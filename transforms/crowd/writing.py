@@ -37,7 +37,7 @@ def batch_files(
 
     Args:
       task: the task.
-      outcomes: one for each service or dialogue.
+      outcomes: one for each service or turn.
       dead: all dead letters.
       notes: those on all assignments and answers.
 
@@ -100,7 +100,7 @@ def write_audit(output: str, tables: Iterable[pa.Table], schema: pa.Schema) -> f
 class WriteComposition(beam.PTransform):
     """Writes and publishes a composition.
 
-    The answers to one service or dialogue are written to a part in staging; the last step copies the parts into
+    The answers to one service or turn are written to a part in staging; the last step copies the parts into
     ``responses.parquet`` in the order of names, and so holds one of them at a time.
 
     Args:
@@ -194,8 +194,8 @@ def stage_batch(
 
     Args:
       task: the task.
-      tables: the answers to each service or dialogue, in the order of names.
-      outcomes: one for each service or dialogue, in that order.
+      tables: the answers to each service or turn, in the order of names.
+      outcomes: one for each service or turn, in that order.
       dead: all dead letters.
       notes: those on all assignments and answers.
       written: further files that were written into staging.
