@@ -85,7 +85,7 @@ class ReadAnswers(WithDeadLetters):
     def __init__(
         self,
         paths: str | Path | Sequence[str | Path],
-        worker_key: bytes | None = None,
+        worker_key: bytes | str | None = None,
         *,
         encoding: str = "utf-8",
         kind: TaskKind = SCHEMA_TASKS,
@@ -95,7 +95,8 @@ class ReadAnswers(WithDeadLetters):
         sources = Sources([str(path) for path in files], encoding=encoding)
         sources.check("")
         self.paths = distinct(sources.responses)
-        self.key = load_worker_key() if worker_key is None else worker_key
+        key = load_worker_key() if worker_key is None else worker_key
+        self.key = key.encode() if isinstance(key, str) else key
         self.encoding, self.kind = encoding, kind
 
     def outputs(self, pipeline: beam.Pipeline) -> beam.DoOutputsTuple:
