@@ -71,7 +71,9 @@ def test_statistics(sample, variants, tmp_path):
 def test_an_absent_split_is_told_with_those_that_are_there(command, sample, tmp_path):
     corpus = shutil.copytree(sample / "dev", tmp_path / "sgd/dev").parent
     argv = [*command.format(sample=sample).split(), ("--dialogues" if "hits" in command else "--sgd"), corpus]
-    assert "'test'; these splits have some: dev" in refused(*argv, output=tmp_path / "out")
+    assert "expected test/dialogues_001.json and so on; there are some with --split dev" in refused(
+        *argv, output=tmp_path / "out"
+    )
 
 
 def test_statistics_with_one_schema_for_all_splits(sample, variants, tmp_path):
