@@ -105,7 +105,7 @@ def test_metrics_need_no_torch():
 # room whose prefix fits.
 BUDGETS = {
     "transforms/perturbation": 10_305,
-    "transforms/crowd/": 5_954,
+    "transforms/crowd/": 5_955,
     "transforms/variants/": 1_537,
     "transforms/translation/": 714,
     "transforms/splits/": 943,
@@ -119,7 +119,7 @@ BUDGETS = {
     "pipelines/": 9_590,
     "schemas/": 2_920,
     "parapet/": 833,
-    "tests/": 39_475,
+    "tests/": 39_478,
 }
 
 
