@@ -71,14 +71,14 @@ class Composition:
     """
 
     def __init__(self, task: SchemaTask, batch: Batch) -> None:
+        from parapet.transforms.crowd.schema_task import variants_of_split
         from parapet.transforms.crowd.writing import audit_table
 
         self._task, self._batch = task, batch
         self.variants: Variants = {}
         for split in task.splits:
-            done = [batch.variants[s.service_name] for s in split.services if s.service_name in batch.variants]
-            for k, of_variant in enumerate(zip(*done, strict=True), 1):
-                self.variants.setdefault(f"v{k}", {})[split.split] = list(of_variant)
+            for name, services in variants_of_split(split, batch.variants).items():
+                self.variants.setdefault(name, {})[split.split] = services
         self.audit: pa.Table = audit_table(batch.answers, task.audit_schema)
         self.dead_letters: list[DeadLetter] = batch.dead
 
@@ -187,12 +187,12 @@ def compose(
     {'element_id': 'Museums_1/slot/has_audio_guide', 'task': 'names', 'have': 3}
     """
     from parapet.schemas.decisions import Decision
-    from parapet.schemas.rows import Assignment
+    from parapet.schemas.rows import Assignment, DeadLetter
     from parapet.transforms.crowd.answer_files import Sources, distinct, read_sheet
     from parapet.transforms.crowd.ingest import read_answers
     from parapet.transforms.crowd.schema_task import Options, SchemaTask
     from parapet.transforms.crowd.vet import read_schemas
-    from parapet.transforms.crowd.worker_ids import load_worker_key
+    from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 
     distances = (name_distance, description_distance)
     rules = (vetting_rules,) if isinstance(vetting_rules, str) else tuple(vetting_rules)
@@ -208,11 +208,11 @@ def compose(
     try:
         key = load_worker_key() if response_files else b""
         records += [record for path in distinct(response_files) for record in read_answers(path, key, encoding)]
-        records += [record for path in distinct(sheets) for found in read_sheet(path) for record in found]
+        records += [record for path in distinct(sheets) for part in read_sheet(path) for record in part]
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", error.filename or "responses") from None
     read = [record for record in records if isinstance(record, Assignment)]
-    dead = [record for record in records if not isinstance(record, Assignment | Decision)]
+    dead = [without_ids(record) for record in records if isinstance(record, DeadLetter)]
     if not read:
         first = next((f"{letter.source}: {letter.reason}" for letter in dead), "the files contain none")
         raise InputError(f"no assignment could be read: {first}", "responses")

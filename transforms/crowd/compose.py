@@ -68,16 +68,26 @@ class Composed(msgspec.Struct):
     answers: list[ComposedAnswer] = []
 
 
-def compose_service(raw: Mapping[str, Any], rankings: Iterable[Ranking], allow_partial: bool = False) -> Composed:
+def elements_by_place(raw: Mapping[str, Any]) -> dict[Place, Element]:
+    """Return the elements of a service by task and form field, in the order of tasks and fields."""
+    service = parse_service(raw)
+    return {(task, element.field): element for task in TASKS for element in elements_of(service, task)}
+
+
+def compose_service(
+    raw: Mapping[str, Any],
+    elements: Mapping[Place, Element],
+    rankings: Iterable[Ranking],
+    allow_partial: bool = False,
+) -> Composed:
     """Compose a service from the rankings of its elements.
 
     Args:
       raw: the service as read from its schema file.
+      elements: its elements, see :func:`elements_by_place`.
       rankings: of its elements' names and descriptions, in any order.
       allow_partial: also compose a service whose elements have at least one good answer each, and repeat it.
     """
-    service = parse_service(raw)
-    elements: dict[Place, Element] = {(task, e.field): e for task in TASKS for e in elements_of(service, task)}
     ranking_at = {(ranking.task, ranking.place): ranking for ranking in rankings}
     chosen, short = choose_texts(elements, ranking_at, allow_partial)
     composed = Composed(short=short)
@@ -108,8 +118,8 @@ def choose_texts(
     names = [answers for (task, _), answers in candidates.items() if task == "names"]
     assigned = assign_names(names, NEEDED)
     missing = {place for place, answers in candidates.items() if len(answers.texts) < NEEDED}
-    collided = {(task, place) for task, place in elements if task == "names"} - missing
-    collided = {place for place in collided if candidates[place].key not in assigned}
+    of_names = {place for place in elements.keys() - missing if place[0] == "names"}
+    collided = {place for place in of_names if candidates[place].key not in assigned}
     # An element without answers has nothing to repeat.
     partial = allow_partial and all(answers.texts for answers in candidates.values())
     if missing | collided and partial:
@@ -119,11 +129,9 @@ def choose_texts(
     short = []
     for (task, place), element in elements.items():
         if (task, place) in missing | collided:
-            have, reason = len(candidates[task, place].texts), "name_collision"
-            if (task, place) in missing:
-                reason = "too_few"
-            filled = VARIANTS[have if reason == "too_few" else 0 :] if partial else ()
-            short.append(Short(element.id, task, place, have, 0, reason, tuple(filled)))
+            have = len(candidates[task, place].texts)
+            reason, first = ("too_few", have) if (task, place) in missing else ("name_collision", 0)
+            short.append(Short(element.id, task, place, have, 0, reason, VARIANTS[first:] if partial else ()))
     chosen: dict[Place, list[str]] = {}
     for (task, place), answers in candidates.items():
         if task == "names" and answers.key in assigned:
@@ -191,9 +199,10 @@ def _compose(
 ) -> Iterator[tuple[str, dict[str, Any]] | TaggedOutput | DeadLetter]:
     name, (rankings, services) = group
     for raw in services:
-        known = {(task, e.field) for task in TASKS for e in elements_of(parse_service(raw), task)}
-        yield from (_unknown(ranking) for ranking in rankings if (ranking.task, ranking.place) not in known)
-        composed = compose_service(raw, (r for r in rankings if (r.task, r.place) in known), allow_partial)
+        elements = elements_by_place(raw)
+        yield from (_unknown(ranking) for ranking in rankings if (ranking.task, ranking.place) not in elements)
+        known = (ranking for ranking in rankings if (ranking.task, ranking.place) in elements)
+        composed = compose_service(raw, elements, known, allow_partial)
         yield TaggedOutput(COMPOSED, (name, composed))
         if composed.variants:
             yield name, {f"v{k}": variant for k, variant in zip(VARIANTS, composed.variants, strict=True)}

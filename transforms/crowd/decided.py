@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import msgspec
@@ -27,11 +27,11 @@ class Submission(msgspec.Struct):
 
 def merge_decisions(decisions: Iterable[Decision]) -> tuple[list[Decision], list[DeadLetter]]:
     """Return one decision for each response. Contradicting decisions all become dead letters."""
-    by_id: dict[str, list[Decision]] = defaultdict(list)
+    by_response: dict[str, list[Decision]] = defaultdict(list)
     for decision in decisions:
-        by_id[decision.response_id].append(decision)
+        by_response[decision.response_id].append(decision)
     merged, dead = [], []
-    for _, several in sorted(by_id.items()):
+    for _, several in sorted(by_response.items()):
         # Sorted by content, not by source, so that the sheets' names do not affect the result.
         several.sort(key=lambda decision: (decision.reason, decision.reviewer, decision.source))
         if len({_content(decision) for decision in several}) == 1:
@@ -76,13 +76,6 @@ def unusable_decision(decision: Decision, reason: str) -> DeadLetter:
     return DeadLetter("decisions", decision.response_id, reason, shown, decision.source)
 
 
-class Decided(NamedTuple):
-    """The outputs of :class:`JoinDecisions`."""
-
-    submissions: beam.PCollection[Submission]
-    dead_letters: beam.PCollection[DeadLetter]
-
-
 class JoinDecisions(WithDeadLetters):
     """Joins a PCollection of assignments with reviewers' decisions, to one of :class:`Submission`.
 
@@ -103,19 +96,18 @@ class JoinDecisions(WithDeadLetters):
         for sheet in self.sheets:
             read_sheet(sheet)
 
-    def outputs(self, assignments: beam.PCollection[Assignment]) -> Decided:
+    def outputs(self, assignments: beam.PCollection[Assignment]) -> Any:
         """Return ``submissions`` and ``dead_letters``."""
         if not self.sheets and not self.records:
             nothing = assignments.pipeline | beam.Create([], reshuffle=False)
-            return Decided(assignments | beam.Map(Submission), nothing)
+            return self.gathered(assignments | beam.Map(Submission), nothing)
         sheets = assignments.pipeline | "Sheets" >> beam.Create(self.sheets, reshuffle=False)
         read = sheets | "Read" >> self.apart(lambda sheet: chain.from_iterable(read_sheet(sheet)))
         records = assignments.pipeline | "Records" >> beam.Create(self.records, reshuffle=False)
         decisions = (read.submissions, records) | beam.Flatten()
         groups = (assignments, decisions) | "By id" >> Group(Assignment, Decision, by=[by_id, _by_assignment])
         joined = groups | "Join" >> self.apart(lambda group: join_decisions(*group[1]))
-        dead = (read.dead_letters, joined.dead_letters) | "All dead letters" >> beam.Flatten()
-        return Decided(joined.submissions, dead)
+        return self.gathered(joined.submissions, read.dead_letters, joined.dead_letters)
 
 
 def _by_assignment(decision: Decision) -> tuple[str, Decision]:

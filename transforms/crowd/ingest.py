@@ -13,7 +13,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, Sources, TaskKind, distinct, read_responses, read_row
 from parapet.transforms.crowd.outputs import WithDeadLetters
-from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
+from parapet.transforms.crowd.worker_ids import load_worker_key
 
 
 def read_answers(
@@ -33,7 +33,7 @@ def read_answers(
     """
     good, bad, first = 0, 0, ""
     for record in read_responses(path, key, encoding, kind):
-        yield _without_ids(record)
+        yield record
         if isinstance(record, Assignment):
             good += 1
         elif not record.reason.startswith("unknown_field"):  # a field of a row that is used
@@ -42,16 +42,12 @@ def read_answers(
                 raise InputError(f"{bad:,} of the first {bad + good:,} rows cannot be used (first {first})", path)
 
 
-def _without_ids(record: Assignment | DeadLetter) -> Assignment | DeadLetter:
-    return record if isinstance(record, Assignment) else without_ids(record)
-
-
 def as_assignments(record: Assignment | Mapping[str, Any], key: bytes) -> Iterator[Assignment | DeadLetter]:
     """Read a record from anywhere: a dict as in the lines of ``parapet collect`` or the rows of a batch CSV."""
     if isinstance(record, Assignment):
         yield record
     else:
-        yield from map(_without_ids, read_row(record, key, "a record"))
+        yield from read_row(record, key, "a record")
 
 
 class ReadAnswers(WithDeadLetters):

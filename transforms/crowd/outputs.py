@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.rows import DeadLetter
+from parapet.transforms.crowd.worker_ids import without_ids
 
 DEAD_LETTERS = "dead_letters"
 
@@ -40,6 +42,12 @@ class WithDeadLetters(beam.PTransform):
         """Return the transform with all of its outputs, by name."""
         return _AllOutputs(self)
 
+    def gathered(self, records: beam.PCollection, *dead: beam.PCollection[DeadLetter]) -> Any:
+        """Return the outputs by name: the records, and the dead letters of all steps."""
+        letters = dead | "All dead letters" >> beam.Flatten()
+        named: Any = namedtuple  # mypy wants the names of fields as literals
+        return named("Outputs", (self.main, DEAD_LETTERS))(records, letters)
+
     def apart(self, function: Callable[[Any], Iterable[Any]], *tags: str) -> beam.PTransform:
         """Return a step that calls a function on each element, and separates its dead letters from its records."""
         step = beam.FlatMap(lambda element: tagged(function(element)))
@@ -60,9 +68,9 @@ def _warn(letter: DeadLetter) -> None:
 
 
 def tagged(records: Iterable[Any]) -> Iterator[Any]:
-    """Yield the records, with dead letters tagged for their own output."""
+    """Yield the records, with dead letters, in which worker ids are masked, tagged for their own output."""
     for record in records:
-        yield TaggedOutput(DEAD_LETTERS, record) if isinstance(record, DeadLetter) else record
+        yield TaggedOutput(DEAD_LETTERS, without_ids(record)) if isinstance(record, DeadLetter) else record
 
 
 class Group(beam.PTransform):

@@ -19,17 +19,17 @@ from parapet.schemas.decisions import Decision, neutralise
 from parapet.schemas.errors import storable
 from parapet.schemas.layout import SplitSchemas, raw_by_name, services_by_name, splits_of
 from parapet.schemas.rows import RESPONSES, Assignment, DeadLetter
-from parapet.schemas.service import TASKS, VARIANTS, Task, elements_of, parse_service
+from parapet.schemas.service import VARIANTS, Task, parse_service
 from parapet.transforms.crowd import meaning, rules
 from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, payload
-from parapet.transforms.crowd.compose import NEEDED, Composed, choose_texts, compose_service
+from parapet.transforms.crowd.compose import NEEDED, Composed, choose_texts, compose_service, elements_by_place
 from parapet.transforms.crowd.decided import Submission, join_decisions
 from parapet.transforms.crowd.dedupe import merge_assignments
 from parapet.transforms.crowd.outputs import Group
 from parapet.transforms.crowd.rank import Rank, Ranker
 from parapet.transforms.crowd.report import compose_report, missing_answers
 from parapet.transforms.crowd.task import CrowdTask, Notes, Outcome, Results, dispositions, reasons, total, without_dead
-from parapet.transforms.crowd.vet import SchemaAnswer, Vet
+from parapet.transforms.crowd.vet import SchemaAnswer, Vet, Vetting
 from parapet.transforms.crowd.worker_ids import without_ids
 from parapet.transforms.running import plugins
 from parapet.transforms.storage import files
@@ -151,9 +151,8 @@ def conclude_service(
             place: [copy(a) for a in of_place if a.disposition not in ("rejected", "duplicate") and a.words]
             for place, of_place in places.items()
         }
-        elements = {(task, e.field): e for task in TASKS for e in elements_of(service, task)}
         rankings = {place: ranker.rank(of_place) for place, of_place in usable.items() if of_place}
-        outcome.to_accept = sum(needed) if choose_texts(elements, rankings)[0] else 0
+        outcome.to_accept = sum(needed) if choose_texts(elements_by_place(raw), rankings)[0] else 0
     if composed.variants:
         services = {f"v{k}": parse_service(v) for k, v in zip(VARIANTS, composed.variants, strict=True)}
         outcome.measured = table1.measure(table1.Item(service, services))
@@ -198,10 +197,15 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         self.explanations = rules.explanations(options.vetting_rules)
         self.rank = options.rank()
 
+    def vetting(self) -> Vetting:
+        """Return what vets the answers about a service."""
+        of_plugins = [*rules.choose_rules(self.options.vetting_rules).values()]
+        return Vetting(self.splits, of_plugins, self.options.allow_not_blind)
+
     def vet(self, decisions: Iterable[str | Decision] = ()) -> Vet:
         """Return the transform that vets answers."""
-        of_plugins = [*rules.choose_rules(self.options.vetting_rules).values()]
-        return Vet(self.splits, decisions, of_plugins, allow_not_blind=self.options.allow_not_blind)
+        vetting = self.vetting()
+        return Vet(self.splits, decisions, vetting.rules, allow_not_blind=vetting.allow_not_blind)
 
     def compose(self, read: Iterable[Assignment], decisions: Iterable[Decision], dead: Iterable[DeadLetter]) -> Batch:
         """Compose a batch in memory, by the functions of the transforms.
@@ -217,7 +221,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         for submission in without_dead(join_decisions(merged, decisions), batch.dead):
             services.setdefault(submission.assignment.service_name, []).append(submission)
             batch.notes.add(submission.assignment)
-        vetting = self.vet().vetting
+        vetting = self.vetting()
         for name, submissions in sorted(services.items()):
             vetted = [answer for _, answer in without_dead(vetting.vet(name, submissions), batch.dead)]
             batch.notes.counts.update(vetted=len(vetted))
@@ -228,8 +232,9 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
                 if answer.disposition == "surplus":
                     good[answer.task, answer.place].append(answer)
             rankings = [self.rank.ranker.rank(answers) for answers in good.values()]
-            composed = compose_service(vetting.raws[name], rankings, self.options.allow_partial)
-            outcome, answers = conclude_service(vetting.raws[name], vetted, composed, self.rank.ranker)
+            raw = vetting.raws[name]
+            composed = compose_service(raw, elements_by_place(raw), rankings, self.options.allow_partial)
+            outcome, answers = conclude_service(raw, vetted, composed, self.rank.ranker)
             batch.outcomes.append(outcome)
             batch.answers += answers
             if composed.variants:
@@ -353,19 +358,19 @@ def _conclude(
     yield conclude_service(raws[name], vetted, composed, ranker)
 
 
-def variant_files(split: SplitSchemas, of_services: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, bytes]:
-    """Return the schema files of a split in each variant, by path.
+OfServices = Mapping[str, Sequence[dict[str, Any]]]  # the name of each composed service to its variants v1 to v5
 
-    Args:
-      split: the schemas of the split.
-      of_services: the name of each composed service to its variants v1 to v5.
-    """
+
+def variants_of_split(split: SplitSchemas, of_services: OfServices) -> dict[str, list[dict[str, Any]]]:
+    """Return the composed services of a split in each variant, in the order of its file; empty if there are none."""
     done = [of_services[s.service_name] for s in split.services if s.service_name in of_services]
-    return {
-        f"v{k}/{path}": data
-        for k in (VARIANTS if done else ())
-        for path, data in split.variant_files([of_service[k - 1] for of_service in done]).items()
-    }
+    return {f"v{k}": list(of_variant) for k, of_variant in enumerate(zip(*done, strict=True), 1)}
+
+
+def variant_files(split: SplitSchemas, of_services: OfServices) -> dict[str, bytes]:
+    """Return the schema files of a split in each variant, by path."""
+    variants = variants_of_split(split, of_services).items()
+    return {f"{name}/{path}": data for name, raws in variants for path, data in split.variant_files(raws).items()}
 
 
 class WriteVariants(beam.PTransform):

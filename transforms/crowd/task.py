@@ -189,7 +189,6 @@ class Outcome(msgspec.Struct, kw_only=True):
       short: the elements or turns that need more good answers.
       answers: the number of answers by kind and disposition; ``reasons`` by kind, disposition and reason.
       sources: the number of answers by source; ``decisions`` of reviewers' decisions that took effect.
-      ended: the number of answers with a text.
     """
 
     name: str
@@ -199,7 +198,6 @@ class Outcome(msgspec.Struct, kw_only=True):
     reasons: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
     sources: Counter[str] = msgspec.field(default_factory=Counter)
     decisions: Counter[str] = msgspec.field(default_factory=Counter)
-    ended: int = 0
 
     def counts(self) -> dict[str, int]:
         """Return further counts for ``run.json``."""
@@ -215,7 +213,6 @@ class Outcome(msgspec.Struct, kw_only=True):
         for answer in answers:
             self.answers[answer.kind, answer.disposition] += 1
             self.sources[answer.source] += 1
-            self.ended += bool(answer.text.strip())
             if answer.decision:
                 self.decisions[answer.decision] += 1
             if answer.reason:

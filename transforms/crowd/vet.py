@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 
@@ -95,7 +95,7 @@ def vet_service(
     vetting: rules.Rules[rules.AnswerText] = rules.BUILT_IN,
     allow_not_blind: bool = False,
 ) -> Iterator[SchemaAnswer | DeadLetter]:
-    """Vet all answers about a service, and yield them in the order of elements, tasks and response ids.
+    """Vet all answers about a service.
 
     Args:
       service: the service.
@@ -124,7 +124,7 @@ def vet_service(
         for best in crowd.merge_equal_answers(of_place):
             if best.disposition == "review":
                 best.flags = tuple(vetting.flags(best.to_vet))
-    yield from sorted(answers, key=lambda answer: (answer.element_id, answer.task, answer.response_id))
+    yield from answers
 
 
 def _vet_submission(
@@ -312,13 +312,6 @@ def read_schemas(schemas: Any) -> list[layout.SplitSchemas]:
     return layout.compared([layout.parse_services(services, "services", layout.SINGLE)], leave_out_bad=True)
 
 
-class Vetted(NamedTuple):
-    """The outputs of :class:`Vet`."""
-
-    answers: beam.PCollection[tuple[str, SchemaAnswer]]
-    dead_letters: beam.PCollection[DeadLetter]
-
-
 class Vet(WithDeadLetters):
     """Vets the answers about each service.
 
@@ -365,15 +358,14 @@ class Vet(WithDeadLetters):
         self.join = JoinDecisions(decisions)
         self.key = load_worker_key()
 
-    def outputs(self, records: beam.PCollection) -> Vetted:
+    def outputs(self, records: beam.PCollection) -> Any:
         """Return ``answers`` and ``dead_letters``."""
         key, vetting = self.key, self.vetting
         read = records | "Assignments" >> self.apart(lambda record: as_assignments(record, key))
         joined = read.answers | "Decisions" >> self.join.with_outputs()
         services = joined.submissions | "Services" >> Group(Submission, by=[_by_service])
         vetted = services | "Vet" >> self.apart(lambda group: vetting.vet(group[0], group[1][0]))
-        dead = [outputs.dead_letters for outputs in (read, joined, vetted)] | "All dead letters" >> beam.Flatten()
-        return Vetted(vetted.answers, dead)
+        return self.gathered(vetted.answers, read.dead_letters, joined.dead_letters, vetted.dead_letters)
 
 
 def _by_service(submission: Submission) -> tuple[str, Submission]:

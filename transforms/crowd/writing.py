@@ -157,17 +157,17 @@ class _Note(beam.DoFn):
         yield WindowedValue(self.notes, 0, [GlobalWindow()])
 
 
-def _write_part(pair: tuple[Outcome, Sequence[Answer]], output: str, schema: pa.Schema) -> tuple[str, str, Outcome]:
+def _write_part(pair: tuple[Outcome, Sequence[Answer]], output: str, schema: pa.Schema) -> tuple[str, Outcome]:
     outcome, answers = pair
     path = f"parts/{hashlib.sha256(outcome.name.encode()).hexdigest()}"
     with files.staged(output, path) as handle, pa.ipc.new_stream(handle, schema) as stream:
         stream.write_table(audit_table(answers, schema))
-    return outcome.name, path, outcome
+    return path, outcome
 
 
 def _write_batch(
     task: CrowdTask[Any],
-    parts: Sequence[tuple[str, str, Outcome]],
+    parts: Sequence[tuple[str, Outcome]],
     notes: Sequence[Notes],
     vetted: Sequence[Notes],
     dead: Sequence[DeadLetter],
@@ -175,11 +175,11 @@ def _write_batch(
 ) -> dict[str, Any]:
     """Write the files about all answers into staging, and return the manifest."""
     folder = files.join(task.output, STAGING)
-    parts = sorted(parts, key=lambda part: part[0])
-    data = (files.read_bytes(files.join(folder, path)) for _, path, _ in parts)
+    parts = sorted(parts, key=lambda part: part[1].name)
+    data = (files.read_bytes(files.join(folder, path)) for path, _ in parts)
     tables = (pa.ipc.open_stream(part).read_all() for part in data)
     total_notes = reduce(Notes.merged, [*notes, *vetted], Notes())
-    return stage_batch(task, tables, [outcome for *_, outcome in parts], dead, total_notes, written)
+    return stage_batch(task, tables, [outcome for _, outcome in parts], dead, total_notes, written)
 
 
 def stage_batch(

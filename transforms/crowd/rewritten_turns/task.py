@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import msgspec
@@ -331,13 +331,6 @@ def read_turns(file: tuple[int, DialogueFile], places: Iterable[str]) -> Iterato
         yield TaggedOutput(DEAD_LETTERS, dead)
 
 
-class Rewritten(NamedTuple):
-    """The outputs of :class:`RewriteTurns`."""
-
-    outcomes: beam.PCollection[tuple[TurnOutcome, list[TurnAnswer]]]
-    dead_letters: beam.PCollection[DeadLetter]
-
-
 class RewriteTurns(WithDeadLetters):
     """Vets the answers about each turn, and chooses one for each kind.
 
@@ -356,7 +349,7 @@ class RewriteTurns(WithDeadLetters):
         self.files, self.seed, self.join = list(enumerate(task.files)), task.seed, JoinDecisions(decisions)
         self.pages = [(f"{page.dialogue_id}:{page.turn}", page) for page in task.pages]
 
-    def outputs(self, assignments: beam.PCollection) -> Rewritten:
+    def outputs(self, assignments: beam.PCollection) -> Any:
         """Return ``outcomes`` and ``dead_letters``."""
         pipeline = assignments.pipeline
         pages = pipeline | "Pages" >> beam.Create(self.pages, reshuffle=False)
@@ -371,8 +364,7 @@ class RewriteTurns(WithDeadLetters):
         repeated = AsList(texts | "Repeated" >> beam.FlatMap(lambda group: rules.repeated_answers(group[1][0])))
         step = beam.FlatMap(_rewrite, self.seed, repeated).with_outputs(DEAD_LETTERS, main=self.main)
         rewritten = turns | "Rewrite" >> step
-        dead = [outputs.dead_letters for outputs in (corpus, joined, rewritten)] | "All dead letters" >> beam.Flatten()
-        return Rewritten(rewritten.outcomes, dead)
+        return self.gathered(rewritten.outcomes, corpus.dead_letters, joined.dead_letters, rewritten.dead_letters)
 
 
 TurnGroup = tuple[str, tuple[list[Submission], list[TurnOfCorpus], list[PageRecord]]]
