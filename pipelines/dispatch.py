@@ -104,10 +104,19 @@ def hand_over(
     if run is not None:
         return run(spelled, rest)
     if package == "parapet.pipelines":
-        return int(module_of(spelled).run(rest))
+        return _run(spelled, rest)
     if hasattr(parent := importlib.import_module(package), "run_action"):
         return int(parent.run_action(spelled, rest))
     return int(importlib.import_module(f"{package}.{canonical(spelled)}").run(rest))
+
+
+def _run(command: str, argv: Sequence[str]) -> int:
+    module = module_of(command)
+    if hasattr(module, "COMMAND"):
+        from parapet.pipelines import app
+
+        return app.run(module.COMMAND, argv)
+    return int(module.run(argv))
 
 
 # Commands that have no module of their own, and the module that runs them by name.
@@ -156,5 +165,9 @@ def parser_of(pipeline: str, action: str = "") -> StrictParser:
         return parser
     if action:
         module = importlib.import_module(f"parapet.pipelines.{pipeline}.{canonical(action)}")
+    if hasattr(module, "COMMAND"):
+        from parapet.pipelines import app
+
+        return app.parser_of(module.COMMAND)
     parser = module.parser()
     return parser

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from parapet.evaluation.models import configs
-from parapet.pipelines.config_flags import Option, input_paths, read_config
+from parapet.pipelines.app import Option, input_paths, read_config
 from parapet.pipelines.models import family
 from parapet.schemas.errors import InputError, parapet_version
 from parapet.schemas.layout import as_path, is_there

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parapet.evaluation.models.configs import ClassifierConfig, ClassifierPrediction
-from parapet.pipelines.config_flags import read_config
+from parapet.pipelines.app import read_config
 from parapet.pipelines.models.family import Family, Inputs, Output, Prediction, check_device, load_class, make_job
 from parapet.pipelines.models.presets import TrainingParser
 from parapet.pipelines.sets import sources_of

@@ -8,6 +8,7 @@ any family.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from parapet.evaluation.models.configs import CorpusTraining, PredictionConfig, TrainingConfig
-from parapet.pipelines.config_flags import Option, add_flags, content_options, read_config
+from parapet.pipelines.app import Option, add_flags, content_options, read_config
 from parapet.pipelines.flags import Parser, add_output
 from parapet.pipelines.models.presets import Preset, TrainingParser
 from parapet.pipelines.sets import add_sets, sources_of
@@ -123,7 +124,7 @@ class Family(ABC):
         ``run.json``.
     """
 
-    config: type[msgspec.Struct]
+    config: type[Any]
     learner_class: str
     prediction_config: type[PredictionConfig]
     sets: Mapping[str, Any] | None = {}
@@ -161,7 +162,7 @@ class Family(ABC):
         config = self.check(args)
         checkpoint = self.checkpoint(config)
         check_installed("torch", "safetensors", *(self.packages if checkpoint else ()))
-        config = msgspec.structs.replace(config, device=device_of(config.device).type)
+        config = dataclasses.replace(config, device=device_of(config.device).type)
         learner, inputs = self.learner(config, *([checkpoint] if checkpoint else []))
         preset = {"preset": args.preset} if self.presets else {}
         return Training(

@@ -13,7 +13,7 @@ from parapet.evaluation.models.configs import (
     PrefixConfig,
     PrefixPrediction,
 )
-from parapet.pipelines.config_flags import read_config
+from parapet.pipelines.app import read_config
 from parapet.pipelines.flags import SCHEMA_VARIANTS
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import sources_of

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from parapet.evaluation.models.configs import DamdConfig, SoloistConfig, SystemPrediction
-from parapet.pipelines.config_flags import read_config
+from parapet.pipelines.app import read_config
 from parapet.pipelines.models import family
 
 if TYPE_CHECKING:

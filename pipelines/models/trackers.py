@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parapet.evaluation.models.configs import PredictionConfig, SgpDstConfig, T5DstConfig, TinyConfig
-from parapet.pipelines.config_flags import read_config
+from parapet.pipelines.app import read_config
 from parapet.pipelines.models import family
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from parapet.evaluation.generation.scoring import choose
 from parapet.evaluation.models.batches import bucketed
 from parapet.evaluation.models.configs import GenerationConfig, TrainingConfig
 from parapet.evaluation.sets import ORIGINAL
-from parapet.pipelines.config_flags import read_config
+from parapet.pipelines.app import read_config
 from parapet.pipelines.models import family_of
 
 BATCH_SIZE, EPOCHS, RATE = 8, 3, 1e-4  # Appendix E

@@ -8,7 +8,7 @@ from tiny_checkpoints import save_gpt2
 from parapet.evaluation.models.configs import SoloistConfig, T5DstConfig
 from parapet.evaluation.models.systems.data import read_steps
 from parapet.evaluation.models.systems.soloist import SoloistLearner
-from parapet.pipelines.config_flags import read_config
+from parapet.pipelines.app import read_config
 from parapet.pipelines.models import MODELS, family_of
 from parapet.pipelines.models.presets import TrainingParser
 from parapet.transforms.storage.checkpoints import inspect

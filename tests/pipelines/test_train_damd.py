@@ -11,7 +11,7 @@ from kit import files_of, json_of, refused, rows_of, run
 from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.systems.damd import DamdLearner
 from parapet.evaluation.models.systems.data import act_parts, acts_of
-from parapet.pipelines.config_flags import read_config
+from parapet.pipelines.app import read_config
 from parapet.pipelines.models import family_of
 from parapet.schemas.dialogue import Dialogue
 
