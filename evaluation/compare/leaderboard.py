@@ -30,7 +30,6 @@ from parapet.evaluation.compare.results import (
     absent_groups,
     accuracies,
     columns_of,
-    macro_average,
     mixes,
     of_100,
     read_outcome,
@@ -48,6 +47,7 @@ from parapet.evaluation.compare.significance import (
     read_rows,
 )
 from parapet.evaluation.dst.failures import HurtFrame
+from parapet.evaluation.results import macro_average
 from parapet.evaluation.sets import ALL, ORIGINAL, existing_file, group_label
 from parapet.evaluation.task import NOT_DEFINED, change_text, sensitivity_is_defined
 from parapet.schemas.errors import InputError
