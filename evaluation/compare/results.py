@@ -298,12 +298,12 @@ def absent_groups(there: Iterable[Column], requested: Iterable[str]) -> list[str
 
 
 def columns_of(
-    outcomes: Sequence[Outcome], requested: Sequence[str] = (), sets: Sequence[str] = (), flag: str = "--metrics"
+    available: Collection[Column], requested: Sequence[str] = (), sets: Sequence[str] = (), flag: str = "--metrics"
 ) -> list[Column]:
     """Returns the columns of a leaderboard, in the order of the page.
 
     Args:
-      outcomes: the outcomes of one system.
+      available: the columns that the systems have.
       requested: ``metric``, ``set/metric``, ``group/metric`` or ``task/set/metric``; empty for the defaults. Those of
         :func:`absent_groups` are left out.
       sets: the sets that come first, in this order.
@@ -312,7 +312,6 @@ def columns_of(
     Raises:
       InputError: the systems do not have a requested column.
     """
-    available = [column for outcome in outcomes for column in outcome.values]
     absent = absent_groups(available, requested)
     for name in requested:
         if name not in absent and not any(name in column.names for column in available):
@@ -329,7 +328,7 @@ def columns_of(
         ]
     if not selected:
         raise InputError("must name at least one metric", flag)
-    tasks = [*AVERAGED, *(outcome.task for outcome in outcomes)]  # dialogue states first, as RADDLE has them
+    tasks = [*AVERAGED, *(column.task for column in available)]  # dialogue states first, as RADDLE has them
     metrics = [name.rpartition("/")[2] for name in requested]
 
     def order(column: Column) -> tuple[object, ...]:

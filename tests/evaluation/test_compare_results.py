@@ -29,7 +29,7 @@ def test_states_by_set_and_by_group(tmp_path):
     assert outcome.values[results.Column("dst", results.VARIANTS, results.SENSITIVITY)] == sensitivity(
         [SETS["v1"], SETS["v2"]]
     )
-    assert [column.name for column in results.columns_of([outcome])] == [
+    assert [column.name for column in results.columns_of(outcome.values)] == [
         "dst/original/joint_goal_accuracy", "dst/v1/joint_goal_accuracy", "dst/v2/joint_goal_accuracy",
         "dst/#VARIANTS/joint_goal_accuracy", "dst/#VARIANTS/schema_sensitivity",
     ]  # fmt: skip
@@ -38,9 +38,13 @@ def test_states_by_set_and_by_group(tmp_path):
 def test_metrics_that_are_not_there(tmp_path):
     outcome = results.read_outcome(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
     raised(
-        InputError, results.columns_of, [outcome], ["f2"], match="there is no metric 'f2': must be one of bleu, fpr95"
+        InputError,
+        results.columns_of,
+        outcome.values,
+        ["f2"],
+        match="there is no metric 'f2': must be one of bleu, fpr95",
     )
-    raised(InputError, results.columns_of, [outcome], match="must name at least one metric")
+    raised(InputError, results.columns_of, outcome.values, match="must name at least one metric")
 
 
 def test_rows_that_do_not_average_to_the_number(tmp_path):
@@ -149,7 +153,7 @@ def test_other_tasks_have_a_mean_over_variants(tmp_path):
     assert outcome.variants == ("v1", "v2")
     # A service, which is no set.
     assert outcome.values[results.Column("response", "#ALL", "searches", "Inns_1")] == 0.5
-    assert [column.set for column in results.columns_of([outcome])] == [*sets, results.VARIANTS]
+    assert [column.set for column in results.columns_of(outcome.values)] == [*sets, results.VARIANTS]
 
 
 def test_rows_give_back_the_numbers(tmp_path):
@@ -173,11 +177,11 @@ def test_groups_of_services_that_are_not_there_are_left_out(tmp_path):
     outcome = results.read_outcome(groups(tmp_path / "dev", "generation", numbers, {"#SEEN_DOMAINS": "seen"}))
     requested = ["sgsacc", "seen/sgsacc", "unseen/sgsacc"]
     assert results.absent_groups(outcome.values, requested) == ["unseen/sgsacc"]
-    assert [column.name for column in results.columns_of([outcome], requested)] == [
+    assert [column.name for column in results.columns_of(outcome.values, requested)] == [
         "generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"
     ]  # fmt: skip
     for wrong in ("unseen/f2", "unseen/bleu", "v1/sgsacc"):
-        raised(InputError, results.columns_of, [outcome], ["sgsacc", wrong], match=f"there is no metric '{wrong}'")
+        raised(InputError, results.columns_of, outcome.values, ["sgsacc", wrong], match=f"there is no metric '{wrong}'")
 
 
 def test_the_sensitivity_as_it_was_computed(tmp_path):
