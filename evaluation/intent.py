@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.evaluation.dst.model import originals_of
+from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import (
     ALL,
     ORIGINAL,
@@ -194,10 +195,11 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         }
         right = [float(item.label == item.predicted) for item in items]
         rows = rows_bytes(keys, {"accuracy": right}, texts)
+        results = results_of("intent", metrics, {name: group["items"] for name, group in details.items()})
         ignored = text.counted(inputs.without_state, "prediction")
         sets = {"sets": [name for name in details if name != ALL]} if len(details) > 1 else {}
         return Result(
-            files=files_of(metrics, details, rows, report(inputs.items, metrics, details)),
+            files=files_of(metrics, results, details, rows, report(inputs.items, metrics, details)),
             summary=[
                 line(name, values, SHORT)
                 + (f" of {text.counted(details[name]['items'], 'item')}" if name in details else "")

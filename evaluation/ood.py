@@ -19,6 +19,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
+from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import (
     ALL,
     MEAN,
@@ -497,8 +498,9 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         note = about_threshold(inputs.threshold, predicted)
         details = {"groups": sizes, "threshold": inputs.threshold, "predicted": predicted}
         page = report(inputs, metrics, sizes, note)
+        results = results_of("ood", metrics, {name: size["turns"] for name, size in sizes.items()})
         return Result(
-            files=files_of(metrics, details, _rows(inputs), page),
+            files=files_of(metrics, results, details, _rows(inputs), page),
             summary=[
                 *(
                     line(name, values, SHORT if "f1" in values else {"accuracy": "accuracy"}, 1)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import ALL, ORIGINAL, Key, existing_file, read_lines, with_mean
 from parapet.evaluation.task import (
     Headings,
@@ -362,6 +364,8 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
                 for name in ("user", "reference", "answer")
             },
         )
+        sizes = Counter(response.key[0] for response in scored)
+        results = results_of("ranking", metrics, {**sizes, ALL: len(scored)})
         ending = f"_top_{self.top}" if self.top > 1 else ""
         headings = {f"{metric}{ending}": label for metric, label in HEADINGS.items()}
         lines = [line(name, values, headings, 1) for name, values in metrics.items()]
@@ -371,7 +375,7 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
             lines = [of_group + within + rank for of_group, rank in zip(lines, ranks, strict=True)]
         return Result(
             files=files_of(
-                metrics, details, rows, report(scored, metrics, details, self.top, refused_of(inputs.files))
+                metrics, results, details, rows, report(scored, metrics, details, self.top, refused_of(inputs.files))
             ),
             summary=lines,
             options={

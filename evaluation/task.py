@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
+from parapet.evaluation.results import RESULTS, ResultRow, results_bytes
 from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, Key, group_label
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path
@@ -150,6 +151,7 @@ class Task(msgspec.Struct, Generic[Inputs], frozen=True, kw_only=True):
 
 FILES = {
     "metrics.json": "the metrics by set",
+    RESULTS: "a row for every number, which `compare` reads",
     "details.json": "what the metrics are made of",
     ROWS: "a row for every item that was scored",
 }
@@ -202,9 +204,12 @@ def with_group(label: str, metrics: Metrics, group: str, metric: str) -> str:
     return label if group == ALL or len(sets) < 2 else f"{label}, {group}"
 
 
-def files_of(metrics: Metrics, details: object, rows: bytes, report: Report) -> dict[str, bytes]:
+def files_of(
+    metrics: Metrics, results: Sequence[ResultRow], details: object, rows: bytes, report: Report
+) -> dict[str, bytes]:
     """Makes the files that every task of ``parapet evaluate`` writes; ``details`` may be a struct."""
     return {
+        RESULTS: results_bytes(results),
         "metrics.json": json_bytes(metrics),
         "details.json": json_bytes(details),
         ROWS: rows,

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from kit import write
 
+from parapet.evaluation.results import RESULTS, VARIANTS, ResultRow, results_bytes, results_of
 from parapet.evaluation.task import rows_bytes
 
 JGA = "joint_goal_accuracy"
@@ -30,9 +31,14 @@ def intent_metrics(a: float, b: float, both: float, f1: float | None = 0.5) -> d
     return {name: {"accuracy": value, "macro_f1": f1} for name, value in values.items()}
 
 
-def groups(folder: Path, task: str, metrics: Mapping[str, Any], **options: Any) -> str:
-    """What a task without rows writes."""
-    write(folder / "metrics.json", metrics)
+def groups(folder: Path, task: str, metrics: Mapping[str, Any], named: Mapping[str, str] = {}, **options: Any) -> str:
+    """What a task without rows writes; ``named`` has the keys that are groups of services."""
+    return table(folder, task, results_of(task, metrics, {}, named), **options)
+
+
+def table(folder: Path, task: str, rows: Sequence[ResultRow], **options: Any) -> str:
+    """Writes the numbers of a task."""
+    write(folder / RESULTS, results_bytes(rows))
     write(folder / "run.json", {"pipeline": f"evaluate_{task}", "options": options, "files": {}})
     return str(folder)
 
@@ -43,7 +49,7 @@ def states(folder: Path, sets: Mapping[str, Sequence[float]], examples: Sequence
     Frame i is of dialogue i // 2, and by turns of a service that train has and one that it has not.
     """
     variants = [name for name in sets if name[0] == "v" and name[1:].isdigit()]
-    numbers: dict[str, Any] = {"sets": {}}
+    numbers: list[ResultRow] = []
     for name, values in sets.items():
         suffix = name[1:] if name in variants else ""
         rows = [
@@ -53,26 +59,17 @@ def states(folder: Path, sets: Mapping[str, Sequence[float]], examples: Sequence
         ]  # fmt: skip
         (folder / "rows" / name).mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(rows), folder / "rows" / name / "dialogues_001.parquet")
-        metrics = {key: {JGA: mean(values[at])} for key, at in _groups(suffix).items()}
-        metrics["Inns"] = metrics["#SEEN_SERVICES"]  # the domain, which is no service
-        numbers["sets"][name] = {"metrics": metrics, "intervals": {}}
-    if len(variants) > 1:
-        table, average = {}, {}
-        for key, at in _groups("").items():
-            average[key] = {JGA: mean([mean(sets[name][at]) for name in variants])}
-            table[key] = {"schema_sensitivity": sensitivity([sets[name][at] for name in variants])}
-        numbers["variants"] = {"names": variants, "average": average, "table": table}
-    write(folder / "robustness.json", numbers)
+        numbers += [ResultRow("", "dst", name, group, JGA, mean(values[at])) for group, at in GROUPS.items()]
+    for group, at in GROUPS.items() if len(variants) > 1 else ():
+        values = [sets[name][at] for name in variants]
+        numbers.append(ResultRow("", "dst", VARIANTS, group, JGA, mean([*map(mean, values)])))
+        numbers.append(ResultRow("", "dst", VARIANTS, group, "schema_sensitivity", sensitivity(values)))
     write(folder / "examples.json", list(examples))
-    return groups(folder, "dst", numbers["sets"]["original"]["metrics"], **options)
+    return table(folder, "dst", numbers, variants=variants, **options)
 
 
-def _groups(suffix: str) -> dict[str, slice]:
-    seen, unseen = slice(0, None, 2), slice(1, None, 2)
-    return {
-        "#ALL_SERVICES": slice(None), "#SEEN_SERVICES": seen, "#UNSEEN_SERVICES": unseen,
-        SERVICES[0] + suffix: seen, SERVICES[1] + suffix: unseen,
-    }  # fmt: skip
+SEEN, UNSEEN = slice(0, None, 2), slice(1, None, 2)
+GROUPS = {"all": slice(None), "seen": SEEN, "unseen": UNSEEN, SERVICES[0]: SEEN, SERVICES[1]: UNSEEN}
 
 
 def mean(values: Sequence[float]) -> float:

@@ -59,8 +59,9 @@ class Result:
         return json.loads((self.folder / name).read_bytes())
 
     def rows(self, pattern: str = "**/*.parquet") -> list[dict[str, Any]]:
-        """Reads the rows of all matching files, in the order of their names."""
-        return [row for path in sorted(self.folder.glob(pattern)) for row in rows_of(path)]
+        """Reads the rows of all matching files, in the order of their names; without tables of results."""
+        paths = (path for path in sorted(self.folder.glob(pattern)) if path.name != "results.parquet")
+        return [row for path in paths for row in rows_of(path)]
 
     def dialogues(self, split: str = ".") -> dict[str, Any]:
         """Reads dialogues by their ids, below a folder such as ``typos/test``, or all."""

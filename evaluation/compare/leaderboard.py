@@ -25,12 +25,10 @@ from parapet.evaluation.compare.results import (
     VARIANTS,
     WHOLE,
     Column,
-    Outcome,
     Selection,
     absent_groups,
     accuracies,
     columns_of,
-    macro_average,
     mixes,
     of_100,
     read_outcome,
@@ -48,6 +46,7 @@ from parapet.evaluation.compare.significance import (
     read_rows,
 )
 from parapet.evaluation.dst.failures import HurtFrame
+from parapet.evaluation.results import macro_average
 from parapet.evaluation.sets import ALL, ORIGINAL, existing_file, group_label
 from parapet.evaluation.task import NOT_DEFINED, change_text, sensitivity_is_defined
 from parapet.schemas.errors import InputError
@@ -161,27 +160,26 @@ class Board(msgspec.Struct, frozen=True):
 
 
 class Systems(msgspec.Struct, frozen=True):
-    """The systems to compare.
+    """The numbers of some systems, all on the same tasks and sets.
 
     Attributes:
-      outcomes: system to its outcomes, all on the same tasks and sets.
-      columns: the columns of the leaderboard.
-      averaged: the columns that the average includes.
+      values: the numbers of each system; ``intervals`` are those that the evaluation computed.
+      columns: the columns of the leaderboard; ``averaged`` are those that the average includes.
       parts: system to column to the sums by dialogue, for numbers that are means of rows.
       left_out: messages on what some systems were not scored on.
+      variants: see :class:`Board`, as are ``examples``.
       selection: the sets and the columns of the average.
     """
 
-    outcomes: dict[str, list[Outcome]]
+    values: dict[str, dict[Column, float | None]]
+    intervals: dict[str, dict[Column, tuple[float, float]]]
     columns: list[Column]
     averaged: list[Column]
     parts: dict[str, dict[Column, Parts]]
     left_out: list[str]
+    variants: dict[str, list[str]]
+    examples: dict[str, list[HurtFrame]]
     selection: Selection = EVERYTHING
-
-    def value(self, system: str, column: Column) -> float | None:
-        """Returns a number of a system; None if it has none."""
-        return next((outcome.values[column] for outcome in self.outcomes[system] if column in outcome.values), None)
 
 
 def read_systems(
@@ -202,71 +200,71 @@ def read_systems(
       InputError: the systems cannot be compared, or a metric does not exist.
     """
     read = {name: [read_outcome(path) for path in paths] for name, paths in systems.items()}
-    absent_sets: list[str] = []
+    absent: list[str] = []
     if everything:
         known_sets = {name for outcomes in read.values() for outcome in outcomes for name in outcome.sets}
-        absent_sets = [f"set {name}: no system has it" for name in selection.sets if name not in known_sets]
-        present_sets = tuple(name for name in selection.sets if name in known_sets)
-        selection = msgspec.structs.replace(selection, sets=present_sets)
+        absent = [f"set {name}: no system has it" for name in selection.sets if name not in known_sets]
+        selection = msgspec.structs.replace(selection, sets=tuple(filter(known_sets.__contains__, selection.sets)))
     outcomes, left_out = shared(selected(read, selection.sets), everything)
-    left_out += absent_sets
-    by_task: dict[str, dict[str, Outcome]] = {}
-    for name, outcome_here in outcomes.items():
-        for outcome in outcome_here:
-            by_task.setdefault(outcome.task, {})[name] = outcome
-    merged = [_merged(list(of_task.values())) for of_task in by_task.values()]
+    left_out += absent
+    values = {
+        name: {column: value for outcome in of_system for column, value in outcome.values.items()}
+        for name, of_system in outcomes.items()
+    }
+    available = list(dict.fromkeys(column for of_system in values.values() for column in of_system))
     if everything:
-        known = {name for outcome in merged for column in outcome.values for name in column.names}
-        present = tuple(name for name in selection.average if name in known)
-        lacking = ", ".join(name for name in selection.average if name not in known)
-        left_out += [f"from the average, because no system has it: {lacking}"] if lacking else []
-        selection = msgspec.structs.replace(selection, average=present)
-    columns = columns_of(merged, metrics, selection.sets)
+        names = {name for column in available for name in column.names}
+        lacking = [name for name in selection.average if name not in names]
+        left_out += [f"from the average, because no system has it: {', '.join(lacking)}"] if lacking else []
+        selection = msgspec.structs.replace(selection, average=tuple(filter(names.__contains__, selection.average)))
+    columns = columns_of(available, metrics, selection.sets)
     mixed = mixes({column.set for column in columns})  # mixes only repeat the result of their set, diluted
     averaged = [column for column in columns if column.set not in mixed and _is_averaged(column, frozenset(metrics))]
     if everything:
-        averaged = _common(averaged, outcomes)
+        averaged = _common(averaged, values)
     if selection.average:
-        averaged = columns_of(merged, selection.average, selection.sets, "--average")
+        averaged = columns_of(available, selection.average, selection.sets, "--average")
         if bad := next((column.name for column in averaged if column.low_is_good), None):
             raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
-        names = tuple(dict.fromkeys([column.name for column in [*averaged, *columns]]))
-        columns = columns_of(merged, names, selection.sets)
-    absent = absent_groups((column for outcome in merged for column in outcome.values), metrics)
-    left_out = [*left_out, *(f"{name}: the systems were not scored on such services" for name in absent)]
-    wanted = [column for outcome_here in outcomes.values() for column in _with_groups(columns, outcome_here)]
+        chosen = tuple(dict.fromkeys([column.name for column in [*averaged, *columns]]))
+        columns = columns_of(available, chosen, selection.sets)
+    absent_columns = absent_groups(available, metrics)
+    left_out += [f"{name}: the systems were not scored on such services" for name in absent_columns]
+    wanted = [column for of_system in values.values() for column in _with_groups(columns, of_system)]
     parts: dict[str, dict[Column, Parts]] = {name: {} for name in outcomes}
-    for of_task in by_task.values():
-        rows = {
-            name: rows_found
-            for name, outcome_here in of_task.items()
-            if (rows_found := read_rows(outcome_here, wanted)) is not None
+    for task in dict.fromkeys(column.task for column in available):
+        of_task = {
+            name: outcome for name, of_system in outcomes.items() for outcome in of_system if outcome.task == task
         }
-        left_out = [*left_out, *check_same_turns(rows, of_task)]
-        for name, rows_found in rows.items():
-            parts[name] |= rows_found.parts
-    return Systems(outcomes, columns, averaged, parts, left_out, selection)
+        rows = {name: rows for name, outcome in of_task.items() if (rows := read_rows(outcome, wanted)) is not None}
+        left_out += check_same_turns(rows, of_task)
+        for name, of_outcome in rows.items():
+            parts[name] |= of_outcome.parts
+    flat = [(name, outcome) for name, of_system in outcomes.items() for outcome in of_system]
+    return Systems(
+        values,
+        {name: {at: ends for outcome in outcomes[name] for at, ends in outcome.intervals.items()} for name in outcomes},
+        columns,
+        averaged,
+        parts,
+        left_out,
+        {outcome.task: list(outcome.variants) for _, outcome in flat if len(outcome.variants) > 1},
+        {name: list(outcome.examples) for name, outcome in flat if outcome.examples},
+        selection,
+    )
 
 
-def _common(columns: Sequence[Column], outcomes: Mapping[str, Sequence[Outcome]]) -> list[Column]:
+def _common(columns: Sequence[Column], values: Mapping[str, Mapping[Column, float | None]]) -> list[Column]:
     """Returns the columns that all systems have, so that their means can be compared.
 
     If there are none, those that all systems with a result of the column's task have.
     """
-    values = {name: {column: value for outcome in of_system for column, value in outcome.values.items()}
-              for name, of_system in outcomes.items()}  # fmt: skip
     having = {column: {name for name in values if values[name].get(column) is not None} for column in columns}
-    common = [column for column in columns if len(having[column]) == len(outcomes)]
     of_tasks: dict[str, set[str]] = {}
     for column in columns:
         of_tasks.setdefault(column.task, set()).update(having[column])
+    common = [column for column in columns if len(having[column]) == len(values)]
     return common or [column for column in columns if having[column] == of_tasks[column.task]]
-
-
-def _merged(outcomes: Sequence[Outcome]) -> Outcome:
-    """Merges one task's outcomes of all systems into one that has the columns of all."""
-    values = {column: value for outcome in reversed(outcomes) for column, value in outcome.values.items()}
-    return msgspec.structs.replace(outcomes[0], values=values)
 
 
 def _is_averaged(column: Column, requested: frozenset[str]) -> bool:
@@ -277,19 +275,17 @@ def _is_averaged(column: Column, requested: frozenset[str]) -> bool:
     return column.metric in AVERAGED.get(column.task, ()) and column.set != VARIANTS
 
 
-def _with_groups(columns: Sequence[Column], outcomes: Sequence[Outcome]) -> Iterator[Column]:
-    """Yields the columns, and those of seen and unseen services and of single services, if any."""
+def _with_groups(columns: Sequence[Column], available: Iterable[Column]) -> list[Column]:
+    """Returns the columns, and those of seen and unseen services and of single services, if any."""
     wanted = {(column.task, column.set, column.metric) for column in columns if column.group == WHOLE}
-    yield from columns
-    for outcome in outcomes:
-        for column in outcome.values:
-            if column.group != WHOLE and (column.task, column.set, column.metric) in wanted:
-                yield column
+    groups = (column for column in available if column.group != WHOLE)
+    more = (column for column in groups if (column.task, column.set, column.metric) in wanted)
+    return list(dict.fromkeys([*columns, *more]))
 
 
 def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
     """Makes the leaderboard."""
-    averages = {name: _average(systems, name, settings.seed) for name in systems.outcomes}
+    averages = {name: _average(systems, name, settings.seed) for name in systems.values}
     ranked = sorted(averages, key=lambda name: (averages[name].value is None, -(averages[name].value or 0.0), name))
     counts = {column: {len(parts.get(column, ())) for parts in systems.parts.values()} for column in systems.columns}
     testable = [column for column, kinds in counts.items() if len(kinds) == 1 and kinds != {0}]
@@ -304,14 +300,9 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
         {name: averages[name] for name in ranked},
         _tests(ranked, systems, tested, settings) if tested else [],
         settings,
-        {
-            outcome.task: list(outcome.variants)
-            for kinds in systems.outcomes.values()
-            for outcome in kinds
-            if len(outcome.variants) > 1
-        },
+        systems.variants,
         systems.left_out,
-        {name: list(outcome.examples) for name in ranked for outcome in systems.outcomes[name] if outcome.examples},
+        {name: systems.examples[name] for name in ranked if name in systems.examples},
         {name: kinds for name in ranked if (kinds := _relative_changes(systems, name, settings.baseline))},
         systems.selection,
     )
@@ -323,7 +314,7 @@ def _relative_changes(systems: Systems, name: str, baseline: str) -> dict[str, d
     for group in (WHOLE, SEEN, UNSEEN) if baseline not in ("", name) else ():
         for metric in (JGA, SENSITIVITY):
             column = Column("dst", VARIANTS, metric, group)
-            value, other = systems.value(name, column), systems.value(baseline, column)
+            value, other = systems.values[name].get(column), systems.values[baseline].get(column)
             if value is not None and other:
                 relative_changes.setdefault(group, {})[metric] = (value - other) / other
     return relative_changes
@@ -331,7 +322,7 @@ def _relative_changes(systems: Systems, name: str, baseline: str) -> dict[str, d
 
 def _average(systems: Systems, name: str, seed: str) -> Number:
     """Computes the average of a system, with an interval if all of its numbers are means of rows."""
-    numbers = [(column.metric, systems.value(name, column)) for column in systems.averaged]
+    numbers = [(column.metric, systems.values[name].get(column)) for column in systems.averaged]
     parts = [systems.parts[name].get(column, ()) for column in systems.averaged]
     interval = None
     if _alike(parts) and not any(column.metric in OF_100 for column in systems.averaged):
@@ -347,14 +338,13 @@ def _alike(numbers: Sequence[Parts]) -> bool:
 
 def _values(systems: Systems, name: str, seed: str) -> Iterator[Value]:
     """Yields all numbers of a system, with the intervals of the evaluation, or else those computed from the rows."""
-    outcomes, parts = systems.outcomes[name], systems.parts[name]
-    columns = list(dict.fromkeys(_with_groups(systems.columns, outcomes)))
-    known = {column: value_here for outcome in outcomes for column, value_here in outcome.intervals.items()}
+    values, parts, known = systems.values[name], systems.parts[name], dict(systems.intervals[name])
+    columns = _with_groups(systems.columns, values)
     lacking = [column for column in columns if column not in known and column in parts]
     computed = intervals([parts[column] for column in lacking], seed, [column.metric for column in lacking])
-    known |= {column: value_here for column, value_here in zip(lacking, computed, strict=True) if value_here}
+    known |= {column: interval for column, interval in zip(lacking, computed, strict=True) if interval}
     for column in columns:
-        value = systems.value(name, column)
+        value = values.get(column)
         low, high = (None, None) if value is None else known.get(column, (None, None))
         yield Value(name, column.task, column.set, column.group, column.metric, value, low, high)
 

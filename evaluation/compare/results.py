@@ -10,20 +10,23 @@ from typing import Any
 import msgspec
 
 from parapet.evaluation.dst.failures import HurtFrame
-from parapet.evaluation.dst.model import originals_of
-from parapet.evaluation.response.task import METRICS, SetScores
+from parapet.evaluation.results import (
+    RESULTS,
+    SEEN,
+    SENSITIVITY,
+    UNSEEN,
+    VARIANTS,
+    WHOLE,
+    read_results,
+    variants_of,
+)
 from parapet.evaluation.sets import ALL, ORIGINAL
-from parapet.evaluation.task import Metrics, sensitivity_is_defined
+from parapet.evaluation.task import sensitivity_is_defined
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import read_whole
 
-JGA, SENSITIVITY = "joint_goal_accuracy", "schema_sensitivity"
-VARIANTS = "#VARIANTS"  # for means over the variants, and schema sensitivity
-WHOLE, SEEN, UNSEEN = "all", "seen", "unseen"
-_BY_DOMAIN = {"#SEEN_DOMAINS": SEEN, "#UNSEEN_DOMAINS": UNSEEN}  # domains of generated utterances, over all sets
-_AGGREGATES = {"#ALL_SERVICES": WHOLE, "#SEEN_SERVICES": SEEN, "#UNSEEN_SERVICES": UNSEEN}
-_VARIANT = re.compile(r"v[0-9]+")
+JGA = "joint_goal_accuracy"
 _MIX = re.compile(r"(.+)-env[0-9]+")
 
 # The metrics of each task that enter the average, and further ones that are shown: RADDLE's Table 2 averages joint goal
@@ -144,27 +147,26 @@ def read_outcome(path: str) -> Outcome:
     if not is_there(path):
         raise InputError("there is no such folder", path)
     check_published(path)
-    manifest = _decoded(folder / "run.json") if (folder / "run.json").is_file() else None
-    if not isinstance(manifest, dict):
+    if not (folder / "run.json").is_file():
         raise InputError("has no run.json: give the output of 'parapet evaluate', after it has finished", path)
-    command = str(manifest.get("pipeline", ""))
-    if not command.startswith("evaluate"):
-        raise InputError(f"contains the output of 'parapet {command}': give the output of 'parapet evaluate'", path)
-    options = manifest.get("options")
-    options = options if isinstance(options, dict) else {}
-    task = command.removeprefix("evaluate").lstrip("_") or str(options.get("task", ""))
-    if task == "dst" and (folder / "robustness.json").is_file():
-        return _with_defined_sensitivity(msgspec.structs.replace(_of_dst(folder, path), options=options))
-    values, variants = _of_groups(task, options.get("sets", []), folder / "metrics.json")
-    refused = {
-        name.partition("/")[2]: n for name, n in (manifest.get("counts") or {}).items() if name.startswith("refused")
-    }
-    intervals = _intervals_of_responses(values, folder / "domains.json") if task == "response" else {}
-    return _with_defined_sensitivity(Outcome(task, path, values, intervals, variants, options, refused=refused))
-
-
-def _with_defined_sensitivity(outcome: Outcome) -> Outcome:
-    """Drops schema sensitivities that say nothing, as the system is nearly always wrong."""
+    manifest: _Manifest = _decoded(folder / "run.json", _Manifest)
+    if not manifest.pipeline.startswith("evaluate"):
+        reason = f"contains the output of 'parapet {manifest.pipeline}': give the output of 'parapet evaluate'"
+        raise InputError(reason, path)
+    rows = {Column(row.task, row.set, row.metric, row.group): row for row in read_results(folder / RESULTS)}
+    examples = folder / "examples.json"
+    task = manifest.pipeline.removeprefix("evaluate_")
+    variants = manifest.options.get("variants", ()) if task == "dst" else variants_of(column.set for column in rows)
+    outcome = Outcome(
+        task,
+        path,
+        {column: row.value for column, row in rows.items()},
+        {column: (row.low, row.high) for column, row in rows.items() if row.low is not None and row.high is not None},
+        tuple(variants) if any(column.set == VARIANTS for column in rows) else (),
+        manifest.options,
+        _decoded(examples, tuple[HurtFrame, ...]) if examples.is_file() else (),
+        {name.partition("/")[2]: n for name, n in manifest.counts.items() if name.partition("/")[0] == "refused"},
+    )
     values = {
         column: value
         if column.metric != SENSITIVITY or sensitivity_is_defined(*accuracies(outcome.values.get, column))
@@ -172,6 +174,14 @@ def _with_defined_sensitivity(outcome: Outcome) -> Outcome:
         for column, value in outcome.values.items()
     }
     return msgspec.structs.replace(outcome, values=values)
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    """The part of ``run.json`` that comparisons need."""
+
+    pipeline: str
+    options: dict[str, Any] = {}
+    counts: dict[str, Any] = {}
 
 
 def accuracies(get: Callable[[Column], float | None], sensitivity: Column) -> list[float | None]:
@@ -183,7 +193,7 @@ def accuracies(get: Callable[[Column], float | None], sensitivity: Column) -> li
     ]
 
 
-def _decoded(path: Path, kind: Any = Any) -> Any:
+def _decoded(path: Path, kind: Any) -> Any:
     """Reads a JSON file of an evaluation. Raises InputError if it is missing or of another kind."""
     if not path.is_file():
         raise InputError("there is no such file", path)
@@ -191,89 +201,6 @@ def _decoded(path: Path, kind: Any = Any) -> Any:
         return msgspec.json.decode(read_whole(path), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"not written by 'parapet evaluate': {error}", path) from None
-
-
-def _of_groups(task: str, sets: Collection[str], path: Path) -> tuple[dict[Column, float | None], tuple[str, ...]]:
-    """Reads the numbers of ``metrics.json``, and the mean over variants if there are several.
-
-    In task ``response``, groups that are not sets are services, over all sets; seen and unseen domains are also groups.
-    """
-    numbers: Metrics = _decoded(path, Metrics)
-
-    def column(group: str, metric: str) -> Column:
-        if task == "response" and group not in sets and not group.startswith("#"):
-            return Column(task, ALL, metric, group)
-        return Column(task, ALL, metric, _BY_DOMAIN[group]) if group in _BY_DOMAIN else Column(task, group, metric)
-
-    values = {column(group, metric): value for group, metrics in numbers.items() for metric, value in metrics.items()}
-    variants = tuple(sorted({column.set for column in values if _VARIANT.fullmatch(column.set)}, key=set_order))
-    if len(variants) > 1:
-        for metric in dict.fromkeys(column.metric for column in values):
-            mean = macro_average([values.get(Column(task, name, metric)) for name in variants])
-            # Schema sensitivity is not a mean over variants, and is among the numbers of all sets.
-            own = values.pop(Column(task, ALL, metric), None) if metric == SENSITIVITY else mean
-            values[Column(task, VARIANTS, metric)] = own
-    return values, variants
-
-
-def _intervals_of_responses(values: Mapping[Column, object], path: Path) -> dict[Column, tuple[float, float]]:
-    """Reads the intervals of ``domains.json``, if it exists."""
-    if not path.is_file():
-        return {}
-    sets: dict[str, SetScores] = _decoded(path, dict[str, SetScores])
-    known = {column.set for column in values}
-    return {
-        Column("response", name if name in known else ALL, metric): interval
-        for name, numbers in sets.items()
-        for metric in METRICS
-        if (interval := numbers.all.intervals.get(metric))
-    }
-
-
-def _of_dst(folder: Path, path: str) -> Outcome:
-    """Reads each set's metrics, the numbers over variants, and the examples from ``robustness.json``."""
-    place = folder / "robustness.json"
-    numbers = _decoded(place)
-    values: dict[Column, Any] = {}
-    intervals: dict[Column, Any] = {}
-    try:
-        together = numbers.get("variants") or {}
-        variants = tuple(together.get("names", ()))
-        services = _services(numbers["sets"][ORIGINAL]["metrics"])
-        for name, numbers_here in numbers["sets"].items():
-            renamed = originals_of(name, numbers_here["metrics"], services) if name in variants else {}
-            for key, metrics in numbers_here["metrics"].items():
-                group = _AGGREGATES.get(key) or renamed.get(key, key)
-                if key in _AGGREGATES or group in services:
-                    values |= {Column("dst", name, metric, group): value for metric, value in metrics.items()}
-            for key, interval in numbers_here.get("intervals", {}).items():
-                intervals[Column("dst", name, JGA, _AGGREGATES[key])] = interval
-        for key, row in together.get("table", {}).items():
-            group = _AGGREGATES.get(key, key)
-            if key in _AGGREGATES or key in services:
-                numbers_here = {**together["average"][key], SENSITIVITY: row[SENSITIVITY]}
-                values |= {Column("dst", VARIANTS, metric, group): value for metric, value in numbers_here.items()}
-                for metric, interval in ((JGA, "variants_interval"), (SENSITIVITY, f"{SENSITIVITY}_interval")):
-                    intervals[Column("dst", VARIANTS, metric, group)] = row.get(interval)
-        known = {at: (float(pair[0]), float(pair[1])) for at, pair in intervals.items() if pair}
-    except (TypeError, KeyError, AttributeError, ValueError, IndexError):
-        raise InputError("not the numbers of 'parapet evaluate --task dst'", place) from None
-    place = folder / "examples.json"
-    examples: tuple[HurtFrame, ...] = _decoded(place, tuple[HurtFrame, ...]) if place.is_file() else ()
-    return Outcome("dst", path, values, known, variants, {}, examples)
-
-
-def _services(metrics: Iterable[str]) -> frozenset[str]:
-    """Returns the services among the keys of the official scoring, which also has #ALL_SERVICES, ... and domains."""
-    names = [name for name in metrics if not name.startswith("#")]
-    domains = {name.split("_")[0] for name in names if "_" in name}
-    return frozenset(names) - domains
-
-
-def macro_average(values: Sequence[float | None]) -> float | None:
-    """Computes the unweighted mean of all numbers (RADDLE); None if there are none, or one is undefined."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
 def shared(
@@ -348,7 +275,8 @@ def _who(having: Iterable[str], systems: Iterable[str]) -> str:
 def _check_options(outcomes: Mapping[str, Outcome]) -> None:
     """Raises InputError if a system was scored with other options than the first."""
     (first, mine), *others = outcomes.items()
-    own = _OWN | {"model", "model_args"} if mine.task == "dst" else _OWN  # in other tasks, the model is the scorer
+    # In other tasks, the model is the scorer.
+    own = _OWN | {"model", "model_args", "variants"} if mine.task == "dst" else _OWN
     for name, theirs in others:
         for option in sorted((mine.options.keys() | theirs.options.keys()) - own):
             mine_value, other = mine.options.get(option), theirs.options.get(option)
@@ -370,12 +298,12 @@ def absent_groups(there: Iterable[Column], requested: Iterable[str]) -> list[str
 
 
 def columns_of(
-    outcomes: Sequence[Outcome], requested: Sequence[str] = (), sets: Sequence[str] = (), flag: str = "--metrics"
+    available: Collection[Column], requested: Sequence[str] = (), sets: Sequence[str] = (), flag: str = "--metrics"
 ) -> list[Column]:
     """Returns the columns of a leaderboard, in the order of the page.
 
     Args:
-      outcomes: the outcomes of one system.
+      available: the columns that the systems have.
       requested: ``metric``, ``set/metric``, ``group/metric`` or ``task/set/metric``; empty for the defaults. Those of
         :func:`absent_groups` are left out.
       sets: the sets that come first, in this order.
@@ -384,7 +312,6 @@ def columns_of(
     Raises:
       InputError: the systems do not have a requested column.
     """
-    available = [column for outcome in outcomes for column in outcome.values]
     absent = absent_groups(available, requested)
     for name in requested:
         if name not in absent and not any(name in column.names for column in available):
@@ -401,7 +328,7 @@ def columns_of(
         ]
     if not selected:
         raise InputError("must name at least one metric", flag)
-    tasks = [*AVERAGED, *(outcome.task for outcome in outcomes)]  # dialogue states first, as RADDLE has them
+    tasks = [*AVERAGED, *(column.task for column in available)]  # dialogue states first, as RADDLE has them
     metrics = [name.rpartition("/")[2] for name in requested]
 
     def order(column: Column) -> tuple[object, ...]:

@@ -15,6 +15,8 @@ from parapet.evaluation.dst.failures import ERRORS, HurtFrame, Ranked, failure_f
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.model import Config, Plan
 from parapet.evaluation.dst.totals import AGGREGATES, POLICIES, Totals, means, slot_accuracy
+from parapet.evaluation.results import RESULTS, SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow, results_bytes
+from parapet.evaluation.results import SENSITIVITY as SCHEMA_SENSITIVITY
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.report import Dot, Dots, Point, Report, Scatter, Section, Table, Tile, page
@@ -80,6 +82,7 @@ def metadata_files(config: Config, counts: Counts, _examples: object, scores: Se
     files = {
         "metrics.json": _json(numbers["sets"][ORIGINAL]["metrics"]),
         "robustness.json": _json(numbers),
+        RESULTS: results_bytes(result_rows(config, of_all, numbers)),
         "report.html": page(dst_report(numbers, of_all.hurt)).encode(),
         **({"examples.json": task.json_bytes(of_all.hurt)} if config.plan.variants else {}),
     }
@@ -118,6 +121,31 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
             "dialogues": {"compared": counts.sum(COMPARED), "original": plan.dialogues},
         }
     return numbers
+
+
+def result_rows(config: Config, scores: FileScores, numbers: Mapping[str, Any]) -> Iterator[ResultRow]:
+    """Yields the rows of ``results.parquet``, of all, seen and unseen services, and of each service of the original.
+
+    Args:
+      config: the settings of the run.
+      scores: the scores of all files.
+      numbers: ``robustness.json``.
+    """
+    system, plan = config.system, config.plan
+    groups = {**dict(zip(AGGREGATES, (WHOLE, SEEN, UNSEEN), strict=True)), **plan.originals}
+    for name, of_set in sorted(numbers["sets"].items()):
+        for key, metrics in sorted(of_set["metrics"].items()):
+            for metric, value in sorted(metrics.items()) if key in groups else ():
+                interval = of_set["intervals"].get(key) if metric == JGA else None
+                n = scores.totals[name][key][METRICS.index(metric)][1]
+                yield ResultRow(system, "dst", name, groups[key], metric, value, *(interval or (None, None)), n)
+    variants = numbers.get("variants", {"table": {}})
+    for key, row in sorted(variants["table"].items()):
+        values = {**variants["average"][key], SCHEMA_SENSITIVITY: row[SCHEMA_SENSITIVITY]}
+        intervals = {JGA: row.get("variants_interval"), SCHEMA_SENSITIVITY: row.get("schema_sensitivity_interval")}
+        for metric, value in values.items() if key in groups else ():
+            interval = intervals.get(metric) or (None, None)
+            yield ResultRow(system, "dst", VARIANTS, groups[key], metric, value, *interval)
 
 
 def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Intervals) -> dict[str, Any]:

@@ -245,7 +245,7 @@ class EvaluateStates(beam.PTransform):
         plugin = recorded(plugin_of(config.model.target) if config.model else None)
         balance = Balance("dialogues", ("scored_dialogues", "missing_dialogues"), tuple(config.plan.sets), by_set=True)
         published: beam.PCollection = outputs._replace(dead_letters=None) | FinishRun(
-            RunInfo(PIPELINE, config.output, config.options(), header=plugin),
+            RunInfo(PIPELINE, config.output, {**config.options(), "variants": config.plan.variants}, header=plugin),
             partial(results.metadata_files, config),
             beam.pvalue.AsList(scores),
             invariants=[balance],

@@ -22,6 +22,7 @@ from parapet.evaluation.generation.corpus import read as read_corpus
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.metrics import ChosenMetric, Numbers, ScoredSet, ScoredTurn, missing_values
 from parapet.evaluation.generation.scoring import Cached, Nli, ScoredAct, Scorer, evaluate
+from parapet.evaluation.results import SEEN, UNSEEN, results_of
 from parapet.evaluation.sets import ALL, ORIGINAL, Key, Sources, common_dialogues, find_sets
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import domain_of
@@ -219,11 +220,14 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
         metrics = measures.metrics_of(sets)
         names = {"name": scorer.name, "model": scorer.model, **getattr(scorer.scorer, "about", {})}
         details = measures.details_of(sets, scorer=names, rules=self.rules, validation=self.validation)
+        sizes = {ALL: details["turns"], **{name: len(scored.turns) for name, scored in sets.items()}}
+        groups = {measures.SEEN_DOMAINS: SEEN, measures.UNSEEN_DOMAINS: UNSEEN}
+        results = results_of("generation", metrics, sizes, groups)
         original = next(iter(sets.values())).corpus
         refused = {name: set_input.refused for name, set_input in inputs.sets.items() if set_input.refused}
         return task.Result(
             files=task.files_of(
-                metrics, details, rows_of(sets, list(inputs.metrics)), report(sets, metrics, details, refused)
+                metrics, results, details, rows_of(sets, list(inputs.metrics)), report(sets, metrics, details, refused)
             ),
             refused=refused,
             summary=_summary(metrics, details, list(inputs.metrics)),

@@ -16,6 +16,7 @@ from parapet.evaluation.ratings.judgements import (
     read_hits,
     summed_up,
 )
+from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import ALL
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of, rows_bytes
 from parapet.schemas.errors import InputError
@@ -270,8 +271,14 @@ class Ratings(Task[Answers], frozen=True, kw_only=True):
         metrics, groups = evaluate(judged, hits.naturalness, self.seed)
         details = Details(groups=groups, **inputs.counts())
         files, warnings = inputs.files(judged)
+        results = results_of(
+            "ratings",
+            metrics,
+            {name: group.utterances for name, group in groups.items()},
+            intervals={(name, metric): pair for name in groups for metric, pair in groups[name].intervals.items()},
+        )
         return Result(
-            files=files | files_of(metrics, details, _rows(judged), report(judged, metrics, details)),
+            files=files | files_of(metrics, results, details, _rows(judged), report(judged, metrics, details)),
             summary=_summary(metrics, details),
             options={"raters": hits.raters, "naturalness": hits.naturalness, "seed": self.seed},
             counts={"utterances": len(judged), "assignments": inputs.assignments, "ratings": len(inputs.ratings)},

@@ -28,6 +28,7 @@ from parapet.evaluation.response.goals import (
     read_reference,
     reference_of,
 )
+from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import (
     ALL,
     ORIGINAL,
@@ -381,8 +382,16 @@ class ResponseTask(task.Task[Inputs], frozen=True, kw_only=True):
         evaluation = evaluate(inputs, self.tokenizer)
         sizes = sizes_of(inputs)
         n_responses = sum(len(responses) for input_ in inputs.values() for responses in input_.responses.values())
+        intervals = {
+            (name if name in evaluation.sets else ALL, metric): interval
+            for name, scores in evaluation.domains.items()
+            for metric, interval in scores.all.intervals.items()
+        }
+        services = {service: service for service in evaluation.services}
+        n_dialogues = {name: size["dialogues"] for name, size in sizes.items()}
         files = task.files_of(
             evaluation.metrics,
+            results_of("response", evaluation.metrics, n_dialogues, services, intervals),
             details_of(inputs, sizes, evaluation.signature),
             rows_of(inputs, evaluation),
             report(inputs, evaluation, sizes),

@@ -13,6 +13,7 @@ import numpy as np
 from parapet.evaluation import task as scores
 from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.dst.totals import coefficient
+from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
 from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of, plain
 from parapet.evaluation.tools.tasks import (
@@ -117,11 +118,14 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
             for task, calls in tasks
         ]
         metrics, details = metrics_of(rows, self.variants), details_of(rows)
+        sizes = {name: numbers["tasks"] for name, numbers in details["sets"].items()}
+        intervals = {(name, ACCURACY): numbers["interval"] for name, numbers in details["sets"].items()}
+        results = results_of("tool_calls", metrics, sizes, intervals=intervals)
         headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
         printed = with_defined_sensitivity(metrics, self.variants)
         return scores.Result(
             files=scores.files_of(
-                metrics, details, _rows(rows), report(rows, printed, details, headings, inputs.refused)
+                metrics, results, details, _rows(rows), report(rows, printed, details, headings, inputs.refused)
             ),
             summary=[
                 f"{scores.line(name, values, headings, 1)}; {text.counted(details['sets'][name]['tasks'], 'task')}"

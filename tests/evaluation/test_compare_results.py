@@ -1,8 +1,8 @@
 """What systems are compared on: reading what evaluate wrote, what they share, and what cannot be compared."""
 
 import json
-from pathlib import Path
 
+import msgspec
 import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 from kit import cases, raised
@@ -10,6 +10,7 @@ from kit import cases, raised
 from parapet.evaluation.compare import results
 from parapet.evaluation.compare.leaderboard import read_systems
 from parapet.evaluation.compare.significance import read_rows
+from parapet.evaluation.results import RESULTS, read_results, results_bytes
 from parapet.schemas.errors import InputError
 
 BASE = [1.0, 0.0, 1.0, 1.0]
@@ -18,7 +19,7 @@ SETS = {"original": BASE, "v1": [1.0, 0.0, 1.0, 0.0], "v2": [0.0, 0.0, 1.0, 0.5]
 
 def test_states_by_set_and_by_group(tmp_path):
     outcome = results.read_outcome(states(tmp_path / "one", SETS, split="dev"))
-    assert (outcome.variants, outcome.options) == (("v1", "v2"), {"split": "dev"})
+    assert (outcome.variants, outcome.options["split"]) == (("v1", "v2"), "dev")
     assert {column.group for column in outcome.values} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
     assert outcome.values[results.Column("dst", "v2", JGA)] == 0.375
     assert outcome.values[results.Column("dst", "v2", JGA, "unseen")] == 0.25
@@ -28,20 +29,22 @@ def test_states_by_set_and_by_group(tmp_path):
     assert outcome.values[results.Column("dst", results.VARIANTS, results.SENSITIVITY)] == sensitivity(
         [SETS["v1"], SETS["v2"]]
     )
-    assert [column.name for column in results.columns_of([outcome])] == [
+    assert [column.name for column in results.columns_of(outcome.values)] == [
         "dst/original/joint_goal_accuracy", "dst/v1/joint_goal_accuracy", "dst/v2/joint_goal_accuracy",
         "dst/#VARIANTS/joint_goal_accuracy", "dst/#VARIANTS/schema_sensitivity",
     ]  # fmt: skip
-    (tmp_path / "one" / "robustness.json").write_text('{"sets": []}')
-    raised(InputError, results.read_outcome, str(tmp_path / "one"), match="not the numbers of")
 
 
 def test_metrics_that_are_not_there(tmp_path):
     outcome = results.read_outcome(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
     raised(
-        InputError, results.columns_of, [outcome], ["f2"], match="there is no metric 'f2': must be one of bleu, fpr95"
+        InputError,
+        results.columns_of,
+        outcome.values,
+        ["f2"],
+        match="there is no metric 'f2': must be one of bleu, fpr95",
     )
-    raised(InputError, results.columns_of, [outcome], match="must name at least one metric")
+    raised(InputError, results.columns_of, outcome.values, match="must name at least one metric")
 
 
 def test_rows_that_do_not_average_to_the_number(tmp_path):
@@ -118,14 +121,10 @@ def test_requests_that_an_endpoint_refused_are_no_other_turns(tmp_path):
 @cases(
     "files reason",
     ({}, "has no run.json"),
-    ({"run.json": "[]"}, "has no run.json"),
+    ({"run.json": "[]"}, "not written by 'parapet evaluate'"),
     ({"run.json": '{"pipeline": "ood"}'}, "contains the output of 'parapet ood'"),
     ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
-    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": "{"}, "not written by 'parapet evaluate'"),
-    (
-        {"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": "c"}}'},
-        "not written by 'parapet evaluate'",
-    ),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "results.parquet": "{"}, "not written by 'parapet evaluate'"),
 )
 def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():
@@ -149,12 +148,12 @@ def test_other_tasks_have_a_mean_over_variants(tmp_path):
     sets = ["original", "v1", "v2"]
     of = {name: {"combined": value} for name, value in zip(sets, (80.0, 70.0, 50.0), strict=True)}
     of |= {"#ALL": {"combined": 65.0}, "Inns_1": {"searches": 0.5}}
-    outcome = results.read_outcome(groups(tmp_path / "one", "response", of, sets=sets))
+    outcome = results.read_outcome(groups(tmp_path / "one", "response", of, {"Inns_1": "Inns_1"}))
     assert outcome.values[results.Column("response", results.VARIANTS, "combined")] == mean([70.0, 50.0])
     assert outcome.variants == ("v1", "v2")
     # A service, which is no set.
     assert outcome.values[results.Column("response", "#ALL", "searches", "Inns_1")] == 0.5
-    assert [column.set for column in results.columns_of([outcome])] == [*sets, results.VARIANTS]
+    assert [column.set for column in results.columns_of(outcome.values)] == [*sets, results.VARIANTS]
 
 
 def test_rows_give_back_the_numbers(tmp_path):
@@ -175,23 +174,25 @@ def test_rows_give_back_the_numbers(tmp_path):
 def test_groups_of_services_that_are_not_there_are_left_out(tmp_path):
     of_all = {"sgsacc": 0.9, "slot_error_rate": 0.1, "bleu": 30.0}
     numbers = {"#ALL": of_all, "#SEEN_DOMAINS": {"sgsacc": 0.9, "slot_error_rate": 0.1}}
-    outcome = results.read_outcome(groups(tmp_path / "dev", "generation", numbers))
+    outcome = results.read_outcome(groups(tmp_path / "dev", "generation", numbers, {"#SEEN_DOMAINS": "seen"}))
     requested = ["sgsacc", "seen/sgsacc", "unseen/sgsacc"]
     assert results.absent_groups(outcome.values, requested) == ["unseen/sgsacc"]
-    assert [column.name for column in results.columns_of([outcome], requested)] == [
+    assert [column.name for column in results.columns_of(outcome.values, requested)] == [
         "generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"
     ]  # fmt: skip
     for wrong in ("unseen/f2", "unseen/bleu", "v1/sgsacc"):
-        raised(InputError, results.columns_of, [outcome], ["sgsacc", wrong], match=f"there is no metric '{wrong}'")
+        raised(InputError, results.columns_of, outcome.values, ["sgsacc", wrong], match=f"there is no metric '{wrong}'")
 
 
 def test_the_sensitivity_as_it_was_computed(tmp_path):
-    path = Path(states(tmp_path / "one", SETS, zero="drop"))
-    numbers = json.loads((path / "robustness.json").read_text())
-    expected = 2 * 2**0.5 / 3
-    numbers["variants"]["table"]["#ALL_SERVICES"]["schema_sensitivity"] = expected
-    (path / "robustness.json").write_text(json.dumps(numbers))
+    path = states(tmp_path / "one", SETS, zero="drop")
     column = results.Column("dst", results.VARIANTS, results.SENSITIVITY)
-    rows = read_rows(results.read_outcome(str(path)), [column])
+    place = tmp_path / "one" / RESULTS
+    drop = [
+        msgspec.structs.replace(row, value=2 * 2**0.5 / 3) if (row.metric, row.group) == (column.metric, "all") else row
+        for row in read_results(place)
+    ]
+    place.write_bytes(results_bytes(drop))
+    rows = read_rows(results.read_outcome(path), [column])
     assert rows is not None
     assert column in rows.parts

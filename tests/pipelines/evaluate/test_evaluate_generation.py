@@ -163,7 +163,7 @@ def test_on_sgd(real_data, tmp_path):
 
 def test_the_corpus_against_itself(corpus_scores):
     told, out = corpus_scores.output, corpus_scores.folder
-    names = ["details.json", "metrics.json", "report.html", "rows.parquet", "run.json"]
+    names = ["details.json", "metrics.json", "report.html", "results.parquet", "rows.parquet", "run.json"]
     assert sorted(path.name for path in out.iterdir()) == names
     metrics, details = read(out, "metrics.json"), read(out, "details.json")
     of_all = metrics["#ALL"]

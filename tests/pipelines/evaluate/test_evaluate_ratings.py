@@ -20,7 +20,7 @@ from parapet.transforms.running.seeding import stable_hash
 HOSTILE = "</textarea><script>alert(1)</script> ${body} ]]> =HYPERLINK(1) <b>\u202e\U0001f600"
 NONE = ("--faithful", "0", "--unfaithful", "0", "--invalid", "0")
 FILES = {"dead_letters.jsonl", "details.json", "metrics.json", "report.html",
-         "responses.parquet", "rows.parquet", "run.json", "shortfall.csv"}  # fmt: skip
+         "responses.parquet", "results.parquet", "rows.parquet", "run.json", "shortfall.csv"}  # fmt: skip
 
 
 def manifest(hits):

@@ -260,7 +260,7 @@ def test_inform_and_success_of_sgds_own_responses(real_data, tmp_path):
 def test_intents(tmp_path):
     made = evaluate("intent", tmp_path / "out", predictions=write(tmp_path / "p.jsonl", INTENTS))
     files = made.files
-    assert set(files) == {"metrics.json", "details.json", "rows.parquet", "report.html", "run.json"}
+    assert set(files) == {"metrics.json", "results.parquet", "details.json", "rows.parquet", "report.html", "run.json"}
     found = {name: (of["accuracy"], of["macro_f1"]) for name, of in json.loads(files["metrics.json"]).items()}
     wanted = {
         "#ALL": (0.75 - 0.25, 2 * 2 / 5 / 2), "plain": (0.5, 2 / 3 / 2), "typos": (0.5, 0.5), "#MEAN": (0.5, 5 / 12)
