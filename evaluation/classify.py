@@ -41,15 +41,15 @@ def matched(
     """Yields each prediction with its truth, which is None without a reference.
 
     Raises:
-      InputError: a prediction occurs twice, or the reference does not have its item.
+      InputError: a prediction occurs twice, or the reference has no label for it.
     """
     seen: set[Key] = set()
-    for key, placed in rows:
+    for key, placed in [*rows]:  # a file that cannot be read is said before a label that differs
         if key in seen:
             raise placed.error(f"{named(key)} appears twice")
         seen.add(key)
         if truths is not None and key not in truths:
-            raise placed.error(f"the reference has no {named(key)}")
+            raise placed.error(f"the reference has no label for {named(key)}")
         yield key, placed, truths[key] if truths is not None else None
 
 

@@ -114,8 +114,8 @@ def turns_of_corpus(path: str, name: str, renamed: Renamed) -> Iterator[Turn]:
       renamed: service to intent to the name to use.
     """
     for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path):
-        for turn in user_turns(dialogue, renamed):
-            yield Turn((name, dialogue.dialogue_id, turn.turn), turn.utterance, turn.intent)
+        for turn, truth in user_turns(dialogue, renamed):
+            yield Turn((name, dialogue.dialogue_id, turn), truth.utterance, truth.label)
 
 
 class Answer(msgspec.Struct, frozen=True):
