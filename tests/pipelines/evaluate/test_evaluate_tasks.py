@@ -172,7 +172,7 @@ def test_rankings(tmp_path):
     evil = ["--reference", reference, "--predictions", write(tmp_path / "b.jsonl", answers)]
     assert EVIL not in evaluate("ranking", tmp_path / "evil", *evil).text("report.html")
     told = refused("evaluate", *evil, task="ranking", candidates=tmp_path / "candidates.txt", output=tmp_path / "no")
-    assert "dialogue 0 turn 0: '<script>" in told
+    assert "line 1: '<script>" in told
 
 
 def test_responses_of_the_sample(tmp_path, sample):
