@@ -6,12 +6,12 @@ The reference is JSON lines, or corpora, whose user turns have active intents.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
+from parapet.evaluation.classify import Item, Truth, item_rows, item_table, label_of, matched
 from parapet.evaluation.dst.model import originals_of
 from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import (
@@ -28,7 +28,6 @@ from parapet.evaluation.sets import (
     groups_of,
     keyed_predictions,
     keyed_rows,
-    named,
     read_dialogues,
     with_mean,
 )
@@ -41,7 +40,6 @@ from parapet.evaluation.task import (
     group_table,
     line,
     main_group,
-    rows_bytes,
     set_report,
     with_group,
 )
@@ -59,7 +57,6 @@ HEADINGS = {
     "macro_precision": "macro-precision",
     "macro_recall": "macro-recall",
 }
-METRICS = tuple(HEADINGS)
 SHORT = {"accuracy": "accuracy", "macro_f1": "macro-F1"}  # for the top of the page, and the terminal
 OF_INTENTS = {"precision": "precision", "recall": "recall", "f1": "F1", "support": "items", "predicted": "predicted"}
 EXAMPLES = 40
@@ -84,36 +81,14 @@ class Prediction(Keyed, kw_only=True):
     """A row of the predictions; if rows have labels, no reference is needed."""
 
     predicted: str
-    label: str | UnsetType = UNSET
+    label: str | None = None
     utterance: str = ""
-
-
-class UserTurn(msgspec.Struct, frozen=True):
-    """A user turn.
-
-    Attributes:
-      turn: its position in the dialogue, from 0.
-      intent: its intent, and the ``service`` of the intent; both empty if no frame has a state.
-    """
-
-    turn: int
-    utterance: str
-    intent: str
-    service: str = ""
 
 
 # Service to intent to its name in another schema.
 Renamed = Mapping[str, Mapping[str, str]]
 # The part of details.json for a group: all items, or those of a set.
 Details = dict[str, Any]
-
-
-class Item(msgspec.Struct, frozen=True):
-    """An utterance with its intent and the predicted one."""
-
-    label: str
-    predicted: str
-    utterance: str
 
 
 class Items(msgspec.Struct, frozen=True):
@@ -127,12 +102,12 @@ class Labels(msgspec.Struct, frozen=True):
     """The labels of a reference.
 
     Attributes:
-      turns: by set, dialogue and turn; a single set has an empty name.
+      truths: by set, dialogue and turn; a single set has an empty name. User turns without a state have no label.
       names: the names of the sets.
       renamed: each variant's intents to their names in the original.
     """
 
-    turns: dict[Key, UserTurn]
+    truths: dict[Key, Truth]
     names: list[str]
     renamed: dict[str, Renamed] = {}
 
@@ -168,36 +143,27 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         if self.sources:
             labels = _labels_of_sets(self.sources)
         elif self.reference:
-            turns = _labels_of_lines(self.reference)
-            labels = Labels(turns, list(dict.fromkeys(key[0] for key in turns)))
+            truths = _truths_of_lines(self.reference)
+            labels = Labels(truths, list(dict.fromkeys(key[0] for key in truths)))
         else:
-            rows = list(keyed_rows(self.predictions, Prediction))
-            return Items({key: _item(placed, None, {}) for key, placed in rows})
-        split = self.sources.split if self.sources else TEST
-        items = _match(self.predictions, split, labels)
+            rows = matched(keyed_rows(self.predictions, Prediction), None)
+            return Items({key: _item(placed, None, {}) for key, placed, _ in rows})
+        items = _match(self.predictions, self.sources.split if self.sources else TEST, labels)
         if self.sources is None or len(labels.names) == 1:
             return items
         dialogues: dict[str, set[str]] = {name: set() for name in labels.names}
-        for name, dialogue_id, _ in labels.turns:
+        for name, dialogue_id, _ in labels.truths:
             dialogues[name].add(dialogue_id)
         common = common_dialogues(dialogues)
-        return msgspec.structs.replace(
-            items, items={key: item for key, item in items.items.items() if key[1] in common}
-        )
+        return Items({key: item for key, item in items.items.items() if key[1] in common}, items.without_state)
 
     def score(self, inputs: Items, stage: Stage) -> Result:
         """Computes accuracy and macro-F1."""
         metrics, details = evaluate(inputs.items)
-        keys = sorted(inputs.items)
-        items = [inputs.items[key] for key in keys]
-        texts: dict[str, list[str | None]] = {
-            name: [getattr(item, name) for item in items] for name in ("label", "predicted", "utterance")
-        }
-        right = [float(item.label == item.predicted) for item in items]
-        rows = rows_bytes(keys, {"accuracy": right}, texts)
         results = results_of("intent", metrics, {name: group["items"] for name, group in details.items()})
         ignored = text.counted(inputs.without_state, "prediction")
         sets = {"sets": [name for name in details if name != ALL]} if len(details) > 1 else {}
+        rows = item_rows(inputs.items)
         return Result(
             files=files_of(metrics, results, details, rows, report(inputs.items, metrics, details)),
             summary=[
@@ -206,60 +172,47 @@ class Intent(Task[Items], frozen=True, kw_only=True):
                 for name, values in metrics.items()
             ],
             options={"split": self.sources.split, **sets} if self.sources else {},
-            counts={"items": len(items)},
+            counts={"items": len(inputs.items)},
             warnings=[f"{ignored} for user turns without a state were not scored"] if inputs.without_state else (),
         )
 
 
 def _match(predictions: str, split: str, labels: Labels) -> Items:
     """Matches the predictions with the labels."""
-    rows = list(keyed_predictions(predictions, split, labels.names, Prediction))
-    is_corpus = any(turn.service for turn in labels.turns.values())
     items: dict[Key, Item] = {}
     without_state = 0
-    for key, placed in rows:
-        turn = labels.turns.get(key)
-        if turn is None:
-            raise placed.error(f"the reference has no {named(key)}" + (", of the user" if is_corpus else ""))
-        if not turn.intent:
+    for key, placed, truth in matched(keyed_predictions(predictions, split, labels.names, Prediction), labels.truths):
+        assert truth is not None
+        if not truth.label:
             without_state += 1
             continue
         by_service = labels.renamed.get(key[0], {})
         renamed = {mine: its for names in by_service.values() for mine, its in names.items()}
-        renamed |= by_service.get(turn.service, {})
-        if key in items:
-            raise placed.error(f"{named(key)} appears twice")
-        items[key] = _item(placed, turn, renamed)
-    check_complete([key for key, turn in labels.turns.items() if turn.intent], items, predictions)
+        items[key] = _item(placed, truth, renamed | dict(by_service.get(truth.service, {})))
+    check_complete([key for key, truth in labels.truths.items() if truth.label], items, predictions)
     return Items(items, without_state)
 
 
-def _item(placed: Placed[Prediction], turn: UserTurn | None, renamed: Mapping[str, str]) -> Item:
+def _item(placed: Placed[Prediction], truth: Truth | None, renamed: Mapping[str, str]) -> Item:
     """Makes an item. Raises InputError if its label differs from the reference or is missing, or an intent is empty."""
     row = placed.row
-    own = None if row.label is UNSET else renamed.get(row.label, row.label)
-    label = own if turn is None else turn.intent
-    if label is None:
-        raise placed.error("has no label: add it to the row, or give --reference")
-    if own not in (None, label):
-        raise placed.error(f"the label is {row.label!r}, but {label!r} in the reference")
+    label = label_of(placed, renamed.get(row.label, row.label) if row.label is not None else None, truth)
     predicted = renamed.get(row.predicted, row.predicted)
-    for intent in (predicted,) if turn else (label, predicted):
-        _check_intent(intent, placed)
-    return Item(label, predicted, (turn.utterance if turn else "") or row.utterance)
+    _check_intents(placed, label, predicted)
+    return Item(label, predicted, (truth.utterance if truth else "") or row.utterance)
 
 
-def _check_intent(name: str, placed: Placed[Any]) -> None:
-    if not name.strip():
+def _check_intents(placed: Placed[Any], *names: str) -> None:
+    if not all(name.strip() for name in names):
         raise placed.error("an intent is empty")
 
 
-def _labels_of_lines(path: str, name: str | None = None) -> dict[Key, UserTurn]:
-    turns = {}
+def _truths_of_lines(path: str, name: str | None = None) -> dict[Key, Truth]:
+    truths = {}
     for key, placed in keyed_rows(path, Reference, name):
-        _check_intent(placed.row.label, placed)
-        turns[key] = UserTurn(key[2], placed.row.utterance, placed.row.label)
-    return turns
+        _check_intents(placed, placed.row.label)
+        truths[key] = Truth(placed.row.label, placed.row.utterance)
+    return truths
 
 
 def _labels_of_sets(sources: Sources) -> Labels:
@@ -270,7 +223,7 @@ def _labels_of_sets(sources: Sources) -> Labels:
         set_name, path, kind = root
         check_has_dialogues(root)
         if path.is_file():
-            labels.turns.update(_labels_of_lines(str(path), name))
+            labels.truths.update(_truths_of_lines(str(path), name))
             continue
         schemas = {schema.split: schema.services for schema in read_root(path, leave_out_bad=True)}
         services = {
@@ -279,28 +232,28 @@ def _labels_of_sets(sources: Sources) -> Labels:
         originals = services if set_name == ORIGINAL else originals
         renamed = renamed_intents(set_name, services, originals) if kind == "variant" else {}
         labels.renamed[name] = renamed
-        turns = {
-            (name, dialogue.dialogue_id, turn.turn): turn
+        truths = {
+            (name, dialogue.dialogue_id, turn): truth
             for _, dialogue in read_dialogues(path, sources.split)
-            for turn in user_turns(dialogue, renamed)
+            for turn, truth in user_turns(dialogue, renamed)
         }
-        if not any(turn.intent for turn in turns.values()):
+        if not any(truth.label for truth in truths.values()):
             raise InputError(
                 f"no user turn of {sources.split!r} has a state, so there are no intents to compare with", path
             )
-        labels.turns.update(turns)
+        labels.truths.update(truths)
     return labels
 
 
-def user_turns(dialogue: Dialogue, renamed: Renamed) -> Iterator[UserTurn]:
-    """Yields the user turns of a dialogue; ``renamed`` has the names to use for its intents."""
+def user_turns(dialogue: Dialogue, renamed: Renamed) -> Iterator[tuple[int, Truth]]:
+    """Yields (position, intent) of the user turns of a dialogue; ``renamed`` has the names to use for its intents."""
     for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
         if turn.speaker == "USER":
             intent = service = ""
             if (active := frame_of(turn.frames, services)) and active.state:
                 service, intent = active.service, active.state.active_intent or NONE
                 intent = renamed.get(service, {}).get(intent, intent)
-            yield UserTurn(position, turn.utterance, intent, service)
+            yield position, Truth(intent, turn.utterance, service)
 
 
 def frame_of(frames: Iterable[Frame], services: Collection[str]) -> Frame | None:
@@ -344,75 +297,49 @@ def renamed_intents(
 
 def evaluate(items: Mapping[Key, Item]) -> tuple[Metrics, dict[str, Details]]:
     """Computes (``metrics.json``, ``details.json``) of the items."""
-    metrics: Metrics = {}
-    details: dict[str, Details] = {}
-    for name, keys in groups_of(items).items():
-        counts = Counter((items[key].label, items[key].predicted) for key in keys)
-        metrics[name] = overall(counts)
-        details[name] = {
-            "items": len(keys),
-            "classes": by_intent(counts),
-            "only_predicted": only_predicted(counts),
-            "most_confused": most_confused(counts),
-        }
-    return with_mean(metrics), details
+    groups = {name: [items[key] for key in keys] for name, keys in groups_of(items).items()}
+    details = {name: details_of(of_group) for name, of_group in groups.items()}
+    return with_mean({name: overall(groups[name], details[name]) for name in groups}), details
 
 
-Counts = Mapping[tuple[str, str], int]  # (reference intent, predicted intent) to its frequency
+def details_of(items: Sequence[Item]) -> Details:
+    """Scores the intents of the reference, and counts confusions, the most frequent first.
 
-
-def by_intent(counts: Counts) -> dict[str, dict[str, Any]]:
-    """Scores the reference's intents, sorted: precision, recall, F1, and the numbers of reference and predicted items.
-
-    Precision is 0 if an intent is never predicted.
+    Precision is 0 if an intent is never predicted. Predictions of intents that no item of the reference has are
+    counted apart: each is wrong and lowers the recall of the right intent.
     """
-    support: Counter[str] = Counter()
-    predicted: Counter[str] = Counter()
-    for (label, prediction), n in counts.items():
-        support[label] += n
-        predicted[prediction] += n
-    scores = {}
-    for label in sorted(support):
-        right, n_label, n_predicted = counts.get((label, label), 0), support[label], predicted[label]
-        scores[label] = {
-            "precision": right / n_predicted if n_predicted else 0.0,
-            "recall": right / n_label,
-            "f1": 2 * right / (n_label + n_predicted),
-            "support": n_label,
-            "predicted": n_predicted,
-        }
-    return scores
+    support = Counter(item.label for item in items)
+    predicted = Counter(str(item.predicted) for item in items)
+    right = Counter(item.label for item in items if item.label == item.predicted)
+    wrong = Counter((item.label, item.predicted) for item in items if item.label != item.predicted)
+    return {
+        "items": len(items),
+        "classes": {
+            label: {
+                "precision": right[label] / predicted[label] if predicted[label] else 0.0,
+                "recall": right[label] / n,
+                "f1": 2 * right[label] / (n + predicted[label]),
+                "support": n,
+                "predicted": predicted[label],
+            }
+            for label, n in sorted(support.items())
+        },
+        "only_predicted": {label: n for label, n in sorted(predicted.items()) if label not in support},
+        "most_confused": [
+            {"label": label, "predicted": prediction, "items": n}
+            for (label, prediction), n in sorted(wrong.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_CONFUSED]
+        ],
+    }
 
 
-def only_predicted(counts: Counts) -> dict[str, int]:
-    """Counts predictions of intents that no item of the reference has.
-
-    The macro-average ignores them, as it is over the intents of the reference. Each such prediction is wrong and lowers
-    the recall of the right intent.
-    """
-    known = {label for label, _ in counts}
-    unknown: Counter[str] = Counter()
-    for (_, prediction), n in counts.items():
-        if prediction not in known:
-            unknown[prediction] += n
-    return dict(sorted(unknown.items()))
-
-
-def overall(counts: Counts) -> dict[str, float | None]:
-    """Computes ``METRICS`` for at least one item; macro-averages are unweighted means over intents."""
-    intents = by_intent(counts).values()
-    right = sum(n for (label, prediction), n in counts.items() if label == prediction)
+def overall(items: Sequence[Item], details: Details) -> dict[str, float | None]:
+    """Computes the metrics of a group; macro-averages are unweighted means over the intents of the reference."""
+    intents = details["classes"].values()
     macro = {
         f"macro_{name}": sum(numbers[name] for numbers in intents) / len(intents)
         for name in ("f1", "precision", "recall")
     }
-    return {"accuracy": right / sum(counts.values()), **macro}
-
-
-def most_confused(counts: Counts, most: int = MOST_CONFUSED) -> list[dict[str, Any]]:
-    """Returns the most frequent confusions, sorted by number and then by name."""
-    wrong = [(-n, label, prediction) for (label, prediction), n in counts.items() if label != prediction]
-    return [{"label": label, "predicted": prediction, "items": -n} for n, label, prediction in sorted(wrong)[:most]]
+    return {"accuracy": sum(item.label == item.predicted for item in items) / len(items), **macro}
 
 
 def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, Details]) -> Report:
@@ -420,10 +347,6 @@ def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, De
     everything, group = details[ALL], main_group(metrics)
     ranked = sorted(everything["classes"].items(), key=lambda pair: (pair[1]["f1"], pair[0]))
     wrong = [key for key in sorted(items) if items[key].label != items[key].predicted]
-    examples = [
-        [f"{key[1]}, {key[2]}", key[0], items[key].utterance, items[key].label, items[key].predicted]
-        for key in wrong[:EXAMPLES]
-    ]
     unknown = {name: {"predicted": n} for name, n in everything["only_predicted"].items()}
     confused = [[pair["label"], pair["predicted"], f"{pair['items']:,}"] for pair in everything["most_confused"]]
     columns = ["intent", "predicted", "items"]
@@ -431,12 +354,8 @@ def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, De
         Table(title="Most frequent confusions", columns=columns, rows=confused, text_columns=2),
         group_table("Intents, the lowest F1 first", "intent", dict(ranked), OF_INTENTS, numbers_in="details.json"),
         group_table("Predicted, but not in the reference", "intent", unknown, {"predicted": "predicted"}),
-        Table(
-            title="Wrong items",
-            note=f"The first {len(examples):,} of {len(wrong):,}.",
-            columns=["item", "set", "utterance", "intent", "predicted"],
-            rows=examples,
-            text_columns=5,
+        item_table(
+            "Wrong items", f"The first {min(EXAMPLES, len(wrong)):,} of {len(wrong):,}.", items, wrong[:EXAMPLES]
         ),
     ]
     return set_report(

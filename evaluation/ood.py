@@ -1,8 +1,7 @@
 """Detection of out-of-domain turns: metrics by set, with a threshold tuned on other turns.
 
-The metrics equal scikit-learn's, against which they are tested. They are only three formulas over integers, for which
-scikit-learn and SciPy would be large dependencies. Items with equal scores are one step of a curve, as no threshold
-separates them.
+The metrics equal scikit-learn's, against which they are tested. They are four sums over whole numbers, for which
+scikit-learn and SciPy (155 MB) would be large dependencies.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
+from parapet.evaluation.classify import Item, Truth, item_rows, item_table, label_of, matched
 from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import (
     ALL,
@@ -37,17 +36,7 @@ from parapet.evaluation.sets import (
     read_dialogues,
     with_mean,
 )
-from parapet.evaluation.task import (
-    Metrics,
-    Result,
-    Stage,
-    Task,
-    check_scored,
-    files_of,
-    line,
-    rows_bytes,
-    set_report,
-)
+from parapet.evaluation.task import Metrics, Result, Stage, Task, check_scored, files_of, line, set_report
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, as_path, is_root, is_there
 from parapet.schemas.limits import open_path
@@ -55,8 +44,31 @@ from parapet.transforms.perturbations.ood.plan import FALLBACKS
 from parapet.transforms.reports import text
 from parapet.transforms.reports.report import Report, Table
 
-# A score, and whether the item is of the positive class.
-ScoredItem = tuple[float, bool]
+OOD, IN_DOMAIN = "ood", "in_domain"
+EXAMPLES = 25
+HEADINGS = {
+    "accuracy": "accuracy",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "auroc": "AUROC",
+    "aupr": "AUPR",
+    "fpr95": "FPR95",
+}
+SHORT = {name: HEADINGS[name] for name in ("f1", "auroc", "aupr", "fpr95")}  # for the terminal
+TERMS = {
+    "Positive": "The class to be found; precision, recall, F1, AUPR and FPR95 are those of this class.",
+    "AUROC": "How often a positive turn scores above a negative one, ties being half: 50 is chance.",
+    "AUPR": "Average precision: the area under the precision-recall curve, without interpolation. Chance is the share "
+    "of positive turns.",
+    "FPR95": "The share of negative turns that are taken for positive at the highest threshold that finds 95% of the "
+    "positive. Low is good.",
+    "Mean of F1": "As RADDLE reports OOD F1. Where a corpus without labels is among the sets, all of its turns are "
+    "in-domain: it counts for the accuracy only.",
+}
+
+Numbers = dict[str, float | None]
+ScoredItem = tuple[float, bool]  # a score, and whether the item is of the positive class
 
 
 class Curve(NamedTuple):
@@ -66,69 +78,70 @@ class Curve(NamedTuple):
     tp: NDArray[np.int64]
     fp: NDArray[np.int64]
 
-    @property
-    def has_both(self) -> bool:
-        """Whether there are items of both classes."""
-        return bool(self.tp[-1] and self.fp[-1])
 
-
-def curve_of(items: Iterable[ScoredItem]) -> Curve:
+def curve_of(items: Sequence[ScoredItem]) -> Curve:
     """Returns the curve of at least one item."""
-    ordered = sorted(items, key=lambda item: -item[0])
-    scores, positive = np.array([score for score, _ in ordered]), np.array([label for _, label in ordered])
-    last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))
-    tp = np.cumsum(positive)[last]
-    return Curve(scores[last], tp, last + 1 - tp)
+    scores, places = np.unique([-score for score, _ in items], return_inverse=True)
+    positive = np.array([label for _, label in items])
+    tp, fp = (np.bincount(places, of_class).cumsum().astype(int) for of_class in (positive, ~positive))
+    return Curve(-scores, tp, fp)
 
 
-def auroc(curve: Curve) -> float | None:
-    """Computes the area under the ROC curve, like scikit-learn's ``roc_auc_score``; None without both classes.
+def areas(items: Sequence[ScoredItem]) -> Numbers:
+    """Computes AUROC and FPR95, None without both classes, and AUPR, None without positives.
 
-    It is the probability that a positive item scores above a negative one; ties count half.
+    They are scikit-learn's ``roc_auc_score``, ``average_precision_score``, and the first false positive rate of
+    ``roc_curve(..., drop_intermediate=False)`` whose true positive rate is 95 % or more.
     """
-    if not curve.has_both:
-        return None
-    twice = np.diff(curve.fp, prepend=0) @ (curve.tp + np.append(0, curve.tp[:-1]))
-    return int(twice) / (2 * int(curve.tp[-1]) * int(curve.fp[-1]))
+    _, tp, fp = curve_of(items)
+    positives, negatives = int(tp[-1]), int(fp[-1])
+    auroc = aupr = fpr95 = None
+    if positives:
+        aupr = math.fsum(np.diff(tp, prepend=0) * tp / (tp + fp)) / positives
+    if positives and negatives:
+        # Each negative item counts the positive ones above it twice, and those with its score once.
+        auroc = int(np.diff(fp, prepend=0) @ (tp + np.append(0, tp[:-1]))) / (2 * positives * negatives)
+        fpr95 = int(fp[np.argmax(20 * tp >= 19 * positives)]) / negatives
+    return {"auroc": auroc, "aupr": aupr, "fpr95": fpr95}
 
 
-def aupr(curve: Curve) -> float | None:
-    """Computes average precision: the area under the precision-recall curve without interpolation.
+def best_threshold(items: Sequence[ScoredItem]) -> tuple[float, float] | None:
+    """Returns the score that has the highest F1 as a threshold, the highest of equal ones; and that F1.
 
-    None without positives. Equals scikit-learn's ``average_precision_score``.
+    None without positives.
     """
-    terms = np.diff(curve.tp, prepend=0) * curve.tp / (curve.tp + curve.fp)
-    return math.fsum(terms) / int(curve.tp[-1]) if curve.tp[-1] else None
+    thresholds, tp, fp = curve_of(items)
+    f1 = 2 * tp / (tp[-1] + tp + fp)
+    best = np.argmax(f1)
+    return (float(thresholds[best]), float(f1[best])) if tp[-1] else None
 
 
-def fpr95(curve: Curve) -> float | None:
-    """Returns the false positive rate at the highest threshold with a true positive rate of at least 95 %.
-
-    None without both classes. Equals that of scikit-learn's ``roc_curve(..., drop_intermediate=False)``.
-    """
-    wanted = np.argmax(20 * curve.tp >= 19 * curve.tp[-1])
-    return int(curve.fp[wanted]) / int(curve.fp[-1]) if curve.has_both else None
-
-
-def best_threshold(curve: Curve) -> float | None:
-    """Returns the score that has the highest F1 as a threshold; the highest of equal ones. None without positives."""
-    f1 = 2 * curve.tp / (curve.tp[-1] + curve.tp + curve.fp)
-    return float(curve.thresholds[np.argmax(f1)]) if curve.tp[-1] else None
+def confusion(items: Sequence[Item]) -> Numbers:
+    """Computes accuracy, precision, recall and F1; a number is 0 if its denominator is, as in scikit-learn."""
+    counts = Counter((item.label == OOD, item.predicted == OOD) for item in items)
+    tp, fp, fn = counts[True, True], counts[False, True], counts[True, False]
+    return {
+        "accuracy": (tp + counts[False, False]) / len(items),
+        "precision": tp / (tp + fp) if tp + fp else 0.0,
+        "recall": tp / (tp + fn) if tp + fn else 0.0,
+        "f1": 2 * tp / (2 * tp + fp + fn) if tp + fp + fn else 0.0,
+    }
 
 
-def precision_recall_f1(pairs: Iterable[tuple[bool, bool]]) -> tuple[float, float, float]:
-    """Computes the scores of (positive, predicted positive); a score is 0 if its denominator is, as in scikit-learn."""
-    tp = fp = fn = 0
-    for positive, predicted in pairs:
-        tp += positive and predicted
-        fp += predicted and not positive
-        fn += positive and not predicted
-    precision = tp / (tp + fp) if tp + fp else 0.0
-    recall = tp / (tp + fn) if tp + fn else 0.0
-    return precision, recall, 2 * tp / (2 * tp + fp + fn) if tp + fp + fn else 0.0
+def metrics_of(items: Sequence[Item]) -> Numbers:
+    """Computes the metrics of at least one item; None for undefined ones."""
+    metrics: Numbers = dict.fromkeys(HEADINGS)
+    if items[0].predicted is not None:
+        metrics |= confusion(items)
+    if items[0].score is not None:
+        metrics |= areas(scored(items))
+    return metrics
 
 
-OOD, IN_DOMAIN = "ood", "in_domain"
+def scored(items: Iterable[Item]) -> list[ScoredItem]:
+    """Lists the scores with whether the items are out of domain."""
+    return [(item.score, item.label == OOD) for item in items if item.score is not None]
+
 
 Label = Literal["ood", "in_domain", "in"]
 
@@ -147,47 +160,12 @@ class Detected(Keyed, kw_only=True):
     domain.
     """
 
-    score: float | UnsetType = UNSET
-    predicted: Label | UnsetType = UNSET
-    response: str | UnsetType = UNSET
-    label: Label | UnsetType = UNSET
+    score: float | None = None
+    predicted: Label | None = None
+    response: str | None = None
+    label: Label | None = None
     utterance: str = ""
     refused: bool = False
-
-
-class Turn(msgspec.Struct, frozen=True):
-    """A turn with its label, and the detector's prediction.
-
-    Attributes:
-      ood: whether it is out of domain.
-      score: None if there is none.
-      predicted: whether it was predicted to be out of domain; None if that is unknown.
-    """
-
-    ood: bool
-    score: float | None
-    predicted: bool | None
-    utterance: str
-
-
-class Truth(msgspec.Struct, frozen=True):
-    """The label of a reference turn; ``fallback`` is the system's answer, if known."""
-
-    ood: bool
-    utterance: str
-    fallback: str = ""
-
-
-class Truths(msgspec.Struct, frozen=True):
-    """The labels of a reference.
-
-    Attributes:
-      turns: by key.
-      in_domain: the sets that are corpora without labels, all of whose turns are in domain.
-    """
-
-    turns: dict[Key, Truth]
-    in_domain: frozenset[str] = frozenset()
 
 
 class OodRow(msgspec.Struct):
@@ -200,62 +178,60 @@ class OodRow(msgspec.Struct):
     fallback: str | None
 
 
-def read_turns(predictions: str, split: str, truth: Truths | None) -> tuple[dict[Key, Turn], dict[str, int]]:
-    """Reads the turns by key, and the number of refused requests for turns by set.
+def _label(label: Label) -> str:
+    return OOD if label == OOD else IN_DOMAIN
+
+
+Truths = dict[Key, Truth]
+
+
+def read_items(predictions: str, split: str, truths: Truths | None) -> tuple[dict[Key, Item], dict[str, int]]:
+    """Reads the items by key, and the number of refused requests by set.
 
     Args:
       predictions: JSON lines, or a folder with those of each set.
       split: the split.
-      truth: the labels of the reference; None if the predictions have the labels.
+      truths: the labels of the reference; None if the predictions have the labels.
 
     Raises:
-      InputError: turns are missing, unknown or occur twice; a label is missing or differs from the reference's; there
-        is neither a score nor a predicted label; or only some turns have a score, or a predicted label.
+      InputError: items are missing, unknown or occur twice; a label is missing or differs from the reference's; there
+        is neither a score nor a predicted label; or only some items have a score, or a predicted label.
     """
-    if truth is None and as_path(predictions).is_dir():
-        raise InputError("is a folder, which has the predictions for several sets: add --reference", predictions)
-    truths = truth.turns if truth is not None else {}
-    names = list(dict.fromkeys(key[0] for key in truths)) or [""]
-    rows = keyed_predictions(predictions, split, names, Detected) if truth else keyed_rows(predictions, Detected)
-    fallbacks = set(map(_words, [*FALLBACKS, *(its.fallback for its in truths.values() if its.fallback)]))
-    turns: dict[Key, Turn] = {}
-    refused: set[Key] = set()
-    first: Placed[Detected] | None = None
-    for key, placed in rows:
+    if truths is None:
+        rows = keyed_rows(predictions, Detected)
+    else:
+        rows = keyed_predictions(predictions, split, list(dict.fromkeys(key[0] for key in truths)), Detected)
+    fallbacks = {*FALLBACKS, *(truth.fallback for truth in (truths or {}).values() if truth.fallback)}
+    words = set(map(_words, fallbacks))
+    items: dict[Key, Item] = {}
+    refused: list[Key] = []
+    for key, placed, truth in matched((_of_user(key, placed, words) for key, placed in rows), truths):
         row = placed.row
-        predicted: Label | UnsetType = row.predicted
-        if row.response is not UNSET and row.score is UNSET and predicted is UNSET:
-            # A response tells whether the preceding user turn is out of domain.
-            key, predicted = (*key[:2], key[2] - 1), "ood" if _words(row.response) in fallbacks else "in_domain"
-        its = truths.get(key)
-        if key in turns:
-            raise placed.error(f"{named(key)} appears twice")
-        if truth is not None and its is None:
-            raise placed.error(f"the reference has no {named(key)}")
-        if its is None and row.label is UNSET:
-            raise placed.error("has no label: add it to the row, or give --reference")
-        if its is not None and row.label is not UNSET and (row.label == OOD) != its.ood:
-            raise placed.error("the label differs from the one in the reference")
+        label = label_of(placed, row.label and _label(row.label), truth)
         if row.refused:
-            refused.add(key)
+            refused.append(key)
             continue
-        if row.score is UNSET and predicted is UNSET:
+        if row.score is row.predicted is None:
             raise placed.error("has neither a score nor a predicted label")
-        first = first or placed
-        turns[key] = Turn(
-            its.ood if its is not None else row.label == OOD,
-            None if row.score is UNSET else row.score,
-            None if predicted is UNSET else predicted == OOD,
-            (its.utterance if its is not None else "") or row.utterance,
-        )
-        first_turn = next(iter(turns.values()))
+        utterance = (truth.utterance if truth else "") or row.utterance
+        items[key] = Item(label, row.predicted and _label(row.predicted), utterance, row.score)
+        first = next(iter(items.values()))
         for name in ("score", "predicted"):
-            if (getattr(turns[key], name) is None) != (getattr(first_turn, name) is None):
-                lacks, has = ("no", "one") if getattr(first_turn, name) is not None else ("a", "none")
+            if (getattr(row, name) is None) != (getattr(first, name) is None):
+                lacks, has = ("a", "none") if getattr(first, name) is None else ("no", "one")
                 raise placed.error(f"has {lacks} {name}, but the first row has {has}: give it in all rows, or in none")
-    check_complete(truths, turns.keys() | refused, predictions)
-    check_scored(turns, predictions)
-    return turns, dict(Counter(key[0] for key in sorted(refused)))
+    check_complete(truths or {}, {*items, *refused}, predictions)
+    check_scored(items, predictions)
+    return items, dict(Counter(key[0] for key in sorted(refused)))
+
+
+def _of_user(key: Key, placed: Placed[Detected], fallbacks: set[str]) -> tuple[Key, Placed[Detected]]:
+    """Turns a response into a prediction for the preceding user turn."""
+    row = placed.row
+    if row.response is None or row.score is not None or row.predicted is not None:
+        return key, placed
+    row.predicted = "ood" if _words(row.response) in fallbacks else "in_domain"
+    return (*key[:2], key[2] - 1), placed
 
 
 def _words(response: str) -> str:
@@ -263,8 +239,8 @@ def _words(response: str) -> str:
     return " ".join(re.findall(r"\w+", response.casefold()))
 
 
-def read_truth(sources: Sources, chosen: Sequence[str] = ()) -> Truths:
-    """Reads the labels of a reference and of further sets.
+def read_truths(sources: Sources, chosen: Sequence[str] = ()) -> tuple[Truths, frozenset[str]]:
+    """Reads the labels of a reference and of further sets, and the names of the sets whose turns are all in domain.
 
     Args:
       sources: the reference is a file of JSON lines, an output of ``parapet ood``, or a corpus, all of whose turns are
@@ -277,49 +253,50 @@ def read_truth(sources: Sources, chosen: Sequence[str] = ()) -> Truths:
     if not is_there(sources.reference):
         raise InputError("there is no such file or folder", sources.reference)
     (_, place, _), *others = find_sets(sources)
+    roots: list[tuple[str | None, Path]]
     if place.is_dir() and (is_of_ood(str(place)) or not is_root(place)):
-        roots: dict[str | None, Path] = {name: place / name for name in _sets_of(place, chosen)}
+        roots = [(name, place / name) for name in _sets_of(place, chosen)]
     elif chosen:
         raise InputError(f"{chosen[0]!r} requires the output of 'parapet ood' as --reference", "--sets")
     else:
-        roots = {ORIGINAL if place.is_dir() or others else None: place}
+        roots = [(ORIGINAL if place.is_dir() or others else None, place)]
     for name, other, _ in others:
-        if name in roots:
+        if name in dict(roots):
             raise InputError(f"another set is called {name!r}: give this one another name", other, "--sets")
-        roots[name] = other
-    turns: dict[Key, Truth] = {}
+        roots.append((name, other))
+    truths: Truths = {}
     in_domain: set[str] = set()
-    for set_name, root in roots.items():
-        for path, key, truth in _turns_of(root, set_name, sources.split, in_domain):
-            if key in turns:
+    for set_name, root in roots:
+        for path, key, truth in _truths_of(root, set_name, sources.split, in_domain):
+            if key in truths:
                 raise InputError(f"{named(key)} appears twice", path)
-            turns[key] = truth
-    return Truths(turns, frozenset(in_domain))
+            truths[key] = truth
+    return truths, frozenset(in_domain)
 
 
-def _turns_of(root: Path, name: str | None, split: str, in_domain: set[str]) -> Iterator[tuple[str, Key, Truth]]:
+def _truths_of(root: Path, name: str | None, split: str, in_domain: set[str]) -> Iterator[tuple[str, Key, Truth]]:
     """Yields (file, key, truth) of the turns of a set; adds its name to ``in_domain`` if it has no labels.
 
     Only JSON lines may have no name, as their rows can name their sets.
     """
     if name is None or root.is_file():
         for key, placed in keyed_rows(str(root), Labelled, name):
-            yield str(root), key, Truth(placed.row.label == OOD, placed.row.utterance)
+            yield str(root), key, Truth(_label(placed.row.label), placed.row.utterance)
     elif _has_labels(root):
         for path in _files_of(root / "turns", split):
             for row in _rows_of(path):
                 key = name, row.dialogue_id, row.turn
-                yield str(path), key, Truth(row.label == OOD, row.utterance or "", row.fallback or "")
+                yield str(path), key, Truth(row.label, row.utterance or "", fallback=row.fallback or "")
     elif is_of_ood(str(root)) and not is_root(root):
-        first, *more = _sets_of(root, ())
-        reason = f"contains the sets {', '.join([first, *more])}: give one of them, such as {first}={root / first}"
+        sets = _sets_of(root, ())
+        reason = f"contains the sets {', '.join(sets)}: give one of them, such as {sets[0]}={root / sets[0]}"
         raise InputError(reason, root, "--sets")
     else:
         in_domain.add(name)
         for file, dialogue in read_dialogues(root, split):
             for position, turn in enumerate(dialogue.turns):
                 if turn.speaker == "USER":
-                    yield file, (name, dialogue.dialogue_id, position), Truth(False, turn.utterance)
+                    yield file, (name, dialogue.dialogue_id, position), Truth(IN_DOMAIN, turn.utterance)
 
 
 def is_of_ood(path: str) -> bool:
@@ -330,79 +307,47 @@ def is_of_ood(path: str) -> bool:
 
 def _has_labels(root: Path) -> bool:
     """Whether a set has labels of its turns; other perturbations also have rows there."""
-    import pyarrow.parquet as pq
-
-    path = next(iter(sorted((root / "turns").rglob("*.parquet"))), None) if (root / "turns").is_dir() else None
-    return path is not None and "label" in _parquet(path, pq.read_schema).names
+    path = next(iter(sorted((root / "turns").rglob("*.parquet"))), None)
+    return path is not None and "label" in _table(path).column_names
 
 
 def _sets_of(place: Path, sets: Sequence[str]) -> list[str]:
-    sets_here = sorted(path.name for path in place.iterdir() if (path / "turns").is_dir())
-    if not sets_here:
+    known = sorted(path.name for path in place.iterdir() if (path / "turns").is_dir())
+    if not known:
         raise InputError("contains no set of 'parapet ood': expected folders such as ood-10/turns", place)
     for name in sets:
-        if name not in sets_here:
-            raise InputError(f"there is no set {name!r}: must be one of {', '.join(sets_here)}", place, "--sets")
-    return list(sets) or sets_here
+        if name not in known:
+            raise InputError(f"there is no set {name!r}: must be one of {', '.join(known)}", place, "--sets")
+    return list(sets) or known
 
 
 def _files_of(folder: Path, split: str) -> list[Path]:
     """Lists the files of a split; for a corpus without splits, those in the folder itself."""
     files = sorted((folder / split).glob("*.parquet")) or sorted(folder.glob("*.parquet"))
     if not files:
-        known_sets = ", ".join(sorted(path.name for path in folder.iterdir() if path.is_dir())) or "none"
-        raise InputError(f"contains no turns of split {split!r}; these splits have some: {known_sets}", folder)
+        known = ", ".join(sorted(path.name for path in folder.iterdir() if path.is_dir())) or "none"
+        raise InputError(f"contains no turns of split {split!r}; these splits have some: {known}", folder)
     return files
 
 
 def _rows_of(path: Path) -> list[OodRow]:
-    import pyarrow.parquet as pq
-
-    def read(handle: Any) -> list[dict[str, Any]]:
-        table = pq.read_table(handle)
-        table.validate(full=True)  # detects text that is not UTF-8
-        rows: list[dict[str, Any]] = table.to_pylist()
-        return rows
-
     try:
-        return msgspec.convert(_parquet(path, read), list[OodRow])
+        return msgspec.convert(_table(path).to_pylist(), list[OodRow])
     except msgspec.ValidationError as error:
         raise InputError(f"not the rows of 'parapet ood': {error}", path) from None
 
 
-def _parquet(path: Path, read: Callable[[Any], Any]) -> Any:
+def _table(path: Path) -> Any:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
         with open_path(path) as handle:
-            return read(handle)
+            table = pq.read_table(handle)
+        table.validate(full=True)  # detects text that is not UTF-8
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"cannot be read as Parquet: {error}", path) from None
-
-
-EXAMPLES = 25
-
-HEADINGS = {
-    "accuracy": "accuracy",
-    "precision": "precision",
-    "recall": "recall",
-    "f1": "F1",
-    "auroc": "AUROC",
-    "aupr": "AUPR",
-    "fpr95": "FPR95",
-}
-METRICS = tuple(HEADINGS)
-SHORT = {name: HEADINGS[name] for name in METRICS[3:]}  # for the terminal
-TERMS = {
-    "Positive": "The class to be found; precision, recall, F1, AUPR and FPR95 are those of this class.",
-    "AUROC": "How often a positive turn scores above a negative one, ties being half: 50 is chance.",
-    "AUPR": "Average precision: the area under the precision-recall curve, without interpolation. Chance is the share "
-    "of positive turns.",
-    "FPR95": "The share of negative turns that are taken for positive at the highest threshold that finds 95% of the "
-    "positive. Low is good.",
-    "Mean of F1": "As RADDLE reports OOD F1. Where a corpus without labels is among the sets, all of its turns are "
-    "in-domain: it counts for the accuracy only.",
-}
+    return table
 
 
 class Threshold(msgspec.Struct, frozen=True):
@@ -414,23 +359,20 @@ class Threshold(msgspec.Struct, frozen=True):
 
 
 class Detections(msgspec.Struct, frozen=True):
-    """The turns by key, with their labels and scores, and the threshold if it was tuned.
+    """The scored turns.
 
     Attributes:
+      items: by key; predictions are those of the threshold, if it was tuned.
+      predicted: whether the predictions have labels of their own.
       in_domain: sets of corpora without labels, all of whose turns are in domain.
       refused: set to the number of turns that are not scored, because the request was refused.
     """
 
-    turns: dict[Key, Turn]
-    threshold: Threshold | None = None
-    in_domain: frozenset[str] = frozenset()
-    refused: dict[str, int] = {}
-
-    def predicted(self, turn: Turn) -> bool | None:
-        """Whether a turn counts as out of domain: by the threshold, or else by its predicted label, if it has one."""
-        if self.threshold is None or turn.score is None:
-            return turn.predicted
-        return turn.score >= self.threshold.value
+    items: dict[Key, Item]
+    predicted: bool
+    threshold: Threshold | None
+    in_domain: frozenset[str]
+    refused: dict[str, int]
 
 
 class OodDetection(Task[Detections], frozen=True, kw_only=True):
@@ -462,45 +404,48 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
 
         Raises InputError if the inputs cannot be used, or if dev is the scored split.
         """
-        sources = self.sources
-        truth = read_truth(sources, self.chosen) if sources else None
-        turns, refused = read_turns(self.predictions, sources.split if sources else TEST, truth)
-        threshold = self._tuned(turns) if self.dev else None
-        return Detections(turns, threshold, truth.in_domain if truth else frozenset(), refused)
+        truths, in_domain = read_truths(self.sources, self.chosen) if self.sources else (None, frozenset[str]())
+        items, refused = read_items(self.predictions, self.sources.split if self.sources else TEST, truths)
+        predicted = any(item.predicted is not None for item in items.values())
+        threshold = None
+        if self.dev is not None:
+            if len(scored(items.values())) < len(items):
+                raise InputError("the rows have no score, which --dev requires to tune a threshold", self.predictions)
+            threshold = self._tuned(self.dev)
+            for key, item in items.items():
+                is_ood = item.score is not None and item.score >= threshold.value
+                items[key] = msgspec.structs.replace(item, predicted=OOD if is_ood else IN_DOMAIN)
+        return Detections(items, predicted, threshold, in_domain, refused)
 
-    def _tuned(self, turns: Mapping[Key, Turn]) -> Threshold:
+    def _tuned(self, dev: str) -> Threshold:
         """Tunes the threshold on --dev."""
-        assert self.dev is not None
         in_folder = self.sources if self.sources and as_path(self.sources.reference).is_dir() else None
+        other = "a threshold must not be tuned on the turns that are scored"
         if in_folder and self.dev_split == in_folder.split:
-            reason = (
-                f"--dev contains turns of {self.dev_split}, too: a threshold must not be tuned on the turns that "
-                "are scored"
-            )
-            raise InputError(reason, "--dev_split")
-        if not in_folder and as_path(self.dev) == as_path(self.predictions):
-            reason = "is the same as --predictions: a threshold must not be tuned on the turns that are scored"
-            raise InputError(reason, self.dev, "--dev")
-        truth = read_truth(msgspec.structs.replace(in_folder, split=self.dev_split), self.chosen) if in_folder else None
-        dev, _ = read_turns(self.dev, self.dev_split, truth)
-        for path, read in ((self.predictions, turns), (self.dev, dev)):
-            if any(turn.score is None for turn in read.values()):
-                raise InputError("the rows have no score, which --dev requires to tune a threshold", path)
-        threshold = tune(list(dev.values()))
-        if threshold is None:
-            raise InputError("no turn is ood, so no threshold can be tuned", self.dev)
-        return threshold
+            raise InputError(f"--dev contains turns of {self.dev_split}, too: {other}", "--dev_split")
+        if not in_folder and as_path(dev) == as_path(self.predictions):
+            raise InputError(f"is the same as --predictions: {other}", dev, "--dev")
+        truths = None
+        if in_folder:
+            truths, _ = read_truths(msgspec.structs.replace(in_folder, split=self.dev_split), self.chosen)
+        items, _ = read_items(dev, self.dev_split, truths)
+        pairs = scored(items.values())
+        if not pairs:
+            raise InputError("the rows have no score, which --dev requires to tune a threshold", dev)
+        best = best_threshold(pairs)
+        if best is None:
+            raise InputError("no turn is ood, so no threshold can be tuned", dev)
+        return Threshold(*best, len(pairs))
 
     def score(self, inputs: Detections, stage: Stage) -> Result:
         """Computes precision, recall, F1 and areas, by set."""
         metrics, sizes = evaluate(inputs)
-        predicted = any(turn.predicted is not None for turn in inputs.turns.values())
-        note = about_threshold(inputs.threshold, predicted)
-        details = {"groups": sizes, "threshold": inputs.threshold, "predicted": predicted}
-        page = report(inputs, metrics, sizes, note)
+        note = about_threshold(inputs)
+        details = {"groups": sizes, "threshold": inputs.threshold, "predicted": inputs.predicted}
+        rows = item_rows(inputs.items, ("accuracy", "score"))
         results = results_of("ood", metrics, {name: size["turns"] for name, size in sizes.items()})
         return Result(
-            files=files_of(metrics, results, details, _rows(inputs), page),
+            files=files_of(metrics, results, details, rows, report(inputs, metrics, sizes, note)),
             summary=[
                 *(
                     line(name, values, SHORT if "f1" in values else {"accuracy": "accuracy"}, 1)
@@ -514,98 +459,46 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
                 "dev_split": self.dev_split,
                 **({"sets": [name for name in sizes if name != ALL]} if len(sizes) > 1 else {}),
             },
-            counts={"turns": len(inputs.turns)},
+            counts={"turns": len(inputs.items)},
             refused=inputs.refused,
         )
-
-
-def tune(turns: Sequence[Turn]) -> Threshold | None:
-    """Returns the threshold with the highest F1, for turns with scores; None if no turn is out of domain."""
-    items = _scored(turns)
-    value = best_threshold(curve_of(items))
-    if value is None:
-        return None
-    f1 = precision_recall_f1((positive, score >= value) for score, positive in items)[2]
-    return Threshold(value, f1, len(turns))
-
-
-def _scored(turns: Iterable[Turn]) -> list[ScoredItem]:
-    return [(turn.score, turn.ood) for turn in turns if turn.score is not None]
 
 
 def evaluate(detections: Detections) -> tuple[Metrics, dict[str, dict[str, int]]]:
     """Computes (``metrics.json``, the size of each group)."""
     metrics: Metrics = {}
     sizes = {}
-    for name, keys in groups_of(detections.turns).items():
-        turns = [detections.turns[key] for key in keys]
-        metrics[name] = metrics_of(turns, list(map(detections.predicted, turns)))
+    for name, keys in groups_of(detections.items).items():
+        items = [detections.items[key] for key in keys]
+        metrics[name] = metrics_of(items)
         if name in detections.in_domain:  # no turn is out of domain
             metrics[name] = {"accuracy": metrics[name]["accuracy"]}
-        sizes[name] = {"turns": len(turns), "ood": sum(turn.ood for turn in turns)}
+        sizes[name] = {"turns": len(items), "ood": sum(item.label == OOD for item in items)}
     return with_mean(metrics), sizes
 
 
-def metrics_of(turns: Sequence[Turn], predicted: Sequence[bool | None]) -> dict[str, float | None]:
-    """Computes ``METRICS`` for at least one turn; None for undefined metrics."""
-    metrics: dict[str, float | None] = dict.fromkeys(METRICS)
-    if predicted[0] is not None:
-        pairs = [(turn.ood, bool(guess)) for turn, guess in zip(turns, predicted, strict=True)]
-        metrics["accuracy"] = sum(positive == guess for positive, guess in pairs) / len(turns)
-        metrics["precision"], metrics["recall"], metrics["f1"] = precision_recall_f1(pairs)
-    if turns[0].score is not None:
-        curve = curve_of(_scored(turns))
-        metrics |= {"auroc": auroc(curve), "aupr": aupr(curve), "fpr95": fpr95(curve)}
-    return metrics
-
-
-def _rows(detections: Detections) -> bytes:
-    keys = sorted(detections.turns)
-    turns = [detections.turns[key] for key in keys]
-    predicted = list(map(detections.predicted, turns))
-    right = [None if guess is None else float(guess == turn.ood) for turn, guess in zip(turns, predicted, strict=True)]
-    names = {True: OOD, False: IN_DOMAIN, None: None}
-    return rows_bytes(
-        keys,
-        {"accuracy": right, "score": [turn.score for turn in turns]},
-        {
-            "label": [OOD if turn.ood else IN_DOMAIN for turn in turns],
-            "predicted": [names[guess] for guess in predicted],
-            "utterance": [turn.utterance for turn in turns],
-        },
-    )
-
-
-def about_threshold(threshold: Threshold | None, predicted: bool) -> str:
+def about_threshold(detections: Detections) -> str:
     """Describes how turns are classified, in a sentence."""
-    if threshold is not None:
+    if (threshold := detections.threshold) is not None:
         return (
             f"Positive from a score of {threshold.value:.6g}, the threshold of the highest F1 "
             f"({text.percent(threshold.f1, 2)}) on the {threshold.turns:,} turns of --dev; of equal ones the highest."
         )
-    if predicted:
+    if detections.predicted:
         return "Precision, recall and F1 are those of the predicted labels."
     return "No precision, recall or F1: there is neither a file to tune a threshold on (--dev) nor a predicted label."
 
 
-def report(
-    detections: Detections,
-    metrics: Metrics,
-    sizes: Mapping[str, Mapping[str, int]],
-    note: str,
-) -> Report:
+def report(detections: Detections, metrics: Metrics, sizes: Mapping[str, Mapping[str, int]], note: str) -> Report:
     """Makes the report: scores by set, and the turns with the worst scores."""
-    headings = {
-        name: label
-        for name, label in HEADINGS.items()
-        if any(values.get(name) is not None for values in metrics.values())
-    }
+    defined = {name for values in metrics.values() for name, value in values.items() if value is not None}
+    headings = {name: label for name, label in HEADINGS.items() if name in defined}
     chart = "f1" if "f1" in headings else "auroc"
     return set_report(
         metrics,
         {**headings, "turns": "turns", "ood": "out-of-domain"},
         sizes=sizes,
-        sections=worst(detections),
+        sections=worst(detections.items),
         tiles=headings,
         chart={chart: HEADINGS[chart]},
         overall=MEAN if MEAN in metrics else ALL,
@@ -619,26 +512,16 @@ def report(
     )
 
 
-def worst(detections: Detections) -> list[Table]:
+def worst(items: Mapping[Key, Item]) -> list[Table]:
     """Lists the turns of each class with the worst scores; without scores, the wrong ones."""
     tables = []
-    turns = detections.turns
-    for ood in (True, False):
-        keys = [key for key in sorted(turns) if turns[key].ood == ood]
-        wrong = {key: "yes" for key in keys if detections.predicted(turns[key]) not in (None, ood)}
-        if keys and turns[keys[0]].score is not None:
-            sign = 1 if ood else -1
-            keys.sort(key=lambda key: (turns[key].score or 0.0) * sign)
-        else:
-            keys = list(wrong)
-        rows = [
-            [f"{key[1]}, {key[2]}", key[0], turns[key].utterance, wrong.get(key, ""),
-             "" if (score := turns[key].score) is None else f"{score:.6g}"]
-            for key in keys[:EXAMPLES]
-        ]  # fmt: skip
-        if rows:
-            note = f"The first {len(rows):,} of {len(keys):,}, the worst scores first; {len(wrong):,} are wrong."
-            title = "Out-of-domain turns" if ood else "In-domain turns"
-            columns = ["turn", "set", "utterance", "wrong", "score"]
-            tables.append(Table(title=title, note=note, columns=columns, rows=rows, text_columns=4, in_card=False))
+    for label, title, sign in ((OOD, "Out-of-domain turns", 1), (IN_DOMAIN, "In-domain turns", -1)):
+        wrong = [
+            key for key in sorted(items) if items[key].label == label and items[key].predicted not in (None, label)
+        ]
+        keys = [key for key in sorted(items) if items[key].label == label and items[key].score is not None] or wrong
+        keys.sort(key=lambda key: sign * (items[key].score or 0.0))
+        if keys:
+            note = f"The first {min(EXAMPLES, len(keys)):,} of {len(keys):,}, the worst scores first; "
+            tables.append(item_table(title, f"{note}{len(wrong):,} are wrong.", items, keys[:EXAMPLES]))
     return tables

@@ -17,7 +17,6 @@ import msgspec
 from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import ALL, ORIGINAL, Key, existing_file, read_lines, with_mean
 from parapet.evaluation.task import (
-    Headings,
     Metrics,
     Result,
     Stage,
@@ -42,10 +41,11 @@ from parapet.transforms.simulators.babi_format import Exchange, parse_candidates
 API_CALL = "api_call"
 FIELDS = ("cuisine", "location", "number", "price")
 PER_RESPONSE, PER_DIALOGUE, RECIPROCAL_RANK = "per_response", "per_dialogue", "mean_reciprocal_rank"
-METRICS = (PER_RESPONSE, PER_DIALOGUE, API_CALL, *(f"{API_CALL}_{field}" for field in FIELDS))
 NO_CANDIDATE = "not_among_candidates"
 EXAMPLES = 40
 
+HEADINGS = {PER_RESPONSE: "per response", PER_DIALOGUE: "per dialogue"}
+CALLS = {API_CALL: "API call", **{f"{API_CALL}_{field}": field for field in FIELDS}}
 TERMS = {
     "Per response": "The share of responses that are exactly the reference's.",
     "Per dialogue": "The share of dialogues all of whose responses are right.",
@@ -56,17 +56,10 @@ TERMS = {
     "et al. 2017, Table 2 (k = 10).",
     "Mean reciprocal rank": "With rankings: the mean of 1 / rank of the right answer; 0 where it is not there.",
 }
-HEADINGS = {PER_RESPONSE: "per response", PER_DIALOGUE: "per dialogue"}
-CALLS = {API_CALL: "API call", **{f"{API_CALL}_{field}": field for field in FIELDS}}
-
 
 # The metrics of a response. Only the last response of a dialogue has per_dialogue, and only API calls have call
 # metrics.
 Values = dict[str, float | None]
-
-
-_TASK = re.compile(r"task([0-9]+)")
-_OOV = re.compile(r"[-_]oov$", re.IGNORECASE)
 
 
 class Answer(msgspec.Struct):
@@ -85,19 +78,13 @@ class Answer(msgspec.Struct):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A response of the bot, and the predicted answers.
+    """A response of the bot with the predicted answer, and its metrics."""
 
-    Attributes:
-      answer: the best answer.
-      ranking: the best answers, the best one first; only that one without a ranking.
-    """
-
-    dialogue: int
-    turn: int
+    key: Key
     user: str
     reference: str
     answer: str
-    ranking: tuple[str, ...] = ()
+    values: Values
 
 
 class TestFile(msgspec.Struct, frozen=True):
@@ -105,28 +92,14 @@ class TestFile(msgspec.Struct, frozen=True):
 
     Attributes:
       name: the name of the file, without ``dialog-babi-`` and ``.txt``.
-      task: its number, as text, or the name without ``-OOV`` if it has none.
-      oov: whether it is a test with words that training lacks.
-      set: the name of its set, if there are sets.
+      group: the group in which it is scored: its set, or the file itself if there are no sets.
       refused: the number of refused requests; their dialogues are not scored.
     """
 
     name: str
-    task: str
-    oov: bool
+    group: str
     responses: list[Response]
-    set: str = ""
     refused: int = 0
-
-    @property
-    def place(self) -> str:
-        """The name, prefixed by the name of its set if it has one; unique in a run."""
-        return f"{self.set}/{self.name}" if self.set else self.name
-
-    @property
-    def group(self) -> str:
-        """The group in which it is scored: its set, or the file itself if there are no sets."""
-        return self.set or self.name
 
 
 class Answers(msgspec.Struct, frozen=True):
@@ -148,25 +121,23 @@ def list_tests(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, l
         all.
     """
     if ORIGINAL in sets:
-        raise InputError(
-            f"the name {ORIGINAL!r} is taken by the files of --reference: give this set another name", "--sets"
-        )
+        reason = f"the name {ORIGINAL!r} is taken by the files of --reference: give this set another name"
+        raise InputError(reason, "--sets")
+    if not reference and not sets:
+        raise InputError("is required, unless --sets is given: name the test files", "--reference")
     files = {ORIGINAL: list(reference)} if reference else {}
     for name, root in sets.items():
-        place = as_path(root)
         if not is_there(root):
             raise InputError("there is no such file or folder", root, "--sets")
-        paths_here = sorted(str(path) for path in place.glob("*.txt")) if place.is_dir() else [root]
-        files[name] = [path for path in paths_here if "tst" in as_path(path).name] or paths_here
-        if not files[name]:
+        texts = sorted(map(str, as_path(root).glob("*.txt"))) if as_path(root).is_dir() else [root]
+        files[name] = [path for path in texts if "tst" in as_path(path).name] or texts
+        if not texts:
             raise InputError("contains no test files: expected .txt", root, "--sets")
-    if not files:
-        raise InputError("is required, unless --sets is given: name the test files", "--reference")
     for paths in files.values():
-        names = [stem_of(path) for path in paths]
-        for path, name in zip(paths, names, strict=True):
-            if names.count(name) > 1:
-                raise InputError(f"two files are called {name!r}", "--reference")
+        for stem, n in Counter(map(stem_of, paths)).items():
+            if n > 1:
+                raise InputError(f"two files are called {stem!r}", "--reference")
+        for path in paths:
             existing_file(path)
     return files
 
@@ -184,29 +155,23 @@ def answer_files(files: Mapping[str, Sequence[str]], predictions: Sequence[str])
     """
     folder = as_path(predictions[0])
     if len(predictions) == 1 and is_there(predictions[0]) and folder.is_dir():
-        paths_here = []
-        for name, paths in files.items():
-            of_set = folder / name if name != ORIGINAL or (folder / name).is_dir() else folder
-            check_published(of_set, "--predictions")
-            paths_here += [(name, path, str(_in_folder(of_set, path))) for path in paths]
-        return paths_here
+        return [(name, path, _in_folder(folder, name, path)) for name, paths in files.items() for path in paths]
     if list(files) != [ORIGINAL]:
-        raise InputError(
-            "must be one folder that contains a folder for each of --sets", predictions[0], "--predictions"
-        )
+        reason = "must be one folder that contains a folder for each of --sets"
+        raise InputError(reason, predictions[0], "--predictions")
     if len(predictions) != len(files[ORIGINAL]):
-        reason = (
-            f"has {len(predictions)} files, but --reference has {len(files[ORIGINAL])}: give one for each, or a folder"
-        )
-        raise InputError(reason, "--predictions")
+        reason = f"has {len(predictions)} files, but --reference has {len(files[ORIGINAL])}"
+        raise InputError(f"{reason}: give one for each, or a folder", "--predictions")
     return [(ORIGINAL, *pair) for pair in zip(files[ORIGINAL], predictions, strict=True)]
 
 
-def _in_folder(folder: Path, reference: str) -> Path:
+def _in_folder(root: Path, name: str, reference: str) -> str:
+    folder = root / name if name != ORIGINAL or (root / name).is_dir() else root
+    check_published(folder, "--predictions")
     path = folder / f"{stem_of(reference)}.jsonl"
     if not path.is_file():
         raise InputError(f"contains no answers: expected {path.name}", folder)
-    return path
+    return str(path)
 
 
 def stem_of(path: str) -> str:
@@ -217,7 +182,7 @@ def stem_of(path: str) -> str:
 def read_test(
     reference: str, predictions: str, candidates: frozenset[str] | None, name: str = "", top: int = 1
 ) -> TestFile:
-    """Reads a test file with a system's answers.
+    """Reads a test file, and scores a system's answers.
 
     Args:
       reference: a file in the bAbI format.
@@ -228,62 +193,60 @@ def read_test(
 
     Raises:
       InputError: a file cannot be read; answers are missing, occur twice, belong to no response, or are no candidate;
-        with ``top``, a ranking is missing, too long, or inconsistent.
+        with ``top``, a ranking is missing.
     """
     dialogues = [dialogue.exchanges for dialogue in parse_dialogues(_bytes(reference), reference)]
-    answers = _answers_of_lines(predictions, dialogues, top)
-    if candidates is not None:
-        for (dialogue, turn), ranking in sorted(answers.items()):
-            for answer in ranking:
-                if answer and answer not in candidates:  # an empty answer is simply wrong
-                    where = f"dialogue {dialogue} turn {turn}"
-                    raise InputError(f"{answer!r} must be one of the candidates", predictions, where)
-    stem = stem_of(reference).removeprefix("dialog-babi-")
-    numbered = _TASK.search(stem)
-    refused = [dialogue for (dialogue, _), ranking in answers.items() if not ranking]
-    responses = [
-        Response(d, t, exchange.user, exchange.bot, answers[d, t][0], answers[d, t])
-        for d, exchanges in enumerate(dialogues)
-        if d not in refused
-        for t, exchange in enumerate(exchanges)
-    ]
-    if not answers:
+    if not any(dialogues):
         raise InputError("the bot says nothing in this dialogue", reference)
+    answers = _read_answers(predictions, dialogues, candidates, top)
+    stem = stem_of(reference).removeprefix("dialog-babi-")
+    responses: list[Response] = []
+    for d, exchanges in enumerate(dialogues):
+        rankings = [answers[d, t] for t in range(len(exchanges))]
+        if all(rankings):  # none was refused
+            # Several files of a set count dialogues from 0, but their dialogues differ.
+            keys = [(name or stem, f"{stem}/{d}", t) for t in range(len(exchanges))]
+            rows = zip(keys, exchanges, rankings, score_dialogue(exchanges, rankings, top), strict=True)
+            responses += [Response(key, of.user, of.bot, ranking[0], values) for key, of, ranking, values in rows]
     check_scored(responses, predictions)
-    task = numbered[1] if numbered else _OOV.sub("", stem)
-    return TestFile(stem, task, bool(_OOV.search(stem)), responses, name, len(refused))
+    return TestFile(stem, name or stem, responses, sum(not ranking for ranking in answers.values()))
 
 
 def read_candidates(path: str) -> frozenset[str]:
     """Reads the texts of the candidates. Raises InputError with the line."""
-    return frozenset(text.strip() for text in parse_candidates(_bytes(path), path))
+    return frozenset(candidate.strip() for candidate in parse_candidates(_bytes(path), path))
 
 
 def _bytes(path: str) -> bytes:
     return read_whole(existing_file(path), MAX_DIALOGUE_FILE)
 
 
-# Dialogue and turn to its answers, the best first.
-_Rankings = dict[tuple[int, int], tuple[str, ...]]
-
-
-def _answers_of_lines(path: str, dialogues: Sequence[Sequence[Exchange]], top: int) -> _Rankings:
-    answers: _Rankings = {}
+def _read_answers(
+    path: str, dialogues: Sequence[Sequence[Exchange]], candidates: frozenset[str] | None, top: int
+) -> dict[tuple[int, int], list[str]]:
+    """Reads the answers to each dialogue and turn, the best first; none for a refused request."""
+    answers: dict[tuple[int, int], list[str]] = {}
     for number, row in read_lines(path, Answer):
-        where = f"line {number}"
-        if not 0 <= row.dialogue < len(dialogues):
-            raise InputError(
-                f"there is no dialogue {row.dialogue}: must be from 0 to {len(dialogues) - 1}", path, where
-            )
-        turns = len(dialogues[row.dialogue])
-        if not 0 <= row.turn < turns:
+        key = row.dialogue, row.turn
+        turns = len(dialogues[row.dialogue]) if 0 <= row.dialogue < len(dialogues) else 0
+        ranking = [answer.strip() for answer in (row.answers or [])[:top]] if top > 1 else [row.answer.strip()]
+        # An empty answer is simply wrong.
+        unknown = [answer for answer in ranking if answer and candidates is not None and answer not in candidates]
+        reason = ""
+        if not turns:
+            reason = f"there is no dialogue {row.dialogue}: must be from 0 to {len(dialogues) - 1}"
+        elif not 0 <= row.turn < turns:
             reason = f"dialogue {row.dialogue} has no turn {row.turn}: turns of the bot are 0 to {turns - 1}"
-            raise InputError(reason, path, where)
-        if (row.dialogue, row.turn) in answers:
-            raise InputError(f"dialogue {row.dialogue} turn {row.turn} appears twice", path, where)
-        ranking = _ranking(row, top, path, where) if top > 1 and not row.refused else (row.answer.strip(),)
-        answers[row.dialogue, row.turn] = () if row.refused else ranking
-    keys = ((d, t) for d, exchanges in enumerate(dialogues) for t in range(len(exchanges)))
+        elif key in answers:
+            reason = f"dialogue {row.dialogue} turn {row.turn} appears twice"
+        elif not ranking and not row.refused:
+            reason = "has no answers: 'parapet predict MODEL --top K' writes them"
+        elif unknown and not row.refused:
+            reason = f"{unknown[0]!r} must be one of the candidates"
+        if reason:
+            raise InputError(reason, path, f"line {number}")
+        answers[key] = [] if row.refused else ranking
+    keys = [(d, t) for d, exchanges in enumerate(dialogues) for t in range(len(exchanges))]
     if missing := [key for key in keys if key not in answers]:
         (dialogue, turn), n = missing[0], len(missing)
         more = f"; {n:,} are missing in all" if n > 1 else ""
@@ -291,27 +254,59 @@ def _answers_of_lines(path: str, dialogues: Sequence[Sequence[Exchange]], top: i
     return answers
 
 
-def _ranking(row: Answer, top: int, path: str, where: str) -> tuple[str, ...]:
-    """Returns the ranked answers of a row. Raises InputError if there are none or too many, or one occurs twice."""
-    if not row.answers:
-        raise InputError("has no answers: 'parapet predict MODEL --top K' writes them", path, where)
-    ranking = tuple(answer.strip() for answer in row.answers)
-    if len(ranking) > top:
-        raise InputError(f"has {len(ranking)} answers, but --top is {top}", path, where)
-    if ranking[0] != row.answer.strip():
-        raise InputError(f"'answer' is {row.answer!r}, but the first of 'answers' is {ranking[0]!r}", path, where)
-    if len(set(ranking)) < len(ranking):
-        twice = next(answer for i, answer in enumerate(ranking) if answer in ranking[:i])
-        raise InputError(f"{twice!r} appears twice among its answers", path, where)
-    return ranking
+def metrics_of(top: int) -> tuple[str, ...]:
+    """Lists the metrics; for rankings, also those within the first 2, 3, ..., ``top`` answers."""
+    within = [f"{metric}_top_{k}" for metric in HEADINGS for k in range(2, top + 1)]
+    return (*HEADINGS, *CALLS, *within, *([RECIPROCAL_RANK] if top > 1 else []))
 
 
-class ScoredResponse(msgspec.Struct, frozen=True):
-    """A response with its metrics."""
+def score_dialogue(exchanges: Sequence[Exchange], rankings: Sequence[Sequence[str]], top: int = 1) -> list[Values]:
+    """Computes the metrics of each response of a dialogue; the last response has the dialogue's."""
+    rights = [exchange.bot.strip() for exchange in exchanges]
+    ranks = [
+        ranking.index(right) + 1 if right in ranking else math.inf
+        for ranking, right in zip(rankings, rights, strict=True)
+    ]
+    rows: list[Values] = []
+    for exchange, ranking, rank in zip(exchanges, rankings, ranks, strict=True):
+        values: Values = dict.fromkeys(metrics_of(top))
+        for k in range(1, top + 1):
+            values[_within(PER_RESPONSE, k)] = float(rank <= k)
+            if len(rows) == len(exchanges) - 1:
+                values[_within(PER_DIALOGUE, k)] = float(max(ranks) <= k)
+        if top > 1:
+            values[RECIPROCAL_RANK] = 1 / rank
+        rows.append(values | call_values(exchange.bot, ranking[0]))
+    return rows
 
-    key: Key
-    response: Response
-    values: Values
+
+def _within(metric: str, k: int) -> str:
+    return f"{metric}_top_{k}" if k > 1 else metric
+
+
+def call_values(reference: str, answer: str) -> Values:
+    """Scores an API call; empty if the reference is not a call.
+
+    Fields are compared by position. An answer that is not a call has all fields wrong. A call that does not have four
+    fields, as in task 6, is only scored as a whole.
+    """
+    expected, words = reference.split(), answer.split()
+    if expected[:1] != [API_CALL]:
+        return {}
+    values: Values = {API_CALL: float(words == expected)}
+    if len(expected) == len(FIELDS) + 1:
+        for i, field in enumerate(FIELDS, 1):
+            values[f"{API_CALL}_{field}"] = float(words[:1] == [API_CALL] and words[i : i + 1] == [expected[i]])
+    return values
+
+
+def means(responses: Sequence[Response], metrics: Sequence[str]) -> Values:
+    """Averages each metric over the responses that have it; None if none has it."""
+    averages: Values = {}
+    for name in metrics:
+        values = [value for response in responses if (value := response.values[name]) is not None]
+        averages[name] = sum(values) / len(values) if values else None
+    return averages
 
 
 class Ranking(Task[Answers], frozen=True, kw_only=True):
@@ -344,227 +339,98 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
         return answer_files(list_tests(self.references, self.sets), self.predictions)
 
     def read(self) -> Answers:
-        """Reads the test files and the answers."""
+        """Reads the test files and the answers, those of the original first."""
         candidates = read_candidates(self.candidates) if self.candidates else None
         tests = [
             read_test(reference, answers, candidates, name if self.sets else "", self.top)
             for name, reference, answers in self._files()
         ]
-        return Answers(tests, candidates)
+        return Answers(sorted(tests, key=lambda test: (test.group != ORIGINAL, test.group, test.name)), candidates)
 
     def score(self, inputs: Answers, stage: Stage) -> Result:
         """Computes accuracy by set, or by file if there are no sets."""
-        metrics, scored = evaluate(inputs.files, self.top)
-        details = details_of(inputs)
+        metrics, details = evaluate(inputs, self.top)
+        responses = [response for file in inputs.files for response in file.responses]
         rows = rows_bytes(
-            [response.key for response in scored],
-            {name: [response.values[name] for response in scored] for name in metrics_of(self.top)},
-            {
-                name: [getattr(response.response, name) for response in scored]  # texts
-                for name in ("user", "reference", "answer")
-            },
+            [response.key for response in responses],
+            {name: [response.values[name] for response in responses] for name in metrics_of(self.top)},
+            {name: [getattr(response, name) for response in responses] for name in ("user", "reference", "answer")},
         )
-        sizes = Counter(response.key[0] for response in scored)
-        results = results_of("ranking", metrics, {**sizes, ALL: len(scored)})
-        ending = f"_top_{self.top}" if self.top > 1 else ""
-        headings = {f"{metric}{ending}": label for metric, label in HEADINGS.items()}
+        sizes = Counter(response.key[0] for response in responses)
+        results = results_of("ranking", metrics, {**sizes, ALL: len(responses)})
+        refused = Counter({file.group: 0 for file in inputs.files})
+        for file in inputs.files:
+            refused[file.group] += file.refused
+        refused = +refused
+        headings = {_within(metric, self.top): label for metric, label in HEADINGS.items()}
         lines = [line(name, values, headings, 1) for name, values in metrics.items()]
         if self.top > 1:
             ranks = (shown(RECIPROCAL_RANK, values[RECIPROCAL_RANK]) for values in metrics.values())
             within = f" within the top {self.top}, mean reciprocal rank "
             lines = [of_group + within + rank for of_group, rank in zip(lines, ranks, strict=True)]
         return Result(
-            files=files_of(
-                metrics, results, details, rows, report(scored, metrics, details, self.top, refused_of(inputs.files))
-            ),
+            files=files_of(metrics, results, details, rows, report(responses, metrics, details, self.top, refused)),
             summary=lines,
             options={
-                **({"sets": list(dict.fromkeys(file.set for file in inputs.files))} if self.sets else {}),
+                **({"sets": list(dict.fromkeys(file.group for file in inputs.files))} if self.sets else {}),
                 **({"top": self.top} if self.top > 1 else {}),
             },
-            counts={"responses": len(scored)},
-            refused=refused_of(inputs.files),
+            counts={"responses": len(responses)},
+            refused=refused,
             warnings=[
-                (
-                    f"{name}: {text.counted(n, 'response')} cannot be answered correctly, because the candidates "
-                    "do not contain the right answer"
-                )
+                f"{name}: {text.counted(n, 'response')} cannot be answered correctly, because the candidates do not "
+                "contain the right answer"
                 for name, file in details["files"].items()
                 if (n := file.get(NO_CANDIDATE))
             ],
         )
 
 
-def metrics_of(top: int) -> tuple[str, ...]:
-    """Lists the metrics; for rankings, also those within the first 2, 3, ..., ``top`` answers."""
-    if top == 1:
-        return METRICS
-    within = [f"{metric}_top_{k}" for metric in (PER_RESPONSE, PER_DIALOGUE) for k in range(2, top + 1)]
-    return (*METRICS, *within, RECIPROCAL_RANK)
-
-
-def is_right(response: Response) -> bool:
-    """Whether the answer equals the reference, ignoring blanks at the ends."""
-    return response.answer.strip() == response.reference.strip()
-
-
-def call_values(reference: str, answer: str) -> Values:
-    """Scores an API call; empty if the reference is not a call.
-
-    Fields are compared by position. An answer that is not a call has all fields wrong. A call that does not have four
-    fields, as in task 6, is only scored as a whole.
-    """
-    expected = reference.split()
-    if expected[:1] != [API_CALL]:
-        return {}
-    words = answer.split()
-    values: Values = {API_CALL: float(words == expected)}
-    if len(expected) == len(FIELDS) + 1:
-        is_call = words[:1] == [API_CALL]
-        for i, field in enumerate(FIELDS, 1):
-            values[f"{API_CALL}_{field}"] = float(is_call and len(words) > i and words[i] == expected[i])
-    return values
-
-
-def values_of(responses: Sequence[Response], top: int = 1) -> list[Values]:
-    """Computes the metrics of each response of a file; the last response of a dialogue has the dialogue's."""
-    worst: dict[int, float] = {}  # dialogue to the worst rank of a right answer
-    rights = [response.reference.strip() for response in responses]
-    ranks = [
-        response.ranking.index(right) + 1 if right in response.ranking else math.inf
-        for response, right in zip(responses, rights, strict=True)
-    ]
-    for response, rank in zip(responses, ranks, strict=True):
-        worst[response.dialogue] = max(rank, worst.get(response.dialogue, 1))
-    rows: list[Values] = []
-    for i, (response, rank) in enumerate(zip(responses, ranks, strict=True)):
-        values: Values = dict.fromkeys(metrics_of(top))
-        last = i + 1 == len(responses) or responses[i + 1].dialogue != response.dialogue
-        for k in range(1, top + 1):
-            ending = f"_top_{k}" if k > 1 else ""
-            values[f"{PER_RESPONSE}{ending}"] = float(rank <= k)
-            if last:
-                values[f"{PER_DIALOGUE}{ending}"] = float(worst[response.dialogue] <= k)
-        if top > 1:
-            values[RECIPROCAL_RANK] = 1 / rank
-        rows.append(values | call_values(response.reference, response.answer))
-    return rows
-
-
-def means(rows: Sequence[Values], top: int = 1) -> Values:
-    """Averages each metric over the rows that have it; None if no row has it."""
-    averages: Values = {}
-    for name in metrics_of(top):
-        values = [value for row in rows if (value := row[name]) is not None]
-        averages[name] = sum(values) / len(values) if values else None
-    return averages
-
-
-def evaluate(files: Sequence[TestFile], top: int = 1) -> tuple[Metrics, list[ScoredResponse]]:
-    """Computes (``metrics.json``, rows) of test files: for all responses, and for each set or file."""
-    rows: list[ScoredResponse] = []
-    groups: dict[str, list[Values]] = {}
-    for file in sorted(files, key=_order):
-        values = values_of(file.responses, top)
-        groups.setdefault(file.group, []).extend(values)
-        # Both files count dialogues from 0, but their dialogues differ.
-        keys = [(file.group, f"{file.name}/{response.dialogue}", response.turn) for response in file.responses]
-        rows += map(ScoredResponse, keys, file.responses, values)
-    metrics = {name: means(values, top) for name, values in groups.items()}
-    return with_mean({ALL: means([row.values for row in rows], top), **metrics}), rows
-
-
-def _order(file: TestFile) -> tuple[bool, str, str]:
-    """Sorts files, those of the original first."""
-    return file.set != ORIGINAL, file.set, file.name
-
-
-def details_of(answers: Answers) -> dict[str, Any]:
-    """Makes ``details.json``: numbers of responses and right answers by file, and responses that are no candidate."""
+def evaluate(answers: Answers, top: int = 1) -> tuple[Metrics, dict[str, Any]]:
+    """Computes (``metrics.json``, ``details.json``): for all responses, and for each set or file."""
+    groups: dict[str, list[Response]] = {ALL: []}
     files = {}
-    for file in sorted(answers.files, key=_order):
-        responses, allowed, values = file.responses, answers.candidates, means(values_of(file.responses))
-        files[file.place] = {
-            "task": file.task,
-            "oov": file.oov,
-            "responses": len(responses),
-            "dialogues": len({response.dialogue for response in responses}),
-            PER_RESPONSE: values[PER_RESPONSE],
-            PER_DIALOGUE: values[PER_DIALOGUE],
+    for file in answers.files:
+        groups[ALL] += file.responses
+        groups.setdefault(file.group, []).extend(file.responses)
+        numbered = re.search("task([0-9]+)", file.name)
+        plain = re.sub("[-_]oov$", "", file.name, flags=re.IGNORECASE)
+        details: dict[str, Any] = {
+            "task": numbered[1] if numbered else plain,
+            "oov": plain != file.name,
+            "responses": len(file.responses),
+            "dialogues": len({response.key[1] for response in file.responses}),
+            **means(file.responses, [*HEADINGS]),
         }
-        if allowed is not None:
-            missing = [response for response in responses if response.reference.strip() not in allowed]
-            files[file.place][NO_CANDIDATE] = len(missing)
-    return {"files": files, "candidates": None if answers.candidates is None else len(answers.candidates)}
-
-
-def by_task(details: Mapping[str, Any]) -> list[list[str]]:
-    """Makes rows like Bordes et al. 2017, Table 2: plain and OOV, per response and (per dialogue)."""
-    cells: dict[str, dict[bool, list[str]]] = {}
-    for file in details["files"].values():
-        both = f"{text.percent(file[PER_RESPONSE])} ({text.percent(file[PER_DIALOGUE])})"
-        # Several files of a task, such as dev and test, share a cell.
-        cells.setdefault(file["task"], {}).setdefault(file["oov"], []).append(both)
-    return [
-        [f"Task {task}" if task.isdigit() else task, *(", ".join(row.get(oov, ["–"])) for oov in (False, True))]
-        for task, row in sorted(cells.items(), key=lambda pair: (not pair[0].isdigit(), pair[0].zfill(9)))
-    ]
-
-
-def refused_of(files: Sequence[TestFile]) -> dict[str, int]:
-    """Counts the refused requests by group. The dialogues that lack their answers are not scored."""
-    counts: dict[str, int] = {}
-    for file in files:
-        counts[file.group] = counts.get(file.group, 0) + file.refused
-    return {group: n for group, n in counts.items() if n}
+        if answers.candidates is not None:
+            details[NO_CANDIDATE] = sum(
+                response.reference.strip() not in answers.candidates for response in file.responses
+            )
+        files[file.name if file.group == file.name else f"{file.group}/{file.name}"] = details
+    metrics = {name: means(responses, metrics_of(top)) for name, responses in groups.items()}
+    n_candidates = None if answers.candidates is None else len(answers.candidates)
+    return with_mean(metrics), {"files": files, "candidates": n_candidates}
 
 
 def report(
-    rows: Sequence[ScoredResponse],
-    metrics: Metrics,
-    details: Mapping[str, Any],
-    top: int = 1,
-    refused: Mapping[str, int] = {},
+    responses: Sequence[Response], metrics: Metrics, details: Mapping[str, Any], top: int, refused: Mapping[str, int]
 ) -> Report:
-    """Makes the report: scores by set or file, by task, and by rank, of API calls, and frequent wrong answers."""
+    """Makes the report: scores by set and file, and by rank, of API calls, and frequent wrong answers."""
     files, group = details["files"], main_group(metrics)
-    counts = {"responses": "responses", "dialogues": "dialogues"}
-    counts |= {} if details["candidates"] is None else {NO_CANDIDATE: "not among the candidates"}
-    within: Headings = {
-        f"{metric}{'' if k == 1 else f'_top_{k}'}": f"{label}, top {k}"
-        for k in range(1, top + 1)
-        for metric, label in HEADINGS.items()
-    }
+    of_file = {"task": "task", "oov": "OOV", **HEADINGS, "responses": "responses", "dialogues": "dialogues"}
+    if details["candidates"] is not None:
+        of_file[NO_CANDIDATE] = "not among the candidates"
+    within = {_within(metric, k): f"{label}, top {k}" for k in range(1, top + 1) for metric, label in HEADINGS.items()}
+    within[RECIPROCAL_RANK] = "mean reciprocal rank"
+    with_calls = {name: values for name, values in metrics.items() if values[API_CALL] is not None}
+    rank_groups = metrics if top > 1 else {}
     tables = [
-        Table(
-            title="Tasks",
-            note="Share of responses that are right, in brackets of dialogues, as in Bordes et al. 2017, Table 2.",
-            columns=["task", "plain", "OOV"],
-            rows=by_task(details),
-        ),
-        group_table("Files", "file", files, {**HEADINGS, **counts}, numbers_in="details.json"),
-        group_table(
-            "Within the first answers",
-            "set",
-            metrics if top > 1 else {},
-            {**within, RECIPROCAL_RANK: "mean reciprocal rank"},
-            numbers_in="metrics.json",
-        ),
-        group_table(
-            "API calls",
-            "set",
-            {name: values for name, values in metrics.items() if values[API_CALL] is not None},
-            CALLS,
-            numbers_in="metrics.json",
-        ),
-        Table(
-            title="Most frequent wrong answers",
-            columns=["reference", "answer", "for example", "times"],
-            rows=wrong_answers(rows),
-            text_columns=3,
-            in_card=False,
-        ),
+        group_table("Files", "file", files, of_file, numbers_in="details.json"),
+        group_table("Within the first answers", "set", rank_groups, within, numbers_in="metrics.json"),
+        group_table("API calls", "set", with_calls, CALLS, numbers_in="metrics.json"),
+        wrong_answers(responses),
     ]
+    right = with_group("Right responses", metrics, group, PER_RESPONSE)
     return set_report(
         metrics,
         HEADINGS,
@@ -574,19 +440,18 @@ def report(
         terms=TERMS,
         refused=refused,
         title="Response ranking",
-        headline=f"{with_group('Right responses', metrics, group, PER_RESPONSE)}: "
-        f"{text.percent(metrics[group][PER_RESPONSE])}",
-        lead=f"{text.counted(len(rows), 'response')} in {text.counted(len(files), 'file')}.",
+        headline=f"{right}: {text.percent(metrics[group][PER_RESPONSE])}",
+        lead=f"{text.counted(len(responses), 'response')} in {text.counted(len(files), 'file')}.",
     )
 
 
-def wrong_answers(rows: Sequence[ScoredResponse]) -> list[list[str]]:
+def wrong_answers(responses: Sequence[Response]) -> Table:
     """Lists (reference, answer, example, frequency), the most frequent first."""
     places: dict[tuple[str, str], list[Key]] = {}
-    for row in rows:
-        if not is_right(row.response):
-            places.setdefault((row.response.reference, row.response.answer), []).append(row.key)
+    for response in responses:
+        if not response.values[PER_RESPONSE]:
+            places.setdefault((response.reference, response.answer), []).append(response.key)
     ranked = sorted(places.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:EXAMPLES]
-    return [
-        [reference, answer, f"{keys[0][1]}, {keys[0][2]}", f"{len(keys):,}"] for (reference, answer), keys in ranked
-    ]
+    rows = [[*pair, f"{keys[0][1]}, {keys[0][2]}", f"{len(keys):,}"] for pair, keys in ranked]
+    columns = ["reference", "answer", "for example", "times"]
+    return Table(title="Most frequent wrong answers", columns=columns, rows=rows, text_columns=3, in_card=False)

@@ -22,7 +22,7 @@ from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_memory
 from parapet.evaluation.models.training import Learner
 from parapet.evaluation.models.turns import Answer, Turn, read_labelled
-from parapet.evaluation.ood import OOD, best_threshold, curve_of, is_of_ood, precision_recall_f1
+from parapet.evaluation.ood import OOD, best_threshold, is_of_ood
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.transforms.perturbation import corpora
@@ -356,14 +356,6 @@ SCORED = 256  # texts at a time outside of training
 DECAY = 0.01  # weight decay
 
 
-def best_of(scored: Sequence[tuple[float, bool]]) -> tuple[float | None, float | None]:
-    """Returns (threshold with the highest F1, that F1), from scores with whether their turns are out of domain."""
-    threshold = best_threshold(curve_of(scored))
-    if threshold is None:
-        return None, None
-    return threshold, precision_recall_f1((ood, score >= threshold) for score, ood in scored)[2]
-
-
 class ClassifierLearner(Learner):
     """A classifier with its data.
 
@@ -423,7 +415,8 @@ class ClassifierLearner(Learner):
             return int((logits.argmax(1) == classes).sum()) / len(classes)
         scores = foreign(logits.float(), self.labels, self.config.score).tolist()
         truth = (classes == self.labels.index(OOD)).tolist()
-        return best_of(list(zip(scores, truth, strict=True)))[1] or 0.0
+        best = best_threshold(list(zip(scores, truth, strict=True)))
+        return best[1] if best else 0.0
 
     def files(self) -> dict[str, bytes]:
         """Makes the files of the model's folder, and tunes the threshold on scores in the precision of prediction."""
@@ -433,7 +426,8 @@ class ClassifierLearner(Learner):
             classifier = Classifier(module, self.encoder, self.labels, score, self.device, SCORED)
             answers, _ = classifier.answers([turn.utterance for turn in self.tuned])
             truth = [turn.label == OOD for turn in self.tuned]
-            self.threshold, self.f1 = best_of([*zip((answer.score for answer in answers), truth, strict=True)])
+            best = best_threshold([*zip((answer.score for answer in answers), truth, strict=True)])
+            self.threshold, self.f1 = best or (None, None)
         card = Card(
             task=self.config.task,
             labels=self.labels,

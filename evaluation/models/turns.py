@@ -13,7 +13,7 @@ from parapet.evaluation.dst.model import make_plan
 from parapet.evaluation.intent import Renamed, renamed_intents, user_turns
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
-from parapet.evaluation.ood import IN_DOMAIN, OOD, is_of_ood, read_truth
+from parapet.evaluation.ood import IN_DOMAIN, OOD, is_of_ood, read_truths
 from parapet.evaluation.sets import ORIGINAL, Key, Keyed, Sources, read_keyed
 from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.errors import InputError
@@ -82,18 +82,12 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
                 f"is the output of 'parapet ood', which has labels for --task ood: give a corpus for --task {task}",
                 path,
             )
-        return (
-            turn_of(key, truth.ood, truth.utterance) for key, truth in read_truth(Sources(path, split)).turns.items()
-        )
+        truths, _ = read_truths(Sources(path, split))
+        return (Turn(key, truth.utterance, truth.label) for key, truth in truths.items())
     if task == OOD:
         raise InputError("contains no set of 'parapet ood': give its output, or JSON lines with ood or in_domain", path)
     corpus = corpora.read_corpus(path, [split])
     return (turn for path in corpus.paths() for turn in turns_of_corpus(path, "", {}))
-
-
-def turn_of(key: Key, ood: bool, utterance: str) -> Turn:
-    """Makes a turn that is labelled as out of domain or in domain."""
-    return Turn(key, utterance, OOD if ood else IN_DOMAIN)
 
 
 def turns_of_lines(path: str, task: str) -> list[Turn]:
@@ -120,8 +114,8 @@ def turns_of_corpus(path: str, name: str, renamed: Renamed) -> Iterator[Turn]:
       renamed: service to intent to the name to use.
     """
     for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path):
-        for turn in user_turns(dialogue, renamed):
-            yield Turn((name, dialogue.dialogue_id, turn.turn), turn.utterance, turn.intent)
+        for turn, truth in user_turns(dialogue, renamed):
+            yield Turn((name, dialogue.dialogue_id, turn), truth.utterance, truth.label)
 
 
 class Answer(msgspec.Struct, frozen=True):

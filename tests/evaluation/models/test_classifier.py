@@ -77,11 +77,6 @@ def test_scores_as_their_formulas(rows):
     assert classifier.foreign(logits, ["in_domain", "ood", "x"], "msp").tolist() == pytest.approx(known, abs=1e-12)
 
 
-def test_the_threshold_of_the_highest_f1():
-    assert classifier.best_of([(0.1, False), (0.4, True), (0.5, False), (0.9, True)]) == (0.4, 0.8)
-    assert classifier.best_of([(0.1, False)]) == (None, None)
-
-
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
     return save_bert(tmp_path_factory.mktemp("bert") / "tiny", [turn.utterance for turn in toy()])

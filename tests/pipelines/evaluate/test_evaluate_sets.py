@@ -143,7 +143,7 @@ def test_intents_of_turns_with_several_frames(tmp_path, fails):
     for rows, reason in (
         ([row(0, "Find")], "there is no prediction for '1', turn 1"),
         ([row(0, "Find"), row(1, "Book"), row(1, "Book")], "line 3: '1', turn 1 appears twice"),
-        ([row(0, "Find"), row(2, "Find")], "line 2: the reference has no '1', turn 2, of the user"),
+        ([row(0, "Find"), row(2, "Find")], "line 2: the reference has no label for '1', turn 2"),
         ([{"predicted": "Find"}], "line 1: has no key"),
     ):  # fmt: skip
         assert reason in fails("intent", *corpus, "--predictions", write(tmp_path / "bad.jsonl", rows))

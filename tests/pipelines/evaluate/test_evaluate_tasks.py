@@ -133,7 +133,10 @@ def test_out_of_domain_turns_that_do_not_fit(tmp_path, foreign):
         ([*reference, *good, "--dev", good[1], "--dev_split", "test"], "not be tuned on the turns that are scored"),
         ([*good, "--sets", "a"], "--sets: requires the output of 'parapet ood'"),
         (good, "line 1: has no label"),
-        ([*reference, *predictions([{**row, "label": "ood"} for row in rows])], "differs from the one"),
+        (
+            [*reference, *predictions([{**row, "label": "ood"} for row in rows])],
+            "the label is 'ood', but 'in_domain' in the ref",
+        ),
         (["--predictions", labelled, "--dev", labelled], "is the same as --predictions"),
         ([*predictions([{"id": 1, "label": "ood", "score": 1}]), "--dev", labelled], "no turn is ood"),
         (predictions([{"id": 1, "label": "ood"}]), "neither a score nor a predicted"),
@@ -169,7 +172,7 @@ def test_rankings(tmp_path):
     evil = ["--reference", reference, "--predictions", write(tmp_path / "b.jsonl", answers)]
     assert EVIL not in evaluate("ranking", tmp_path / "evil", *evil).text("report.html")
     told = refused("evaluate", *evil, task="ranking", candidates=tmp_path / "candidates.txt", output=tmp_path / "no")
-    assert "dialogue 0 turn 0: '<script>" in told
+    assert "line 1: '<script>" in told
 
 
 def test_responses_of_the_sample(tmp_path, sample):
