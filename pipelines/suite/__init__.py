@@ -30,6 +30,7 @@ from parapet.pipelines.suite.steps import (
     parsed,
     parser_of,
     resolved,
+    sets_of,
     unknown_key,
 )
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
@@ -38,7 +39,8 @@ from parapet.schemas.layout import stays_within
 from parapet.transforms.reports.text import counted
 
 if TYPE_CHECKING:
-    from parapet.pipelines.suite.running import Outcome, State
+    from parapet.pipelines.suite.running import Outcome
+    from parapet.pipelines.suite.state import State
     from parapet.pipelines.suite.steps import Graph
 
 EXAMPLE = """\
@@ -110,7 +112,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Reads the file, makes its graph, and checks the steps that must run. Raises InputError if a step cannot work."""
     from parapet.pipelines.suite.graph import make_graph
-    from parapet.pipelines.suite.running import FOLDER, State
+    from parapet.pipelines.suite.state import FOLDER, State
 
     if "://" in args.output:
         raise InputError("must be a local folder", args.output, "--output")
@@ -125,7 +127,7 @@ def check(args: argparse.Namespace) -> Config:
     if not stays_within(str(output), f"{FOLDER}/any"):
         raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
     state = State(output)
-    graph = make_graph(suite, state.sets_of, lacks, lambda name: any(_matches(name, skip) for skip in args.skip))
+    graph = make_graph(suite, sets_of, lacks, lambda name: any(_matches(name, skip) for skip in args.skip))
     gates.check_numbers(suite, graph)
     names = list(graph.steps)
     for pattern in args.skip:
@@ -336,9 +338,10 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
       state: the state of the output folder.
       outcomes: the outcomes of the steps that were to run; for other steps, the output of earlier runs is shown.
     """
-    from parapet.pipelines.suite.running import BLOCKED, FAILED, STOPPED, versions, write
+    from parapet.pipelines.suite.running import BLOCKED, FAILED
+    from parapet.pipelines.suite.state import versions, write
 
-    lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED, STOPPED)}
+    lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED)}
     present = {name: step for name, step in graph.steps.items() if state.output_of(name) and name not in lost}
     described: dict[str, Any] = msgspec.to_builtins(suite, enc_hook=str)
     del described["folder"], described["path"]  # results must not depend on where the suite's file lies
