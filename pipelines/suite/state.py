@@ -233,8 +233,8 @@ def _imported_files(file: Path, module: str, roots: Sequence[Path]) -> set[Path]
             finder.import_hook(module)
         else:
             finder.run_script(str(file))
-    files = {file, *(Path(module.__file__) for module in finder.modules.values() if module.__file__)}
-    return {file for file in files if file.suffix == ".py" and file.is_file()}
+    paths = [vars(module)["__file__"] for module in finder.modules.values()]  # None for namespace packages
+    return {path for path in [file, *map(Path, filter(None, paths))] if path.suffix == ".py" and path.is_file()}
 
 
 def _paths(value: object, folder: Path, output: Path) -> Iterator[str]:
