@@ -6,18 +6,19 @@ output has been modified. A file is hashed again if its size, times or inode hav
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import itertools
 import json
 import os
 import platform
 import shlex
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from modulefinder import ModuleFinder
 from pathlib import Path
 
 import msgspec
@@ -193,18 +194,17 @@ def source_hash(target: str, folder: Path | None = None) -> str:
     Modules imported by computed names, and data files, are not covered.
     """
     place = target.rpartition(":")[0]
-    if place.partition(".")[0] == "parapet":
-        return ""  # part of code_sha256
     roots = [folder] if folder else []
     if place.endswith(".py"):
         file = (folder or Path()) / place
-        files, root = _imported_files(file, "", [file.parent, *roots]), file.parent
+        files, root = _imported_files(file, [file.parent, *roots]), file.parent
     else:
-        module, parts = None, place.split(".")
-        for path in (
-            (folder.joinpath(*parts, "__init__.py"), folder.joinpath(*parts).with_suffix(".py")) if folder else ()
-        ):
-            module = path if path.is_file() else module
+        parts = place.split(".")
+        if parts[0] == "parapet" or not all(part.isidentifier() for part in parts):  # ours is part of code_sha256
+            return ""
+        inside = [root.joinpath(*parts) for root in roots]
+        beside = [*(path.with_suffix(".py") for path in inside), *(path / "__init__.py" for path in inside)]
+        module = next(filter(Path.is_file, beside), None)
         if module is None:
             with suppress(ImportError, ValueError):
                 spec = find_spec(place)
@@ -215,26 +215,42 @@ def source_hash(target: str, folder: Path | None = None) -> str:
         if root.name in ("site-packages", "dist-packages"):
             files = set((root / parts[0]).rglob("*.py")) | {module}
         else:
-            files = _imported_files(module, place, [root, *roots])
+            files = _imported_files(module, [root, *roots])
     digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(f"{os.path.relpath(file, root)}\0".encode("utf-8", "surrogateescape") + file.read_bytes())
     return digest.hexdigest()
 
 
-def _imported_files(file: Path, module: str, roots: Sequence[Path]) -> set[Path]:
-    """Lists a module's file and the files below the roots that it imports, directly or indirectly.
+def _imported_files(first: Path, roots: Sequence[Path]) -> set[Path]:
+    """Lists a file and the files below the roots that it imports, directly or indirectly; it lies below the first."""
+    files, waiting = set[Path](), [(first, roots[0])]
+    while waiting:
+        file, above = waiting.pop()
+        if file in files or not file.is_file():
+            continue
+        files.add(file)
+        try:
+            nodes = list(ast.walk(ast.parse(file.read_bytes())))
+        except (SyntaxError, ValueError):
+            continue  # the step will report it
+        for name in _imported_names(nodes, file.parent.relative_to(above).parts):
+            parts = name.split(".")
+            for root, i in itertools.product(roots, range(1, len(parts) + 1)):
+                module = root.joinpath(*parts[:i])
+                waiting += [(module.with_suffix(".py"), root), (module / "__init__.py", root)]
+    return files
 
-    ``module`` is empty for a file that is no part of a package.
-    """
-    finder = ModuleFinder([str(root) for root in dict.fromkeys(roots)])
-    with suppress(SyntaxError, ImportError, OSError):  # the step will report it
-        if module:
-            finder.import_hook(module)
-        else:
-            finder.run_script(str(file))
-    paths = [vars(module)["__file__"] for module in finder.modules.values()]  # None for namespace packages
-    return {path for path in [file, *map(Path, filter(None, paths))] if path.suffix == ".py" and path.is_file()}
+
+def _imported_names(nodes: Iterable[ast.AST], package: Sequence[str]) -> Iterator[str]:
+    """Yields the full names of modules that the statements of a module in a package may import."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = [*package[: len(package) - node.level + 1]] if node.level else []
+            base += [node.module] if node.module else []
+            yield from (".".join([*base, alias.name]) for alias in node.names)
 
 
 def _paths(value: object, folder: Path, output: Path) -> Iterator[str]:
