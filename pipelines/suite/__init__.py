@@ -30,6 +30,7 @@ from parapet.pipelines.suite.steps import (
     parsed,
     parser_of,
     resolved,
+    sets_of,
     unknown_key,
 )
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
@@ -38,7 +39,8 @@ from parapet.schemas.layout import stays_within
 from parapet.transforms.reports.text import counted
 
 if TYPE_CHECKING:
-    from parapet.pipelines.suite.running import Outcome, State
+    from parapet.pipelines.suite.running import Outcome
+    from parapet.pipelines.suite.state import State
     from parapet.pipelines.suite.steps import Graph
 
 EXAMPLE = """\
@@ -110,7 +112,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Reads the file, makes its graph, and checks the steps that must run. Raises InputError if a step cannot work."""
     from parapet.pipelines.suite.graph import make_graph
-    from parapet.pipelines.suite.running import FOLDER, State
+    from parapet.pipelines.suite.state import FOLDER, State
 
     if "://" in args.output:
         raise InputError("must be a local folder", args.output, "--output")
@@ -125,20 +127,17 @@ def check(args: argparse.Namespace) -> Config:
     if not stays_within(str(output), f"{FOLDER}/any"):
         raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
     state = State(output)
-    graph = make_graph(suite, state.sets_of, lacks, lambda name: any(_matches(name, skip) for skip in args.skip))
+    graph = make_graph(suite, sets_of, lacks, lambda name: _matches(name, args.skip))
     gates.check_numbers(suite, graph)
-    names = list(graph.steps)
-    for pattern in args.skip:
-        if not any(_matches(entry.name, pattern) for entry in graph.left_out):
-            raise InputError(unknown_key(pattern, names, "step"), "--skip")
+    names, left_out = list(graph.steps), [entry.name for entry in graph.left_out]
+    for flag, patterns, known in (("--skip", args.skip, left_out), ("--only", args.only, names)):
+        for pattern in patterns:
+            if not any(_matches(name, [pattern]) for name in known):
+                raise InputError(unknown_key(pattern, names, "step"), flag)
     if args.only:
-        chosen = [[name for name in names if _matches(name, pattern)] for pattern in args.only]
-        for pattern, matches in zip(args.only, chosen, strict=True):
-            if not matches:
-                raise InputError(unknown_key(pattern, names, "step"), "--only")
-        needed = graph.with_needs(name for matches in chosen for name in matches)
+        needed = graph.with_needs(name for name in names if _matches(name, args.only))
         names = [name for name in names if name in needed]
-    stale: list[str] = _stale(suite, graph, state, names)
+    stale = _stale(suite, graph, state, names)
     bill_lines: list[tuple[str, str]] = []
     if stale:
         from parapet.pipelines.suite.running import warm_up
@@ -156,8 +155,8 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _matches(name: str, pattern: str) -> bool:
-    return name == pattern or name.startswith(f"{pattern}/") or fnmatch.fnmatchcase(name, pattern)
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(name.startswith(f"{pattern}/") or fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def act(config: Config) -> int:
@@ -216,11 +215,11 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     done, failed, blocked, unchanged = (
         [name for name, outcome in outcomes.items() if outcome.status == status] for status in statuses
     )
-    page = config.state.output / "index.html"
+    page = config.state.output / PAGE
     if page.is_relative_to(Path.cwd()):
         page = page.relative_to(Path.cwd())
     board = config.state.output / COMPARISON / "leaderboard.json"
-    is_lost = COMPARISON in outcomes and outcomes[COMPARISON].status not in (DONE, UNCHANGED)
+    is_lost = COMPARISON in [*failed, *blocked]  # then no number is known
     if done and board.is_file() and not is_lost:
         from parapet.evaluation.compare.leaderboard import read_board
         from parapet.evaluation.compare.page import terminal_lines
@@ -228,28 +227,18 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
         for line in terminal_lines(read_board(str(board))):
             say(line)
     say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {page}")
-    missed = _gates(config, is_lost)
+    missed = False
+    for verdict in verdicts_of(config.suite, config.state.output, is_lost):
+        if verdict.is_met:
+            say(f"gate met: {verdict.text()}")
+        else:
+            missed = True
+            logging.error("gate missed: %s", verdict.text())
     if failed:
         they = "they depend on steps that" if len(blocked) > 1 else "it depends on steps that"
         also = f"; not run, because {they} failed: {', '.join(blocked)}" if blocked else ""
         logging.error("%s failed: %s%s", counted(len(failed), "step"), ", ".join(failed), also)
     return EXIT_FAILURE if failed or missed else 0
-
-
-def _gates(config: Config, is_lost: bool) -> int:
-    """Prints the verdicts of the gates; returns how many gates are missed.
-
-    Args:
-      config: the settings of the run.
-      is_lost: whether the comparison failed, so that no number is known.
-    """
-    verdicts = verdicts_of(config.suite, config.state.output, is_lost)
-    for verdict in verdicts:
-        if verdict.is_met:
-            say(f"gate met: {verdict.text()}")
-        else:
-            logging.error("gate missed: %s", verdict.text())
-    return sum(not verdict.is_met for verdict in verdicts)
 
 
 _PAID = ("google", "azure")  # engines that charge for requests
@@ -261,11 +250,11 @@ def check_steps(
     suite: SuiteFile, graph: Graph, names: Sequence[str], output: Path, runner_flags: Sequence[str]
 ) -> None:
     """Raises InputError if a step's command or option does not exist, or an input that no step makes is missing."""
-    tasks = str(resolved(suite.corpus.tasks, output))
-    if tasks and not _is_there(str(suite.folder / tasks)):
-        raise suite.error("there is no such file", f"corpus.tasks = {suite.corpus.tasks}")
-    if not _is_there(str(_corpus(suite, output))) and not suite.corpus.sgd.startswith("@"):
-        raise suite.error("there is no such folder", f"corpus.sgd = {suite.corpus.sgd}")
+    for key, kind in (("tasks", "file"), ("sgd", "folder")):
+        value = getattr(suite.corpus, key)
+        path = _outside(str(resolved(value, output)), output)
+        if path and not _is_there(str(suite.folder / str(path))):
+            raise suite.error(f"there is no such {kind}", f"corpus.{key} = {value}")
     for name in names:
         step = graph.steps[name]
         place = f"{step.place} ({name})"
@@ -293,10 +282,6 @@ def check_steps(
 
 def _is_there(path: str) -> bool:
     return "://" in path or Path(path).exists()  # buckets are not queried
-
-
-def _corpus(suite: SuiteFile, output: Path) -> Path:
-    return suite.folder / str(resolved(suite.corpus.sgd, output))
 
 
 def _outside(value: object, output: Path) -> object:
@@ -328,7 +313,7 @@ MANIFEST, PAGE, CARD = "run.json", "index.html", "README.md"
 
 
 def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mapping[str, Outcome]) -> None:
-    """Writes the page, the tables and ``run.json``, unless they are up to date.
+    """Writes the page, the tables and ``run.json``.
 
     Args:
       suite: the suite's file.
@@ -336,9 +321,10 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
       state: the state of the output folder.
       outcomes: the outcomes of the steps that were to run; for other steps, the output of earlier runs is shown.
     """
-    from parapet.pipelines.suite.running import BLOCKED, FAILED, STOPPED, versions, write
+    from parapet.pipelines.suite.running import BLOCKED, FAILED
+    from parapet.pipelines.suite.state import versions, write
 
-    lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED, STOPPED)}
+    lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED)}
     present = {name: step for name, step in graph.steps.items() if state.output_of(name) and name not in lost}
     described: dict[str, Any] = msgspec.to_builtins(suite, enc_hook=str)
     del described["folder"], described["path"]  # results must not depend on where the suite's file lies
@@ -351,9 +337,6 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
         "left_out": {entry.name: entry.reason for entry in graph.left_out},
         "failed": {name: outcome.reason for name, outcome in lost.items()},
     }
-    place = state.output / MANIFEST
-    if _results_are_current(place, header, state):
-        return
     from parapet.pipelines.suite.page import suite_report  # imports Jinja
     from parapet.transforms.reports.report import card, page
 
@@ -367,15 +350,4 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
         if path not in files:
             (state.output / path).unlink(missing_ok=True)
     listed = {path: hashlib.sha256(content).hexdigest() for path, content in sorted(files.items())}
-    write(place, (json.dumps({**header, "files": listed}, indent=1, sort_keys=True) + "\n").encode())
-
-
-def _results_are_current(place: Path, header: Mapping[str, Any], state: State) -> bool:
-    """Whether the results on disk are those that would be written."""
-    try:
-        manifest = json.loads(place.read_bytes())
-    except (OSError, ValueError):
-        return False
-    files = manifest.pop("files", {})
-    whole = all(state.hash_of(state.output / path) == digest for path, digest in files.items())
-    return whole and manifest == json.loads(json.dumps(header))
+    write(state.output / MANIFEST, (json.dumps({**header, "files": listed}, indent=1, sort_keys=True) + "\n").encode())

@@ -193,13 +193,10 @@ class _Builder:
 
     def _add_set(self, scored: ScoredSet, place: str) -> None:
         if scored.name in ("original", "v1", "v2", "v3", "v4", "v5"):
-            raise self.error(
-                f"{scored.name!r} is the name of the original or of a variant: give this set another name",
-                f"{place}.name",
-            )
-        if scored.name in self.set_names:
-            reason = f"another set is called {scored.name!r}: give this one another name"
+            reason = f"{scored.name!r} is the name of the original or of a variant: give this set another name"
             raise self.error(reason, f"{place}.name")
+        if scored.name in self.set_names:
+            raise self.error(f"another set is called {scored.name!r}: give this one another name", f"{place}.name")
         self.sets.append(scored)
         self.set_names.add(scored.name)
 
@@ -367,8 +364,8 @@ class _Builder:
         files = release_files(self.suite, sets, self.steps)
         names = [*references(self.suite.release), *(root[1:] for _, root in sets if root.startswith("@"))]
         names += [name for name in ("compose", "statistics") if name in self.steps]
-        steps = [self._step_of(name, "release") for name in names if name.partition("/")[0] not in HEADS]
-        after = tuple(dict.fromkeys(steps))
+        names = [name for name in names if name.partition("/")[0] not in HEADS]
+        after = tuple(dict.fromkeys(self._steps_of(names, "release")))
         options: Options = {"config": f"@{RELEASE_CONFIG}"}
         reads = (self.tasks or self.sgd, [root for _, root in sets], self.suite.release, [f"@{name}" for name in after])
         self._add("release", ("release", "build"), options, "release", after=after, files=files, reads=reads)
@@ -420,20 +417,20 @@ class _Builder:
         """Expands ``@corpus``, ``@variants`` and ``@INPUT`` in a value, and lists the files of paths with ``*``."""
         if isinstance(value, dict):
             # Drops paths with * that match no file; the table is empty if none matches.
-            items = {key: self._expanded(item) for key, item in value.items()}
-            table = {
-                key: item[0] if isinstance(item, list) and isinstance(value[key], str) and len(item) == 1 else item
-                for key, item in items.items()
-                if item != "" or "*" not in str(value[key])
-            }
+            table = {}
+            for key, item in value.items():
+                expanded = self._expanded(item)
+                if isinstance(item, str) and isinstance(expanded, list) and len(expanded) == 1:
+                    expanded = expanded[0]
+                if expanded != "" or "*" not in str(item):
+                    table[key] = expanded
             return table if table or not value else ""
         if isinstance(value, list):
-            parts = [(item, self._expanded(item)) for item in value]
-            return [
-                part
-                for item, expanded in parts
-                for part in (expanded if isinstance(expanded, list) and not isinstance(item, list) else [expanded])
-            ]
+            parts: list[Value] = []
+            for item in value:
+                expanded = self._expanded(item)
+                parts += expanded if isinstance(item, str) and isinstance(expanded, list) else [expanded]
+            return parts
         if not isinstance(value, str):
             return value
         before, at, reference = value.rpartition("@")
@@ -506,27 +503,31 @@ class _Builder:
             return None
         return next((entry for entry in self.left_out if entry_of(entry.name) == entry_of(reference)), None)
 
-    def _step_of(self, reference: str, place: str) -> str:
-        """Returns the step that writes what a reference names. Raises InputError if there is none."""
-        step = owner(reference, self.steps)
-        if step is None:
-            unknown = unknown_key(reference.split("/")[0], list(self.steps), "step")
-            raise self.error(f"@{reference}: {unknown}", place)
-        return step
+    def _steps_of(self, names: Iterable[str], place: str) -> list[str]:
+        """Returns the steps that write what references name, but for the sample. Raises InputError if there is none."""
+        steps = []
+        for name in names:
+            step = owner(name, self.steps)
+            if step is not None:
+                steps.append(step)
+            elif name.partition("/")[0] != SAMPLE[1:]:
+                raise self.error(f"@{name}: {unknown_key(name.partition('/')[0], list(self.steps), 'step')}", place)
+        return steps
 
     def graph(self) -> Graph:
-        if not self.steps:
-            self._refuse_nothing()
+        empty = [name for name, path in self.suite.inputs.items() if not path]
+        if not self.steps and empty:
+            reason = f"is empty: give it here, or --set inputs.{empty[0]}=PATH"
+            raise self.error(reason, f"inputs.{empty[0]}")
+        if not self.steps and self.left_out:
+            first = self.left_out[0]
+            raise self.error(f"everything is left out: {first.reason}. {first.needs}".rstrip(" ."), first.place)
         needs: dict[str, frozenset[str]] = {}
         for step in self.steps.values():
-            names = [name for name in references(step.options) if name not in step.files and not _is_sample(name)]
-            needs[step.name] = frozenset(
-                [*step.after, *(self._step_of(name, f"{step.place} ({step.name})") for name in names)]
-            )
+            names = [name for name in references(step.options) if name not in step.files]
+            needs[step.name] = frozenset([*step.after, *self._steps_of(names, f"{step.place} ({step.name})")])
         for scored in self.sets:
-            for name in references(scored.root):
-                if not _is_sample(name):
-                    self._step_of(name, f"sets ({scored.name})")
+            self._steps_of(references(scored.root), f"sets ({scored.name})")
         try:
             order = list(TopologicalSorter({name: sorted(names) for name, names in needs.items()}).static_order())
         except CycleError as error:
@@ -534,23 +535,15 @@ class _Builder:
             place = self.steps[error.args[1][0]].place
             raise self.error(f"these steps depend on each other in a circle: {circle}", place) from None
         self._check_tables()
-        steps = {name: self.steps[name] for name in order}
+        steps, systems = {name: self.steps[name] for name in order}, list(self.systems)
         return Graph(
             steps=steps,
             needs=needs,
             sets=self.sets,
-            systems=list(self.systems),
+            systems=systems,
             left_out=self.left_out,
             variants=self.variant_names,
         )
-
-    def _refuse_nothing(self) -> None:
-        """Raises InputError if everything is left out."""
-        for name, path in self.suite.inputs.items():
-            if not path:
-                raise self.error(f"is empty: give it here, or --set inputs.{name}=PATH", f"inputs.{name}")
-        for entry in self.left_out:
-            raise self.error(f"everything is left out: {entry.reason}. {entry.needs}".rstrip(" ."), entry.place)
 
     def _check_tables(self) -> None:
         """Raises InputError if a table refers to a step that does not exist."""
@@ -561,11 +554,7 @@ class _Builder:
                         for seed in self.suite.seeds if SEED in pointer else self.suite.seeds[:1]:
                             name = pointer.replace(SEED, seed)[1:].partition("#")[0]
                             if not row.needs and not self._left_out_of(name):
-                                self._step_of(name, f"tables[{i}].rows[{j}].{key}")
-
-
-def _is_sample(reference: str) -> bool:
-    return reference.split("/")[0] == SAMPLE[1:]
+                                self._steps_of([name], f"tables[{i}].rows[{j}].{key}")
 
 
 def _step_name(entry: Mapping[str, Any]) -> str:
@@ -596,26 +585,24 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
         if not keys.get(key):
             raise suite.error(f"give the release a {key}", f"release.{key}")
     files = {}
+    if not keys.get("licence") and (tasks or suite.corpus.sgd).startswith(SAMPLE):
+        keys["licence"] = "CC0-1.0"
     if not keys.get("licence"):
-        keys["licence"] = "CC0-1.0" if (tasks or suite.corpus.sgd).startswith(SAMPLE) else NO_LICENCE
-        if keys["licence"] == NO_LICENCE:
-            keys["licence_file"] = LICENCE_FILE
-            files[LICENCE_FILE] = _NO_LICENCE_TEXT
+        keys |= {"licence": NO_LICENCE, "licence_file": LICENCE_FILE}
+        files[LICENCE_FILE] = _NO_LICENCE_TEXT
+    elif text := keys.get("licence_file"):
+        keys["licence_file"] = _from_release(suite, str(text), "licence_file")
     keys.setdefault("description", suite.description or f"Robustness sets of the suite {suite.title}.")
     keys.setdefault("authors", [{"name": "Unnamed"}])
     corpora = [{"path": tasks or suite.corpus.sgd, "name": "original", "kind": "original"}]
     for name, root in sets:
-        if name == "variants":
-            corpora.append({"path": root, "kind": "variants"})
-        else:
-            corpora.append({"path": root, "name": re.sub(r"[^A-Za-z0-9_\-]", "_", name), "kind": "robustness set"})
+        named = {"name": re.sub(r"[^A-Za-z0-9_\-]", "_", name), "kind": "robustness set"}
+        corpora.append({"path": root, **({"kind": "variants"} if name == "variants" else named)})
     own = {"tasks" if tasks else "corpora": corpora}
     if "compose" in steps:
         own["audits"] = [{"path": "@compose"}]
     if "statistics" in steps:
         own["statistics"] = [{"path": "@statistics", "name": "table_1"}]
-    if own_text := keys.get("licence_file") if LICENCE_FILE not in files else None:
-        keys["licence_file"] = _from_release(suite, str(own_text), "licence_file")
     for key in PARTS:
         entries = [*own.get(key, []), *keys.get(key, [])]
         if not all(isinstance(entry, dict) and isinstance(entry.get("path"), str) for entry in entries):

@@ -20,7 +20,8 @@ from parapet.evaluation.endpoint import outcomes
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import NOT_DEFINED
 from parapet.pipelines.suite.gates import verdicts_of
-from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome, State
+from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
+from parapet.pipelines.suite.state import State
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of
 from parapet.pipelines.suite.suite_file import SEED, SuiteFile, Table
 from parapet.transforms.reports import report

@@ -237,9 +237,8 @@ def parser_of(step: Step) -> StrictParser:
         raise InputError(unknown_key(pipeline, known, "pipeline"))
     if pipeline == "perturb":
         name = " ".join(action)
-        if name in TOOLKITS:
-            return _parser_of_tasks(name)
-        return _parser_of_class(name, _perturbation(name), "tasks" in step.options)
+        chosen = None if name in TOOLKITS else _perturbation(name)
+        return _perturb_parser(name, chosen, chosen is None or "tasks" in step.options)
     actions = dispatch.actions_of(pipeline)
     kind = {"evaluate": "task", "train": "model", "predict": "model"}.get(pipeline, "action")
     if not actions and action:
@@ -258,17 +257,10 @@ def _parser(*command: str) -> StrictParser:
 
 @cache
 # the class is part of the key, as another one may have the same name
-def _parser_of_class(name: str, _: Any, of_tasks: bool) -> StrictParser:
-    from parapet.pipelines.perturb import parser
+def _perturb_parser(name: str, _: Any, of_tasks: bool) -> StrictParser:
+    from parapet.pipelines import perturb, perturb_tasks
 
-    return _parser_of_tasks(name) if of_tasks else parser(name)
-
-
-@cache
-def _parser_of_tasks(name: str) -> StrictParser:
-    from parapet.pipelines.perturb_tasks import parser
-
-    return parser(name)
+    return perturb_tasks.parser(name) if of_tasks else perturb.parser(name)
 
 
 def _perturbation(name: str) -> Any:

@@ -19,7 +19,7 @@ from parapet.pipelines.main import main
 from parapet.pipelines.suite.gates import Number, judge
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
-from parapet.pipelines.suite.running import FOLDER, State, source_hash
+from parapet.pipelines.suite.state import FOLDER, State, source_hash
 from parapet.pipelines.suite.steps import RESULTS, command_line, lacks, sets_of, without
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
@@ -299,6 +299,7 @@ def test_what_a_model_imports_from_its_folder_is_part_of_it(folder):
     write(folder / "tracker.py", "from helpers.base import Keywords\n")
     for name, text in (("__init__", ""), ("base", "from .deep import Keywords\n"), ("deep", "class Keywords: pass\n")):
         write(folder / f"helpers/{name}.py", text)
+    (folder / "helpers/__init__.py").unlink()  # a folder is a package without it, too
     before = source_hash("tracker.py:Keywords", folder)
     write(folder / "unused.py", "x = 1\n")
     assert source_hash("tracker.py:Keywords", folder) == before
@@ -313,7 +314,6 @@ def test_a_module_beside_the_suite_is_part_of_a_model(folder):
     write(folder / "helper.py", "class Model: x = 1\n")
     assert before != source_hash("tracking:Model", folder) != "" != before
     assert source_hash("tracking:Model") == ""
-    (folder / "models").mkdir()
     write(folder / "models/mine.py", "def load(): from helper import Model\n")
     before = source_hash("models/mine.py:load", folder)
     write(folder / "helper.py", "class Model: x = 2\n")
@@ -462,7 +462,7 @@ def test_a_failed_step_leaves_the_others_done(folder):
     append_to(folder, '[[steps]]\npipeline = "few_shot"\nsgd = "@sets/ood/ood-90"\n')
     told = suite(folder, status=1).errors
     assert "sets/ood failed: " in told
-    assert "error: 1 step failed: sets/ood; not run, because it needs failed: few_shot" in told
+    assert "error: 1 step failed: sets/ood; not run, because it depends on steps that failed: few_shot" in told
     assert not lacking((folder / "out/index.html").read_text("utf-8"), "What is missing", ".suite/logs/sets/ood.log")
     assert {"typos", "wordy"} <= {row["set"] for row in rows_of(folder / "out/table.csv")}
     text = (folder / "small.toml").read_text("utf-8")
@@ -628,8 +628,8 @@ def test_what_has_changed_is_made_again(change, again, made, tmp_path, monkeypat
     elif change == "output":
         (folder / "out/sets/typos/report.html").unlink()
     elif change == "code":
-        monkeypatch.setattr("parapet.pipelines.suite.running.code_sha256", lambda: "other code")
-        (folder / "out" / FOLDER / "hashes.json").write_text("{", encoding="utf-8")  # damaged: files are hashed again
+        monkeypatch.setattr("parapet.pipelines.suite.state.code_sha256", lambda: "other code")
+        (folder / "out" / FOLDER / "state.json").write_text("{", encoding="utf-8")  # damaged: files are hashed again
     assert again <= would_run(folder) <= 4
     if THOROUGH or change == "output":
         assert f"{again} step{'s' * (again > 1)} run, {4 - again} unchanged" in suite(folder).output

@@ -1,0 +1,282 @@
+"""The state of a suite's output between runs: what each step was made from.
+
+A step runs again if its command, its inputs (by content) or Parapet's code have changed since the last run, or if its
+output has been modified. A file is hashed again if its size, times or inode have changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import itertools
+import json
+import os
+import platform
+import shlex
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from parapet.pipelines.suite.steps import SAMPLE, Step, place_of, references
+from parapet.schemas.errors import InputError, code_sha256
+from parapet.schemas.layout import sample_root, stays_within
+from parapet.transforms.running import plugins
+from parapet.transforms.storage import disk
+
+FOLDER = ".suite"  # folder in the output, with state, logs and locks
+_PACKAGES = (
+    *("apache-beam", "pyarrow", "numpy", "nltk", "rapidfuzz", "simplemma", "spacy", "torch", "transformers"),
+    *("hibari-tts", "moonshine-voice"),
+)
+
+
+class Record(msgspec.Struct, frozen=True):
+    """The record of how a step was made.
+
+    Attributes:
+      fingerprint: the hash of its command, inputs and code.
+      output: the hash of its output; empty while it is running.
+      seconds: the duration.
+      command: the command line, with OUT for the suite's output folder.
+    """
+
+    fingerprint: str
+    output: str
+    seconds: float
+    command: str
+
+
+class _Saved(msgspec.Struct):
+    records: dict[str, Record] = {}
+    hashes: dict[str, tuple[list[int], str]] = {}  # path to what identifies its content, and the hash
+
+
+class State:
+    """The records of an output folder.
+
+    Args:
+      output: the suite's output folder.
+    """
+
+    def __init__(self, output: Path) -> None:
+        self.output, self.folder, self.logs = output, output / FOLDER, output / FOLDER / "logs"
+        self._saved = _Saved()
+        with suppress(OSError, msgspec.DecodeError):  # if it is missing or damaged, all steps run again
+            self._saved = msgspec.json.decode((self.folder / "state.json").read_bytes(), type=_Saved)
+        self.records = self._saved.records
+        self._code = _code()
+
+    def fingerprint(self, step: Step, folder: Path) -> str:
+        """Computes the fingerprint of a step whose inputs exist.
+
+        Args:
+          step: the step.
+          folder: the folder from which relative paths start.
+        """
+        # A cache of answers grows while a step runs, and does not change its results.
+        options = {key: value for key, value in step.options.items() if key != "cache"}
+        own = {str(self.output / path) for path in step.files}
+        paths = [path for path in _paths([options, step.reads], folder, self.output) if path not in own]
+        known = [self._code, step.name, step.command, options, step.files, step.reads]
+        known += [self.hash_of(Path(path)) for path in paths]
+        if ":" in str(options.get("model", "")):
+            known.append(source_hash(str(options["model"]), folder))
+        if step.pipeline in ("compose", "compose_variations"):
+            from parapet.transforms.crowd.worker_ids import load_worker_key
+
+            known.append(hashlib.sha256(load_worker_key()).hexdigest())  # with another key, answers have other ids
+        return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+
+    def is_current(self, step: Step, fingerprint: str) -> bool:
+        """Whether a step's output exists, is complete, and was made from the same inputs."""
+        record = self.records.get(step.name)
+        current = (fingerprint, self.hash_of(self.output / step.name))
+        return record is not None and (record.fingerprint, record.output) == current
+
+    def started(self, step: Step, fingerprint: str, command: Sequence[str]) -> None:
+        """Records that a step is running, and deletes output that its command would not replace.
+
+        An interrupted run of the same step continues from its files. A training with other options must not, and a
+        release may be rebuilt under the same version until it is published.
+        """
+        before = self.records.get(step.name)
+        other_training = step.pipeline == "train" and (before is None or before.fingerprint != fingerprint)
+        if other_training or step.command == ("release", "build"):
+            folder = self.output / step.name
+            if not stays_within(str(self.output), step.name):
+                raise InputError("leads outside of the suite's folder by a link: remove the link", folder.parent)
+            shutil.rmtree(folder, ignore_errors=True)
+        words = [word.replace(f"{self.output}{os.sep}", f"OUT{os.sep}") for word in command]
+        words = [word.replace(str(sample_root()), SAMPLE) for word in words]
+        line, seconds = shlex.join(["parapet", *words]), before.seconds if before is not None else 0.0
+        self.records[step.name] = Record(fingerprint, "", seconds, line)
+        self.save()
+
+    def finished(self, step: Step, seconds: float) -> None:
+        """Records that a step has finished."""
+        output = self.hash_of(self.output / step.name)
+        record = self.records[step.name]
+        self.records[step.name] = msgspec.structs.replace(record, output=output, seconds=round(seconds, 3))
+        self.save()
+
+    def output_of(self, name: str) -> str:
+        """Returns the hash of a step's last finished output; empty if it has not finished."""
+        return self.records[name].output if name in self.records else ""
+
+    def hash_of(self, path: Path) -> str:
+        """Hashes a file's content, or a folder's file names and contents; "missing" if the path does not exist."""
+        if not path.is_dir():
+            return self._hash_of_file(str(path))
+        digest = hashlib.sha256()
+        for file in sorted(_files(str(path))):
+            line = f"{os.path.relpath(file, path)}\0{self._hash_of_file(file)}\0"
+            digest.update(line.encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
+
+    def _hash_of_file(self, path: str) -> str:
+        try:
+            info = os.stat(path)
+        except OSError:  # removed meanwhile, or a broken link
+            return "missing"
+        if not stat.S_ISREG(info.st_mode):  # reading a FIFO would block for ever
+            return "missing"
+        # Two files with equal size and time may be swapped, such as extracted or generated ones; their inodes differ.
+        facts = [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
+        known = self._saved.hashes.get(path)
+        if known is None or known[0] != facts:
+            with open(path, "rb") as handle:
+                known = facts, hashlib.file_digest(handle, "sha256").hexdigest()
+            self._saved.hashes[path] = known
+        return known[1]
+
+    def save(self) -> None:
+        """Writes the records to disk."""
+        write(self.folder / "state.json", msgspec.json.encode(self._saved))
+
+
+def write(path: Path, content: bytes) -> None:
+    """Writes a file under a temporary name and renames it; leaves a file with the same content untouched."""
+    if not path.is_file() or path.read_bytes() != content:
+        disk.write(path, content)
+
+
+def _code() -> str:
+    """Hashes Parapet's code, that of plug-ins, and the packages they depend on."""
+    others = [
+        [plugin.name, plugin.version, source_hash(plugin.target)]
+        for group in plugins.GROUPS
+        for plugin in plugins.installed(group)
+        if not plugin.built_in
+    ]
+    return f"{code_sha256()} {json.dumps([versions(), others])}"
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of Python and of the installed packages that influence results."""
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
+
+
+def source_hash(target: str, folder: Path | None = None) -> str:
+    """Hashes the user's code behind ``FILE.py:NAME`` or ``MODULE:NAME``; empty for ours and without a file.
+
+    The hash covers the module and the modules that it imports from its own folder and from ``folder``, or all modules
+    of its package if it is installed. ``folder`` is that of the suite's file, which is on the path while a model runs.
+    Modules imported by computed names, and data files, are not covered.
+    """
+    place = target.rpartition(":")[0]
+    roots = [folder] if folder else []
+    if place.endswith(".py"):
+        file = (folder or Path()) / place
+        files, root = _imported_files(file, [file.parent, *roots]), file.parent
+    else:
+        parts = place.split(".")
+        if parts[0] == "parapet" or not all(part.isidentifier() for part in parts):  # ours is part of code_sha256
+            return ""
+        inside = [root.joinpath(*parts) for root in roots]
+        beside = [*(path.with_suffix(".py") for path in inside), *(path / "__init__.py" for path in inside)]
+        module = next(filter(Path.is_file, beside), None)
+        if module is None:
+            with suppress(ImportError, ValueError):
+                spec = find_spec(place)
+                module = Path(spec.origin) if spec is not None and spec.origin else None
+        if module is None or module.suffix != ".py":
+            return ""
+        root = module.parents[len(parts) - (module.name != "__init__.py")]
+        if root.name in ("site-packages", "dist-packages"):
+            files = set((root / parts[0]).rglob("*.py")) | {module}
+        else:
+            files = _imported_files(module, [root, *roots])
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(f"{os.path.relpath(file, root)}\0".encode("utf-8", "surrogateescape") + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _imported_files(first: Path, roots: Sequence[Path]) -> set[Path]:
+    """Lists a file and the files below the roots that it imports, directly or indirectly; it lies below the first."""
+    files, waiting = set[Path](), [(first, roots[0])]
+    while waiting:
+        file, above = waiting.pop()
+        if file in files or not file.is_file():
+            continue
+        files.add(file)
+        try:
+            nodes = list(ast.walk(ast.parse(file.read_bytes())))
+        except (SyntaxError, ValueError):
+            continue  # the step will report it
+        for name in _imported_names(nodes, file.parent.relative_to(above).parts):
+            parts = name.split(".")
+            for root, i in itertools.product(roots, range(1, len(parts) + 1)):
+                module = root.joinpath(*parts[:i])
+                waiting += [(module.with_suffix(".py"), root), (module / "__init__.py", root)]
+    return files
+
+
+def _imported_names(nodes: Iterable[ast.AST], package: Sequence[str]) -> Iterator[str]:
+    """Yields the full names of modules that the statements of a module in a package may import."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = [*package[: len(package) - node.level + 1]] if node.level else []
+            base += [node.module] if node.module else []
+            yield from (".".join([*base, alias.name]) for alias in node.names)
+
+
+def _paths(value: object, folder: Path, output: Path) -> Iterator[str]:
+    """Yields the paths that options name: as a whole, after ``NAME=``, before ``:NAME``, or by ``@STEP``."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _paths(item, folder, output)
+    if not isinstance(value, str) or not value or "\0" in value:
+        return
+    for reference in references(value):
+        yield place_of(reference, output)
+    for text in dict.fromkeys([value, value.partition("=")[2], value.rpartition(":")[0], *value.split(",")]):
+        if text and not text.startswith("@") and len(text) < 4096 and os.path.exists(folder / text):
+            yield str(folder / text)
+
+
+def _files(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yields all files below a folder, also through links, except for those of interrupted runs and of suites."""
+    real = os.path.realpath(folder)
+    if real in above:  # a link to a folder that contains it
+        return
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if not os.path.isdir(path):
+            yield path
+        elif name not in ("__pycache__", ".incomplete", FOLDER) and not os.path.isdir(os.path.join(path, FOLDER)):
+            yield from _files(path, (*above, real))
