@@ -15,8 +15,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.languages import OTHER_LANGUAGES
 from parapet.transforms.perturbation.metrics import Metric, Numbers
-from parapet.transforms.reports.report import Bars, Dots, Example, Examples, Line, Report, Section, Table, Tile, edited
-from parapet.transforms.reports.svg import Dot, Series
+from parapet.transforms.reports.report import (
+    Bars,
+    Dot,
+    Dots,
+    Example,
+    Examples,
+    Line,
+    Report,
+    Section,
+    Table,
+    Tile,
+    edited,
+)
 from parapet.transforms.reports.text import counted, percent
 
 if TYPE_CHECKING:
@@ -158,11 +169,11 @@ def report_of(
     """Make the page and the card: the declared tables, the options, examples and terms."""
     title = perturbation.title or perturbation.name.replace("_", " ").capitalize()
     tables = [*tables_of(perturbation), *([quality.table()] if "quality" in statistics else [])]
-    sections = [section for table in tables for section in _sections(table, statistics)]
-    sections += [
+    sections: list[Section] = [
         Examples(title=f"Examples of {name}" if len(examples) > 1 else "Examples", examples=of_set, in_card=True)
         for name, of_set in examples.items()
     ]
+    sections += [section for table in tables for section in _sections(table, statistics)]
     chosen = {**options, **(statistics.get("made_with") or {})}
     rows = [[name, text] for name, value in chosen.items() if (text := _listed(value))]
     sections.append(Table(title="Options", columns=["option", "value"], text_columns=2, rows=rows))
@@ -173,7 +184,7 @@ def report_of(
         command=perturbation.name,
         title=title,
         headline=summary_of(type(perturbation)) or title,
-        lead=f"{', '.join(counts)}. Read the examples below before you use the set." if counts else "",
+        lead=f"{', '.join(counts)}. Read the examples before you use the set." if counts else "",
         tiles=list(_tiles(tables[0], statistics)) if tables else [],
         sections=sections,
         terms=meanings,
@@ -225,27 +236,21 @@ def _sections(table: Numbers, statistics: Mapping[str, Any]) -> Iterator[Section
         title=table.title, columns=columns, rows=cells, text_columns=len(table.labels), note=table.note,
         in_card=table.in_card,
     )  # fmt: skip
-    if table.chart == "dots":
-        yield Dots(title=f"{table.title}: {table.metrics[0].label}", dots=[_dot(row, table.metrics[0]) for row in rows])
-    elif table.chart == "bars":
-        yield _bars(table, [row[len(table.labels) - 1] for row in cells], {"": dict(enumerate(rows))})
+    if table.chart and table.metrics:
+        metric = table.metrics[0]
+        dots = [_dot(table, row, metric) for row in rows]
+        title = f"{table.title}: {metric.label}" if metric.label else table.title
+        yield (
+            Dots(title=title, dots=dots)
+            if table.chart == "dots"
+            else Bars(title=title, dots=dots, percent=metric.percent)
+        )
 
 
-def _bars(table: Numbers, values: Sequence[str], sets: Mapping[str, Mapping[Any, _Row]]) -> Bars:
-    metric = table.metrics[0]
-    series = [
-        Series(name, tuple(None if (n := row.value(metric)) is None else float(n) for row in numbers.values()))
-        for name, numbers in sets.items()
-    ]
-    words = [_word(table, value) for value in values]
-    title = f"{table.title}: {metric.label}" if metric.label else table.title
-    return Bars(title=title, categories=words, series=series, percent=metric.percent)
-
-
-def _dot(row: _Row, metric: Metric) -> Dot:
+def _dot(table: Numbers, row: _Row, metric: Metric) -> Dot:
     low, high = (row.value(metric._replace(name=end)) for end in metric.interval) if metric.interval else (None, None)
     group = row.keys[0] if len(row.keys) > 1 else ""
-    return Dot(row.keys[-1], row.value(metric), low, high, group)
+    return Dot(_word(table, row.keys[-1]), row.value(metric), low, high, group)
 
 
 def _word(table: Numbers, value: str) -> str:
