@@ -193,7 +193,7 @@ def sets_chart(title: str, rows: Iterable[tuple[str, str, float | None, float | 
     """
     dots = [Dot(name, value, low, high, system) for name, system, value, low, high in rows]
     originals = {dot.group: dot.value for dot in dots if dot.label == "original" and _is_known(dot.value)}
-    losses = []
+    losses: list[str] = []
     for system, original in originals.items():
         known = [(dot.value, dot.label) for dot in dots if dot.group == system and _is_known(dot.value)]
         value, worst = min(known)
