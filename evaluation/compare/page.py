@@ -18,6 +18,7 @@ from parapet.evaluation.compare.leaderboard import (
     Value,
     averaged_over,
     cell,
+    full_label,
     grid,
     grid_tables,
     headings,
@@ -57,6 +58,7 @@ from parapet.evaluation.task import (
 )
 from parapet.schemas.decisions import csv_bytes
 from parapet.transforms.reports import markdown
+from parapet.transforms.reports.charts import sets_chart
 from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page, table_markdown
 from parapet.transforms.reports.text import counted, number, percent
 
@@ -97,7 +99,8 @@ _MEANINGS = {
 
 def sections(board: Board) -> list[Section]:
     """Makes the sections of the page."""
-    all_sections: list[Section] = [*main_tables(board), *_chart(board)]
+    drawn = charts(board)
+    all_sections: list[Section] = [*drawn[:1], *main_tables(board), *drawn[1:]]
     all_sections += _relative_changes(board)
     all_sections += seen_and_unseen(board)
     all_sections += _seen_and_unseen_chart(board)
@@ -190,24 +193,28 @@ def _relative_changes(board: Board) -> list[Table]:
     ]  # fmt: skip
 
 
-def _chart(board: Board) -> list[Dots]:
-    """Charts all columns that are shares, without mixes: a row for each column and a mark for each system."""
-    names = headings(board)
-    mixed = mixes({column.set for column in board.columns})
-    charted = [
-        column for column in board.columns if column.metric not in OF_100 | {SENSITIVITY} and column.set not in mixed
-    ]
+def charts(board: Board) -> list[Dots]:
+    """Charts each metric that is a share: a row for each set, without mixes, and a mark for each system."""
+    columns = [column for column in board.columns if column.metric not in OF_100 | {SENSITIVITY}]
+    columns = [column for column in columns if column.set != VARIANTS and column.group == WHOLE]
+    mixed = mixes({column.set for column in columns})
     values = board.by_column
-    dots = [
-        Dot(names[column.column.name], value.value, value.low, value.high, group=name)
-        for column in charted
-        for name in board.systems[:MOST_SYSTEMS]
-        for value in [values[name, column.column]]
-    ]
-    more = len(board.systems) - MOST_SYSTEMS
-    notes = [f"The first {MOST_SYSTEMS} of {len(board.systems):,} systems."] if more > 0 else []
-    notes += ["Mixes with the original are left out."] if mixed else []
-    return [Dots(title="The same as a chart", dots=dots, note=" ".join(notes))] if len(dots) > 1 else []
+    drawn = []
+    for task, metric in dict.fromkeys((column.task, column.metric) for column in columns):
+        rows = [
+            (set_label(board, task, column.set), name, value.value, value.low, value.high)
+            for column in columns
+            if (column.task, column.metric) == (task, metric) and column.set not in mixed
+            for name in board.systems[:MOST_SYSTEMS]
+            for value in [values[name, column.column]]
+        ]
+        if len(rows) > 1:
+            drawn.append(sets_chart(f"{_capital(full_label(board, task, metric))} by set", rows))
+    return drawn
+
+
+def _capital(label: str) -> str:
+    return label[:1].upper() + label[1:]
 
 
 def _seen_and_unseen_chart(board: Board) -> list[Dots]:

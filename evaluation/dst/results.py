@@ -398,8 +398,9 @@ def _by_set(sets: Mapping[str, Any]) -> Dots:
         for name, numbers_of_set in sets.items()
         for low, high in [numbers_of_set["intervals"].get(key) or (None, None)]
     ]
-    note = "Lines are 95% intervals. Seen services are those that the training split has."
-    return Dots(title="Joint goal accuracy by set", note=note, dots=dots)
+    note = "Bars are 95% intervals, dashed lines the original. Seen services are those that the training split has."
+    originals = {dot.group: dot.value for dot in dots if dot.label == ORIGINAL and dot.value is not None}
+    return Dots(title="Joint goal accuracy by set", note=note, dots=dots, references=originals)
 
 
 def _share(value: float | None, interval: Sequence[float] | None) -> str:

@@ -145,12 +145,13 @@ def report(judged: Sequence[Judged], metrics: Metrics, details: Details) -> Repo
     if "naturalness" in of_all:
         tiles.append(Tile("naturalness, 1 to 5", text.number(of_all["naturalness"], 2)))
     sections: list[Section] = [
-        _groups_table(metrics, details),
         Dots(
             title="Agreement with the metric",
+            note="How often the majority of the workers says what the metric says.",
             dots=[Dot(LABELS[name], values["agreement"], *(details.groups[name].intervals["agreement"] or ()))
                   for name, values in metrics.items()],
         ),
+        _groups_table(metrics, details),
         Table(
             title="What the metric and the majority say",
             columns=["sample", "metric", "majority: faithful", "unfaithful", "none"],

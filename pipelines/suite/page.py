@@ -67,7 +67,7 @@ def suite_report(
     """
     output = state.output
     board = read_board(str(output / COMPARISON / "leaderboard.json")) if COMPARISON in there else None
-    first = scores.main_tables(board) if board is not None else []
+    first: list[report.Section] = [*scores.charts(board)[:1], *scores.main_tables(board)] if board is not None else []
     published = [beside_ours(table, suite.seeds, graph, output) for table in suite.tables]
     wrong = _wrong_frames(graph, there, output)
     return report.Report(

@@ -6,7 +6,7 @@ from kit import lacking
 from markdown_it import MarkdownIt
 
 from parapet.transforms.reports import report as reports
-from parapet.transforms.reports.report import Dot, Dots, Point, Report, Scatter, Series, Table, Text, Tile, card, page
+from parapet.transforms.reports.report import Dot, Dots, Point, Report, Scatter, Table, Text, Tile, card, page
 
 HOSTILE = '<script>alert(1)</script>\'" onload="x" ](javascript:x) |*_`<b>` \ud800\x00\n# h'
 
@@ -38,7 +38,7 @@ def report(text):
         sections=[
             Table(title=text, columns=[text, text], rows=[[text, text]], note=text, total_rows=1),
             Dots(title=text, dots=[Dot(text, 0.5, 0.4, 0.6, text), Dot(text, None, group="b")], note=text),
-            reports.Bars(title=text, categories=[text], series=[Series(text, (1.0,)), Series("b", (None,))], note=text),
+            reports.Bars(title=text, dots=[Dot(text, 1.0, group=text), Dot(text, None, group="b")], note=text),
             Scatter(title=text, x_label=text, y_label=text, points=[Point(text, 0.5, 0.4, text)], note=text),
             reports.Examples(
                 title=text,
@@ -84,7 +84,7 @@ def test_page_shows_what_the_report_has():
     assert 'See <a href="review.html">review.html</a> and <code>--decisions</code>.' in shown
     assert not lacking(shown, "<dt>JGA</dt><dd>61.2%</dd>", '<th scope="row">SR-10</th>')
     assert '<td class="n">40.0%<small>38.0% to 42.0%</small></td>' in shown
-    assert "SR-10, Seen 40.0% (38.0% to 42.0%); SR-10, New 30.0%" in shown
+    assert "JGA by set. Seen, SR-10: 40.0% (38.0% to 42.0%); New, SR-10: 30.0%" in shown
     nav, _, footer = shown.partition("<footer>")
     assert '<li><a href="other.html">other.html</a>: the rest</li>' in nav
     assert "what to decide" not in shown  # the lead links it

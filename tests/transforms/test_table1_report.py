@@ -43,7 +43,7 @@ def test_measured_and_published_numbers():
 def test_published_numbers_stand_beside_v1_to_v5_only():
     report = statistics_report(statistics(("de", "v1")))
     assert rows(report)["de"] == ["10%", "0%", "0.28", "17.8"]
-    assert [len(section.series) for section in report.sections if isinstance(section, Bars)] == [1, 1]
+    assert sum(isinstance(section, Bars) for section in report.sections) == 2
 
 
 def test_numbers_that_are_not_defined():

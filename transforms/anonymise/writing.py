@@ -29,7 +29,9 @@ from parapet.transforms.anonymise.replacing import (
     normalised,
     suspects_in,
 )
+from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Report, Table, Text, Tile, report_files
+from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally, of_files
 from parapet.transforms.running.fence import Fault, bad_record, trace_of
@@ -272,24 +274,26 @@ def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
             Tile("chats left out", f"{numbers['left_out']:,}"),
         ],
         sections=[
-            Table(
-                title="Replaced mentions",
-                columns=["kind", "meaning", "mentions", "different in their chats"],
-                rows=[
-                    [kind, KINDS.get(kind, "of --entities"), f"{of_kind['mentions']:,}", f"{of_kind['things']:,}"]
-                    for kind, of_kind in numbers["replaced"].items()
-                ],
-                text_columns=2,
+            *sections_of(
+                Numbers(
+                    "Replaced mentions",
+                    "replaced/*",
+                    ("kind",),
+                    (Metric("mentions", "mentions"), Metric("things", "different in their chats")),
+                    {kind: f"{kind}: {meaning}" for kind, meaning in KINDS.items()},
+                ),
+                numbers,
             ),
-            Table(
-                title="Suspects",
-                note="What a second look, by other means, suspects was missed.",
-                columns=["kind", "meaning", "suspects"],
-                rows=[
-                    [kind.replace("_", " "), meaning, f"{numbers['suspects'][kind]:,}"]
-                    for kind, meaning in SUSPICIONS.items()
-                ],
-                text_columns=2,
+            *sections_of(
+                Numbers(
+                    "Suspects",
+                    "suspects/*",
+                    ("kind",),
+                    (Metric("", "suspects"),),
+                    SUSPICIONS,
+                    note="What a second look, by other means, suspects was missed.",
+                ),
+                numbers,
             ),
             *([table_of(numbers["set"])] if "set" in numbers else []),
             Text(

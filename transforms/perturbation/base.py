@@ -20,7 +20,7 @@ import pyarrow as pa
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import Corpus, Item, in_languages, items_of
-from parapet.transforms.perturbation.metrics import CHANGES, Metric, Numbers
+from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant
 from parapet.transforms.running.seeding import key_of, seed_text
 
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from parapet.transforms.running.plugins import Chosen
     from parapet.transforms.running.runs import Outputs
 
+
+CHANGES = (
+    Metric("dialogues", "dialogues"),
+    Metric("dialogues_changed", "dialogues changed", of="dialogues"),
+    Metric("turns", "turns"),
+    Metric("turns_changed", "turns changed", of="turns", meaning="Turns whose utterance or annotations differ."),
+)
 
 # A part of the turns, such as one file: the number of turns, a share of which is selected, and the keys of the turns
 # that can be selected.

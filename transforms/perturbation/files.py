@@ -19,7 +19,7 @@ import apache_beam as beam
 from parapet.schemas.dialogue import MESSAGES, DialogueFile, typed
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.transforms.perturbation import quality
-from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, Perturbed, analysis_of
+from parapet.transforms.perturbation.base import CHANGES, REFUSED, Analysis, Perturbation, Perturbed, analysis_of
 from parapet.transforms.perturbation.corpora import Corpus, Item, text_in
 from parapet.transforms.perturbation.corpus import (
     Services,
@@ -30,7 +30,6 @@ from parapet.transforms.perturbation.corpus import (
     table_of_rows,
 )
 from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, other_language
-from parapet.transforms.perturbation.metrics import CHANGES
 from parapet.transforms.perturbation.quality import drawn_turns
 from parapet.transforms.perturbation.report import report_of
 from parapet.transforms.reports.report import report_files

@@ -12,8 +12,8 @@ from hashlib import blake2b
 from statistics import quantiles
 from typing import Any, NamedTuple
 
-from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.reports import meaning
+from parapet.transforms.reports.numbers import Metric, Numbers
 
 DRAWN = 100  # turns drawn from a set
 _SAMPLE = "\0turns"  # appended to the name of a set, as a key in the outputs of a run

@@ -10,21 +10,20 @@ import difflib
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.languages import OTHER_LANGUAGES
-from parapet.transforms.perturbation.metrics import Metric, Numbers
-from parapet.transforms.reports.report import Bars, Dots, Example, Examples, Line, Report, Section, Table, Tile, edited
-from parapet.transforms.reports.svg import Dot, Series
-from parapet.transforms.reports.text import counted, percent
+from parapet.transforms.reports.numbers import Metric, Numbers
+from parapet.transforms.reports.report import Example, Examples, Line, Report, Section, Table, edited
+from parapet.transforms.reports.sections import rows_at, sections_of, tiles_of
+from parapet.transforms.reports.text import counted
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbation.base import Perturbation
     from parapet.transforms.running.counts import Counts
 
 _WORDS = re.compile(r"\w+|\W")
-_MOST_TILES = 4
 
 
 def statistics_of(perturbation: Perturbation, counts: Counts) -> dict[str, Any]:
@@ -66,67 +65,6 @@ def _numbers(metric: Metric, counts: Counts, **parts: str) -> dict[str, Any]:
     return {metric.name: n, f"{metric.name}_share": n / total if total else None}
 
 
-class _Row(NamedTuple):
-    """A row: the keys of ``statistics.json`` for each ``*``, and all levels down to the numbers."""
-
-    keys: tuple[str, ...]
-    levels: tuple[Any, ...]
-
-    def value(self, metric: Metric) -> Any:
-        """Return the number of a metric from the innermost level that has it; without a name, the value itself."""
-        if not metric.name:
-            return self.levels[-1]
-        for level in reversed(self.levels):
-            value = level
-            for part in metric.name.split("."):
-                value = value.get(part) if isinstance(value, Mapping) else None
-            if value is not None or (isinstance(level, Mapping) and metric.name in level):
-                return value
-        return None
-
-    def cell(self, metric: Metric) -> str:
-        """Format a number for the page, with its interval or share in small print."""
-        text = _shown(self.value(metric), metric)
-        if metric.interval and self.value(metric) is not None:
-            ends = (_shown(self.value(metric._replace(name=end)), metric) for end in metric.interval)
-            return f"{text}\n{' to '.join(ends)}"
-        return text
-
-    def phrase(self, metric: Metric) -> str:
-        """Format a number in words for the terminal: ``12 turns changed (4.0%)``."""
-        value, *small = self.cell(metric).split("\n")
-        share = self.value(metric._replace(name=f"{metric.name}_share")) if metric.of else None
-        small += [] if share is None else [percent(share)]
-        more = f" ({small[0]})" if small else ""
-        return f"{metric.label} {value}{more}" if metric.percent else f"{value} {metric.label}{more}"
-
-
-def _rows(statistics: Mapping[str, Any], path: str) -> list[_Row]:
-    """Return the rows for a path such as ``sets/*/splits/*``, in the order of ``statistics.json``."""
-    rows = [_Row((), (statistics,))]
-    for part in filter(None, path.split("/")):
-        further = []
-        for keys, levels in rows:
-            here = levels[-1]
-            items = here if isinstance(here, Mapping) else dict(enumerate(here or ()))
-            chosen = items.items() if part == "*" else [(part, items[part])] if items.get(part) is not None else []
-            further += [_Row((*keys, str(key)) if part == "*" else keys, (*levels, value)) for key, value in chosen]
-        rows = further
-    return rows
-
-
-def _shown(value: Any, metric: Metric) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_shown(n, metric)}" for key, n in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(_shown(part, metric) for part in value)
-    if metric.percent:
-        return percent(value, metric.digits)
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def tables_of(perturbation: Perturbation) -> Sequence[Numbers]:
     """Return the tables that a perturbation declares, or else tables of its metrics."""
     if perturbation.tables is not None:
@@ -158,11 +96,11 @@ def report_of(
     """Make the page and the card: the declared tables, the options, examples and terms."""
     title = perturbation.title or perturbation.name.replace("_", " ").capitalize()
     tables = [*tables_of(perturbation), *([quality.table()] if "quality" in statistics else [])]
-    sections = [section for table in tables for section in _sections(table, statistics)]
-    sections += [
+    sections: list[Section] = [
         Examples(title=f"Examples of {name}" if len(examples) > 1 else "Examples", examples=of_set, in_card=True)
         for name, of_set in examples.items()
     ]
+    sections += [section for table in tables for section in sections_of(table, statistics)]
     chosen = {**options, **(statistics.get("made_with") or {})}
     rows = [[name, text] for name, value in chosen.items() if (text := _listed(value))]
     sections.append(Table(title="Options", columns=["option", "value"], text_columns=2, rows=rows))
@@ -173,8 +111,8 @@ def report_of(
         command=perturbation.name,
         title=title,
         headline=summary_of(type(perturbation)) or title,
-        lead=f"{', '.join(counts)}. Read the examples below before you use the set." if counts else "",
-        tiles=list(_tiles(tables[0], statistics)) if tables else [],
+        lead=f"{', '.join(counts)}. Read the examples before you use the set." if counts else "",
+        tiles=tiles_of(tables[0], statistics) if tables else [],
         sections=sections,
         terms=meanings,
         notes=list(notes_of(perturbation, statistics)),
@@ -199,63 +137,10 @@ def notes_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Itera
 _WHOLE = {"dialogues": "dialogues", "left_out": "left out"}
 
 
-def _tiles(table: Numbers, statistics: Mapping[str, Any]) -> Iterator[Tile]:
-    """Yield the numbers to show first."""
-    rows = _rows(statistics, table.path)
-    tiles = []
-    for metric in (metric for metric in table.metrics if metric.shown_first):
-        for row in rows:
-            label = f"{metric.label}, {' '.join(row.keys)}" if len(rows) > 1 else metric.label
-            share = metric._replace(name=f"{metric.name}_share", percent=True)
-            tiles.append(Tile(label, _shown(row.value(share), share) if metric.of else row.cell(metric).split("\n")[0]))
-    yield from tiles[:_MOST_TILES]
-
-
-def _sections(table: Numbers, statistics: Mapping[str, Any]) -> Iterator[Section]:
-    """Yield a table and its chart."""
-    rows = _rows(statistics, table.path)
-    if not rows:
-        return
-    cells = [
-        [*row.keys[:-1], *(_word(table, key) for key in row.keys[-1:]), *(row.cell(metric) for metric in table.metrics)]
-        for row in rows
-    ]
-    columns = [*table.labels, *(metric.label for metric in table.metrics)]
-    yield Table(
-        title=table.title, columns=columns, rows=cells, text_columns=len(table.labels), note=table.note,
-        in_card=table.in_card,
-    )  # fmt: skip
-    if table.chart == "dots":
-        yield Dots(title=f"{table.title}: {table.metrics[0].label}", dots=[_dot(row, table.metrics[0]) for row in rows])
-    elif table.chart == "bars":
-        yield _bars(table, [row[len(table.labels) - 1] for row in cells], {"": dict(enumerate(rows))})
-
-
-def _bars(table: Numbers, values: Sequence[str], sets: Mapping[str, Mapping[Any, _Row]]) -> Bars:
-    metric = table.metrics[0]
-    series = [
-        Series(name, tuple(None if (n := row.value(metric)) is None else float(n) for row in numbers.values()))
-        for name, numbers in sets.items()
-    ]
-    words = [_word(table, value) for value in values]
-    title = f"{table.title}: {metric.label}" if metric.label else table.title
-    return Bars(title=title, categories=words, series=series, percent=metric.percent)
-
-
-def _dot(row: _Row, metric: Metric) -> Dot:
-    low, high = (row.value(metric._replace(name=end)) for end in metric.interval) if metric.interval else (None, None)
-    group = row.keys[0] if len(row.keys) > 1 else ""
-    return Dot(row.keys[-1], row.value(metric), low, high, group)
-
-
-def _word(table: Numbers, value: str) -> str:
-    return table.words.get(value, value)
-
-
 def lines_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each row of the first table with its ``shown_first`` numbers, for the terminal."""
     for table in tables_of(perturbation)[:1]:
-        for row in _rows(statistics, table.path):
+        for row in rows_at(statistics, table.path):
             parts = [row.phrase(metric) for metric in table.metrics if metric.shown_first]
             yield ": ".join(part for part in (" ".join(row.keys), ", ".join(parts)) if part)
 

@@ -11,11 +11,11 @@ import msgspec
 
 from parapet.transforms.perturbation.base import size_of
 from parapet.transforms.perturbation.corpora import domain_of
-from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.user_turns import Edit, Range, Span, UserTurn, edited, moved
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED
 from parapet.transforms.perturbations.rewording import RULES, Made
 from parapet.transforms.perturbations.typos import Operation
+from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Counted, Counts
 

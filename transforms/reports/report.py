@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, assert_never
+from typing import Any
 
 import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
-from parapet.transforms.reports import markdown, svg
-from parapet.transforms.reports.svg import Dot as Dot
-from parapet.transforms.reports.svg import Point as Point
-from parapet.transforms.reports.svg import Series as Series
-from parapet.transforms.reports.text import number, percent
+from parapet.transforms.reports import charts, markdown
+from parapet.transforms.reports.charts import Bars as Bars
+from parapet.transforms.reports.charts import Dot as Dot
+from parapet.transforms.reports.charts import Dots as Dots
+from parapet.transforms.reports.charts import Point as Point
+from parapet.transforms.reports.charts import Scatter as Scatter
 
 
 @cache
@@ -87,44 +88,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     folded: str = ""
 
 
-class Dots(msgspec.Struct, frozen=True, kw_only=True):
-    """A chart of shares in percent with their intervals: a row per set, a dot per group (seen, unseen; or a system)."""
-
-    title: str
-    dots: Sequence[Dot]
-    note: str = ""
-
-
-class Bars(msgspec.Struct, frozen=True, kw_only=True):
-    """A chart of bars, grouped by category.
-
-    Attributes:
-      title: the title of the chart.
-      categories: the labels, one per group of bars.
-      series: numbers, or shares if ``percent`` is set: one for each category.
-      note: a sentence above the chart.
-      percent: whether the numbers are shares, from 0 to 1.
-      digits: the number of decimal places.
-    """
-
-    title: str
-    categories: Sequence[str]
-    series: Sequence[Series]
-    note: str = ""
-    percent: bool = False
-    digits: int = 0
-
-
-class Scatter(msgspec.Struct, frozen=True, kw_only=True):
-    """A chart of points over two axes of shares in percent, distinguished by group."""
-
-    title: str
-    x_label: str
-    y_label: str
-    points: Sequence[Point]
-    note: str = ""
-
-
 class Part(msgspec.Struct, frozen=True):
     """A part of a line: unchanged ``text``, then the ``removed`` text, then the ``added`` text in its place."""
 
@@ -184,7 +147,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
       headline: the page's heading: the result, or a description of the output.
       lead: a sentence or two below the heading.
       tiles: the key numbers.
-      sections: the sections in order.
+      sections: the sections in order; a chart that is the first of them opens the page, above the tiles.
       terms: term to meaning.
       notes: warnings to read before the numbers.
       links: path to description of the run's files. Pages that no text mentions are listed below the lead, the other
@@ -245,13 +208,17 @@ def report_files(statistics: Mapping[str, object], report: Report) -> dict[str, 
 
 def page(report: Report) -> str:
     """Render the report as an HTML page that works offline. Lone surrogates become question marks."""
-    sections = [_Shown(section, _svg(section, f"chart-{i}")) for i, section in enumerate(report.sections)]
+    opens = int(isinstance(next(iter(report.sections), None), Dots | Scatter))
     pages = {href: description for href, description in report.links.items() if href.endswith(".html")}
     linked = set(_CODE.findall("\n".join(_prose(report))))
     text = render(
         "report.html.jinja",
         report=report,
-        sections=sections,
+        picture=report.sections[:opens],
+        sections=report.sections[opens:],
+        charts=charts,
+        cut=lambda table: _cut(table, MAX_ROWS),
+        kind_of=lambda section: type(section).__name__.lower(),
         pages={href: description for href, description in pages.items() if href not in linked},
         files={href: description for href, description in report.links.items() if href not in pages},
         inline=lambda text: _inline(text, report.links),
@@ -283,64 +250,12 @@ def _prose(report: Report) -> Iterator[str]:
             yield from (cell for row in section.rows for cell in row)
 
 
-class _Shown(msgspec.Struct, frozen=True):
-    section: Section
-    svg: Markup | None
-
-    @property
-    def cut(self) -> tuple[Sequence[Sequence[str]], int]:
-        return _cut(self.section, MAX_ROWS) if isinstance(self.section, Table) else ((), 0)
-
-    @property
-    def kind(self) -> str:
-        return type(self.section).__name__.lower()
-
-
 def _cut(table: Table, most: int) -> tuple[Sequence[Sequence[str]], int]:
     """Return a table's first rows and its totals, and the number of rows left out between them."""
     hidden = max(len(table.rows) - table.total_rows - most, 0)
     if not hidden:
         return table.rows, 0
     return [*table.rows[:most], *table.rows[len(table.rows) - table.total_rows :]], hidden
-
-
-def _svg(section: Section, key: str) -> Markup | None:
-    """Draw the chart of a section; None if it is not a chart."""
-    match section:
-        case Dots():
-            description = "; ".join(map(_described, section.dots))
-            return svg.dots(key, section.title, description, section.dots)
-        case Bars():
-            form = _form(section.percent, section.digits)
-            description = "; ".join(
-                f"{category}: "
-                + ", ".join(f"{entry.name} {_value(entry.values[i], form)}".strip() for entry in section.series)
-                for i, category in enumerate(section.categories)
-            )
-            return svg.bars(key, section.title, description, section.categories, section.series, form)
-        case Scatter():
-            description = f"{section.x_label}, {section.y_label}: " + "; ".join(
-                f"{point.label}{f', {point.group}' if point.group else ''} {percent(point.x)}, {percent(point.y)}"
-                for point in section.points
-            )
-            return svg.scatter(key, section.title, description, section.points, (section.x_label, section.y_label))
-        case Table() | Examples() | Text():
-            return None
-        case _:
-            assert_never(section)
-
-
-def _form(is_share: bool, digits: int) -> Callable[[float], str]:
-    return lambda value: percent(value, digits) if is_share else number(value, digits)
-
-
-def _value(value: float | None, form: Callable[[float], str]) -> str:
-    return "–" if value is None else form(value)
-
-
-def _described(dot: Dot) -> str:
-    between = f" ({percent(dot.low)} to {percent(dot.high)})" if dot.interval else ""
-    return f"{dot.label}{f', {dot.group}' if dot.group else ''} {percent(dot.value)}{between}"
 
 
 def _inline(text: str, links: Mapping[str, str]) -> Markup:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
-
-from parapet.transforms.reports.report import Table
-from parapet.transforms.reports.text import number, percent
 
 _GAP = re.compile(r"\{(\w+)\}")
 
@@ -152,51 +149,6 @@ def schema_intent(
         "optional_slots": dict(optional or {}),
         "result_slots": list(results),
     }
-
-
-def nested_table(
-    title: str,
-    first: str,
-    tree: Mapping[str, Any],
-    columns: Sequence[str],
-    percents: Collection[str] = (),
-    **options: Any,
-) -> Table:
-    """Create a table of nested numbers: a row for each innermost dictionary, named by the keys that lead to it.
-
-    Args:
-      title: the title of the table.
-      first: the heading of the column of names.
-      tree: names to dictionaries; empty ones are left out.
-      columns: the keys of the innermost dictionaries, which are also the headings.
-      percents: the keys of shares.
-      options: further arguments of :class:`Table`.
-    """
-    rows = [
-        [name, *(percent(leaf.get(key)) if key in percents else cell(leaf.get(key)) for key in columns)]
-        for name, leaf in _leaves(tree, columns)
-    ]
-    return Table(title=title, columns=[first, *(key.replace("_", " ") for key in columns)], rows=rows, **options)
-
-
-def _leaves(tree: Mapping[str, Any], keys: Collection[str], names: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    if any(key in tree for key in keys):
-        yield ", ".join(names), tree
-        return
-    for name, branch in tree.items():
-        if branch:
-            yield from _leaves(branch, keys, (*names, name))
-
-
-def cell(value: Any) -> str:
-    """Format a value for a table; shares by outcome are joined in a list, and None is a dash."""
-    if isinstance(value, dict):
-        return ", ".join(f"{outcome}:\N{NO-BREAK SPACE}{percent(share)}" for outcome, share in value.items())
-    if isinstance(value, float):
-        return number(value, 2)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def best_rated(names: Iterable[str], facts: Mapping[str, Mapping[str, str]], rating: str) -> str:

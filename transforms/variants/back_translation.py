@@ -20,8 +20,10 @@ from parapet.schemas.rows import AUDIT, BackTranslation, Translation, parquet_by
 from parapet.schemas.service import Service, elements_of, parse_service
 from parapet.schemas.tool_texts import identifiers
 from parapet.schemas.tools import ToolFile
-from parapet.transforms.reports.report import Report, Table, Tile, page
-from parapet.transforms.reports.text import Convention, Conventions, counted, join_words, name_words, number, percent
+from parapet.transforms.reports.numbers import Metric, Numbers
+from parapet.transforms.reports.report import Report, Section, Table, Tile, page
+from parapet.transforms.reports.sections import sections_of
+from parapet.transforms.reports.text import Convention, Conventions, counted, join_words, name_words, number
 from parapet.transforms.running.counts import Tally, check_bad
 from parapet.transforms.running.fence import needed
 from parapet.transforms.translation.memory import ENGLISH, MEMORY_FILE, by_languages, memory_bytes, merge
@@ -199,24 +201,23 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTra
     for row in audit:
         if row.field == "name":
             names.setdefault(row.element_id, {})[row.pivot] = row
-    sections = [
-        Table(
-            title="How far each back-translation is from the original",
-            note="SGD-X reports for the back-translations of SGD's training schemas, as means over Mandarin, Japanese "
-            f"and Korean: name distance {PUBLISHED['name_distance']}, BLEU {PUBLISHED['description_bleu']}, self-BLEU "
-            f"{PUBLISHED['self_bleu']}.",
-            columns=["pivot", "name distance", "BLEU", "names identical", "descriptions identical", "not replaced"],
-            rows=[
-                [
-                    pivot,
-                    number(numbers["name_distance"], 2),
-                    number(numbers["description_bleu"], 1),
-                    percent(numbers["names_identical"]),
-                    percent(numbers["descriptions_identical"]),
-                    number(kept[pivot].total()),
-                ]
-                for pivot, numbers in pivots.items()
-            ],
+    sections: list[Section] = [
+        *sections_of(
+            Numbers(
+                "How far each back-translation is from the original",
+                "pivots/*",
+                ("pivot",),
+                (
+                    Metric("name_distance", "name distance", digits=2),
+                    Metric("description_bleu", "BLEU", digits=1),
+                    Metric("names_identical", "names identical", percent=True),
+                    Metric("descriptions_identical", "descriptions identical", percent=True),
+                ),
+                note="SGD-X reports for the back-translations of SGD's training schemas, as means over Mandarin, "
+                f"Japanese and Korean: name distance {PUBLISHED['name_distance']}, BLEU "
+                f"{PUBLISHED['description_bleu']}, self-BLEU {PUBLISHED['self_bleu']}.",
+            ),
+            statistics,
         ),
         Table(
             title="Names and descriptions that were not replaced",
@@ -253,7 +254,7 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTra
             Tile("average BLEU of descriptions", number(average["description_bleu"], 1)),
             Tile("self-BLEU", number(statistics["self_bleu"], 1)),
         ],
-        sections=[table for table in sections if table.rows],
+        sections=sections,
         terms=_TERMS,
         links={
             "statistics.json": f"all numbers; BLEU by sacrebleu, `{statistics['bleu_signature']}`",

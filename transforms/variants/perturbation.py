@@ -17,7 +17,7 @@ from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, parse_
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.transforms.perturbation.base import Perturbation, Perturbed, Place, Shared
 from parapet.transforms.perturbation.corpora import Corpus, Item, read_items
-from parapet.transforms.perturbation.metrics import Metric, Numbers
+from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Counted, Counts, Tally, of_variants
 from parapet.transforms.variants import COMMAND, matching

@@ -33,7 +33,7 @@ from parapet.schemas import layout
 from parapet.schemas.dialogue import dialogue_folders
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
+from parapet.transforms.reports.report import Bars, Dot, Report, Table, Tile
 from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.running.fence import needed
 from parapet.transforms.variants.distance import levenshtein_ratio
@@ -511,8 +511,7 @@ def distance_charts(variants: Mapping[str, Measured]) -> list[Bars]:
         Bars(
             title=title,
             note=note,
-            categories=[*variants],
-            series=[Series("here", tuple(row.get(key) for row in variants.values()))],
+            dots=[Dot(name, row.get(key)) for name, row in variants.items()],
             digits=digits,
         )
         for key, title, note, digits in (

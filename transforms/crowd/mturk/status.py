@@ -19,7 +19,7 @@ from parapet.transforms.crowd.hits.plan import aligned
 from parapet.transforms.crowd.hits.terms import CENT, fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
-from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
+from parapet.transforms.reports.report import Bars, Dot, Report, Table, Tile
 from parapet.transforms.reports.text import number
 from parapet.transforms.storage import disk
 
@@ -250,8 +250,13 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
         sections=[
             Bars(
                 title="Assignments",
-                categories=["approved", "waiting for payment", "rejected", "not submitted yet"],
-                series=[Series("", (total.approved, total.waiting, total.rejected, total.out))],
+                note=f"{total.submitted:,} of {total.wanted:,} assignments are submitted.",
+                dots=[
+                    Dot("approved", total.approved),
+                    Dot("waiting for payment", total.waiting),
+                    Dot("rejected", total.rejected),
+                    Dot("not submitted yet", total.out),
+                ],
             ),
             Table(
                 title="Tasks",

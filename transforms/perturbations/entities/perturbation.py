@@ -16,12 +16,12 @@ from parapet.schemas.rows import REPLACEMENTS
 from parapet.transforms.perturbation.base import Analysis, Perturbation, Perturbed, Place, Shared, share_of
 from parapet.transforms.perturbation.corpora import Corpus, read_corpus
 from parapet.transforms.perturbation.languages import ENGLISH
-from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.entities import COMMAND
 from parapet.transforms.perturbations.entities.choosing import GENERATED
 from parapet.transforms.perturbations.entities.replacing import PLACES, Replaced, Replacer, replaced
 from parapet.transforms.perturbations.entities.study import Config, Inputs, Study, inputs_of, study_corpus
+from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Example, Line, edited
 from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant, Zero
 

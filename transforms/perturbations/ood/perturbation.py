@@ -24,7 +24,6 @@ from parapet.transforms.perturbation.base import (
 )
 from parapet.transforms.perturbation.corpora import Corpus
 from parapet.transforms.perturbation.languages import ENGLISH
-from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.ood import COMMAND, OWN, PLACES
 from parapet.transforms.perturbations.ood.language import Schemas, schemas_of
@@ -41,6 +40,7 @@ from parapet.transforms.perturbations.ood.plan import (
 from parapet.transforms.perturbations.ood.planning import plan_injections, tallies_of_sources
 from parapet.transforms.perturbations.ood.pool import STATUSES, pool_numbers
 from parapet.transforms.perturbations.ood.sources import is_chat, kinds_of, list_sources, plugin_of
+from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Example, Line, Part
 from parapet.transforms.running import plugins
 from parapet.transforms.running.counts import Balance, Counted, Counts, Exact, Invariant, Tally, Zero

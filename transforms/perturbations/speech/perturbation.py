@@ -36,7 +36,6 @@ from parapet.transforms.perturbation.corpora import (
     services_in_turns,
 )
 from parapet.transforms.perturbation.languages import ENGLISH
-from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.speech import AUDIO, COMMAND, FLAGS_OF, LONGEST, RATIOS, SAMPLE
 from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, set_name
@@ -70,6 +69,7 @@ from parapet.transforms.perturbations.speech.spoken import (
     voice_of,
 )
 from parapet.transforms.perturbations.speech.transcribing import Outcome, Transcriber, TurnOutcomes, transcribe
+from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Example, Line, Part, edited_words
 from parapet.transforms.reports.text import counted, percent
 from parapet.transforms.running.counts import Balance, Counted, CountKey, Counts, DeadLetter, Invariant, Tally

@@ -17,14 +17,16 @@ import msgspec
 from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
+from parapet.transforms.reports.numbers import Numbers, metrics_named
 from parapet.transforms.reports.report import Examples, Report, Text, Tile, dialogue_example, report_files
+from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import CountKey, Counts, Equal, Invariant
 from parapet.transforms.running.fence import needed
 from parapet.transforms.running.progress import tracked
 from parapet.transforms.running.runs import FileResult
 from parapet.transforms.running.seeding import SeededRng
-from parapet.transforms.simulators.common import count_distinct, nested_table, state, system_turn, user_turn
+from parapet.transforms.simulators.common import count_distinct, state, system_turn, user_turn
 from parapet.transforms.simulators.reminders.user import (
     CONFIRMED,
     DATE,
@@ -413,7 +415,12 @@ def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
             Tile("names of reminders", f"{numbers['names']:,}"),
         ],
         sections=[
-            nested_table("Splits", "split", splits, [*_TOTALS, "different_utterances", "made_again"]),
+            *sections_of(
+                Numbers(
+                    "Splits", "splits/*", ("split",), metrics_named(*_TOTALS, "different_utterances", "made_again")
+                ),
+                numbers,
+            ),
             Text(
                 title="About these dialogues",
                 paragraphs=[

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from parapet.transforms.reports.report import Examples, Report, Table, Text, Tile, dialogue_example
+from parapet.transforms.reports.numbers import Numbers, metrics_named
+from parapet.transforms.reports.report import Examples, Report, Section, Text, Tile, dialogue_example
+from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Counts
-from parapet.transforms.simulators.common import nested_table
 from parapet.transforms.simulators.restaurants.simulating import RATES, Dialogue, World
 
 # Bordes et al. 2017, Table 1: means per dialogue. The first row is the sum of the others except for task 3, where the
@@ -128,7 +129,7 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
         lead=f"{dialogues} of {counted(len(tasks), 'task')} of Bordes et al. 2017, section 3.",
         tiles=[Tile(name, f"{n:,}") for name, n in tiles.items()],
         sections=[
-            *(table for table in _tables(numbers) if table.rows),
+            *_tables(numbers),
             Text(title="About these dialogues", paragraphs=list(_about(numbers, seed, plus))),
             *(
                 Examples(
@@ -143,23 +144,28 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
     )
 
 
-def _tables(numbers: Mapping[str, Any]) -> Iterator[Table]:
-    tasks = numbers["tasks"]
+def _tables(numbers: Mapping[str, Any]) -> Iterator[Section]:
     means = {
-        task: {
-            TITLES[task]: parts["all"],
+        TITLES[task]: {
+            "all": parts["all"],
             **parts["splits"],
             "paper, Table 1": parts["paper"],
             "published files": parts["published_files"],
         }
-        for task, parts in tasks.items()
+        for task, parts in numbers["tasks"].items()
     }
-    yield nested_table("Means per dialogue", "task", means, ["dialogues", *_MEANS])
-    columns, shares = ["answers", "per_response", "tried", "per_dialogue"], ["per_response", "per_dialogue"]
-    note = "The answers that it finds, given everything before; `plus` has disfluencies. Also the dialogues solved."
-    yield nested_table(
-        "The rule-based bot", "dialogues, task, test", numbers["bot"], columns, shares, note=note, in_card=False
+    metrics = metrics_named("dialogues", *_MEANS, digits=2)
+    yield from sections_of(Numbers("Means per dialogue", "*/*", ("task", "dialogues of"), metrics), means)
+    answers, right, tried, done = metrics_named("answers", "per_response", "tried", "per_dialogue")
+    bot = Numbers(
+        "The rule-based bot",
+        "bot/*/*/*",
+        ("dialogues", "task", "test"),
+        (answers, right._replace(percent=True), tried, done._replace(percent=True)),
+        note="The answers that it finds, given everything before; `plus` has disfluencies. Also the dialogues solved.",
+        in_card=False,
     )
+    yield from sections_of(bot, numbers)
 
 
 def _about(numbers: Mapping[str, Any], seed: str, plus: bool) -> Iterator[str]:

@@ -19,7 +19,9 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import schema_bytes
+from parapet.transforms.reports.numbers import Numbers, metrics_named
 from parapet.transforms.reports.report import Examples, Report, Text, Tile, dialogue_example, report_files
+from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
 from parapet.transforms.running.fence import bad_record, trace_of
@@ -27,7 +29,6 @@ from parapet.transforms.running.progress import expect, tracked
 from parapet.transforms.running.runs import FileResult
 from parapet.transforms.simulators import babi_format as babi
 from parapet.transforms.simulators import common
-from parapet.transforms.simulators.common import nested_table
 from parapet.transforms.simulators.task6.calls import (
     ASR,
     DONTCARE,
@@ -543,7 +544,7 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
             *(Tile(f"{name} (paper: {size:,})", f"{numbers[name]:,}") for name, size in PAPER_SIZES.items()),
         ],
         sections=[
-            nested_table(title, "split", means, ["dialogues", *PAPER_MEANS], total_rows=1),
+            *sections_of(Numbers(title, "*", ("split",), metrics_named("dialogues", *PAPER_MEANS, digits=2)), means),
             Text(
                 title="About these dialogues",
                 paragraphs=[

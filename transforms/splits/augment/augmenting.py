@@ -17,8 +17,10 @@ from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import parquet_bytes
 from parapet.transforms.perturbation.corpora import read_items
-from parapet.transforms.reports.report import Report, Table, Tile, report_files
-from parapet.transforms.reports.text import counted, number, percent
+from parapet.transforms.reports.numbers import Metric, Numbers, metrics_named
+from parapet.transforms.reports.report import Report, Tile, report_files
+from parapet.transforms.reports.sections import sections_of
+from parapet.transforms.reports.text import counted, number
 from parapet.transforms.running.counts import (
     Balance,
     Counts,
@@ -227,34 +229,25 @@ def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
 def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
     """Create the report for the page and the card."""
     rates = plan.corrupting.rates
-    tables = [
-        Table(
-            title="Sets",
-            columns=["set", "dialogues", "versions"],
-            rows=[
-                [name, number(numbers["dialogues"]), ", ".join(numbers["versions"])]
-                for name, numbers in statistics["sets"].items()
-            ],
+    shares = {
+        operation: {field: {**n, "share": n["changed"] / n["total"]} for field, n in fields.items()}
+        for operation, fields in statistics["corruptions"].items()
+    }
+    sections = [
+        *sections_of(Numbers("Sets", "sets/*", ("set",), metrics_named("dialogues", "versions")), statistics),
+        *sections_of(
+            Numbers("Versions", "versions/*", ("version",), metrics_named("dialogues", "left_out")), statistics
         ),
-        Table(
-            title="Versions",
-            columns=["version", "dialogues", "left out"],
-            rows=[
-                [name, number(numbers["dialogues"]), number(numbers["left_out"])]
-                for name, numbers in statistics["versions"].items()
-            ],
-        ),
-        Table(
-            title="Corrupted names and descriptions",
-            columns=["corruption", "of", "number", "changed"],
-            rows=[
-                [operation, field, number(numbers["total"]), percent(numbers["changed"] / numbers["total"], 0)]
-                for operation, fields in statistics["corruptions"].items()
-                for field, numbers in fields.items()
-            ],
-            text_columns=2,
-            note=f"A word is replaced with probability {rates.replace:g}; a share of {rates.order:g} of the words "
-            "changes places.",
+        *sections_of(
+            Numbers(
+                "Corrupted names and descriptions",
+                "*/*",
+                ("corruption", "of"),
+                (Metric("total", "number"), Metric("share", "changed", percent=True, digits=0)),
+                note=f"A word is replaced with probability {rates.replace:g}; a share of {rates.order:g} of the words "
+                "changes places.",
+            ),
+            shares,
         ),
     ]
     intents = statistics["unknown_intents"]
@@ -269,7 +262,7 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
             Tile("versions", number(len(statistics["versions"]))),
         ],
         notes=[f"{counted(intents, 'intent')} that no schema has: unchanged."] if intents else [],
-        sections=[table for table in tables if table.rows],
+        sections=sections,
         links={
             MAPPING: "the names of each variant",
             "statistics.json": "all numbers",

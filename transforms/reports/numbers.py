@@ -1,4 +1,4 @@
-"""How to show the numbers of a perturbation: on its page, in its card and in the terminal."""
+"""Declarations of the numbers of ``statistics.json`` that a page, a card and the terminal show, and how."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Metric(NamedTuple):
-    """A number of a set, in ``statistics.json``, on the page and in the card.
+    """A number, in ``statistics.json``, on the page and in the card.
 
     Attributes:
       name: the name of the count; in :class:`Numbers`, the key of a number, with dots for nested keys.
@@ -15,8 +15,8 @@ class Metric(NamedTuple):
       of: the name of the count that it is a share of; the share is shown beside it.
       meaning: an explanation, for the terms at the end of the page.
       by_value: whether it is counted by value, and shown in a separate table with a row for each value.
-      percent: whether it is a share from 0 to 1, shown with ``digits`` decimal places.
-      digits: see ``percent``.
+      percent: whether it is a share from 0 to 1.
+      digits: the number of decimal places of shares, by default 1, and of other numbers, by default all.
       interval: the keys of the bounds of its interval.
       shown_first: whether it is shown at the top of the page, and printed at the end of a run.
     """
@@ -27,7 +27,7 @@ class Metric(NamedTuple):
     meaning: str = ""
     by_value: bool = False
     percent: bool = False
-    digits: int = 1
+    digits: int | None = None
     interval: tuple[str, str] | None = None
     shown_first: bool = False
 
@@ -57,9 +57,6 @@ class Numbers(NamedTuple):
     in_card: bool = True
 
 
-CHANGES = (
-    Metric("dialogues", "dialogues"),
-    Metric("dialogues_changed", "dialogues changed", of="dialogues"),
-    Metric("turns", "turns"),
-    Metric("turns_changed", "turns changed", of="turns", meaning="Turns whose utterance or annotations differ."),
-)
+def metrics_named(*names: str, digits: int | None = None, percent: bool = False) -> list[Metric]:
+    """Return metrics whose labels are their names."""
+    return [Metric(name, name.replace("_", " "), percent=percent, digits=digits) for name in names]
