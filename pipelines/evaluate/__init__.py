@@ -11,13 +11,15 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from parapet.pipelines.app import add_flags, read_config
 from parapet.pipelines.command import check_apart, check_input, run_checked, say
 from parapet.pipelines.dispatch import hand_over, spelling
-from parapet.pipelines.endpoint_flags import add_model_flags, endpoint_or_embedded
+from parapet.pipelines.endpoint_flags import ModelOptions, address, model_name
 from parapet.pipelines.flags import (
     INPUT,
     SCHEMA_VARIANTS,
@@ -322,7 +324,13 @@ def _add_generation(parser: StrictParser) -> None:
     text = "count all turns, whatever the ground truth says of their references"
     add("--no_validation", rare=True, action="store_true", help=text)
     add_seed(parser, "the tampered values")
-    add_model_flags(parser, "language model of --scorer llm", rare=True)
+    add_flags(parser, _LanguageModel, "language model of --scorer llm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LanguageModel(ModelOptions):
+    endpoint: str = address(rare=True)
+    model: str = model_name(rare=True)
 
 
 def _make_generation(args: argparse.Namespace) -> Task[Any]:
@@ -332,7 +340,10 @@ def _make_generation(args: argparse.Namespace) -> Task[Any]:
     if args.scorer == "llm":
         if not args.cache and "://" in args.output:
             raise InputError("must be a local file, in which answers are kept", "--cache")
-        own |= {"endpoint": endpoint_or_embedded(args), "cache": args.cache or f"{args.output}/.answers.sqlite"}
+        own |= {
+            "endpoint": read_config(_LanguageModel, args).endpoint_or_embedded(),
+            "cache": args.cache or f"{args.output}/.answers.sqlite",
+        }
     elif args.endpoint or args.prompt:
         raise InputError("requires --scorer llm: add it", "--endpoint" if args.endpoint else "--prompt")
     return from_flags(Generation, args, sources=sources_of(args), **own)
