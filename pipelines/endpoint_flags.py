@@ -116,9 +116,10 @@ class EndpointOptions:
                 "is required: give the address of the model's API, such as http://127.0.0.1:8080/v1", "--endpoint"
             )
         if len(self.price) not in (0, 2):
+            price = ",".join(f"{part:g}" for part in self.price)
             raise InputError(
-                f"{','.join(f'{part:g}' for part in self.price)!r} is not a price: give US dollars for a million tokens of requests "
-                "and of answers, such as 0.15,0.60",
+                f"{price!r} is not a price: give US dollars for a million tokens of requests and of answers, such as "
+                "0.15,0.60",
                 "--price",
             )
         names = ("key_variable", "insecure_key", "temperature", "max_tokens", "extra_body", "max_calls")
