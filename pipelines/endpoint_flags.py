@@ -141,8 +141,8 @@ class ModelOptions(EndpointOptions):
     """The endpoint, the model and the requests; ``--endpoint embedded`` is a local server."""
 
     model: str = model_name()
-    prompt: str = option(
-        "",
+    prompt: str | None = option(
+        None,
         "template of the prompt, with {% block system %} and {% block user %}",
         rare=True,
         metavar="FILE",

@@ -27,7 +27,7 @@ from parapet.pipelines.flags import (
     add_output,
     add_seed,
 )
-from parapet.pipelines.sets import add_sets, add_tasks, of_run, sources_of, task_sets
+from parapet.pipelines.sets import LabelledSetOptions, add_sets, add_tasks, of_run, sources_of, task_sets
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path
 
@@ -192,7 +192,7 @@ def _add_intent(parser: StrictParser) -> None:
     add = parser.group(INPUT)
     text = "JSON lines with predicted; or a folder with original/, typos/, ..."
     add("--predictions", required=True, metavar="PATH", reads=True, help=text)
-    add_sets(parser, reference="corpus, release, or JSON lines with label", from_predictions=True)
+    add_flags(parser, LabelledSetOptions, INPUT, reference_text="corpus, release, or JSON lines with label")
     add_output(parser)
 
 
@@ -223,11 +223,12 @@ def _add_ood(parser: StrictParser) -> None:
     add = parser.group(INPUT)
     text = "JSON lines with score or predicted; or a folder with ood-10/, ood-20/, ..."
     add("--predictions", required=True, metavar="PATH", reads=True, help=text)
-    add_sets(
+    add_flags(
         parser,
-        reference="output of 'ood', a corpus (all in-domain), or JSON lines with label",
-        sets="sets: ood-10=foreign/ood-10; or which of --reference: ood-10 ood-20 (default: all)",
-        from_predictions=True,
+        LabelledSetOptions,
+        INPUT,
+        reference_text="output of 'ood', a corpus (all in-domain), or JSON lines with label",
+        sets_text="sets: ood-10=foreign/ood-10; or which of --reference: ood-10 ood-20 (default: all)",
     )
     add("--dev", metavar="PATH", reads=True, help="predictions on other turns, on which the threshold is tuned")
     add("--dev_split", rare=True, choices=SPLITS, default="dev", help="split of --dev")

@@ -97,7 +97,7 @@ class LanguageModel(family.Family):
 
         if not args.cache and "://" in args.output:
             raise InputError("must be a local file, in which answers are kept", "--cache")
-        prompt = prompt_of(self.task, args.prompt or None)
+        prompt = prompt_of(self.task, args.prompt)
         task = self.plan(args, prompt)
         endpoint = read_config(ModelOptions, args).endpoint_or_embedded(dry=args.dry_run)
         cache = args.cache or str(Path(args.output) / _CACHE)
