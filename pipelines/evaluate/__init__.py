@@ -17,18 +17,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 import msgspec
 
 from parapet.pipelines import app
-from parapet.pipelines.app import Command, add_flags, read_config
+from parapet.pipelines.app import Command
 from parapet.pipelines.command import check_apart, check_input, run_checked, say
 from parapet.pipelines.dispatch import hand_over, spelling
 from parapet.pipelines.endpoint_flags import ModelOptions, address, model_name
-from parapet.pipelines.flags import (
-    INPUT,
-    SCHEMA_VARIANTS,
-    StrictParser,
-    add_output,
-    add_seed,
-)
-from parapet.pipelines.sets import LabelledSetOptions, SetOptions, add_sets, add_tasks, of_run, sources_of, task_sets
+from parapet.pipelines.flags import INPUT, StrictParser, add_output
+from parapet.pipelines.sets import LabelledSetOptions, SetOptions, add_tasks, of_run, task_sets
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path
 from parapet.transforms.running import options
@@ -383,10 +377,166 @@ have "domains", those that the response is about."""
         )
 
 
-COMMANDS: dict[str, type[Evaluation]] = {"intent": Intent, "ood": Ood, "response": Response}
+@dataclass(frozen=True, kw_only=True)
+class _BabiFiles:
+    """Test files, which precede the predictions in the help."""
+
+    reference: list[str] = options.option(
+        [], "test files in the bAbI format", group=options.INPUT, metavar="FILE", reads=True
+    )
+    sets: list[str] = options.option(
+        [],
+        "further sets, files or folders: OOV=babi/task1-tst-OOV.txt",
+        group=options.INPUT,
+        metavar="NAME=PATH",
+        reads=True,
+    )
 
 
-MOST = 100  # ranked answers
+@dataclass(frozen=True, kw_only=True)
+class Ranking(Evaluation, _BabiFiles):
+    """``parapet evaluate --task ranking``."""
+
+    name = "evaluate --task ranking"
+    description = """\
+Scores a system's answers to bAbI dialog tasks: accuracy by response and by dialogue for each file or set, OOV next to
+plain; API calls by field (Bordes et al. 2017, Table 2)."""
+    example = """\
+  parapet evaluate --task ranking --reference dialog-babi-task1-API-calls-tst.txt --predictions answers.jsonl \\
+    --candidates dialog-babi-candidates.txt --output my_scores
+  parapet evaluate --task ranking --reference babi/*-tst*.txt --predictions my_answers --output my_scores
+  parapet evaluate --task ranking --reference babi/*-tst.txt --sets OOV=babi_oov --predictions my_answers \\
+    --output my_scores                  # my_answers/original/..., my_answers/OOV/..."""
+    note = """\
+A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}; dialogues of the file
+and what the bot says in them are counted from 0. A folder has FILE.jsonl for each FILE.txt, with --sets in a folder for
+each set. With --top a row has "answers", too: up to K candidates, the best first."""
+    predictions: list[str] = options.option(  # type: ignore[assignment]
+        options.REQUIRED,
+        "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ...",
+        group=options.INPUT,
+        metavar="PATH",
+        reads=True,
+    )
+    candidates: str | None = options.option(
+        None, "all possible answers, '1 text' a line", group=options.INPUT, metavar="FILE", reads=True
+    )
+    top: int = options.option(
+        1,
+        "also score what is right within the first 2, 3, ... K of the answers of 'parapet predict MODEL --top K'",
+        group=options.INPUT,
+        metavar="K",
+        ge=1,
+        le=100,
+    )
+
+    def task(self) -> Task[Any]:
+        """Makes the task."""
+        from parapet.evaluation.ranking import Ranking
+        from parapet.evaluation.sets import parse_sets
+
+        return Ranking(
+            references=tuple(self.reference),
+            predictions=tuple(self.predictions),
+            candidates=self.candidates,
+            sets=parse_sets(self.sets),
+            top=self.top,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scoring(SetOptions):
+    """What judges utterances; these options precede those of the language model in the help."""
+
+    scorer: Literal["lexical", "nli", "llm"] = options.option(
+        "lexical",
+        "what judges entailment: rules, a model of language inference, or a language model (--endpoint)",
+        group="scoring",
+    )
+    nli_model: str | None = options.option(
+        None, "model of --scorer nli, such as roberta-large-mnli", group="scoring", metavar="DIR"
+    )
+    metrics: list[str] = options.option(
+        [], "metrics of plug-ins, on pairs of utterances", group="scoring", metavar="NAME"
+    )
+    batch: int = options.option(32, "pairs in a batch", group="scoring", rare=True)
+    cache: str | None = options.option(
+        None,
+        "judgements that are kept for other runs, and for this one if it is interrupted",
+        group="scoring",
+        rare=True,
+        metavar="FILE",
+    )
+    rules: Literal["paper", "extended"] = options.option(
+        "paper", "by which references are built: the paper's, or ours, which are better English", group="scoring"
+    )
+    no_validation: bool = options.option(
+        False, "count all turns, whatever the ground truth says of their references", group="scoring", rare=True
+    )
+    seed: str = options.seed("the tampered values")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation(ModelOptions, _Scoring, Evaluation):
+    """``parapet evaluate --task generation``."""
+
+    name = "evaluate --task generation"
+    description = """\
+Scores utterances that a system made from dialogue acts, by schema-guided semantic accuracy (SGSAcc), slot error rate
+and BLEU; with variants, also how well true references are distinguished from tampered ones in each schema's words."""
+    example = """\
+  parapet evaluate --task generation --predictions reference --output upper_bound    # the sample's own utterances
+  parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --output my_scores
+  parapet evaluate --task generation --reference my_corpus --variants my_variants --sets entities=unseen_entities \\
+      --predictions my_utterances --output my_scores      # my_utterances/original/..., my_utterances/v1/...
+  parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --scorer nli \\
+      --nli_model roberta-large-mnli --cache judgements.jsonl --output my_scores"""
+    note = """\
+A line of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}; turns count from 0, those
+of the user included. The lexical scorer is a set of rules instead of a model: use --scorer nli for numbers to compare
+with others. With --scorer llm, --nli_model says how often the two judges agree."""
+    group = "language model of --scorer llm"
+    variants_text = options.SCHEMA_VARIANTS
+    sets_text = "other corpora: entities=unseen"
+    predictions: str = options.option(
+        options.REQUIRED,
+        "JSON lines, SGD dialogues, a folder with original/, v1/, ..., or 'reference' for the corpus's own turns",
+        group=options.INPUT,
+        metavar="PATH|reference",
+        reads=True,
+    )
+    endpoint: str = address(rare=True)
+    model: str = model_name(rare=True)
+
+    def task(self) -> Task[Any]:
+        """Makes the task."""
+        from parapet.evaluation.generation.task import Generation
+
+        endpoint, cache = None, self.cache
+        if self.scorer == "llm":
+            if not self.cache and "://" in self.output:
+                raise InputError("must be a local file, in which answers are kept", "--cache")
+            endpoint, cache = self.endpoint_or_embedded(), self.cache or f"{self.output}/.answers.sqlite"
+        elif self.endpoint or self.prompt:
+            raise InputError("requires --scorer llm: add it", "--endpoint" if self.endpoint else "--prompt")
+        names = ("predictions", "scorer", "nli_model", "batch", "rules", "seed", "prompt")
+        return Generation(
+            **{name: getattr(self, name) for name in names},
+            sources=self.sources(),
+            metrics=tuple(self.metrics),
+            validation=not self.no_validation,
+            endpoint=endpoint,
+            cache=cache,
+        )
+
+
+COMMANDS: dict[str, type[Evaluation]] = {
+    "intent": Intent,
+    "ood": Ood,
+    "ranking": Ranking,
+    "response": Response,
+    "generation": Generation,
+}
 
 
 class TaskFlags(NamedTuple):
@@ -403,74 +553,6 @@ class TaskFlags(NamedTuple):
     note: str
     add: Callable[[StrictParser], None]
     make: Callable[[argparse.Namespace], Task[Any]]
-
-
-def _add_ranking(parser: StrictParser) -> None:
-    add = parser.group(INPUT)
-    text = "test files in the bAbI format"
-    add("--reference", nargs="+", default=[], metavar="FILE", reads=True, help=text)
-    text = "further sets, files or folders: OOV=babi/task1-tst-OOV.txt"
-    add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help=text)
-    text = "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ..."
-    add("--predictions", required=True, nargs="+", metavar="PATH", reads=True, help=text)
-    add("--candidates", metavar="FILE", reads=True, help="all possible answers, '1 text' a line")
-    text = "also score what is right within the first 2, 3, ... K of the answers of 'parapet predict MODEL --top K'"
-    add("--top", type=int, default=1, metavar="K", help=text)
-    add_output(parser)
-
-
-def _make_ranking(args: argparse.Namespace) -> Task[Any]:
-    from parapet.evaluation.ranking import Ranking
-    from parapet.evaluation.sets import parse_sets
-
-    if not 1 <= args.top <= MOST:
-        raise InputError(f"{args.top}: must be a number from 1 to {MOST}", "--top")
-    paths = {"references": tuple(args.reference), "predictions": tuple(args.predictions)}
-    return from_flags(Ranking, args, sets=parse_sets(args.sets), **paths)
-
-
-def _add_generation(parser: StrictParser) -> None:
-    add = parser.group(INPUT)
-    text = "JSON lines, SGD dialogues, a folder with original/, v1/, ..., or 'reference' for the corpus's own turns"
-    add("--predictions", required=True, metavar="PATH|reference", reads=True, help=text)
-    add_sets(parser, variants=SCHEMA_VARIANTS, sets="other corpora: entities=unseen")
-    add_output(parser)
-    add = parser.group("scoring")
-    text = "what judges entailment: rules, a model of language inference, or a language model (--endpoint)"
-    add("--scorer", choices=("lexical", "nli", "llm"), default="lexical", help=text)
-    add("--nli_model", metavar="DIR", help="model of --scorer nli, such as roberta-large-mnli")
-    add("--metrics", nargs="+", default=[], metavar="NAME", help="metrics of plug-ins, on pairs of utterances")
-    add("--batch", rare=True, type=int, default=32, metavar="N", help="pairs in a batch")
-    text = "judgements that are kept for other runs, and for this one if it is interrupted"
-    add("--cache", rare=True, metavar="FILE", help=text)
-    text = "by which references are built: the paper's, or ours, which are better English"
-    add("--rules", choices=("paper", "extended"), default="paper", help=text)
-    text = "count all turns, whatever the ground truth says of their references"
-    add("--no_validation", rare=True, action="store_true", help=text)
-    add_seed(parser, "the tampered values")
-    add_flags(parser, _LanguageModel, "language model of --scorer llm")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _LanguageModel(ModelOptions):
-    endpoint: str = address(rare=True)
-    model: str = model_name(rare=True)
-
-
-def _make_generation(args: argparse.Namespace) -> Task[Any]:
-    from parapet.evaluation.generation.task import Generation
-
-    own: dict[str, Any] = {"metrics": tuple(args.metrics), "validation": not args.no_validation}
-    if args.scorer == "llm":
-        if not args.cache and "://" in args.output:
-            raise InputError("must be a local file, in which answers are kept", "--cache")
-        own |= {
-            "endpoint": read_config(_LanguageModel, args).endpoint_or_embedded(),
-            "cache": args.cache or f"{args.output}/.answers.sqlite",
-        }
-    elif args.endpoint or args.prompt:
-        raise InputError("requires --scorer llm: add it", "--endpoint" if args.endpoint else "--prompt")
-    return from_flags(Generation, args, sources=sources_of(args), **own)
 
 
 def _add_tool_calls(parser: StrictParser) -> None:
@@ -506,40 +588,5 @@ A row of the predictions: {"id": "multiple_0", "result": [{"triangle.get": {"sid
 text. A text as the result, or an empty list, calls nothing, which is right where possible_answer/ has no such file.""",
         _add_tool_calls,
         _make_tool_calls,
-    ),
-    "ranking": TaskFlags(
-        """\
-Scores a system's answers to bAbI dialog tasks: accuracy by response and by dialogue for each file or set, OOV next to
-plain; API calls by field (Bordes et al. 2017, Table 2).""",
-        """\
-  parapet evaluate --task ranking --reference dialog-babi-task1-API-calls-tst.txt --predictions answers.jsonl \\
-    --candidates dialog-babi-candidates.txt --output my_scores
-  parapet evaluate --task ranking --reference babi/*-tst*.txt --predictions my_answers --output my_scores
-  parapet evaluate --task ranking --reference babi/*-tst.txt --sets OOV=babi_oov --predictions my_answers \\
-    --output my_scores                  # my_answers/original/..., my_answers/OOV/...""",
-        """\
-A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}; dialogues of the file
-and what the bot says in them are counted from 0. A folder has FILE.jsonl for each FILE.txt, with --sets in a folder for
-each set. With --top a row has "answers", too: up to K candidates, the best first.""",
-        _add_ranking,
-        _make_ranking,
-    ),
-    "generation": TaskFlags(
-        """\
-Scores utterances that a system made from dialogue acts, by schema-guided semantic accuracy (SGSAcc), slot error rate
-and BLEU; with variants, also how well true references are distinguished from tampered ones in each schema's words.""",
-        """\
-  parapet evaluate --task generation --predictions reference --output upper_bound    # the sample's own utterances
-  parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --output my_scores
-  parapet evaluate --task generation --reference my_corpus --variants my_variants --sets entities=unseen_entities \\
-      --predictions my_utterances --output my_scores      # my_utterances/original/..., my_utterances/v1/...
-  parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --scorer nli \\
-      --nli_model roberta-large-mnli --cache judgements.jsonl --output my_scores""",
-        """\
-A line of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}; turns count from 0, those
-of the user included. The lexical scorer is a set of rules instead of a model: use --scorer nli for numbers to compare
-with others. With --scorer llm, --nli_model says how often the two judges agree.""",
-        _add_generation,
-        _make_generation,
     ),
 }
