@@ -116,7 +116,8 @@ class Serve(Command[Settings]):
         db = Path(self.db)
         export = Path(self.export or db.with_suffix(".jsonl"))
         invitations = Path(self.invitations or db.with_suffix(".invitations.csv"))
-        files = {"--db": db, "--people": self.people or os.devnull, "--export": export, "--invitations": invitations}
+        people = Path(self.people or os.devnull)
+        files = {"--db": db, "--people": people, "--export": export, "--invitations": invitations}
         for (other, other_path), (flag, path) in combinations(files.items(), 2):
             if os.path.realpath(path) == os.path.realpath(other_path):
                 raise InputError(f"is the file of {other}, too: give another one", path, flag)
