@@ -165,8 +165,7 @@ def _value_type(hint: Any) -> tuple[type, bool, tuple[Any, ...]]:
     """Returns the type of a single value, whether the flag takes several, and the choices."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        (inner,) = (argument for argument in arguments if argument is not NoneType)
-        return _value_type(inner)
+        return _value_type(next(argument for argument in arguments if argument is not NoneType))
     if origin in (list, tuple):
         kind, _, choices = _value_type(arguments[0])
         return kind, True, choices
@@ -303,7 +302,7 @@ def command_line(command: Command[Any]) -> list[str]:
         elif flag.many:
             words += [f"--{flag.name}", *map(str, value)]
         else:
-            words.append(f"--{flag.name}={value}")
+            words.append(f"--{flag.name}={json.dumps(value) if isinstance(value, dict) else value}")
     return words
 
 

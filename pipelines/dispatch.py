@@ -104,14 +104,13 @@ def hand_over(
     if run is not None:
         return run(spelled, rest)
     if package == "parapet.pipelines":
-        return _run(spelled, rest)
+        return _run(module_of(spelled), rest)
     if hasattr(parent := importlib.import_module(package), "run_action"):
         return int(parent.run_action(spelled, rest))
-    return int(importlib.import_module(f"{package}.{canonical(spelled)}").run(rest))
+    return _run(importlib.import_module(f"{package}.{canonical(spelled)}"), rest)
 
 
-def _run(command: str, argv: Sequence[str]) -> int:
-    module = module_of(command)
+def _run(module: Any, argv: Sequence[str]) -> int:
     if hasattr(module, "COMMAND"):
         from parapet.pipelines import app
 

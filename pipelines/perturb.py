@@ -9,6 +9,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,11 @@ import msgspec
 
 from parapet.pipelines import back_translate as translating
 from parapet.pipelines import runners
+from parapet.pipelines.app import add_flags, read_config
 from parapet.pipelines.command import run_command, say, say_summary, starting, warn_dead_letters
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_FLAGS
-from parapet.pipelines.endpoint_flags import add_endpoint_flags, endpoint_of
+from parapet.pipelines.endpoint_flags import EndpointOptions, address
 from parapet.pipelines.flags import INPUT, Parser, add_dry_run, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, sample_root
@@ -373,6 +375,11 @@ _TRANSLATING = ("pivots", "dry_run", "prefix", *translating.FLAGS, *ENDPOINT_FLA
 _OF_LLM = ("model", "parallel_calls", "memory", "dry_run", *ENDPOINT_FLAGS)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _LanguageModel(EndpointOptions):
+    endpoint: str = address(rare=True)
+
+
 def add_translation_flags(parser: Parser) -> None:
     """Adds the flags of translation."""
     add = parser.group("translation")
@@ -381,7 +388,7 @@ def add_translation_flags(parser: Parser) -> None:
     add("--engine", choices=ENGINES, help=text)
     add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: pt)")
     translating.add_flags(parser, rare=True, more="; T5, BART or Pegasus for checkpoint; a name for llm")
-    add_endpoint_flags(parser, "--engine llm", rare=True)
+    add_flags(parser, _LanguageModel, "--engine llm")
     text = "before each text of --engine checkpoint (default: 'paraphrase: ' for T5, else nothing)"
     parser.group("--engine checkpoint", rare=True)("--prefix", metavar="TEXT", help=text)
 
@@ -517,7 +524,7 @@ def _writing(args: argparse.Namespace, kinds: Sequence[str]) -> Translating:
 
     if not args.model or len(args.model) != 1:
         raise InputError("is required: give the name of the model at the endpoint, such as gpt-4o-mini", "--model")
-    writer = Writer(endpoint_of(args, args.model[0], parallel=args.parallel_calls))
+    writer = Writer(read_config(_LanguageModel, args).endpoint_of(args.model[0], parallel=args.parallel_calls))
     if not args.dry_run:
         writer.open()
         writer.close()

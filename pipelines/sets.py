@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from parapet.pipelines.flags import INPUT, StrictParser, add_reference, add_split, add_variant
+from parapet.pipelines.app import add_flags, read_config
+from parapet.pipelines.flags import INPUT, StrictParser, add_reference
 from parapet.schemas.layout import MANIFEST, as_path, is_there, sample_root, split_of_folder
+from parapet.transforms.running import options
+from parapet.transforms.running.options import option
 
 if TYPE_CHECKING:
     from parapet.evaluation.sets import Sources
@@ -17,16 +21,59 @@ TASKS = "tasks in BFCL's format, with possible_answer/ beside them: files, or a 
 SETS = "perturbed sets: typos=varied/typos SR-10=heard/SR-10"
 
 
+@dataclass(frozen=True, kw_only=True)
+class SetOptions:
+    """A corpus and its sets; the texts are parts of the help."""
+
+    reference_text: ClassVar[str] = f"{REFERENCE} (default: the bundled sample)"
+    variants_text: ClassVar[str] = VARIANTS
+    sets_text: ClassVar[str] = SETS
+    reference: str | None = option(None, "{reference_text}", group=INPUT, metavar="ROOT", reads=True)
+    split: str = options.split()
+    variants: str | None = option(None, "{variants_text}", group=INPUT, metavar="DIR", reads=True)
+    variant: str = options.variant()
+    sets: list[str] = option([], "{sets_text}", group=INPUT, metavar="NAME=ROOT", reads=True)
+
+    def sources(self, predictions: str | None = None) -> Sources:
+        """Reads what the options name; a reference that is a split's folder determines the split.
+
+        Args:
+          predictions: the predictions of all sets, if any.
+
+        Raises:
+          InputError: a value is not ``NAME=ROOT``, or the output is one of the inputs.
+        """
+        from parapet.evaluation.sets import Sources, parse_sets
+        from parapet.transforms.perturbation.corpora import listed
+
+        reference = str(self.reference or sample_root())
+        others = parse_sets(self.sets)
+        split = split_of_folder(reference) or self.split  # the other sets use the same split
+        return Sources(reference, split, self.variants, tuple(listed(self.variant)), others, predictions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledSetOptions(SetOptions):
+    """A corpus and its sets, if the labels are not in the predictions."""
+
+    reference: str | None = option(
+        None,
+        "{reference_text} (default: the labels in the predictions)",
+        group=INPUT,
+        metavar="PATH",
+        reads=True,
+    )
+
+
 def add_sets(
     parser: StrictParser,
     *,
     reference: str = REFERENCE,
     variants: str = VARIANTS,
     sets: str = SETS,
-    from_predictions: bool = False,
     names: tuple[str, ...] = (),
 ) -> None:
-    """Adds the flags; texts are parts of their help.
+    """Adds the flags of :class:`SetOptions` to the parser of a command that is no declaration.
 
     Args:
       parser: the command's parser.
@@ -34,37 +81,14 @@ def add_sets(
       variants: describes ``--variants``.
       sets: describes ``--sets``.
       names: further names of ``--reference``.
-      from_predictions: whether the default reference is the labels in the predictions, not the sample.
     """
-    add = parser.group(INPUT)
-    if from_predictions:
-        text = f"{reference} (default: the labels in the predictions)"
-        add("--reference", metavar="PATH", reads=True, help=text)
-    else:
-        add_reference(parser, reference, *names)
-    add_split(parser)
-    add("--variants", metavar="DIR", reads=True, help=variants)
-    add_variant(parser)
-    add("--sets", nargs="+", default=[], metavar="NAME=ROOT", reads=True, help=sets)
+    add_reference(parser, reference, *names)
+    add_flags(parser, SetOptions, INPUT, variants_text=variants, sets_text=sets)
 
 
 def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sources:
-    """Reads the sources that the flags name; a reference that is a split's folder determines the split.
-
-    Args:
-      args: the flags.
-      predictions: the predictions of all sets, if any.
-
-    Raises:
-      InputError: a value is not ``NAME=ROOT``, or the output is one of the inputs.
-    """
-    from parapet.evaluation.sets import Sources, parse_sets
-    from parapet.transforms.perturbation.corpora import listed
-
-    reference = str(args.reference or sample_root())
-    others = parse_sets(args.sets)
-    split = split_of_folder(reference) or args.split  # the other sets use the same split
-    return Sources(reference, split, args.variants, tuple(listed(args.variant)), others, predictions)
+    """Reads the sources that the flags name, as :meth:`SetOptions.sources`."""
+    return read_config(SetOptions, args).sources(predictions)
 
 
 def of_run(path: str, task: str) -> str:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import partial
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from parapet.pipelines import flags
-from parapet.pipelines.command import EXIT_FAILURE, counted, read_good, run_checked, say
-from parapet.pipelines.endpoint_flags import NONE, add_endpoint_flags, endpoint_of
-from parapet.pipelines.flags import INPUT, OUTPUT, PARALLEL_CALLS, StrictParser
+from parapet.pipelines.app import Command
+from parapet.pipelines.command import EXIT_FAILURE, counted, read_good, say
+from parapet.pipelines.endpoint_flags import NONE, EndpointOptions
+from parapet.pipelines.flags import PARALLEL_CALLS
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import DEAD_LETTERS, sample_root, services_by_name
+from parapet.transforms.running import options
+from parapet.transforms.running.options import REQUIRED, option
 
 if TYPE_CHECKING:
     from parapet.transforms.crowd.collection.llm import Work
@@ -43,77 +45,93 @@ EXAMPLE = """\
       --model gpt-4o-mini --price 0.15,0.60 --output my_llm --dry_run
   parapet compose --schemas my_corpus --responses my_llm/answers.jsonl --output my_variants"""
 
-_GROUP = "language model"
 _HIGHEST = 2.0  # highest temperature of the chat completions API
-_MOST = {"annotators": 1_000, "first_annotator": 100_000, "parallel_calls": 32}
 
 
-def parser() -> StrictParser:
-    """Builds the command line of ``parapet collect llm``."""
-    parser = StrictParser(NAME, DESCRIPTION, EXAMPLE)
-    add = parser.group(INPUT)
-    add("--hits", required=True, metavar="DIR", reads=True, help="output of 'parapet hits' for schemas")
-    flags.add_schemas(parser)
-    flags.add_output(parser)
-    text = "file in which answers are kept (default: the name of --output with .sqlite)"
-    parser.group(OUTPUT)("--cache", rare=True, metavar="FILE", help=text)
-    add_endpoint_flags(parser, _GROUP, temperature=False)
-    add = parser.group(_GROUP)
-    add("--model", required=True, metavar="NAME", help="its name there")
-    text = "annotators for each form (default: the assignments that the form wants)"
-    add("--annotators", type=int, metavar="N", help=text)
-    text = "number of the first annotator, after those of an earlier batch"
-    add("--first_annotator", rare=True, type=int, default=1, metavar="N", help=text)
-    text = "temperatures of the annotators, in turn; none: not sent"
-    add("--temperatures", metavar="LIST", default="0.3,0.7,1.0", help=text)
-    add("--parallel_calls", rare=True, type=int, default=4, metavar="N", help=PARALLEL_CALLS)
-    flags.add_seed(parser, "the model's answers", int, 0)
-    flags.add_max_bad(parser, "forms")
-    flags.add_dry_run(parser)
-    return parser
+class Plan(NamedTuple):
+    """What is asked.
+
+    Attributes:
+      endpoint: the model.
+      cache: the file in which answers are kept.
+      forms: digests of the forms.
+      work: the forms, each with an annotator.
+      temperatures: those of the annotators; None is not sent.
+    """
+
+    endpoint: Endpoint
+    cache: Path
+    forms: list[str]
+    work: list[Work]
+    temperatures: tuple[float | None, ...]
 
 
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs ``parapet collect llm``. Returns the exit status."""
+def _temperature(text: str) -> float | str:
+    if text == NONE:
+        return NONE
+    with suppress(ValueError):
+        if 0 <= (value := float(text)) <= _HIGHEST:
+            return value
+    raise InputError(f"{text!r} is not a temperature from 0 to 2, or {NONE} (example: 0.3,0.7,1.0)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectLlm(EndpointOptions, Command[Plan]):
+    """``parapet collect llm``."""
+
+    name = NAME
+    description = DESCRIPTION
+    example = EXAMPLE
+    group = "language model"
     stopped = "what was answered is kept, run the same command again"
-    return run_checked(parser(), argv, check, lambda act: act(), stopped)
+    without = ("temperature",)
+    hits: str = option(REQUIRED, "output of 'parapet hits' for schemas", group=options.INPUT, metavar="DIR", reads=True)
+    schemas: str = options.schemas()
+    output: str = options.output_folder()
+    cache: str = option(
+        "",
+        "file in which answers are kept (default: the name of --output with .sqlite)",
+        group=options.OUTPUT,
+        rare=True,
+        metavar="FILE",
+    )
+    model: str = option(REQUIRED, "its name there", metavar="NAME")
+    annotators: int | None = option(
+        None, "annotators for each form (default: the assignments that the form wants)", ge=1, le=1_000
+    )
+    first_annotator: int = option(
+        1, "number of the first annotator, after those of an earlier batch", rare=True, ge=1, le=100_000
+    )
+    temperatures: tuple[float | str, ...] = option(
+        (0.3, 0.7, 1.0), "temperatures of the annotators, in turn; none: not sent", commas=True, parse=_temperature
+    )
+    parallel_calls: int = option(4, PARALLEL_CALLS, rare=True, ge=1, le=32)
+    seed: int = options.seed("the model's answers", 0)
+    max_bad: Fraction = options.max_bad("forms")
+    dry_run: bool = options.dry_run()
+
+    def check(self) -> Plan:
+        """Reads the forms. Raises InputError if an option cannot be used."""
+        from parapet.transforms.crowd.collection import llm
+
+        if not self.temperatures:
+            raise InputError("is empty: give temperatures, such as 0.3,0.7,1.0", "--temperatures")
+        temperatures = tuple(None if isinstance(value, str) else value for value in self.temperatures)
+        endpoint = self.endpoint_of(self.model, parallel=self.parallel_calls)
+        if "://" in self.output and not self.cache:
+            reason = "must name a local file for the answers, because --output is not on this machine"
+            raise InputError(reason, "--cache")
+        cache = Path(self.cache or f"{self.output.rstrip('/')}.sqlite")
+        sheets = llm.read_sheets(self.hits, services_by_name(read_good(self.schemas or sample_root())))
+        work = llm.plan(sheets, self.annotators, temperatures, self.seed, self.first_annotator)
+        return Plan(endpoint, cache, [sheet.record.sha256[:32] for sheet in sheets], work, temperatures)
+
+    def act(self, plan: Plan) -> int:
+        """Has the forms filled in, and writes the answers; or describes the requests."""
+        return _dry_run(plan) if self.dry_run else _collect(self, plan)
 
 
-def check(args: argparse.Namespace) -> Callable[[], int]:
-    """Reads the forms and returns a function that does the work. Raises InputError if a flag cannot be used."""
-    from parapet.transforms.crowd.collection import llm
-
-    for flag, most in _MOST.items():
-        value = getattr(args, flag)
-        if value is not None and not 1 <= value <= most:
-            raise InputError(f"must be a number from 1 to {most:,}", f"--{flag}")
-    temperatures = _temperatures(args.temperatures)
-    endpoint = endpoint_of(args, args.model, parallel=args.parallel_calls)
-    if "://" in args.output and not args.cache:
-        raise InputError("must name a local file for the answers, because --output is not on this machine", "--cache")
-    cache = Path(args.cache or f"{args.output.rstrip('/')}.sqlite")
-    sheets = llm.read_sheets(args.hits, services_by_name(read_good(args.schemas or sample_root())))
-    work = llm.plan(sheets, args.annotators, temperatures, args.seed, args.first_annotator)
-    if args.dry_run:
-        return partial(_dry_run, endpoint, cache, work)
-    options = {
-        "hits": [sheet.record.sha256[:32] for sheet in sheets],
-        **{flag: getattr(args, flag) for flag in ("model", "endpoint", "annotators", "first_annotator")},
-        "temperatures": temperatures,
-        "seed": args.seed,
-        **{name: value for name, value in endpoint.parameters().items() if name != "temperature"},
-    }
-    return partial(_collect, endpoint, cache, work, args, options)
-
-
-def _temperatures(text: str) -> tuple[float | None, ...]:
-    try:
-        values = tuple(None if part.strip() == NONE else float(part) for part in text.split(","))
-    except ValueError:
-        values = ()
-    if not values or not all(value is None or 0 <= value <= _HIGHEST for value in values):
-        raise InputError(f"{text!r} is not a list of temperatures from 0 to 2 (example: 0.3,0.7,1.0)", "--temperatures")
-    return values
+COMMAND = CollectLlm
 
 
 @contextmanager
@@ -135,9 +153,10 @@ def _tokens(endpoint: Endpoint, used: Counter[str]) -> str:
     return f"{text}, ${cost:,.{4 if cost < 1 else 2}f}" if any(endpoint.dollars) else text
 
 
-def _dry_run(endpoint: Endpoint, cache: Path, work: list[Work]) -> int:
+def _dry_run(plan: Plan) -> int:
     from parapet.transforms.crowd.collection import llm
 
+    endpoint, cache, work = plan.endpoint, plan.cache, plan.work
     with _opened(endpoint, cache if cache.exists() else None) as chat:
         used = llm.estimate(chat, work)
     annotators = counted(len({item.annotator for item in work}), "annotator")
@@ -148,13 +167,12 @@ def _dry_run(endpoint: Endpoint, cache: Path, work: list[Work]) -> int:
     return 0
 
 
-def _collect(
-    endpoint: Endpoint, cache: Path, work: list[Work], args: argparse.Namespace, options: dict[str, object]
-) -> int:
+def _collect(command: CollectLlm, plan: Plan) -> int:
     from parapet.evaluation.task import publish
     from parapet.pipelines.progress import running
     from parapet.transforms.crowd.collection import llm
 
+    endpoint, cache, work = plan.endpoint, plan.cache, plan.work
     with _opened(endpoint, cache) as chat, running(f"parapet {NAME}") as progress:
         done, reason = llm.fill_in_all(chat, work, lambda n, total: progress.count(n, "forms", total))
     used = sum((filled.used for _, filled in done), Counter[str]())
@@ -168,10 +186,10 @@ def _collect(
         left_out = ", ".join(sorted(chat.left_out))
         logging.warning("left out of all requests, as the endpoint does not take it: %s", left_out)
     refused = [filled.failed for _, filled in done if filled.failed.partition(":")[0] not in ("", llm.UNPARSABLE)]
-    if len(refused) > args.max_bad * len(done):
+    if len(refused) > command.max_bad * len(done):
         text = "the requests for %s of %s were refused, more than --max_bad %.2f%%: %s; other answers are kept in %s"
         forms = counted(len(done), "form")
-        logging.error(text, f"{len(refused):,}", forms, 100 * float(args.max_bad), refused[0], cache)
+        logging.error(text, f"{len(refused):,}", forms, 100 * float(command.max_bad), refused[0], cache)
         return EXIT_FAILURE
     letters, answers = llm.dead_letters(done, endpoint.model), list(llm.lines(done, endpoint.model))
     if not answers:
@@ -182,10 +200,17 @@ def _collect(
         DEAD_LETTERS: b"".join(msgspec.json.encode(letter) + b"\n" for letter in letters),
     }
     counts = {"forms": len(done), "answered": len(answers), "dead_letters": len(letters)}
-    publish(args.output, files, {**run_header(NAME, options), "counts": counts})
+    recorded = {
+        "hits": plan.forms,
+        **{name: getattr(command, name) for name in ("model", "endpoint", "annotators", "first_annotator")},
+        "temperatures": plan.temperatures,
+        "seed": command.seed,
+        **{name: value for name, value in endpoint.parameters().items() if name != "temperature"},
+    }
+    publish(command.output, files, {**run_header(NAME, recorded), "counts": counts})
     if letters:
         reasons = Counter(letter.reason.partition(":")[0] for letter in letters)
         shown = ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common())
-        logging.warning("some answers are missing: %s; see %s/%s", shown, args.output, DEAD_LETTERS)
-    say(f"{counted(len(answers), 'assignment')} in {args.output}/{ANSWERS}")
+        logging.warning("some answers are missing: %s; see %s/%s", shown, command.output, DEAD_LETTERS)
+    say(f"{counted(len(answers), 'assignment')} in {command.output}/{ANSWERS}")
     return 0

@@ -11,23 +11,21 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from parapet.pipelines import app
+from parapet.pipelines.app import Command
 from parapet.pipelines.command import check_apart, check_input, run_checked, say
 from parapet.pipelines.dispatch import hand_over, spelling
-from parapet.pipelines.endpoint_flags import add_model_flags, endpoint_or_embedded
-from parapet.pipelines.flags import (
-    INPUT,
-    SCHEMA_VARIANTS,
-    StrictParser,
-    add_output,
-    add_seed,
-)
-from parapet.pipelines.sets import add_sets, add_tasks, of_run, sources_of, task_sets
+from parapet.pipelines.endpoint_flags import ModelOptions, address, model_name
+from parapet.pipelines.flags import INPUT, StrictParser, add_output
+from parapet.pipelines.sets import LabelledSetOptions, SetOptions, add_tasks, of_run, task_sets
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path
+from parapet.transforms.running import options
 
 if TYPE_CHECKING:
     from parapet.evaluation.task import Task
@@ -73,6 +71,8 @@ def run(argv: Sequence[str] | None = None) -> int:
         print(f"parapet evaluate: --task is required: must be one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
     known = spelling(task, TASKS) if task is not None else None
+    if known in COMMANDS:
+        return app.run(COMMANDS[known], rest)
     if known is not None and known not in OWN_MODULES:
         return run_task(parser(known), rest, FLAGS[known].make, known)
     forwarded = [task, *rest] if task is not None else argv and ["--help"]
@@ -84,6 +84,8 @@ def parser(task: str) -> StrictParser:
     if task in OWN_MODULES:
         parser: StrictParser = importlib.import_module(f"parapet.pipelines.evaluate.{task}").parser()
         return parser
+    if task in COMMANDS:
+        return app.parser_of(COMMANDS[task])
     flags = FLAGS[task]
     parser = StrictParser(f"evaluate --task {task}", flags.description, flags.example, flags.note)
     flags.add(parser)
@@ -125,6 +127,29 @@ def model_of(args: argparse.Namespace) -> UserCode | None:
     return UserCode(args.model, arguments, os.getcwd()) if args.model else None
 
 
+def read_inputs(task: Task[Inputs], output: str) -> Inputs:
+    """Reads the inputs of a task. Raises InputError if one cannot be used, or if the output is one of them."""
+    for flag, path in task.inputs().items():
+        if path is not None:
+            check_apart(output, f"--{flag.partition('/')[0]}", path)
+            check_input(path, f"--{flag.partition('/')[0].partition(' ')[0]}", output)
+    return task.read()
+
+
+def score(task: Task[Inputs], inputs: Inputs, output: str, title: str) -> None:
+    """Scores the inputs of a task, publishes the result and prints the summary."""
+    from parapet.evaluation.task import publish, refused_notes
+    from parapet.pipelines.progress import running
+
+    with running(title) as run:
+        result = task.score(inputs, run.stage)
+    publish(output, result.files, task.header(result))
+    for warning in [*refused_notes(result.refused), *result.warnings]:
+        logging.warning("%s", warning)
+    for line in result.summary:
+        say(line)
+
+
 def run_task(
     parser: StrictParser,
     argv: Sequence[str] | None,
@@ -145,29 +170,373 @@ def run_task(
             paths = args.predictions
             args.predictions = of_run(paths, name) if isinstance(paths, str) else [of_run(path, name) for path in paths]
         task = make_task(args)
-        for flag, path in task.inputs().items():
-            if path is not None:
-                check_apart(args.output, f"--{flag.partition('/')[0]}", path)
-                check_input(path, f"--{flag.partition('/')[0].partition(' ')[0]}", args.output)
-        return task, task.read(), args.output
+        return task, read_inputs(task, args.output), args.output
 
     def act(prepared: tuple[Task[Inputs], Inputs, str]) -> None:
-        from parapet.evaluation.task import publish, refused_notes
-        from parapet.pipelines.progress import running
-
-        task, inputs, output = prepared
-        with running(parser.prog) as run:
-            result = task.score(inputs, run.stage)
-        publish(output, result.files, task.header(result))
-        for warning in [*refused_notes(result.refused), *result.warnings]:
-            logging.warning("%s", warning)
-        for line in result.summary:
-            say(line)
+        score(*prepared, parser.prog)
 
     return run_checked(parser, argv, check, act, "nothing was published, run the same command again")
 
 
-MOST = 100  # ranked answers
+class Prepared(NamedTuple):
+    """A task with its inputs, which have been read."""
+
+    task: Task[Any]
+    inputs: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Command[Prepared]):
+    """A task of ``parapet evaluate`` that scores predictions."""
+
+    predictions_text: ClassVar[str] = ""
+    stopped = "nothing was published, run the same command again"
+    predictions: str = options.option(
+        options.REQUIRED, "{predictions_text}", group=options.INPUT, metavar="PATH", reads=True
+    )
+    output: str = options.output_folder()
+
+    def task(self) -> Task[Any]:
+        """Makes the task. Raises InputError if the options cannot be used."""
+        raise NotImplementedError
+
+    def check(self) -> Prepared:
+        """Reads the inputs. Raises InputError if they cannot be used."""
+        task = replace(self, predictions=self._of_runs()).task()
+        return Prepared(task, read_inputs(task, self.output))
+
+    def _of_runs(self) -> Any:
+        name = self.name.split()[-1]
+        if isinstance(self.predictions, str):
+            return of_run(self.predictions, name)
+        return [of_run(path, name) for path in self.predictions]
+
+    def act(self, prepared: Prepared) -> None:
+        """Scores the predictions and publishes the output."""
+        score(prepared.task, prepared.inputs, self.output, f"parapet {self.name}")
+
+
+def _check_labelled(command: LabelledSetOptions, predictions: str) -> None:
+    """Raises InputError for a folder of predictions without a reference, since only a file can have labels."""
+    if command.reference is None and as_path(predictions).is_dir():
+        raise InputError(
+            "is a folder, whose predictions have no labels: give the corpus that they are for as --reference, or a "
+            "file of predictions with labels",
+            predictions,
+            "--predictions",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intent(LabelledSetOptions, Evaluation):
+    """``parapet evaluate --task intent``."""
+
+    name = "evaluate --task intent"
+    description = """\
+Scores predicted intents by accuracy and macro-F1, for each set and intent: of utterances with labels, or of the user
+turns of a corpus with their active intents."""
+    example = """\
+  parapet evaluate --task intent --predictions intents.jsonl --output my_scores
+  parapet evaluate --task intent --reference test.jsonl --predictions intents.jsonl --output my_scores
+  parapet evaluate --task intent --reference my_corpus --sets typos=varied/typos --predictions my_intents \\
+    --output my_scores                  # my_intents/original/..., my_intents/typos/..."""
+    note = """\
+A row of the predictions: {"id": "7", "predicted": "book_flight"}, with "label" where there is no --reference, and "set"
+where there are several; "dialogue_id" and "turn" may be given instead of "id", and must be with a corpus."""
+    reference_text = "corpus, release, or JSON lines with label"
+    predictions_text = "JSON lines with predicted; or a folder with original/, typos/, ..."
+
+    def task(self) -> Task[Any]:
+        """Makes the task."""
+        from parapet.evaluation.intent import Intent
+
+        _check_labelled(self, self.predictions)
+        in_sets = bool(self.sets or self.variants)
+        if in_sets and self.reference is None:
+            raise InputError("require --reference: add it", "--sets, --variants")
+        if in_sets or (self.reference is not None and as_path(self.reference).is_dir()):
+            return Intent(predictions=self.predictions, sources=self.sources())
+        return Intent(predictions=self.predictions, reference=self.reference)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ood(LabelledSetOptions, Evaluation):
+    """``parapet evaluate --task ood``."""
+
+    name = "evaluate --task ood"
+    description = """\
+Scores the detection of out-of-domain turns by precision, recall, F1, AUROC, AUPR and FPR95, for each set. The threshold
+is tuned on --dev; without it, the predicted labels are scored."""
+    example = """\
+  parapet evaluate --task ood --reference my_foreign_turns --split test --predictions test_turns.jsonl \\
+    --dev dev_turns.jsonl --output my_scores
+  parapet evaluate --task ood --reference my_corpus --sets ood-10=my_foreign_turns/ood-10 typos=varied/typos \\
+    --predictions my_verdicts --output my_scores        # my_verdicts/original/..., my_verdicts/ood-10/...
+  parapet evaluate --task ood --predictions turns.jsonl --positive in_domain --high in_domain --output my_scores"""
+    note = """\
+A row of the predictions: {"set": "ood-10", "dialogue_id": "1_00000", "turn": 4, "score": 0.93}, with "predicted" (ood
+or in_domain) instead of a score or beside it, and "label" where there is no --reference; "id" may be given
+instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "response": a fallback says ood."""
+    reference_text = "output of 'ood', a corpus (all in-domain), or JSON lines with label"
+    sets_text = "sets: ood-10=foreign/ood-10; or which of --reference: ood-10 ood-20 (default: all)"
+    predictions_text = "JSON lines with score or predicted; or a folder with ood-10/, ood-20/, ..."
+    dev: str | None = options.option(
+        None,
+        "predictions on other turns, on which the threshold is tuned",
+        group=options.INPUT,
+        metavar="PATH",
+        reads=True,
+    )
+    dev_split: str = options.option("dev", "split of --dev", group=options.INPUT, rare=True, choices=SPLITS)
+
+    def task(self) -> Task[Any]:
+        """Makes the task."""
+        from parapet.evaluation.ood import OodDetection
+        from parapet.transforms.perturbation.corpora import listed
+
+        if self.reference is None and (self.sets or self.variants):
+            raise InputError("requires the output of 'parapet ood', or a corpus: give it as --reference", "--sets")
+        _check_labelled(self, self.predictions)
+        others = replace(self, sets=[value for value in self.sets if "=" in value])
+        return OodDetection(
+            predictions=self.predictions,
+            sources=others.sources() if self.reference is not None else None,
+            chosen=tuple(listed(",".join(value for value in self.sets if "=" not in value))),
+            dev=self.dev,
+            dev_split=self.dev_split,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response(SetOptions, Evaluation):
+    """``parapet evaluate --task response``."""
+
+    name = "evaluate --task response"
+    description = """\
+Scores responses by Inform, Success, BLEU and Combined = (Inform + Success) / 2 + BLEU, as for MultiWOZ: against a
+corpus in the SGD format, or against goals and a knowledge base. docs/metrics.md says what counts."""
+    example = """\
+  parapet evaluate --task response --predictions reference --output upper_bound      # the sample's own responses
+  parapet evaluate --task response --reference my_corpus --split test --predictions responses.jsonl --output my_scores
+  parapet evaluate --task response --reference my_corpus --sets typos=varied/typos --predictions my_responses \\
+    --output my_scores                  # my_responses/original/..., my_responses/typos/...
+  parapet evaluate --task response --goals goals.json --knowledge_base db --responses test.jsonl \\
+    --predictions responses.jsonl --output my_scores"""
+    note = """\
+A row of the predictions: {"dialogue_id": "1_00000", "turn": 3, "response": "..."}. A delexicalised response has
+placeholders such as [restaurant_name]; its row has the "state" too, {"Restaurants_1": {"city": ["San Jose"]}}, and may
+have "domains", those that the response is about."""
+    variants_text = "schema variants whose responses were predicted; scored as the original's"
+    predictions: str = options.option(
+        options.REQUIRED,
+        "JSON lines, a folder with original/, typos/, ..., or 'reference' for the corpus's own responses",
+        group=options.INPUT,
+        metavar="PATH|reference",
+        reads=True,
+    )
+    knowledge_base: str | None = options.option(
+        None,
+        "more entities: JSON, or a folder of SERVICE_db.json",
+        group=options.INPUT,
+        metavar="PATH",
+        reads=True,
+    )
+    goals: str | None = options.option(
+        None, "goals, as MultiWOZ has them", group="goals, instead of a corpus", metavar="FILE", reads=True
+    )
+    responses: str | None = options.option(
+        None,
+        "with --goals: reference responses, for BLEU",
+        group="goals, instead of a corpus",
+        metavar="FILE",
+        reads=True,
+    )
+    tokenizer: Literal["13a", "none", "intl", "char"] = options.option(
+        "13a", "tokenizer of sacrebleu, which changes BLEU", group="scoring"
+    )
+
+    def task(self) -> Task[Any]:
+        """Makes the task."""
+        from parapet.evaluation.response.task import ResponseTask
+
+        if self.reference is not None and self.goals is not None:
+            raise InputError("give only one of the two: a corpus, or goals", "--reference, --goals")
+        if self.goals is not None and (self.sets or self.variants):
+            raise InputError("require a corpus: add --reference", "--sets, --variants")
+        if (self.responses is None) != (self.goals is None):
+            raise InputError(
+                "must be given together: goals, and the responses in the same dialogues", "--goals, --responses"
+            )
+        return ResponseTask(
+            predictions=self.predictions,
+            sources=None if self.goals is not None else self.sources(),
+            goals=self.goals,
+            responses=self.responses,
+            knowledge_base=self.knowledge_base,
+            tokenizer=self.tokenizer,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BabiFiles:
+    """Test files, which precede the predictions in the help."""
+
+    reference: list[str] = options.option(
+        [], "test files in the bAbI format", group=options.INPUT, metavar="FILE", reads=True
+    )
+    sets: list[str] = options.option(
+        [],
+        "further sets, files or folders: OOV=babi/task1-tst-OOV.txt",
+        group=options.INPUT,
+        metavar="NAME=PATH",
+        reads=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking(Evaluation, _BabiFiles):
+    """``parapet evaluate --task ranking``."""
+
+    name = "evaluate --task ranking"
+    description = """\
+Scores a system's answers to bAbI dialog tasks: accuracy by response and by dialogue for each file or set, OOV next to
+plain; API calls by field (Bordes et al. 2017, Table 2)."""
+    example = """\
+  parapet evaluate --task ranking --reference dialog-babi-task1-API-calls-tst.txt --predictions answers.jsonl \\
+    --candidates dialog-babi-candidates.txt --output my_scores
+  parapet evaluate --task ranking --reference babi/*-tst*.txt --predictions my_answers --output my_scores
+  parapet evaluate --task ranking --reference babi/*-tst.txt --sets OOV=babi_oov --predictions my_answers \\
+    --output my_scores                  # my_answers/original/..., my_answers/OOV/..."""
+    note = """\
+A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}; dialogues of the file
+and what the bot says in them are counted from 0. A folder has FILE.jsonl for each FILE.txt, with --sets in a folder for
+each set. With --top a row has "answers", too: up to K candidates, the best first."""
+    predictions: list[str] = options.option(  # type: ignore[assignment]
+        options.REQUIRED,
+        "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ...",
+        group=options.INPUT,
+        metavar="PATH",
+        reads=True,
+    )
+    candidates: str | None = options.option(
+        None, "all possible answers, '1 text' a line", group=options.INPUT, metavar="FILE", reads=True
+    )
+    top: int = options.option(
+        1,
+        "also score what is right within the first 2, 3, ... K of the answers of 'parapet predict MODEL --top K'",
+        group=options.INPUT,
+        metavar="K",
+        ge=1,
+        le=100,
+    )
+
+    def task(self) -> Task[Any]:
+        """Makes the task."""
+        from parapet.evaluation.ranking import Ranking
+        from parapet.evaluation.sets import parse_sets
+
+        return Ranking(
+            references=tuple(self.reference),
+            predictions=tuple(self.predictions),
+            candidates=self.candidates,
+            sets=parse_sets(self.sets),
+            top=self.top,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scoring(SetOptions):
+    """What judges utterances; these options precede those of the language model in the help."""
+
+    scorer: Literal["lexical", "nli", "llm"] = options.option(
+        "lexical",
+        "what judges entailment: rules, a model of language inference, or a language model (--endpoint)",
+        group="scoring",
+    )
+    nli_model: str | None = options.option(
+        None, "model of --scorer nli, such as roberta-large-mnli", group="scoring", metavar="DIR"
+    )
+    metrics: list[str] = options.option(
+        [], "metrics of plug-ins, on pairs of utterances", group="scoring", metavar="NAME"
+    )
+    batch: int = options.option(32, "pairs in a batch", group="scoring", rare=True)
+    cache: str | None = options.option(
+        None,
+        "judgements that are kept for other runs, and for this one if it is interrupted",
+        group="scoring",
+        rare=True,
+        metavar="FILE",
+    )
+    rules: Literal["paper", "extended"] = options.option(
+        "paper", "by which references are built: the paper's, or ours, which are better English", group="scoring"
+    )
+    no_validation: bool = options.option(
+        False, "count all turns, whatever the ground truth says of their references", group="scoring", rare=True
+    )
+    seed: str = options.seed("the tampered values")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation(ModelOptions, _Scoring, Evaluation):
+    """``parapet evaluate --task generation``."""
+
+    name = "evaluate --task generation"
+    description = """\
+Scores utterances that a system made from dialogue acts, by schema-guided semantic accuracy (SGSAcc), slot error rate
+and BLEU; with variants, also how well true references are distinguished from tampered ones in each schema's words."""
+    example = """\
+  parapet evaluate --task generation --predictions reference --output upper_bound    # the sample's own utterances
+  parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --output my_scores
+  parapet evaluate --task generation --reference my_corpus --variants my_variants --sets entities=unseen_entities \\
+      --predictions my_utterances --output my_scores      # my_utterances/original/..., my_utterances/v1/...
+  parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --scorer nli \\
+      --nli_model roberta-large-mnli --cache judgements.jsonl --output my_scores"""
+    note = """\
+A line of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}; turns count from 0, those
+of the user included. The lexical scorer is a set of rules instead of a model: use --scorer nli for numbers to compare
+with others. With --scorer llm, --nli_model says how often the two judges agree."""
+    group = "language model of --scorer llm"
+    variants_text = options.SCHEMA_VARIANTS
+    sets_text = "other corpora: entities=unseen"
+    predictions: str = options.option(
+        options.REQUIRED,
+        "JSON lines, SGD dialogues, a folder with original/, v1/, ..., or 'reference' for the corpus's own turns",
+        group=options.INPUT,
+        metavar="PATH|reference",
+        reads=True,
+    )
+    endpoint: str = address(rare=True)
+    model: str = model_name(rare=True)
+
+    def task(self) -> Task[Any]:
+        """Makes the task."""
+        from parapet.evaluation.generation.task import Generation
+
+        endpoint, cache = None, self.cache
+        if self.scorer == "llm":
+            if not self.cache and "://" in self.output:
+                raise InputError("must be a local file, in which answers are kept", "--cache")
+            endpoint, cache = self.endpoint_or_embedded(), self.cache or f"{self.output}/.answers.sqlite"
+        elif self.endpoint or self.prompt:
+            raise InputError("requires --scorer llm: add it", "--endpoint" if self.endpoint else "--prompt")
+        names = ("predictions", "scorer", "nli_model", "batch", "rules", "seed", "prompt")
+        return Generation(
+            **{name: getattr(self, name) for name in names},
+            sources=self.sources(),
+            metrics=tuple(self.metrics),
+            validation=not self.no_validation,
+            endpoint=endpoint,
+            cache=cache,
+        )
+
+
+COMMANDS: dict[str, type[Evaluation]] = {
+    "intent": Intent,
+    "ood": Ood,
+    "ranking": Ranking,
+    "response": Response,
+    "generation": Generation,
+}
 
 
 class TaskFlags(NamedTuple):
@@ -184,158 +553,6 @@ class TaskFlags(NamedTuple):
     note: str
     add: Callable[[StrictParser], None]
     make: Callable[[argparse.Namespace], Task[Any]]
-
-
-def _add_intent(parser: StrictParser) -> None:
-    add = parser.group(INPUT)
-    text = "JSON lines with predicted; or a folder with original/, typos/, ..."
-    add("--predictions", required=True, metavar="PATH", reads=True, help=text)
-    add_sets(parser, reference="corpus, release, or JSON lines with label", from_predictions=True)
-    add_output(parser)
-
-
-def _check_labelled(args: argparse.Namespace) -> None:
-    """Raises InputError for a folder of predictions without a reference, since only a file can have labels."""
-    if args.reference is None and as_path(args.predictions).is_dir():
-        raise InputError(
-            "is a folder, whose predictions have no labels: give the corpus that they are for as --reference, or a "
-            "file of predictions with labels",
-            args.predictions,
-            "--predictions",
-        )
-
-
-def _make_intent(args: argparse.Namespace) -> Task[Any]:
-    from parapet.evaluation.intent import Intent
-
-    _check_labelled(args)
-    in_sets = bool(args.sets or args.variants)
-    if in_sets and args.reference is None:
-        raise InputError("require --reference: add it", "--sets, --variants")
-    if in_sets or (args.reference is not None and as_path(args.reference).is_dir()):
-        return from_flags(Intent, args, reference=None, sources=sources_of(args))
-    return from_flags(Intent, args)
-
-
-def _add_ood(parser: StrictParser) -> None:
-    add = parser.group(INPUT)
-    text = "JSON lines with score or predicted; or a folder with ood-10/, ood-20/, ..."
-    add("--predictions", required=True, metavar="PATH", reads=True, help=text)
-    add_sets(
-        parser,
-        reference="output of 'ood', a corpus (all in-domain), or JSON lines with label",
-        sets="sets: ood-10=foreign/ood-10; or which of --reference: ood-10 ood-20 (default: all)",
-        from_predictions=True,
-    )
-    add("--dev", metavar="PATH", reads=True, help="predictions on other turns, on which the threshold is tuned")
-    add("--dev_split", rare=True, choices=SPLITS, default="dev", help="split of --dev")
-    add_output(parser)
-
-
-def _make_ood(args: argparse.Namespace) -> Task[Any]:
-    from parapet.evaluation.ood import OodDetection
-    from parapet.transforms.perturbation.corpora import listed
-
-    chosen = [value for value in args.sets if "=" not in value]
-    if args.reference is None and (args.sets or args.variants):
-        raise InputError("requires the output of 'parapet ood', or a corpus: give it as --reference", "--sets")
-    _check_labelled(args)
-    others = argparse.Namespace(**{**vars(args), "sets": [value for value in args.sets if "=" in value]})
-    return from_flags(
-        OodDetection,
-        args,
-        sources=sources_of(others) if args.reference is not None else None,
-        chosen=tuple(listed(",".join(chosen))),
-    )
-
-
-def _add_ranking(parser: StrictParser) -> None:
-    add = parser.group(INPUT)
-    text = "test files in the bAbI format"
-    add("--reference", nargs="+", default=[], metavar="FILE", reads=True, help=text)
-    text = "further sets, files or folders: OOV=babi/task1-tst-OOV.txt"
-    add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help=text)
-    text = "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ..."
-    add("--predictions", required=True, nargs="+", metavar="PATH", reads=True, help=text)
-    add("--candidates", metavar="FILE", reads=True, help="all possible answers, '1 text' a line")
-    text = "also score what is right within the first 2, 3, ... K of the answers of 'parapet predict MODEL --top K'"
-    add("--top", type=int, default=1, metavar="K", help=text)
-    add_output(parser)
-
-
-def _make_ranking(args: argparse.Namespace) -> Task[Any]:
-    from parapet.evaluation.ranking import Ranking
-    from parapet.evaluation.sets import parse_sets
-
-    if not 1 <= args.top <= MOST:
-        raise InputError(f"{args.top}: must be a number from 1 to {MOST}", "--top")
-    paths = {"references": tuple(args.reference), "predictions": tuple(args.predictions)}
-    return from_flags(Ranking, args, sets=parse_sets(args.sets), **paths)
-
-
-def _add_response(parser: StrictParser) -> None:
-    add = parser.group(INPUT)
-    text = "JSON lines, a folder with original/, typos/, ..., or 'reference' for the corpus's own responses"
-    add("--predictions", required=True, metavar="PATH|reference", reads=True, help=text)
-    add_sets(parser, variants="schema variants whose responses were predicted; scored as the original's")
-    text = "more entities: JSON, or a folder of SERVICE_db.json"
-    add("--knowledge_base", metavar="PATH", reads=True, help=text)
-    add_output(parser)
-    add = parser.group("goals, instead of a corpus")
-    add("--goals", metavar="FILE", reads=True, help="goals, as MultiWOZ has them")
-    text = "with --goals: reference responses, for BLEU"
-    add("--responses", metavar="FILE", reads=True, help=text)
-    text, choices = "tokenizer of sacrebleu, which changes BLEU", ("13a", "none", "intl", "char")
-    parser.group("scoring")("--tokenizer", choices=choices, default="13a", help=text)
-
-
-def _make_response(args: argparse.Namespace) -> Task[Any]:
-    from parapet.evaluation.response.task import ResponseTask
-
-    if args.reference is not None and args.goals is not None:
-        raise InputError("give only one of the two: a corpus, or goals", "--reference, --goals")
-    if args.goals is not None and (args.sets or args.variants):
-        raise InputError("require a corpus: add --reference", "--sets, --variants")
-    if (args.responses is None) != (args.goals is None):
-        raise InputError(
-            "must be given together: goals, and the responses in the same dialogues", "--goals, --responses"
-        )
-    return from_flags(ResponseTask, args, sources=None if args.goals is not None else sources_of(args))
-
-
-def _add_generation(parser: StrictParser) -> None:
-    add = parser.group(INPUT)
-    text = "JSON lines, SGD dialogues, a folder with original/, v1/, ..., or 'reference' for the corpus's own turns"
-    add("--predictions", required=True, metavar="PATH|reference", reads=True, help=text)
-    add_sets(parser, variants=SCHEMA_VARIANTS, sets="other corpora: entities=unseen")
-    add_output(parser)
-    add = parser.group("scoring")
-    text = "what judges entailment: rules, a model of language inference, or a language model (--endpoint)"
-    add("--scorer", choices=("lexical", "nli", "llm"), default="lexical", help=text)
-    add("--nli_model", metavar="DIR", help="model of --scorer nli, such as roberta-large-mnli")
-    add("--metrics", nargs="+", default=[], metavar="NAME", help="metrics of plug-ins, on pairs of utterances")
-    add("--batch", rare=True, type=int, default=32, metavar="N", help="pairs in a batch")
-    text = "judgements that are kept for other runs, and for this one if it is interrupted"
-    add("--cache", rare=True, metavar="FILE", help=text)
-    text = "by which references are built: the paper's, or ours, which are better English"
-    add("--rules", choices=("paper", "extended"), default="paper", help=text)
-    text = "count all turns, whatever the ground truth says of their references"
-    add("--no_validation", rare=True, action="store_true", help=text)
-    add_seed(parser, "the tampered values")
-    add_model_flags(parser, "language model of --scorer llm", rare=True)
-
-
-def _make_generation(args: argparse.Namespace) -> Task[Any]:
-    from parapet.evaluation.generation.task import Generation
-
-    own: dict[str, Any] = {"metrics": tuple(args.metrics), "validation": not args.no_validation}
-    if args.scorer == "llm":
-        if not args.cache and "://" in args.output:
-            raise InputError("must be a local file, in which answers are kept", "--cache")
-        own |= {"endpoint": endpoint_or_embedded(args), "cache": args.cache or f"{args.output}/.answers.sqlite"}
-    elif args.endpoint or args.prompt:
-        raise InputError("requires --scorer llm: add it", "--endpoint" if args.endpoint else "--prompt")
-    return from_flags(Generation, args, sources=sources_of(args), **own)
 
 
 def _add_tool_calls(parser: StrictParser) -> None:
@@ -371,90 +588,5 @@ A row of the predictions: {"id": "multiple_0", "result": [{"triangle.get": {"sid
 text. A text as the result, or an empty list, calls nothing, which is right where possible_answer/ has no such file.""",
         _add_tool_calls,
         _make_tool_calls,
-    ),
-    "intent": TaskFlags(
-        """\
-Scores predicted intents by accuracy and macro-F1, for each set and intent: of utterances with labels, or of the user
-turns of a corpus with their active intents.""",
-        """\
-  parapet evaluate --task intent --predictions intents.jsonl --output my_scores
-  parapet evaluate --task intent --reference test.jsonl --predictions intents.jsonl --output my_scores
-  parapet evaluate --task intent --reference my_corpus --sets typos=varied/typos --predictions my_intents \\
-    --output my_scores                  # my_intents/original/..., my_intents/typos/...""",
-        """\
-A row of the predictions: {"id": "7", "predicted": "book_flight"}, with "label" where there is no --reference, and "set"
-where there are several; "dialogue_id" and "turn" may be given instead of "id", and must be with a corpus.""",
-        _add_intent,
-        _make_intent,
-    ),
-    "ood": TaskFlags(
-        """\
-Scores the detection of out-of-domain turns by precision, recall, F1, AUROC, AUPR and FPR95, for each set. The threshold
-is tuned on --dev; without it, the predicted labels are scored.""",
-        """\
-  parapet evaluate --task ood --reference my_foreign_turns --split test --predictions test_turns.jsonl \\
-    --dev dev_turns.jsonl --output my_scores
-  parapet evaluate --task ood --reference my_corpus --sets ood-10=my_foreign_turns/ood-10 typos=varied/typos \\
-    --predictions my_verdicts --output my_scores        # my_verdicts/original/..., my_verdicts/ood-10/...
-  parapet evaluate --task ood --predictions turns.jsonl --positive in_domain --high in_domain --output my_scores""",
-        """\
-A row of the predictions: {"set": "ood-10", "dialogue_id": "1_00000", "turn": 4, "score": 0.93}, with "predicted" (ood
-or in_domain) instead of a score or beside it, and "label" where there is no --reference; "id" may be given
-instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "response": a fallback says ood.""",
-        _add_ood,
-        _make_ood,
-    ),
-    "ranking": TaskFlags(
-        """\
-Scores a system's answers to bAbI dialog tasks: accuracy by response and by dialogue for each file or set, OOV next to
-plain; API calls by field (Bordes et al. 2017, Table 2).""",
-        """\
-  parapet evaluate --task ranking --reference dialog-babi-task1-API-calls-tst.txt --predictions answers.jsonl \\
-    --candidates dialog-babi-candidates.txt --output my_scores
-  parapet evaluate --task ranking --reference babi/*-tst*.txt --predictions my_answers --output my_scores
-  parapet evaluate --task ranking --reference babi/*-tst.txt --sets OOV=babi_oov --predictions my_answers \\
-    --output my_scores                  # my_answers/original/..., my_answers/OOV/...""",
-        """\
-A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}; dialogues of the file
-and what the bot says in them are counted from 0. A folder has FILE.jsonl for each FILE.txt, with --sets in a folder for
-each set. With --top a row has "answers", too: up to K candidates, the best first.""",
-        _add_ranking,
-        _make_ranking,
-    ),
-    "response": TaskFlags(
-        """\
-Scores responses by Inform, Success, BLEU and Combined = (Inform + Success) / 2 + BLEU, as for MultiWOZ: against a
-corpus in the SGD format, or against goals and a knowledge base. docs/metrics.md says what counts.""",
-        """\
-  parapet evaluate --task response --predictions reference --output upper_bound      # the sample's own responses
-  parapet evaluate --task response --reference my_corpus --split test --predictions responses.jsonl --output my_scores
-  parapet evaluate --task response --reference my_corpus --sets typos=varied/typos --predictions my_responses \\
-    --output my_scores                  # my_responses/original/..., my_responses/typos/...
-  parapet evaluate --task response --goals goals.json --knowledge_base db --responses test.jsonl \\
-    --predictions responses.jsonl --output my_scores""",
-        """\
-A row of the predictions: {"dialogue_id": "1_00000", "turn": 3, "response": "..."}. A delexicalised response has
-placeholders such as [restaurant_name]; its row has the "state" too, {"Restaurants_1": {"city": ["San Jose"]}}, and may
-have "domains", those that the response is about.""",
-        _add_response,
-        _make_response,
-    ),
-    "generation": TaskFlags(
-        """\
-Scores utterances that a system made from dialogue acts, by schema-guided semantic accuracy (SGSAcc), slot error rate
-and BLEU; with variants, also how well true references are distinguished from tampered ones in each schema's words.""",
-        """\
-  parapet evaluate --task generation --predictions reference --output upper_bound    # the sample's own utterances
-  parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --output my_scores
-  parapet evaluate --task generation --reference my_corpus --variants my_variants --sets entities=unseen_entities \\
-      --predictions my_utterances --output my_scores      # my_utterances/original/..., my_utterances/v1/...
-  parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --scorer nli \\
-      --nli_model roberta-large-mnli --cache judgements.jsonl --output my_scores""",
-        """\
-A line of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}; turns count from 0, those
-of the user included. The lexical scorer is a set of rules instead of a model: use --scorer nli for numbers to compare
-with others. With --scorer llm, --nli_model says how often the two judges agree.""",
-        _add_generation,
-        _make_generation,
     ),
 }

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parapet.evaluation.models.configs import PredictionConfig
+from parapet.pipelines.app import add_flags, read_config
 from parapet.pipelines.command import counted
-from parapet.pipelines.endpoint_flags import add_model_flags, endpoint_or_embedded
+from parapet.pipelines.endpoint_flags import ModelOptions
 from parapet.pipelines.flags import INPUT, OUTPUT, SCHEMA_VARIANTS, Parser, add_dry_run, add_max_bad
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import add_sets, add_tasks, sources_of, task_sets
@@ -72,7 +73,7 @@ class LanguageModel(family.Family):
         self.add_inputs(parser)
         text = f"SQLite file in which answers are kept (default: OUT/{_CACHE})"
         parser.group(OUTPUT)("--cache", rare=True, metavar="FILE", help=text)
-        add_model_flags(parser, _GROUP)
+        add_flags(parser, ModelOptions, _GROUP)
         self.add_styles(parser)
         add_max_bad(parser, "requests")
         add_dry_run(parser)
@@ -98,7 +99,7 @@ class LanguageModel(family.Family):
             raise InputError("must be a local file, in which answers are kept", "--cache")
         prompt = prompt_of(self.task, args.prompt)
         task = self.plan(args, prompt)
-        endpoint = endpoint_or_embedded(args, dry=args.dry_run)
+        endpoint = read_config(ModelOptions, args).endpoint_or_embedded(dry=args.dry_run)
         cache = args.cache or str(Path(args.output) / _CACHE)
         job = Job(
             output=args.output,
