@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import counted, run_command, say
-from parapet.pipelines.crowd_answers import (
-    Composition,
-    add_answer_flags,
-    check_answers,
-    conclude,
-    inputs,
-)
-from parapet.pipelines.flags import INPUT, Parser, add_seed, add_sgd, add_split
+from parapet.pipelines import app, crowd_answers
+from parapet.pipelines.command import counted, say
+from parapet.pipelines.crowd_answers import Composition, check_answers, conclude
 from parapet.schemas.layout import sample_root
+from parapet.transforms.running import options
+from parapet.transforms.running.options import option
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -30,92 +25,94 @@ EXAMPLE = """\
       --decisions decisions.csv --output out"""
 
 
-def parser() -> Parser:
-    """Builds the command line."""
+@dataclass(frozen=True, kw_only=True)
+class ComposeVariations(app.Pipeline[Composition]):
+    """``parapet compose_variations``."""
+
+    name = "compose_variations"
     description = (
         "Vets what crowd workers answered to the tasks of 'parapet hits --task rewrites'. Writes OUT/rewritten.jsonl, "
         "a line for each user turn and kind (paraphrase, typos, verbose, simple) with a good answer, and an audit of "
         "every answer."
     )
-    parser = Parser("compose_variations", description, EXAMPLE)
-    add_sgd(parser)
-    add_split(parser)
-    add_answer_flags(parser)
-    parser.group(INPUT)(
-        "--hits",
-        nargs="+",
-        default=[],
+    example = EXAMPLE
+    sgd: str = options.sgd()
+    split: str = options.split()
+    responses: list[str] = crowd_answers.responses()
+    decisions: list[str] = crowd_answers.decisions()
+    encoding: str = crowd_answers.encoding()
+    hits: list[str] = option(
+        [],
+        "outputs of 'parapet hits', to count turns without answers and to check the corpus",
         metavar="DIR",
         reads=True,
-        help="outputs of 'parapet hits', to count turns without answers and to check the corpus",
     )
-    text = "exit with status 1 unless every turn has a good answer of each kind"
-    parser.group("composition")("--require_complete", action="store_true", help=text)
-    add_seed(parser, "the choice among good answers", int, 0)
-    return parser
-
-
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, check, build, report, inputs)
-
-
-def check(args: argparse.Namespace) -> Composition:
-    """Reads the corpus and the tasks. Raises InputError if a flag or file cannot be used."""
-    from parapet.transforms.crowd.rewritten_turns.task import RewritingTask
-    from parapet.transforms.crowd.rewritten_turns.tasks import read_tasks
-    from parapet.transforms.perturbation.corpora import read_corpus
-
-    sample = [str(sample_root() / "crowd" / "rewrites.csv")] if args.sgd is None else []
-    sources = check_answers(args, args.responses or sample)
-    sgd = args.sgd or str(sample_root())
-    files = read_corpus(sgd, [args.split]).files
-    task = RewritingTask(files, read_tasks(args.hits), args.split, args.seed, args.output)
-    return Composition(task, sources, args.require_complete, (("--sgd", str(sgd)),))
-
-
-def build(pipeline: beam.Pipeline, config: Composition) -> None:
-    """Composes the answers, and publishes the rewritten turns with the audit of every answer."""
-    from parapet.transforms.crowd.dedupe import Dedupe
-    from parapet.transforms.crowd.ingest import ReadAnswers
-    from parapet.transforms.crowd.rewritten_turns.task import RewriteTurns, RewritingTask
-    from parapet.transforms.crowd.writing import WriteComposition
-    from parapet.transforms.running.progress import expect_dialogues
-    from parapet.transforms.storage.files import prepare
-
-    task, sources = config.task, config.sources
-    assert isinstance(task, RewritingTask)
-    expect_dialogues(task.files)
-    prepare(task.output, task.command)
-    reader = ReadAnswers(sources.responses, encoding=sources.encoding, kind=task.kind)
-    read = pipeline | reader.with_outputs()
-    distinct = read.assignments | Dedupe().with_outputs()
-    rewritten = distinct.assignments | RewriteTurns(task, sources.decisions).with_outputs()
-    dead = [outputs.dead_letters for outputs in (read, distinct, rewritten)]
-    _ = rewritten.outcomes | WriteComposition(task, distinct.assignments, dead)
-
-
-def report(config: Composition, counters: dict[str, int]) -> int:
-    """Prints what was composed and what to do next. Returns the exit status."""
-    from parapet.transforms.crowd.rewritten_turns.task import of_other_sentences
-    from parapet.transforms.storage.files import read_written
-
-    output = config.task.output
-    statistics = json.loads(read_written(output, "statistics.json"))
-    kinds = ", ".join(f"{numbers['turns']:,} {kind}" for kind, numbers in statistics["kinds"].items())
-    headline = (
-        f"{statistics['complete']:,} of {counted(statistics['turns'], 'user turn')} have a good answer of all "
-        f"four kinds: {kinds}"
+    require_complete: bool = option(
+        False, "exit with status 1 unless every turn has a good answer of each kind", group="composition"
     )
-    short: int = statistics["short"]
-    missing = f"{counted(short, 'rewriting')} still missing" if short else ""
-    nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
-    status = conclude(config, headline, short, missing, nothing)
-    if not nothing:
-        say(f"next: parapet language_variations --rewritten {output}/rewritten.jsonl")
-    if of_other_sentences(statistics):
-        logging.warning(
-            "most answers with typing mistakes do not match their sentences: check that the tasks were made "
-            "from this --sgd and --split"
+    seed: int = options.seed("the choice among good answers", 0)
+
+    def check(self) -> Composition:
+        """Reads the corpus and the tasks. Raises InputError if a flag or file cannot be used."""
+        from parapet.transforms.crowd.rewritten_turns.task import RewritingTask
+        from parapet.transforms.crowd.rewritten_turns.tasks import read_tasks
+        from parapet.transforms.perturbation.corpora import read_corpus
+
+        sample = [str(sample_root() / "crowd" / "rewrites.csv")] if not self.sgd else []
+        sources = check_answers(self.responses or sample, self.decisions, self.encoding)
+        sgd = self.sgd or str(sample_root())
+        files = read_corpus(sgd, [self.split]).files
+        task = RewritingTask(files, read_tasks(self.hits), self.split, self.seed, self.output)
+        return Composition(task, sources, self.require_complete, (("--sgd", str(sgd)),))
+
+    def inputs(self, config: Composition) -> list[tuple[str, str]]:
+        """Lists the files that workers read."""
+        return config.inputs()
+
+    def build(self, pipeline: beam.Pipeline, config: Composition) -> None:
+        """Composes the answers, and publishes the rewritten turns with the audit of every answer."""
+        from parapet.transforms.crowd.dedupe import Dedupe
+        from parapet.transforms.crowd.ingest import ReadAnswers
+        from parapet.transforms.crowd.rewritten_turns.task import RewriteTurns, RewritingTask
+        from parapet.transforms.crowd.writing import WriteComposition
+        from parapet.transforms.running.progress import expect_dialogues
+        from parapet.transforms.storage.files import prepare
+
+        task, sources = config.task, config.sources
+        assert isinstance(task, RewritingTask)
+        expect_dialogues(task.files)
+        prepare(task.output, task.command)
+        reader = ReadAnswers(sources.responses, encoding=sources.encoding, kind=task.kind)
+        read = pipeline | reader.with_outputs()
+        distinct = read.assignments | Dedupe().with_outputs()
+        rewritten = distinct.assignments | RewriteTurns(task, sources.decisions).with_outputs()
+        dead = [outputs.dead_letters for outputs in (read, distinct, rewritten)]
+        _ = rewritten.outcomes | WriteComposition(task, distinct.assignments, dead)
+
+    def report(self, config: Composition, counters: dict[str, int]) -> int:
+        """Prints what was composed and what to do next. Returns the exit status."""
+        from parapet.transforms.crowd.rewritten_turns.task import of_other_sentences
+        from parapet.transforms.storage.files import read_written
+
+        output = config.task.output
+        statistics = json.loads(read_written(output, "statistics.json"))
+        kinds = ", ".join(f"{numbers['turns']:,} {kind}" for kind, numbers in statistics["kinds"].items())
+        headline = (
+            f"{statistics['complete']:,} of {counted(statistics['turns'], 'user turn')} have a good answer of all "
+            f"four kinds: {kinds}"
         )
-    return status
+        short: int = statistics["short"]
+        missing = f"{counted(short, 'rewriting')} still missing" if short else ""
+        nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
+        status = conclude(config, headline, short, missing, nothing)
+        if not nothing:
+            say(f"next: parapet language_variations --rewritten {output}/rewritten.jsonl")
+        if of_other_sentences(statistics):
+            logging.warning(
+                "most answers with typing mistakes do not match their sentences: check that the tasks were made "
+                "from this --sgd and --split"
+            )
+        return status
+
+
+COMMAND = ComposeVariations

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
-from parapet.pipelines.flags import INPUT, Parser, StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
+from parapet.transforms.running import options
 
 if TYPE_CHECKING:
     from parapet.transforms.crowd.answer_files import Sources
@@ -22,19 +23,26 @@ if TYPE_CHECKING:
 
 
 _RESPONSES = "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'"
+_ENCODING = "encoding of --responses without a byte order mark"
 
 
-def add_answer_flags(parser: Parser) -> None:
-    """Adds ``--responses``, ``--decisions`` and ``--encoding``."""
-    add = parser.group(INPUT)
-    add("--responses", nargs="+", metavar="FILE|DIR", reads=True, help=_RESPONSES)
-    add("--decisions", nargs="+", default=[], metavar="FILE", reads=True, help="decisions of reviewers, CSV")
-    _add_encoding(parser, INPUT)
+def responses() -> Any:
+    """``--responses``, the files of answers."""
+    return options.option([], _RESPONSES, group=INPUT, metavar="FILE|DIR", reads=True)
+
+
+def decisions() -> Any:
+    """``--decisions``, what reviewers decided."""
+    return options.option([], "decisions of reviewers, CSV", group=INPUT, metavar="FILE", reads=True)
+
+
+def encoding() -> Any:
+    """``--encoding`` of the answers."""
+    return options.option("utf-8", _ENCODING, group=INPUT, rare=True, metavar="NAME")
 
 
 def _add_encoding(parser: StrictParser, group: str) -> None:
-    text = "encoding of --responses without a byte order mark"
-    parser.group(group)("--encoding", rare=True, default="utf-8", metavar="NAME", help=text)
+    parser.group(group)("--encoding", rare=True, default="utf-8", metavar="NAME", help=_ENCODING)
 
 
 def add_judgements(parser: StrictParser) -> None:
@@ -65,22 +73,13 @@ def _files_of(responses: Sequence[str]) -> list[str]:
     return [str(layout.as_path(path) / FILE) if path in folders else path for path in responses]
 
 
-def check_answers(args: argparse.Namespace, responses: Sequence[str]) -> Sources:
-    """Checks the files of answers and decisions.
-
-    Args:
-      args: the flags.
-      responses: the response files, from the flag or the sample.
-
-    Raises:
-      InputError: a file is missing, or the encoding is unknown.
-    """
+def check_answers(responses: Sequence[str], decisions: Sequence[str], encoding: str) -> Sources:
+    """Checks the files of answers and decisions. Raises InputError if one is missing, or the encoding is unknown."""
     from parapet.transforms.crowd.answer_files import Sources
 
     if not responses:
         raise InputError("is required: give the files with the answers", "--responses")
-    files = _files_of(responses)
-    sources = Sources(files, args.decisions, args.encoding)
+    sources = Sources(_files_of(responses), decisions, encoding)
     sources.check("--")
     return sources
 
@@ -100,10 +99,9 @@ class Composition(msgspec.Struct, frozen=True):
     require_complete: bool
     others: tuple[tuple[str, str], ...] = ()
 
-
-def inputs(config: Composition) -> list[tuple[str, str]]:
-    """Lists the files that workers read."""
-    return [*config.others, *((f"--{name}", path) for name, path in config.sources.files())]
+    def inputs(self) -> list[tuple[str, str]]:
+        """Lists the files that workers read."""
+        return [*self.others, *((f"--{name}", path) for name, path in self.sources.files())]
 
 
 def conclude(config: Composition, headline: str, short: int, missing: str, nothing: str) -> int:

@@ -5,7 +5,7 @@ import shutil
 from argparse import Namespace
 
 import pytest
-from kit import argv_of, cases, corpus, json_of, lacking, refused, run, sample_dialogues, write
+from kit import cases, corpus, json_of, lacking, refused, run, sample_dialogues, write
 
 from parapet.pipelines import compose
 from parapet.pipelines.command import check_there, run_checked
@@ -54,9 +54,8 @@ def test_compose_takes_the_folder_of_a_batch(tmp_path, sample):
     """As compose_variations and evaluate do; it said that there is no such file."""
     (tmp_path / "batch").mkdir()
     batch = shutil.copy(sample / "crowd" / "assignments.jsonl", tmp_path / "batch")
-    given = argv_of(responses=tmp_path / "batch", schemas=sample, output="out")
-    args, _ = compose.parser().parse(given)
-    assert compose.check(args).sources.responses == [str(batch)]
+    command = compose.Compose(responses=[str(tmp_path / "batch")], schemas=str(sample), output="out")
+    assert command.check().sources.responses == [str(batch)]
     told = refused("compose", schemas=sample, responses=batch, decisions=tmp_path, output=tmp_path / "out")
     assert "is a folder: give a file" in told
 
