@@ -11,37 +11,9 @@ from typing import Any
 
 import msgspec
 
+from parapet.evaluation import sets, task
 from parapet.evaluation.classify import Item, Truth, item_rows, item_table, label_of, matched
 from parapet.evaluation.dst.model import originals_of
-from parapet.evaluation.sets import (
-    ALL,
-    ORIGINAL,
-    Key,
-    Keyed,
-    Placed,
-    Sources,
-    check_complete,
-    check_has_dialogues,
-    common_dialogues,
-    find_sets,
-    groups_of,
-    keyed_predictions,
-    keyed_rows,
-    read_dialogues,
-    with_mean,
-)
-from parapet.evaluation.task import (
-    Metrics,
-    Result,
-    Stage,
-    Task,
-    files_of,
-    group_table,
-    line,
-    main_group,
-    set_report,
-    with_group,
-)
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, TEST, read_root
@@ -69,14 +41,14 @@ TERMS = {
 }
 
 
-class Reference(Keyed, kw_only=True):
+class Reference(sets.Keyed, kw_only=True):
     """A row of the reference."""
 
     label: str
     utterance: str = ""
 
 
-class Prediction(Keyed, kw_only=True):
+class Prediction(sets.Keyed, kw_only=True):
     """A row of the predictions; if rows have labels, no reference is needed."""
 
     predicted: str
@@ -93,7 +65,7 @@ Details = dict[str, Any]
 class Items(msgspec.Struct, frozen=True):
     """The scored items; ``without_state`` is the number of predictions for user turns without an active intent."""
 
-    items: dict[Key, Item]
+    items: dict[sets.Key, Item]
     without_state: int = 0
 
 
@@ -106,12 +78,12 @@ class Labels(msgspec.Struct, frozen=True):
       renamed: each variant's intents to their names in the original.
     """
 
-    truths: dict[Key, Truth]
+    truths: dict[sets.Key, Truth]
     names: list[str]
     renamed: dict[str, Renamed] = {}
 
 
-class Intent(Task[Items], frozen=True, kw_only=True):
+class Intent(task.Task[Items], frozen=True, kw_only=True):
     """The task of ``parapet evaluate --task intent``.
 
     Attributes:
@@ -124,7 +96,7 @@ class Intent(Task[Items], frozen=True, kw_only=True):
 
     predictions: str
     reference: str | None = None
-    sources: Sources | None = None
+    sources: sets.Sources | None = None
 
     def inputs(self) -> dict[str, str | None]:
         """Returns the files and corpora."""
@@ -145,7 +117,7 @@ class Intent(Task[Items], frozen=True, kw_only=True):
             truths = _truths_of_lines(self.reference)
             labels = Labels(truths, list(dict.fromkeys(key[0] for key in truths)))
         else:
-            rows = matched(keyed_rows(self.predictions, Prediction), None)
+            rows = matched(sets.keyed_rows(self.predictions, Prediction), None)
             return Items({key: _item(placed, None, {}) for key, placed, _ in rows})
         items = _match(self.predictions, self.sources.split if self.sources else TEST, labels)
         if self.sources is None or len(labels.names) == 1:
@@ -153,22 +125,22 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         dialogues: dict[str, set[str]] = {name: set() for name in labels.names}
         for name, dialogue_id, _ in labels.truths:
             dialogues[name].add(dialogue_id)
-        common = common_dialogues(dialogues)
+        common = sets.common_dialogues(dialogues)
         return Items({key: item for key, item in items.items.items() if key[1] in common}, items.without_state)
 
-    def score(self, inputs: Items, stage: Stage) -> Result:
+    def score(self, inputs: Items, stage: task.Stage) -> task.Result:
         """Computes accuracy and macro-F1."""
         metrics, details = evaluate(inputs.items)
         ignored = text.counted(inputs.without_state, "prediction")
-        sets = {"sets": [name for name in details if name != ALL]} if len(details) > 1 else {}
-        return Result(
-            files=files_of(metrics, details, item_rows(inputs.items), report(inputs.items, metrics, details)),
+        named_sets = {"sets": [name for name in details if name != sets.ALL]} if len(details) > 1 else {}
+        return task.Result(
+            files=task.files_of(metrics, details, item_rows(inputs.items), report(inputs.items, metrics, details)),
             summary=[
-                line(name, values, SHORT)
+                task.line(name, values, SHORT)
                 + (f" of {text.counted(details[name]['items'], 'item')}" if name in details else "")
                 for name, values in metrics.items()
             ],
-            options={"split": self.sources.split, **sets} if self.sources else {},
+            options={"split": self.sources.split, **named_sets} if self.sources else {},
             counts={"items": len(inputs.items)},
             warnings=[f"{ignored} for user turns without a state were not scored"] if inputs.without_state else (),
         )
@@ -176,9 +148,10 @@ class Intent(Task[Items], frozen=True, kw_only=True):
 
 def _match(predictions: str, split: str, labels: Labels) -> Items:
     """Matches the predictions with the labels."""
-    items: dict[Key, Item] = {}
+    items: dict[sets.Key, Item] = {}
     without_state = 0
-    for key, placed, truth in matched(keyed_predictions(predictions, split, labels.names, Prediction), labels.truths):
+    rows = sets.keyed_predictions(predictions, split, labels.names, Prediction)
+    for key, placed, truth in matched(rows, labels.truths):
         assert truth is not None
         if not truth.label:
             without_state += 1
@@ -186,11 +159,11 @@ def _match(predictions: str, split: str, labels: Labels) -> Items:
         by_service = labels.renamed.get(key[0], {})
         renamed = {mine: its for names in by_service.values() for mine, its in names.items()}
         items[key] = _item(placed, truth, renamed | dict(by_service.get(truth.service, {})))
-    check_complete([key for key, truth in labels.truths.items() if truth.label], items, predictions)
+    sets.check_complete([key for key, truth in labels.truths.items() if truth.label], items, predictions)
     return Items(items, without_state)
 
 
-def _item(placed: Placed[Prediction], truth: Truth | None, renamed: Mapping[str, str]) -> Item:
+def _item(placed: sets.Placed[Prediction], truth: Truth | None, renamed: Mapping[str, str]) -> Item:
     """Makes an item. Raises InputError if its label differs from the reference or is missing, or an intent is empty."""
     row = placed.row
     label = label_of(placed, renamed.get(row.label, row.label) if row.label is not None else None, truth)
@@ -199,26 +172,26 @@ def _item(placed: Placed[Prediction], truth: Truth | None, renamed: Mapping[str,
     return Item(label, predicted, (truth.utterance if truth else "") or row.utterance)
 
 
-def _check_intents(placed: Placed[Any], *names: str) -> None:
+def _check_intents(placed: sets.Placed[Any], *names: str) -> None:
     if not all(name.strip() for name in names):
         raise placed.error("an intent is empty")
 
 
-def _truths_of_lines(path: str, name: str | None = None) -> dict[Key, Truth]:
+def _truths_of_lines(path: str, name: str | None = None) -> dict[sets.Key, Truth]:
     truths = {}
-    for key, placed in keyed_rows(path, Reference, name):
+    for key, placed in sets.keyed_rows(path, Reference, name):
         _check_intents(placed, placed.row.label)
         truths[key] = Truth(placed.row.label, placed.row.utterance)
     return truths
 
 
-def _labels_of_sets(sources: Sources) -> Labels:
-    roots = find_sets(sources)
+def _labels_of_sets(sources: sets.Sources) -> Labels:
+    roots = sets.find_sets(sources)
     labels = Labels({}, [root.name for root in roots] if len(roots) > 1 else [""])
     originals: dict[str, Service] = {}
     for name, root in zip(labels.names, roots, strict=True):
         set_name, path, kind = root
-        check_has_dialogues(root)
+        sets.check_has_dialogues(root)
         if path.is_file():
             labels.truths.update(_truths_of_lines(str(path), name))
             continue
@@ -226,12 +199,12 @@ def _labels_of_sets(sources: Sources) -> Labels:
         services = {
             service.service_name: service for service in schemas.get(sources.split) or schemas.get(SINGLE) or []
         }
-        originals = services if set_name == ORIGINAL else originals
+        originals = services if set_name == sets.ORIGINAL else originals
         renamed = renamed_intents(set_name, services, originals) if kind == "variant" else {}
         labels.renamed[name] = renamed
         truths = {
             (name, dialogue.dialogue_id, turn): truth
-            for _, dialogue in read_dialogues(path, sources.split)
+            for _, dialogue in sets.read_dialogues(path, sources.split)
             for turn, truth in user_turns(dialogue, renamed)
         }
         if not any(truth.label for truth in truths.values()):
@@ -292,11 +265,11 @@ def renamed_intents(
     return renamed
 
 
-def evaluate(items: Mapping[Key, Item]) -> tuple[Metrics, dict[str, Details]]:
+def evaluate(items: Mapping[sets.Key, Item]) -> tuple[task.Metrics, dict[str, Details]]:
     """Computes (``metrics.json``, ``details.json``) of the items."""
-    groups = {name: [items[key] for key in keys] for name, keys in groups_of(items).items()}
+    groups = {name: [items[key] for key in keys] for name, keys in sets.groups_of(items).items()}
     details = {name: details_of(of_group) for name, of_group in groups.items()}
-    return with_mean({name: overall(groups[name], details[name]) for name in groups}), details
+    return sets.with_mean({name: overall(groups[name], details[name]) for name in groups}), details
 
 
 def details_of(items: Sequence[Item]) -> Details:
@@ -339,9 +312,9 @@ def overall(items: Sequence[Item], details: Details) -> dict[str, float | None]:
     return {"accuracy": sum(item.label == item.predicted for item in items) / len(items), **macro}
 
 
-def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, Details]) -> Report:
+def report(items: Mapping[sets.Key, Item], metrics: task.Metrics, details: Mapping[str, Details]) -> Report:
     """Makes the report: scores by set, confusions, scores by intent, and some wrong items."""
-    everything, group = details[ALL], main_group(metrics)
+    everything, group = details[sets.ALL], task.main_group(metrics)
     ranked = sorted(everything["classes"].items(), key=lambda pair: (pair[1]["f1"], pair[0]))
     wrong = [key for key in sorted(items) if items[key].label != items[key].predicted]
     unknown = {name: {"predicted": n} for name, n in everything["only_predicted"].items()}
@@ -349,13 +322,13 @@ def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, De
     columns = ["intent", "predicted", "items"]
     tables = [
         Table(title="Most frequent confusions", columns=columns, rows=confused, text_columns=2),
-        group_table("Intents, the lowest F1 first", "intent", dict(ranked), OF_INTENTS, numbers_in="details.json"),
-        group_table("Predicted, but not in the reference", "intent", unknown, {"predicted": "predicted"}),
+        task.group_table("Intents, the lowest F1 first", "intent", dict(ranked), OF_INTENTS, numbers_in="details.json"),
+        task.group_table("Predicted, but not in the reference", "intent", unknown, {"predicted": "predicted"}),
         item_table(
             "Wrong items", f"The first {min(EXAMPLES, len(wrong)):,} of {len(wrong):,}.", items, wrong[:EXAMPLES]
         ),
     ]
-    return set_report(
+    return task.set_report(
         metrics,
         {**HEADINGS, "items": "items"},
         sizes={name: {"items": numbers["items"]} for name, numbers in details.items()},
@@ -364,7 +337,7 @@ def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, De
         chart={"macro_f1": "macro-F1"},
         terms=TERMS,
         title="Intents",
-        headline=f"{with_group('Intent accuracy', metrics, group, 'accuracy')}: "
+        headline=f"{task.with_group('Intent accuracy', metrics, group, 'accuracy')}: "
         f"{text.percent(metrics[group]['accuracy'])}",
         lead=f"{text.counted(everything['items'], 'item')} with {text.counted(len(everything['classes']), 'intent')}.",
     )

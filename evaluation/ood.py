@@ -17,25 +17,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from parapet.evaluation import sets, task
 from parapet.evaluation.classify import Item, Truth, item_rows, item_table, label_of, matched
-from parapet.evaluation.sets import (
-    ALL,
-    MEAN,
-    ORIGINAL,
-    Key,
-    Keyed,
-    Placed,
-    Sources,
-    check_complete,
-    find_sets,
-    groups_of,
-    keyed_predictions,
-    keyed_rows,
-    named,
-    read_dialogues,
-    with_mean,
-)
-from parapet.evaluation.task import Metrics, Result, Stage, Task, check_scored, files_of, line, set_report
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, as_path, is_root, is_there
 from parapet.schemas.limits import open_path
@@ -145,14 +128,14 @@ def scored(items: Iterable[Item]) -> list[ScoredItem]:
 Label = Literal["ood", "in_domain", "in"]
 
 
-class Labelled(Keyed, kw_only=True):
+class Labelled(sets.Keyed, kw_only=True):
     """A row of the reference."""
 
     label: Label
     utterance: str = ""
 
 
-class Detected(Keyed, kw_only=True):
+class Detected(sets.Keyed, kw_only=True):
     """A row of the predictions: a score, a label or both, and the true label if there is no reference.
 
     Or it is the response of a system in the turn after the user's: a fallback means that the user's turn is out of
@@ -181,10 +164,10 @@ def _label(label: Label) -> str:
     return OOD if label == OOD else IN_DOMAIN
 
 
-Truths = dict[Key, Truth]
+Truths = dict[sets.Key, Truth]
 
 
-def read_items(predictions: str, split: str, truths: Truths | None) -> tuple[dict[Key, Item], dict[str, int]]:
+def read_items(predictions: str, split: str, truths: Truths | None) -> tuple[dict[sets.Key, Item], dict[str, int]]:
     """Reads the items by key, and the number of refused requests by set.
 
     Args:
@@ -197,14 +180,14 @@ def read_items(predictions: str, split: str, truths: Truths | None) -> tuple[dic
         is neither a score nor a predicted label; or only some items have a score, or a predicted label.
     """
     if truths is None:
-        rows = keyed_rows(predictions, Detected)
+        rows = sets.keyed_rows(predictions, Detected)
     else:
-        rows = keyed_predictions(predictions, split, list(dict.fromkeys(key[0] for key in truths)), Detected)
+        rows = sets.keyed_predictions(predictions, split, list(dict.fromkeys(key[0] for key in truths)), Detected)
     fallbacks = {*FALLBACKS, *(truth.fallback for truth in (truths or {}).values() if truth.fallback)}
     words = set(map(_words, fallbacks))
-    items: dict[Key, Item] = {}
-    refused: list[Key] = []
-    for key, placed, truth in matched((_of_user(key, placed, words) for key, placed in rows), truths):
+    items: dict[sets.Key, Item] = {}
+    refused: list[sets.Key] = []
+    for key, placed, truth in matched(((_of_user(key, placed, words), placed) for key, placed in rows), truths):
         row = placed.row
         label = label_of(placed, row.label and _label(row.label), truth)
         if row.refused:
@@ -219,18 +202,18 @@ def read_items(predictions: str, split: str, truths: Truths | None) -> tuple[dic
             if (getattr(row, name) is None) != (getattr(first, name) is None):
                 lacks, has = ("a", "none") if getattr(first, name) is None else ("no", "one")
                 raise placed.error(f"has {lacks} {name}, but the first row has {has}: give it in all rows, or in none")
-    check_complete(truths or {}, {*items, *refused}, predictions)
-    check_scored(items, predictions)
+    sets.check_complete(truths or {}, {*items, *refused}, predictions)
+    task.check_scored(items, predictions)
     return items, dict(Counter(key[0] for key in sorted(refused)))
 
 
-def _of_user(key: Key, placed: Placed[Detected], fallbacks: set[str]) -> tuple[Key, Placed[Detected]]:
-    """Turns a response into a prediction for the preceding user turn."""
+def _of_user(key: sets.Key, placed: sets.Placed[Detected], fallbacks: set[str]) -> sets.Key:
+    """Returns the key of a prediction; turns a response into a prediction for the preceding user turn."""
     row = placed.row
     if row.response is None or row.score is not None or row.predicted is not None:
-        return key, placed
+        return key
     row.predicted = "ood" if _words(row.response) in fallbacks else "in_domain"
-    return (*key[:2], key[2] - 1), placed
+    return (*key[:2], key[2] - 1)
 
 
 def _words(response: str) -> str:
@@ -238,7 +221,7 @@ def _words(response: str) -> str:
     return " ".join(re.findall(r"\w+", response.casefold()))
 
 
-def read_truths(sources: Sources, chosen: Sequence[str] = ()) -> tuple[Truths, frozenset[str]]:
+def read_truths(sources: sets.Sources, chosen: Sequence[str] = ()) -> tuple[Truths, frozenset[str]]:
     """Reads the labels of a reference and of further sets, and the names of the sets whose turns are all in domain.
 
     Args:
@@ -251,14 +234,14 @@ def read_truths(sources: Sources, chosen: Sequence[str] = ()) -> tuple[Truths, f
     """
     if not is_there(sources.reference):
         raise InputError("there is no such file or folder", sources.reference)
-    (_, place, _), *others = find_sets(sources)
+    (_, place, _), *others = sets.find_sets(sources)
     roots: list[tuple[str | None, Path]]
     if place.is_dir() and (is_of_ood(str(place)) or not is_root(place)):
         roots = [(name, place / name) for name in _sets_of(place, chosen)]
     elif chosen:
         raise InputError(f"{chosen[0]!r} requires the output of 'parapet ood' as --reference", "--sets")
     else:
-        roots = [(ORIGINAL if place.is_dir() or others else None, place)]
+        roots = [(sets.ORIGINAL if place.is_dir() or others else None, place)]
     for name, other, _ in others:
         if name in dict(roots):
             raise InputError(f"another set is called {name!r}: give this one another name", other, "--sets")
@@ -268,18 +251,18 @@ def read_truths(sources: Sources, chosen: Sequence[str] = ()) -> tuple[Truths, f
     for set_name, root in roots:
         for path, key, truth in _truths_of(root, set_name, sources.split, in_domain):
             if key in truths:
-                raise InputError(f"{named(key)} appears twice", path)
+                raise InputError(f"{sets.named(key)} appears twice", path)
             truths[key] = truth
     return truths, frozenset(in_domain)
 
 
-def _truths_of(root: Path, name: str | None, split: str, in_domain: set[str]) -> Iterator[tuple[str, Key, Truth]]:
+def _truths_of(root: Path, name: str | None, split: str, in_domain: set[str]) -> Iterator[tuple[str, sets.Key, Truth]]:
     """Yields (file, key, truth) of the turns of a set; adds its name to ``in_domain`` if it has no labels.
 
     Only JSON lines may have no name, as their rows can name their sets.
     """
     if name is None or root.is_file():
-        for key, placed in keyed_rows(str(root), Labelled, name):
+        for key, placed in sets.keyed_rows(str(root), Labelled, name):
             yield str(root), key, Truth(_label(placed.row.label), placed.row.utterance)
     elif _has_labels(root):
         for path in _files_of(root / "turns", split):
@@ -287,12 +270,12 @@ def _truths_of(root: Path, name: str | None, split: str, in_domain: set[str]) ->
                 key = name, row.dialogue_id, row.turn
                 yield str(path), key, Truth(row.label, row.utterance or "", fallback=row.fallback or "")
     elif is_of_ood(str(root)) and not is_root(root):
-        sets = _sets_of(root, ())
-        reason = f"contains the sets {', '.join(sets)}: give one of them, such as {sets[0]}={root / sets[0]}"
+        known = _sets_of(root, ())
+        reason = f"contains the sets {', '.join(known)}: give one of them, such as {known[0]}={root / known[0]}"
         raise InputError(reason, root, "--sets")
     else:
         in_domain.add(name)
-        for file, dialogue in read_dialogues(root, split):
+        for file, dialogue in sets.read_dialogues(root, split):
             for position, turn in enumerate(dialogue.turns):
                 if turn.speaker == "USER":
                     yield file, (name, dialogue.dialogue_id, position), Truth(IN_DOMAIN, turn.utterance)
@@ -310,14 +293,14 @@ def _has_labels(root: Path) -> bool:
     return path is not None and "label" in _table(path).column_names
 
 
-def _sets_of(place: Path, sets: Sequence[str]) -> list[str]:
+def _sets_of(place: Path, chosen: Sequence[str]) -> list[str]:
     known = sorted(path.name for path in place.iterdir() if (path / "turns").is_dir())
     if not known:
         raise InputError("contains no set of 'parapet ood': expected folders such as ood-10/turns", place)
-    for name in sets:
+    for name in chosen:
         if name not in known:
             raise InputError(f"there is no set {name!r}: must be one of {', '.join(known)}", place, "--sets")
-    return list(sets) or known
+    return list(chosen) or known
 
 
 def _files_of(folder: Path, split: str) -> list[Path]:
@@ -367,14 +350,14 @@ class Detections(msgspec.Struct, frozen=True):
       refused: set to the number of turns that are not scored, because the request was refused.
     """
 
-    items: dict[Key, Item]
+    items: dict[sets.Key, Item]
     predicted: bool
     threshold: Threshold | None
     in_domain: frozenset[str]
     refused: dict[str, int]
 
 
-class OodDetection(Task[Detections], frozen=True, kw_only=True):
+class OodDetection(task.Task[Detections], frozen=True, kw_only=True):
     """The task of ``parapet evaluate --task ood``.
 
     Attributes:
@@ -388,7 +371,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
     name = "evaluate_ood"
 
     predictions: str
-    sources: Sources | None = None
+    sources: sets.Sources | None = None
     chosen: tuple[str, ...] = ()
     dev: str | None = None
     dev_split: str = "dev"
@@ -436,17 +419,17 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
             raise InputError("no turn is ood, so no threshold can be tuned", dev)
         return Threshold(*best, len(pairs))
 
-    def score(self, inputs: Detections, stage: Stage) -> Result:
+    def score(self, inputs: Detections, stage: task.Stage) -> task.Result:
         """Computes precision, recall, F1 and areas, by set."""
         metrics, sizes = evaluate(inputs)
         note = about_threshold(inputs)
         details = {"groups": sizes, "threshold": inputs.threshold, "predicted": inputs.predicted}
         rows = item_rows(inputs.items, ("accuracy", "score"))
-        return Result(
-            files=files_of(metrics, details, rows, report(inputs, metrics, sizes, note)),
+        return task.Result(
+            files=task.files_of(metrics, details, rows, report(inputs, metrics, sizes, note)),
             summary=[
                 *(
-                    line(name, values, SHORT if "f1" in values else {"accuracy": "accuracy"}, 1)
+                    task.line(name, values, SHORT if "f1" in values else {"accuracy": "accuracy"}, 1)
                     + (f"; {text.counted(sizes[name]['turns'], 'turn')}" if name in sizes else "")
                     for name, values in metrics.items()
                 ),
@@ -455,24 +438,24 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
             options={
                 "split": self.sources.split if self.sources else None,
                 "dev_split": self.dev_split,
-                **({"sets": [name for name in sizes if name != ALL]} if len(sizes) > 1 else {}),
+                **({"sets": [name for name in sizes if name != sets.ALL]} if len(sizes) > 1 else {}),
             },
             counts={"turns": len(inputs.items)},
             refused=inputs.refused,
         )
 
 
-def evaluate(detections: Detections) -> tuple[Metrics, dict[str, dict[str, int]]]:
+def evaluate(detections: Detections) -> tuple[task.Metrics, dict[str, dict[str, int]]]:
     """Computes (``metrics.json``, the size of each group)."""
-    metrics: Metrics = {}
+    metrics: task.Metrics = {}
     sizes = {}
-    for name, keys in groups_of(detections.items).items():
+    for name, keys in sets.groups_of(detections.items).items():
         items = [detections.items[key] for key in keys]
         metrics[name] = metrics_of(items)
         if name in detections.in_domain:  # no turn is out of domain
             metrics[name] = {"accuracy": metrics[name]["accuracy"]}
         sizes[name] = {"turns": len(items), "ood": sum(item.label == OOD for item in items)}
-    return with_mean(metrics), sizes
+    return sets.with_mean(metrics), sizes
 
 
 def about_threshold(detections: Detections) -> str:
@@ -487,30 +470,31 @@ def about_threshold(detections: Detections) -> str:
     return "No precision, recall or F1: there is neither a file to tune a threshold on (--dev) nor a predicted label."
 
 
-def report(detections: Detections, metrics: Metrics, sizes: Mapping[str, Mapping[str, int]], note: str) -> Report:
+def report(detections: Detections, metrics: task.Metrics, sizes: Mapping[str, Mapping[str, int]], note: str) -> Report:
     """Makes the report: scores by set, and the turns with the worst scores."""
     defined = {name for values in metrics.values() for name, value in values.items() if value is not None}
     headings = {name: label for name, label in HEADINGS.items() if name in defined}
     chart = "f1" if "f1" in headings else "auroc"
-    return set_report(
+    of_all = sizes[sets.ALL]
+    return task.set_report(
         metrics,
         {**headings, "turns": "turns", "ood": "out-of-domain"},
         sizes=sizes,
         sections=worst(detections.items),
         tiles=headings,
         chart={chart: HEADINGS[chart]},
-        overall=MEAN if MEAN in metrics else ALL,
+        overall=sets.MEAN if sets.MEAN in metrics else sets.ALL,
         terms=TERMS,
         refused=detections.refused,
         title="Out-of-domain detection",
         headline="Out-of-domain detection",
-        lead=f"{text.counted(sizes[ALL]['turns'], 'turn')}, {sizes[ALL]['ood']:,} of them out-of-domain. Positive is "
+        lead=f"{text.counted(of_all['turns'], 'turn')}, {of_all['ood']:,} of them out-of-domain. Positive is "
         "out-of-domain; a high score speaks for out-of-domain.",
         notes=[note],
     )
 
 
-def worst(items: Mapping[Key, Item]) -> list[Table]:
+def worst(items: Mapping[sets.Key, Item]) -> list[Table]:
     """Lists the turns of each class with the worst scores; without scores, the wrong ones."""
     tables = []
     for label, title, sign in ((OOD, "Out-of-domain turns", 1), (IN_DOMAIN, "In-domain turns", -1)):

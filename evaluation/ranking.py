@@ -14,22 +14,8 @@ from typing import Any
 
 import msgspec
 
+from parapet.evaluation import task
 from parapet.evaluation.sets import ALL, ORIGINAL, Key, existing_file, read_lines, with_mean
-from parapet.evaluation.task import (
-    Metrics,
-    Result,
-    Stage,
-    Task,
-    check_scored,
-    files_of,
-    group_table,
-    line,
-    main_group,
-    rows_bytes,
-    set_report,
-    shown,
-    with_group,
-)
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
@@ -207,7 +193,7 @@ def read_test(
             keys = [(name or stem, f"{stem}/{d}", t) for t in range(len(exchanges))]
             rows = zip(keys, exchanges, rankings, score_dialogue(exchanges, rankings, top), strict=True)
             responses += [Response(key, of.user, of.bot, ranking[0], values) for key, of, ranking, values in rows]
-    check_scored(responses, predictions)
+    task.check_scored(responses, predictions)
     return TestFile(stem, name or stem, responses, sum(not ranking for ranking in answers.values()))
 
 
@@ -308,7 +294,7 @@ def means(responses: Sequence[Response], metrics: Sequence[str]) -> Values:
     return averages
 
 
-class Ranking(Task[Answers], frozen=True, kw_only=True):
+class Ranking(task.Task[Answers], frozen=True, kw_only=True):
     """The task of ``parapet evaluate --task ranking``.
 
     Attributes:
@@ -346,27 +332,26 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
         ]
         return Answers(sorted(tests, key=lambda test: (test.group != ORIGINAL, test.group, test.name)), candidates)
 
-    def score(self, inputs: Answers, stage: Stage) -> Result:
+    def score(self, inputs: Answers, stage: task.Stage) -> task.Result:
         """Computes accuracy by set, or by file if there are no sets."""
         metrics, details = evaluate(inputs, self.top)
         responses = [response for file in inputs.files for response in file.responses]
-        rows = rows_bytes(
+        rows = task.rows_bytes(
             [response.key for response in responses],
             {name: [response.values[name] for response in responses] for name in metrics_of(self.top)},
             {name: [getattr(response, name) for response in responses] for name in ("user", "reference", "answer")},
         )
-        refused = Counter({file.group: 0 for file in inputs.files})
+        refused: Counter[str] = Counter()
         for file in inputs.files:
-            refused[file.group] += file.refused
-        refused = +refused
+            refused.update({file.group: file.refused} if file.refused else {})
         headings = {_within(metric, self.top): label for metric, label in HEADINGS.items()}
-        lines = [line(name, values, headings, 1) for name, values in metrics.items()]
+        lines = [task.line(name, values, headings, 1) for name, values in metrics.items()]
         if self.top > 1:
-            ranks = (shown(RECIPROCAL_RANK, values[RECIPROCAL_RANK]) for values in metrics.values())
+            ranks = (task.shown(RECIPROCAL_RANK, values[RECIPROCAL_RANK]) for values in metrics.values())
             within = f" within the top {self.top}, mean reciprocal rank "
             lines = [of_group + within + rank for of_group, rank in zip(lines, ranks, strict=True)]
-        return Result(
-            files=files_of(metrics, details, rows, report(responses, metrics, details, self.top, refused)),
+        return task.Result(
+            files=task.files_of(metrics, details, rows, report(responses, metrics, details, self.top, refused)),
             summary=lines,
             options={
                 **({"sets": list(dict.fromkeys(file.group for file in inputs.files))} if self.sets else {}),
@@ -383,7 +368,7 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
         )
 
 
-def evaluate(answers: Answers, top: int = 1) -> tuple[Metrics, dict[str, Any]]:
+def evaluate(answers: Answers, top: int = 1) -> tuple[task.Metrics, dict[str, Any]]:
     """Computes (``metrics.json``, ``details.json``): for all responses, and for each set or file."""
     groups: dict[str, list[Response]] = {ALL: []}
     files = {}
@@ -410,10 +395,10 @@ def evaluate(answers: Answers, top: int = 1) -> tuple[Metrics, dict[str, Any]]:
 
 
 def report(
-    responses: Sequence[Response], metrics: Metrics, details: Mapping[str, Any], top: int, refused: Mapping[str, int]
+    responses: Sequence[Response], metrics: task.Metrics, details: Any, top: int, refused: Mapping[str, int]
 ) -> Report:
     """Makes the report: scores by set and file, and by rank, of API calls, and frequent wrong answers."""
-    files, group = details["files"], main_group(metrics)
+    files, group = details["files"], task.main_group(metrics)
     of_file = {"task": "task", "oov": "OOV", **HEADINGS, "responses": "responses", "dialogues": "dialogues"}
     if details["candidates"] is not None:
         of_file[NO_CANDIDATE] = "not among the candidates"
@@ -422,13 +407,13 @@ def report(
     with_calls = {name: values for name, values in metrics.items() if values[API_CALL] is not None}
     rank_groups = metrics if top > 1 else {}
     tables = [
-        group_table("Files", "file", files, of_file, numbers_in="details.json"),
-        group_table("Within the first answers", "set", rank_groups, within, numbers_in="metrics.json"),
-        group_table("API calls", "set", with_calls, CALLS, numbers_in="metrics.json"),
+        task.group_table("Files", "file", files, of_file, numbers_in="details.json"),
+        task.group_table("Within the first answers", "set", rank_groups, within, numbers_in="metrics.json"),
+        task.group_table("API calls", "set", with_calls, CALLS, numbers_in="metrics.json"),
         wrong_answers(responses),
     ]
-    right = with_group("Right responses", metrics, group, PER_RESPONSE)
-    return set_report(
+    right = task.with_group("Right responses", metrics, group, PER_RESPONSE)
+    return task.set_report(
         metrics,
         HEADINGS,
         sizes={name: {} for name in metrics},
