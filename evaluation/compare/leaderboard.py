@@ -19,11 +19,6 @@ from parapet.evaluation.compare.results import (
     JGA,
     LOW_IS_GOOD,
     OF_100,
-    SEEN,
-    SENSITIVITY,
-    UNSEEN,
-    VARIANTS,
-    WHOLE,
     Column,
     Selection,
     absent_groups,
@@ -46,7 +41,7 @@ from parapet.evaluation.compare.significance import (
     read_rows,
 )
 from parapet.evaluation.dst.failures import HurtFrame
-from parapet.evaluation.results import macro_average
+from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, ResultRow, macro_average
 from parapet.evaluation.sets import ALL, ORIGINAL, existing_file, group_label
 from parapet.evaluation.task import NOT_DEFINED, change_text, sensitivity_is_defined
 from parapet.schemas.errors import InputError
@@ -655,10 +650,11 @@ def with_interval(mean: Number) -> str:
     return text if mean.low is None or mean.high is None else f"{text}\n{mean.low:.1f}–{mean.high:.1f}"
 
 
-def is_undefined(value: Value, row: Iterable[Value | None]) -> bool:
+def is_undefined(value: Value | ResultRow, row: Iterable[Value | ResultRow | None]) -> bool:
     """Whether a number is a schema sensitivity that says nothing beside the accuracies in its row."""
-    scores = {score.column: score.value for score in row if score is not None}
-    return value.metric == SENSITIVITY and not sensitivity_is_defined(*accuracies(scores.get, value.column))
+    scores = {Column(score.task, score.set, score.metric, score.group): score.value for score in row if score}
+    column = Column(value.task, value.set, value.metric, value.group)
+    return value.metric == SENSITIVITY and not sensitivity_is_defined(*accuracies(scores.get, column))
 
 
 def cell(value: Value | None, row: Sequence[Value | None]) -> str:

@@ -34,17 +34,13 @@ from parapet.evaluation.compare.results import (
     EVERYTHING,
     JGA,
     OF_100,
-    SEEN,
-    SENSITIVITY,
-    UNSEEN,
-    VARIANTS,
-    WHOLE,
     Column,
     Selection,
     mixes,
     of_100,
 )
 from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
+from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import (
     FLOOR,

@@ -243,15 +243,7 @@ def _common_sets(task: str, outcomes: Mapping[str, Outcome], everything: bool, l
     """Returns the sets of a task to keep; adds a message for each other set to ``left_out``."""
     sets = {name: set(outcome.sets) for name, outcome in outcomes.items()}
     # Other rows whose name begins with # are groups, or choices among candidates; all are computed over the sets.
-    alike = (
-        len(
-            {
-                frozenset(set_name for set_name in set_names if not set_name.startswith("#"))
-                for set_names in sets.values()
-            }
-        )
-        == 1
-    )
+    alike = len({frozenset(name for name in names if name[0] != "#") for names in sets.values()}) == 1
     kept = set()
     for set_name in sorted(set().union(*sets.values()), key=set_order):
         having = [name for name in sets if set_name in sets[name]]

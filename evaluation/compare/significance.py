@@ -23,9 +23,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.compare.results import JGA, SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, Column, Outcome
+from parapet.evaluation.compare.results import JGA, Column, Outcome
 from parapet.evaluation.dst.frames import JOINT, Scored
 from parapet.evaluation.dst.totals import measured
+from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path

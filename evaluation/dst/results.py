@@ -136,16 +136,16 @@ def result_rows(config: Config, scores: FileScores, numbers: Mapping[str, Any]) 
     for name, of_set in sorted(numbers["sets"].items()):
         for key, metrics in sorted(of_set["metrics"].items()):
             for metric, value in sorted(metrics.items()) if key in groups else ():
-                interval = of_set["intervals"].get(key) if metric == JGA else None
+                low, high = (of_set["intervals"].get(key) if metric == JGA else None) or (None, None)
                 n = scores.totals[name][key][METRICS.index(metric)][1]
-                yield ResultRow(system, "dst", name, groups[key], metric, value, *(interval or (None, None)), n)
+                yield ResultRow(system, "dst", name, groups[key], metric, value, low, high, n)
     variants = numbers.get("variants", {"table": {}})
     for key, row in sorted(variants["table"].items()):
         values = {**variants["average"][key], SCHEMA_SENSITIVITY: row[SCHEMA_SENSITIVITY]}
         intervals = {JGA: row.get("variants_interval"), SCHEMA_SENSITIVITY: row.get("schema_sensitivity_interval")}
         for metric, value in values.items() if key in groups else ():
-            interval = intervals.get(metric) or (None, None)
-            yield ResultRow(system, "dst", VARIANTS, groups[key], metric, value, *interval)
+            low, high = intervals.get(metric) or (None, None)
+            yield ResultRow(system, "dst", VARIANTS, groups[key], metric, value, low, high)
 
 
 def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Intervals) -> dict[str, Any]:

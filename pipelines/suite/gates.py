@@ -14,21 +14,13 @@ from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
+    from parapet.evaluation.results import ResultRow
     from parapet.pipelines.suite.suite_file import SuiteFile
 
 _CONDITION = re.compile(r"\s*(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)\s*")
 _HOLDS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt
 }  # fmt: skip
-
-
-class Number(NamedTuple):
-    """A number in the table of all systems."""
-
-    system: str
-    metric: str
-    set: str
-    value: float | None
 
 
 class Verdict(NamedTuple):
@@ -59,7 +51,8 @@ def check_numbers(suite: SuiteFile, graph: Graph) -> None:
     """Raises InputError for a gate on a number that no system of the suite can have, before anything runs."""
     if not suite.gates:
         return
-    from parapet.evaluation.compare.results import OF_100, SENSITIVITY, VARIANTS, shown_metrics
+    from parapet.evaluation.compare.results import OF_100, shown_metrics
+    from parapet.evaluation.results import SENSITIVITY, VARIANTS
 
     requested, averaged = (_metrics_in(suite.compare.get(key, [])) for key in ("metrics", "average"))
     chosen = suite.compare.get("sets", [])
@@ -73,8 +66,8 @@ def check_numbers(suite: SuiteFile, graph: Graph) -> None:
         over_variants = [VARIANTS] if len(variants) > 1 or not are_all else []
         for metric in [*(requested or shown_metrics(task)), *averaged]:
             names = [*(sets if metric != SENSITIVITY else []), *over_variants]
-            numbers = [Number(system, metric, name, 0.0) for name in names if not chosen or name in chosen]
-            known |= {name: metric for number in numbers for name in _names(number)}
+            for name in names if not chosen else [name for name in names if name in chosen]:
+                known |= dict.fromkeys(_names(system, metric, name), metric)
             beginnings += [] if are_all else [f"{metric}.", f"{system}.{metric}."]
     for gate, condition in suite.gates.items():
         if gate not in known and not gate.startswith(tuple(beginnings)):
@@ -118,7 +111,7 @@ def _why_unknown(gate: str, known: Iterable[str], graph: Graph) -> str:
     )
 
 
-def judge(gates: Mapping[str, str], numbers: Iterable[Number]) -> Iterator[Verdict]:
+def judge(gates: Mapping[str, str], numbers: Iterable[ResultRow]) -> Iterator[Verdict]:
     """Judges each gate for each system that has its number; yields a verdict without a system if none has it.
 
     Args:
@@ -126,9 +119,9 @@ def judge(gates: Mapping[str, str], numbers: Iterable[Number]) -> Iterator[Verdi
         applies to the original set, and for schema sensitivity to the variants; ``variants`` is the mean over variants.
       numbers: the numbers of all systems, from 0 to 1.
     """
-    named: dict[str, list[Number]] = {}
+    named: dict[str, list[ResultRow]] = {}
     for number in numbers:
-        for name in _names(number):
+        for name in _names(number.system, number.metric, number.set):
             named.setdefault(name, []).append(number)
     for gate, condition in gates.items():
         match = _CONDITION.fullmatch(condition)
@@ -140,30 +133,26 @@ def judge(gates: Mapping[str, str], numbers: Iterable[Number]) -> Iterator[Verdi
             yield Verdict(gate, condition, number.system, number.value, is_met)
 
 
-def _names(number: Number) -> Iterator[str]:
-    over_variants = number.set == "#VARIANTS"
-    of_set = "variants" if over_variants else "original" if number.set == "#ALL" else number.set  # without other sets
-    names = [f"{number.metric}.{of_set}"]
-    if of_set == "original" or (over_variants and number.metric == "schema_sensitivity"):
-        names.append(number.metric)
-    for name in names:
-        yield from (name, f"{number.system}.{name}")
+def _names(system: str, metric: str, of_set: str) -> list[str]:
+    label = {"#VARIANTS": "variants", "#ALL": "original"}.get(of_set, of_set)  # of all sets: without other sets
+    is_main = label == "original" or (label == "variants" and metric == "schema_sensitivity")
+    names = [f"{metric}.{label}", *([metric] if is_main else [])]
+    return [*names, *(f"{system}.{name}" for name in names)]
 
 
 def verdicts_of(suite: SuiteFile, output: Path, is_lost: bool = False) -> list[Verdict]:
     """Judges a suite's gates by the numbers in its output folder; by none if the comparison failed."""
     if not suite.gates:
         return []
-    from parapet.evaluation.compare.leaderboard import Value, is_undefined, read_board
+    from parapet.evaluation.compare.leaderboard import AVERAGE, is_undefined
+    from parapet.evaluation.results import read_results
 
-    place = output / COMPARISON / "leaderboard.json"
-    values = read_board(str(place)).values if place.is_file() and not is_lost else []
-    of_systems: dict[str, list[Value]] = {}
-    for score in values:
-        of_systems.setdefault(score.system, []).append(score)
+    place = output / COMPARISON / "table.parquet"
+    rows = read_results(place) if place.is_file() and not is_lost else []
     numbers = [
-        Number(score.system, score.metric, score.set, score.value)
-        for score in values
-        if score.group == "all" and (score.value is not None or is_undefined(score, of_systems[score.system]))
+        row
+        for row in rows
+        if (row.group, row.metric == AVERAGE) == ("all", False)
+        and (row.value is not None or is_undefined(row, [other for other in rows if other.system == row.system]))
     ]
     return list(judge(suite.gates, numbers))

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from kit import THOROUGH, cases, edit, json_of, lacking, raised, rows_of, run, sample_dialogues, write
 
+from parapet.evaluation.results import ResultRow
 from parapet.pipelines.main import main
-from parapet.pipelines.suite.gates import Number, judge
+from parapet.pipelines.suite.gates import judge
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
 from parapet.pipelines.suite.state import FOLDER, State, source_hash
@@ -678,10 +679,13 @@ def test_gates_fail_a_build(folder, made):
     ({"schema_sensitivity": "<= 1"}, [("a", 0.2, True), ("b", None, False)]),
 )
 def test_what_gates_say(gates, told):
+    def number(system: str, metric: str, of_set: str, value: float | None) -> ResultRow:
+        return ResultRow(system, "dst", of_set, "all", metric, value)
+
     numbers = [
-        Number("a", "joint_goal_accuracy", "original", 0.6), Number("b", "joint_goal_accuracy", "original", 0.4),
-        Number("a", "joint_goal_accuracy", "typos", 0.5), Number("a", "schema_sensitivity", "#VARIANTS", 0.2),
-        Number("a", "joint_goal_accuracy", "#VARIANTS", 0.3), Number("b", "schema_sensitivity", "#VARIANTS", None),
+        number("a", "joint_goal_accuracy", "original", 0.6), number("b", "joint_goal_accuracy", "original", 0.4),
+        number("a", "joint_goal_accuracy", "typos", 0.5), number("a", "schema_sensitivity", "#VARIANTS", 0.2),
+        number("a", "joint_goal_accuracy", "#VARIANTS", 0.3), number("b", "schema_sensitivity", "#VARIANTS", None),
     ]  # fmt: skip
     found = list(judge(gates, numbers))
     assert [(one.system, one.value, one.is_met) for one in found] == told
