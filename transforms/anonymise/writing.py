@@ -275,6 +275,7 @@ def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
         ],
         sections=[
             *sections_of(
+                numbers,
                 Numbers(
                     "Replaced mentions",
                     "replaced/*",
@@ -282,9 +283,6 @@ def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
                     (Metric("mentions", "mentions"), Metric("things", "different in their chats")),
                     {kind: f"{kind}: {meaning}" for kind, meaning in KINDS.items()},
                 ),
-                numbers,
-            ),
-            *sections_of(
                 Numbers(
                     "Suspects",
                     "suspects/*",
@@ -293,7 +291,6 @@ def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
                     SUSPICIONS,
                     note="What a second look, by other means, suspects was missed.",
                 ),
-                numbers,
             ),
             *([table_of(numbers["set"])] if "set" in numbers else []),
             Text(

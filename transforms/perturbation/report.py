@@ -100,7 +100,7 @@ def report_of(
         Examples(title=f"Examples of {name}" if len(examples) > 1 else "Examples", examples=of_set, in_card=True)
         for name, of_set in examples.items()
     ]
-    sections += [section for table in tables for section in sections_of(table, statistics)]
+    sections += sections_of(statistics, *tables)
     chosen = {**options, **(statistics.get("made_with") or {})}
     rows = [[name, text] for name, value in chosen.items() if (text := _listed(value))]
     sections.append(Table(title="Options", columns=["option", "value"], text_columns=2, rows=rows))

@@ -130,21 +130,14 @@ class Axis(msgspec.Struct, frozen=True):
 
 
 class Plot(msgspec.Struct, frozen=True):
-    """What the template draws of :class:`Dots` and :class:`Bars`."""
+    """What the template draws: the marks of each row, and for a :class:`Scatter` those of all points with heights."""
 
     axis: Axis
     groups: Sequence[str]
-    rows: Mapping[str, Sequence[Mark]]
-    references: Sequence[tuple[int, float]]
-
-
-class ScatterPlot(msgspec.Struct, frozen=True):
-    """What the template draws of a :class:`Scatter`: its marks with their heights, and both axes."""
-
-    axis: Axis
-    upright: Axis
-    groups: Sequence[str]
-    marks: Sequence[tuple[Mark, float]]
+    rows: Mapping[str, Sequence[Mark]] = {}
+    references: Sequence[tuple[int, float]] = ()
+    upright: Axis | None = None
+    marks: Sequence[tuple[Mark, float]] = ()
 
 
 def plot(chart: Dots) -> Plot:
@@ -163,7 +156,7 @@ def plot(chart: Dots) -> Plot:
     return Plot(axis, groups, rows, lines)
 
 
-def scatter_plot(chart: Scatter) -> ScatterPlot:
+def scatter_plot(chart: Scatter) -> Plot:
     """Compute the places of a chart's points; a point whose label has no room has it in its tooltip only."""
     groups = list(dict.fromkeys(point.group for point in chart.points))
     points = [point for point in chart.points if _is_known(point.x) and _is_known(point.y)]
@@ -172,9 +165,8 @@ def scatter_plot(chart: Scatter) -> ScatterPlot:
     for point in points:
         x, y = axis.place(point.x), upright.place(point.y)
         has_room = all(abs(x - mark.place) > 35 or abs(y - height) > 6 for mark, height in marks)
-        mark = Mark(groups.index(point.group), point.label if has_room else "", _point_text(point), x)
-        marks.append((mark, y))
-    return ScatterPlot(axis, upright, groups, marks)
+        marks.append((Mark(groups.index(point.group), point.label if has_room else "", _point_text(point), x), y))
+    return Plot(axis, groups, upright=upright, marks=marks)
 
 
 def description(chart: Dots | Scatter) -> str:

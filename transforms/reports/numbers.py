@@ -57,6 +57,6 @@ class Numbers(NamedTuple):
     in_card: bool = True
 
 
-def metrics_named(*names: str, digits: int | None = None, percent: bool = False) -> list[Metric]:
+def metrics_named(*names: str, digits: int | None = None) -> list[Metric]:
     """Return metrics whose labels are their names."""
-    return [Metric(name, name.replace("_", " "), percent=percent, digits=digits) for name in names]
+    return [Metric(name, name.replace("_", " "), digits=digits) for name in names]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from parapet.transforms.reports.numbers import Metric, Numbers
@@ -87,11 +87,14 @@ def tiles_of(table: Numbers, statistics: Mapping[str, Any]) -> list[Tile]:
     return tiles[:_MOST_TILES]
 
 
-def sections_of(table: Numbers, statistics: Mapping[str, Any]) -> Iterator[Section]:
-    """Yield a table and its chart."""
-    rows = rows_at(statistics, table.path)
-    if not rows:
-        return
+def sections_of(statistics: Mapping[str, Any], *tables: Numbers) -> list[Section]:
+    """Return the tables that have rows, each with its chart."""
+    return [
+        section for table in tables if (rows := rows_at(statistics, table.path)) for section in _sections(table, rows)
+    ]
+
+
+def _sections(table: Numbers, rows: Sequence[Row]) -> Iterator[Section]:
     yield Table(
         title=table.title,
         note=table.note,

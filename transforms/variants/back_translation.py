@@ -203,6 +203,7 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTra
             names.setdefault(row.element_id, {})[row.pivot] = row
     sections: list[Section] = [
         *sections_of(
+            statistics,
             Numbers(
                 "How far each back-translation is from the original",
                 "pivots/*",
@@ -217,7 +218,6 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTra
                 f"Japanese and Korean: name distance {PUBLISHED['name_distance']}, BLEU "
                 f"{PUBLISHED['description_bleu']}, self-BLEU {PUBLISHED['self_bleu']}.",
             ),
-            statistics,
         ),
         Table(
             title="Names and descriptions that were not replaced",

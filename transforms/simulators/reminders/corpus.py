@@ -236,6 +236,7 @@ ATTEMPTS = 100  # the maximum number of attempts to differ from every other dial
 SHOWN = 6  # dialogues on the page, two of a file
 
 _TOTALS = ("dialogues", "turns", "spans", "calls", "failed_calls")
+_SHOWN = (*_TOTALS, "different_utterances", "made_again")
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -415,12 +416,7 @@ def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
             Tile("names of reminders", f"{numbers['names']:,}"),
         ],
         sections=[
-            *sections_of(
-                Numbers(
-                    "Splits", "splits/*", ("split",), metrics_named(*_TOTALS, "different_utterances", "made_again")
-                ),
-                numbers,
-            ),
+            *sections_of(numbers, Numbers("Splits", "splits/*", ("split",), metrics_named(*_SHOWN))),
             Text(
                 title="About these dialogues",
                 paragraphs=[

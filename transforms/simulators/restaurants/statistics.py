@@ -144,7 +144,7 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
     )
 
 
-def _tables(numbers: Mapping[str, Any]) -> Iterator[Section]:
+def _tables(numbers: Mapping[str, Any]) -> list[Section]:
     means = {
         TITLES[task]: {
             "all": parts["all"],
@@ -155,8 +155,8 @@ def _tables(numbers: Mapping[str, Any]) -> Iterator[Section]:
         for task, parts in numbers["tasks"].items()
     }
     metrics = metrics_named("dialogues", *_MEANS, digits=2)
-    yield from sections_of(Numbers("Means per dialogue", "*/*", ("task", "dialogues of"), metrics), means)
     answers, right, tried, done = metrics_named("answers", "per_response", "tried", "per_dialogue")
+    table = Numbers("Means per dialogue", "means/*/*", ("task", "dialogues of"), metrics)
     bot = Numbers(
         "The rule-based bot",
         "bot/*/*/*",
@@ -165,7 +165,7 @@ def _tables(numbers: Mapping[str, Any]) -> Iterator[Section]:
         note="The answers that it finds, given everything before; `plus` has disfluencies. Also the dialogues solved.",
         in_card=False,
     )
-    yield from sections_of(bot, numbers)
+    return sections_of({**numbers, "means": means}, table, bot)
 
 
 def _about(numbers: Mapping[str, Any], seed: str, plus: bool) -> Iterator[str]:

@@ -544,7 +544,7 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
             *(Tile(f"{name} (paper: {size:,})", f"{numbers[name]:,}") for name, size in PAPER_SIZES.items()),
         ],
         sections=[
-            *sections_of(Numbers(title, "*", ("split",), metrics_named("dialogues", *PAPER_MEANS, digits=2)), means),
+            *sections_of(means, Numbers(title, "*", ("split",), metrics_named("dialogues", *PAPER_MEANS, digits=2))),
             Text(
                 title="About these dialogues",
                 paragraphs=[

@@ -233,21 +233,16 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
         operation: {field: {**n, "share": n["changed"] / n["total"]} for field, n in fields.items()}
         for operation, fields in statistics["corruptions"].items()
     }
-    sections = [
-        *sections_of(Numbers("Sets", "sets/*", ("set",), metrics_named("dialogues", "versions")), statistics),
-        *sections_of(
-            Numbers("Versions", "versions/*", ("version",), metrics_named("dialogues", "left_out")), statistics
-        ),
-        *sections_of(
-            Numbers(
-                "Corrupted names and descriptions",
-                "*/*",
-                ("corruption", "of"),
-                (Metric("total", "number"), Metric("share", "changed", percent=True, digits=0)),
-                note=f"A word is replaced with probability {rates.replace:g}; a share of {rates.order:g} of the words "
-                "changes places.",
-            ),
-            shares,
+    tables = [
+        Numbers("Sets", "sets/*", ("set",), metrics_named("dialogues", "versions")),
+        Numbers("Versions", "versions/*", ("version",), metrics_named("dialogues", "left_out")),
+        Numbers(
+            "Corrupted names and descriptions",
+            "shares/*/*",
+            ("corruption", "of"),
+            (Metric("total", "number"), Metric("share", "changed", percent=True, digits=0)),
+            note=f"A word is replaced with probability {rates.replace:g}; a share of {rates.order:g} of the words "
+            "changes places.",
         ),
     ]
     intents = statistics["unknown_intents"]
@@ -262,7 +257,7 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
             Tile("versions", number(len(statistics["versions"]))),
         ],
         notes=[f"{counted(intents, 'intent')} that no schema has: unchanged."] if intents else [],
-        sections=sections,
+        sections=sections_of({**statistics, "shares": shares}, *tables),
         links={
             MAPPING: "the names of each variant",
             "statistics.json": "all numbers",
