@@ -136,7 +136,7 @@ class Flag(NamedTuple):
     name: str
     kind: type
     many: bool
-    choices: Sequence[Any]
+    choices: Any
     default: Any
     facts: Mapping[str, Any]
 

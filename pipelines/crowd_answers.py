@@ -73,7 +73,7 @@ def _files_of(responses: Sequence[str]) -> list[str]:
     return [str(layout.as_path(path) / FILE) if path in folders else path for path in responses]
 
 
-def check_answers(responses: Sequence[str], decisions: Sequence[str], encoding: str) -> Sources:
+def check_answers(responses: Sequence[str], decisions: list[str], encoding: str) -> Sources:
     """Checks the files of answers and decisions. Raises InputError if one is missing, or the encoding is unknown."""
     from parapet.transforms.crowd.answer_files import Sources
 

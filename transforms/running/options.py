@@ -17,7 +17,7 @@ declared by :func:`option` is not a flag; a subclass may change the default of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, field
 from fractions import Fraction
 from typing import Any
@@ -40,7 +40,7 @@ def option(
     path: bool = False,
     commas: bool = False,
     either: str = "",
-    choices: Sequence[Any] = (),
+    choices: Iterable[Any] = (),
     completes: Sequence[str] = (),
     parse: Callable[[str], Any] | None = None,
     ge: float | None = None,
