@@ -193,7 +193,7 @@ def read_items(predictions: str, split: str, truths: Truths | None) -> tuple[dic
         if row.refused:
             refused.append(key)
             continue
-        if row.score is row.predicted is None:
+        if row.score is None and row.predicted is None:
             raise placed.error("has neither a score nor a predicted label")
         utterance = (truth.utterance if truth else "") or row.utterance
         items[key] = Item(label, row.predicted and _label(row.predicted), utterance, row.score)
