@@ -13,7 +13,6 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -24,8 +23,7 @@ from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
 from parapet.evaluation.compare.results import JGA, Column, Outcome
-from parapet.evaluation.dst.frames import JOINT, Scored
-from parapet.evaluation.dst.totals import measured
+from parapet.evaluation.dst.totals import coefficient
 from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.schemas.errors import InputError
@@ -46,7 +44,7 @@ class Rows(msgspec.Struct, frozen=True):
     """The rows of one outcome.
 
     Attributes:
-      turns: set to its scored turns: ``dialogue_id``, ``turn``, and the number of ``rows`` of each.
+      turns: set to its scored turns: ``set``, ``dialogue_id``, ``turn``, and the number of rows of each.
       parts: the sums by dialogue, for numbers that are means of rows. Other numbers, such as macro-F1, BLEU, or joint
         accuracy by turn, have none.
     """
@@ -65,46 +63,41 @@ def read_rows(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
     Raises:
       InputError: rows cannot be read.
     """
-    numbers = outcome.values
-    wanted = [column for column in columns if numbers.get(column) is not None]
+    wanted = [column for column in columns if outcome.values.get(column) is not None]
     metrics = sorted({column.metric for column in wanted})
     table = _read(outcome, metrics)
     if table is None:
         return None
-    present = [metric for metric in metrics if metric in table.column_names]
-    sums = _sums(table, outcome.task, present)
-    if SENSITIVITY in metrics:
-        sums |= _coefficients(table, outcome)
+    sums = _sums(table, outcome.task, metrics)
+    if SENSITIVITY in metrics and (coefficients := _coefficients(table, outcome)):
+        sums |= _sums(coefficients, outcome.task, [SENSITIVITY])
     parts: dict[Column, Parts] = {}
     for column in wanted:
-        members = [column]
-        if column.set == VARIANTS and column.metric != SENSITIVITY:
-            members = [msgspec.structs.replace(column, set=name) for name in outcome.variants]
-        sums_found = tuple(sums.get(member, {}) for member in members)
-        if _is_mean(sums_found, numbers[column]):
-            parts[column] = sums_found
-    return Rows(_turns(table), parts)
+        over_variants = column.set == VARIANTS and column.metric != SENSITIVITY
+        names = outcome.variants if over_variants else (column.set,)
+        members = tuple(sums.get(msgspec.structs.replace(column, set=name), {}) for name in names)
+        if _is_mean(members, outcome.values[column]):
+            parts[column] = members
+    grouped = _grouped(table, list(_KEYS), [("turn", "count")])
+    turns = {name: grouped.filter(pc.equal(grouped["set"], name)) for name in pc.unique(grouped["set"]).to_pylist()}
+    return Rows(turns, parts)
 
 
 def _is_mean(parts: Parts, value: float | None) -> bool:
     """Whether the rows average to the number."""
-    totals_found = [
-        (math.fsum(total for total, _ in sums.values()), sum(n for _, n in sums.values())) for sums in parts
-    ]
-    if value is None or not totals_found or not all(rows for _, rows in totals_found):
+    if value is None or not parts or not all(parts):
         return False
-    mean = math.fsum(total / rows for total, rows in totals_found) / len(totals_found)
-    return math.isclose(mean, value, rel_tol=1e-9, abs_tol=1e-12)
+    means = [math.fsum(total for total, _ in sums.values()) / sum(n for _, n in sums.values()) for sums in parts]
+    return math.isclose(math.fsum(means) / len(means), value, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
     """Reads ``rows.parquet``, or all Parquet files below ``rows``, for the sets of the outcome."""
     folder = as_path(outcome.path)
     single = folder / "rows.parquet"
-    paths = [single] if single.is_file() else sorted(folder.glob("rows/**/*.parquet"))
     wanted = {*_KEYS, *_FRAMES, *metrics, JGA}
     tables = []
-    for path in paths:
+    for path in [single] if single.is_file() else sorted(folder.glob("rows/**/*.parquet")):
         try:
             with open_path(path) as handle:
                 file = pq.ParquetFile(handle)
@@ -112,97 +105,76 @@ def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
             table.validate(full=True)  # detects text that is not UTF-8
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"cannot be read as Parquet: {error}", path) from None
-        lacking = [name for name in _KEYS if name not in table.column_names]
-        if lacking:
+        if lacking := [name for name in _KEYS if name not in table.column_names]:
             raise InputError(f"has no column {lacking[0]!r}: not the rows of 'parapet evaluate'", path)
         tables.append(table)
-    if not tables:
-        return None
-    table = pa.concat_tables(tables)
     named = [name for name in outcome.sets if not name.startswith("#")]
+    if not tables or not named:
+        return pa.concat_tables(tables) if tables else None
+    table = pa.concat_tables(tables)
     # The single set of an outcome without sets has an empty name or that of the split.
-    return table.filter(pc.is_in(table["set"], pa.array(["", *named]))) if named else table
+    return table.filter(pc.is_in(table["set"], pa.array(["", *named])))
 
 
-def _sums(table: pa.Table, task: str, metrics: Sequence[str]) -> dict[Column, Sums]:
+def _sums(table: pa.Table, task: str, metrics: Iterable[str]) -> dict[Column, Sums]:
     """Sums metrics by dialogue, for each set, all sets together, and each group of services."""
     sums: dict[Column, Sums] = {}
     groups = [name for name in ("seen", "original_service") if name in table.column_names]
-    for metric in metrics:
+    for metric in (name for name in metrics if name in table.column_names):
         rows = table.filter(pc.is_valid(table[metric]))
         for group in [None, *groups]:
             keys = ["set", "dialogue_id", *([group] if group else [])]
-            grouped = _grouped(rows, keys, [(metric, "sum"), (metric, "count")])
-            for name, dialogue, *keys_here, total, n in zip(
-                *(column.to_pylist() for column in grouped.columns), strict=True
-            ):
-                of_group = _group(keys_here[0]) if keys_here else WHOLE
-                sums.setdefault(Column(task, name, metric, of_group), {})[dialogue] = (total, n)
-                together = sums.setdefault(Column(task, ALL, metric, of_group), {})
-                before = together.get(dialogue, (0.0, 0))
-                together[dialogue] = (before[0] + total, before[1] + n)
+            for row in _grouped(rows, keys, [(metric, "sum"), (metric, "count")]).to_pylist():
+                of_group = _group(row[group]) if group else WHOLE
+                for name in (row["set"], ALL):
+                    by_dialogue = sums.setdefault(Column(task, name, metric, of_group), {})
+                    total, n = by_dialogue.get(row["dialogue_id"], (0.0, 0))
+                    by_dialogue[row["dialogue_id"]] = total + row[f"{metric}_sum"], n + row[f"{metric}_count"]
     return sums
 
 
 def _grouped(table: pa.Table, keys: list[str], aggregations: list[tuple[str, str]]) -> pa.Table:
     """Aggregates to one row per key, sorted by key; on one thread, as sums of floats depend on the order."""
     grouped = pa.TableGroupBy(table, keys, use_threads=False).aggregate(aggregations)
-    columns = [*keys, *(f"{name}_{function}" for name, function in aggregations)]
-    return grouped.select(columns).sort_by([(key, "ascending") for key in keys])
+    return grouped.sort_by([(key, "ascending") for key in keys])
 
 
 def _group(value: bool | str | None) -> str:
     return value if isinstance(value, str) else SEEN if value else UNSEEN
 
 
-def _turns(table: pa.Table) -> dict[str, pa.Table]:
-    grouped = _grouped(table, list(_KEYS), [("turn", "count")]).rename_columns([*_KEYS, "rows"])
-    names = pc.unique(grouped["set"]).to_pylist()
-    return {name: grouped.filter(pc.equal(grouped["set"], name)).drop_columns(["set"]) for name in names}
+def _coefficients(table: pa.Table, outcome: Outcome) -> pa.Table | None:
+    """Computes the coefficients of variation over variants, see ``parapet.evaluation.dst.totals``, as rows of a set.
 
-
-def _coefficients(table: pa.Table, outcome: Outcome) -> dict[Column, Sums]:
-    """Sums the coefficients of variation over variants by dialogue, see ``parapet.evaluation.dst.totals``.
-
-    Empty if the variants do not have the same frames.
+    None if the variants do not have the same frames.
     """
     if not {*_FRAMES, JGA} <= set(table.column_names) or len(outcome.variants) < 2:
-        return {}
-    order = [("dialogue_id", "ascending"), ("turn", "ascending"), ("frame", "ascending")]
-    of_sets = [table.filter(pc.equal(table["set"], name)).sort_by(order) for name in outcome.variants]
-    common = set.intersection(*(set(pc.unique(table_here["dialogue_id"]).to_pylist()) for table_here in of_sets))
+        return None
+    keys = ["dialogue_id", "turn", "frame"]
+    of_sets = [table.filter(pc.equal(table["set"], name)) for name in outcome.variants]
+    common = set.intersection(*(set(pc.unique(rows["dialogue_id"]).to_pylist()) for rows in of_sets))
+    shared = pa.array(sorted(common), pa.string())
     of_sets = [
-        table_here.filter(pc.is_in(table_here["dialogue_id"], pa.array(sorted(common)))) for table_here in of_sets
+        rows.filter(pc.is_in(rows["dialogue_id"], shared)).sort_by([(key, "ascending") for key in keys])
+        for rows in of_sets
     ]
-    keys = [table_here.select(["dialogue_id", "turn", "frame"]).combine_chunks() for table_here in of_sets]
-    if not common or any(not key.equals(keys[0]) for key in keys[1:]):
-        return {}
+    rows, *others = of_sets
+    if not common or any(not rows.select(keys).equals(other.select(keys)) for other in others):
+        return None
+    values = np.stack([rows[JGA].to_numpy() for rows in of_sets])
+    coefficients = coefficient(values)
+    if outcome.options.get("zero") == "drop":
+        coefficients[np.all(values == 0, axis=0)] = math.nan
     original = table.filter(pc.equal(table["set"], ORIGINAL))
     is_seen = dict(zip(original["original_service"].to_pylist(), original["seen"].to_pylist(), strict=True))
-
-    def groups(service: str) -> list[str]:
-        return [WHOLE, *([_group(is_seen[service])] if service in is_seen else []), service]
-
-    def frames(of: pa.Table) -> list[Scored]:
-        columns = (of[name].to_pylist() for name in ("dialogue_id", "turn", "frame", "original_service", JGA))
-        unknown = (math.nan,) * JOINT  # the other metrics
-        return [
-            Scored(dialogue, turn, frame, service, "", (*unknown, math.nan if value is None else value), (), ("", ""))
-            for dialogue, turn, frame, service, value in zip(*columns, strict=True)
-        ]
-
-    coefficients = measured([[frames(table_here) for table_here in of_sets]], groups)
-    sums: dict[Column, Sums] = {}
-    values, wrong = coefficients.values[:, JOINT].tolist(), coefficients.wrong[:, JOINT].tolist()
-    for dialogue, names, value, is_wrong in zip(
-        coefficients.dialogue_ids, coefficients.keys, values, wrong, strict=True
-    ):
-        if not math.isnan(value) and not (is_wrong and outcome.options.get("zero") == "drop"):
-            for group in names:
-                of_group = sums.setdefault(Column(outcome.task, VARIANTS, SENSITIVITY, group), {})
-                total, n = of_group.get(dialogue, (0.0, 0))
-                of_group[dialogue] = total + value, n + 1
-    return sums
+    columns = {
+        "set": [VARIANTS] * len(rows),
+        "dialogue_id": rows["dialogue_id"],
+        "original_service": rows["original_service"],
+        "seen": [is_seen.get(service) for service in rows["original_service"].to_pylist()],
+        SENSITIVITY: pa.array(coefficients, from_pandas=True),  # NaN is null
+    }
+    return pa.table(columns)
 
 
 def check_same_turns(rows: Mapping[str, Rows], outcomes: Mapping[str, Outcome]) -> list[str]:
@@ -217,39 +189,28 @@ def check_same_turns(rows: Mapping[str, Rows], outcomes: Mapping[str, Outcome]) 
     firsts: dict[str, str] = {}
     refused: dict[str, None] = {}
     for name, theirs in rows.items():
-        for turn_key in [
-            *theirs.turns,
-            *(at for at in outcomes[name].sets if at not in theirs.turns and at[:1] != "#"),
-        ]:
-            first = firsts.setdefault(turn_key, name)
-            our_turn, other = rows[first].turns.get(turn_key), theirs.turns.get(turn_key)
-            if (
-                first == name
-                or our_turn is other is None
-                or (our_turn is not None and other is not None and our_turn.equals(other))
-            ):
+        for of_set in dict.fromkeys([*theirs.turns, *(at for at in outcomes[name].sets if at[:1] != "#")]):
+            first = firsts.setdefault(of_set, name)
+            tables = [rows[system].turns.get(of_set) for system in (first, name)]
+            if tables[0] is tables[1] or (None not in tables and tables[0].equals(tables[1])):  # type: ignore[union-attr]
                 continue
-            ours, them = _listed(our_turn), _listed(other)
+            ours, them = ({tuple(row.values()) for row in of.to_pylist()} if of else set() for of in tables)
             lacks = {first: len(them - ours), name: len(ours - them)}
-            if all(n <= outcomes[system].refused.get(turn_key, 0) for system, n in lacks.items()):
-                of_task = f"of set {turn_key} of task {outcomes[name].task}"
-                refused |= {
-                    f"{counted(n, 'item')} {of_task} for {system!r}, which its endpoint refused": None
-                    for system, n in lacks.items()
-                    if n
-                }
+            if all(n <= outcomes[system].refused.get(of_set, 0) for system, n in lacks.items()):
+                of_task = f"of set {of_set} of task {outcomes[name].task}"
+                for system in (system for system, n in lacks.items() if n):
+                    items = counted(lacks[system], "item")
+                    refused[f"{items} {of_task} for {system!r}, which its endpoint refused"] = None
                 continue
-            only = [f"{len(a - b):,} only for {system!r}" for a, b, system in ((ours, them, first), (them, ours, name))]
-            dialogue, turn, _ = min(ours ^ them)
-            of_set = f" of set {turn_key!r}" if turn_key else ""
-            reason = f"different turns{of_set} were scored: {', '.join(only)}; the first is "
-            hint = f"turn {turn} of dialogue {dialogue!r}. Evaluate the systems on the same dialogues"
-            raise InputError(reason + hint, outcomes[name].path)
+            only = f"{len(ours - them):,} only for {first!r}, {len(them - ours):,} only for {name!r}"
+            _, dialogue, turn, _ = min(ours ^ them)
+            quoted = f" of set {of_set!r}" if of_set else ""
+            raise InputError(
+                f"different turns{quoted} were scored: {only}; the first is turn {turn} of dialogue {dialogue!r}. "
+                "Evaluate the systems on the same dialogues",
+                outcomes[name].path,
+            )
     return [*refused]
-
-
-def _listed(turns: pa.Table | None) -> set[tuple[Any, ...]]:
-    return set() if turns is None else set(zip(*(column.to_pylist() for column in turns.columns), strict=True))
 
 
 _SAME = 1e-9  # differences closer than this are equal
@@ -365,25 +326,14 @@ def _interval(parts: Parts, replicated: Real, metric: str) -> tuple[float, float
 
 def _chunks(flat: Sequence[Sums]) -> Iterator[tuple[list[str], Whole]]:
     """Yields chunks of dialogues, with their sums in units of 2 ** -40 and counts: shape (dialogue, sums, 2)."""
-    names = sorted({name for sums in flat for name in sums})
-    place = {name: i for i, name in enumerate(names)}
-    columns: dict[int, tuple[NDArray[np.intp], Whole]] = {}  # cached, as a system is in many pairs
-    for sums in flat:
-        if sums and id(sums) not in columns:
-            at = np.fromiter((place[name] for name in sums), np.intp, len(sums))
-            pairs = np.array(list(sums.values()))
-            fixed = np.rint(np.ldexp(pairs, [bootstrap.POINT, 0])).astype(np.int64)
-            order = np.argsort(at)
-            columns[id(sums)] = at[order], fixed[order]
+    distinct = {id(sums): sums for sums in flat}  # a system is in many pairs
+    column = {key: i for i, key in enumerate(distinct)}
+    columns = [column[id(sums)] for sums in flat]
+    names = sorted({name for sums in distinct.values() for name in sums})
     for start in range(0, len(names), bootstrap.CHUNK):
         chunk = names[start : start + bootstrap.CHUNK]
-        values = np.zeros((len(chunk), len(flat), 2), np.int64)
-        for j, sums in enumerate(flat):
-            if sums:
-                at, fixed = columns[id(sums)]
-                low, high = np.searchsorted(at, [start, start + len(chunk)])
-                values[at[low:high] - start, j] = fixed[low:high]
-        yield chunk, values
+        pairs = np.array([[sums.get(name, (0.0, 0)) for sums in distinct.values()] for name in chunk])
+        yield chunk, np.rint(np.ldexp(pairs, [bootstrap.POINT, 0])).astype(np.int64)[:, columns]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -409,10 +359,8 @@ def _gaps(sums: Whole, factor: Real) -> Real:
 
 def holm(values: Sequence[float]) -> list[float]:
     """Corrects p-values for multiple tests (Holm 1979), in the same order."""
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    corrected = [0.0] * len(values)
-    highest = 0.0
-    for rank, i in enumerate(order):
-        highest = max(highest, min(1.0, (len(values) - rank) * values[i]))
-        corrected[i] = highest
-    return corrected
+    order = np.argsort(values, kind="stable")
+    factors = np.arange(len(values), 0, -1)
+    corrected = np.zeros(len(values))
+    corrected[order] = np.maximum.accumulate(np.minimum(1.0, factors * np.asarray(values)[order]))
+    return [float(value) for value in corrected]
