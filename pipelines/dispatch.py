@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from parapet.pipelines.app import Command
     from parapet.pipelines.flags import StrictParser
 
 # The commands by what a person wants, each with its summary.
@@ -118,6 +119,17 @@ def _run(module: Any, argv: Sequence[str]) -> int:
     return int(module.run(argv))
 
 
+def command_of(pipeline: str, action: str = "") -> type[Command[Any]] | None:
+    """Returns the declaration of a pipeline without actions, or of one action; None where it has none yet."""
+    module = module_of(pipeline)
+    if action and hasattr(module, "command"):
+        declared: type[Command[Any]] = module.command(action)
+        return declared
+    if action and not hasattr(module, "parser"):
+        module = importlib.import_module(f"parapet.pipelines.{pipeline}.{canonical(action)}")
+    return getattr(module, "COMMAND", None)
+
+
 # Commands that have no module of their own, and the module that runs them by name.
 _SHARED = dict.fromkeys(("rewrite", *GROUPS["perturb dialogues with more options"]), "perturb")
 
@@ -158,15 +170,15 @@ def actions_of(pipeline: str) -> Mapping[str, str]:
 
 def parser_of(pipeline: str, action: str = "") -> StrictParser:
     """Builds the parser of a pipeline without actions, or of one action of a pipeline."""
+    if (declared := command_of(pipeline, action)) is not None:
+        from parapet.pipelines import app
+
+        return app.parser_of(declared)
     module = module_of(pipeline)
     if action and hasattr(module, "parser"):
         parser: StrictParser = module.parser(action)  # each model has flags of its own
         return parser
     if action:
         module = importlib.import_module(f"parapet.pipelines.{pipeline}.{canonical(action)}")
-    if hasattr(module, "COMMAND"):
-        from parapet.pipelines import app
-
-        return app.parser_of(module.COMMAND)
     parser = module.parser()
     return parser
