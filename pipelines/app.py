@@ -10,7 +10,7 @@ import argparse
 import difflib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import partial
 from types import NoneType, UnionType
@@ -23,13 +23,11 @@ from typing import (
     NamedTuple,
     TypeVar,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
 )
 
-from parapet.pipelines import command as running
 from parapet.pipelines.dispatch import canonical
 from parapet.pipelines.flags import Add, Parser, StrictParser
 from parapet.schemas.errors import InputError
@@ -75,7 +73,14 @@ class Command(Generic[Settings]):
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline(Command[Settings]):
-    """A command that builds and runs a Beam pipeline, and reports what it wrote."""
+    """A command that builds and runs a Beam pipeline, and reports what it wrote.
+
+    Attributes:
+      large: the bytes of input that repay the start of several workers.
+    """
+
+    large: ClassVar[int] = 24 << 20
+    stopped: ClassVar[str] = "nothing was published, run the same command again"
 
     output: str = options.output_folder()
     workers: int | None = options.workers()
@@ -101,26 +106,6 @@ def parser_of(kind: type[Command[Any]]) -> StrictParser:
     return parser
 
 
-def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
-    """Runs a command with the flags of a command line. Returns the exit status."""
-    parser = parser_of(kind)
-
-    def check(args: argparse.Namespace) -> tuple[Any, Any]:
-        command = read_config(kind, args)
-        return command, command.check()
-
-    if isinstance(parser, Parser):
-        return running.run_command(
-            parser,
-            argv,
-            check,
-            lambda pipeline, both: both[0].build(pipeline, both[1]),
-            lambda both, counters: cast(int | None, both[0].report(both[1], counters)),
-            lambda both: cast(list[tuple[str, str]], both[0].inputs(both[1])),
-        )
-    return running.run_checked(parser, argv, check, lambda both: cast(int | None, both[0].act(both[1])), kind.stopped)
-
-
 class Flag(NamedTuple):
     """A field that has a flag.
 
@@ -139,6 +124,11 @@ class Flag(NamedTuple):
     choices: Any
     default: Any
     facts: Mapping[str, Any]
+
+    @property
+    def reads(self) -> bool:
+        """Whether its values are files or folders that must exist."""
+        return bool(self.facts["reads"])
 
     @property
     def has_commas(self) -> bool:

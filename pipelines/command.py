@@ -1,11 +1,7 @@
-"""Runs commands: a Beam pipeline or a function, with progress, messages and exit statuses.
-
-A pipeline module offers ``parser()`` (cheap: no Beam import), ``build(pipeline, args)`` and ``run(argv)``.
-"""
+"""Runs commands, with progress, messages and exit statuses."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
@@ -15,28 +11,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import dry_run, progress, runners, stopping
-from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input, may_be_path
+from parapet.pipelines.app import Command, Flag, Pipeline, flags_of, parser_of, read_config
+from parapet.pipelines.flags import EXIT_USAGE
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.reports.text import counted as counted
 from parapet.transforms.running.imports import without
+from parapet.transforms.running.options import REQUIRED
 from parapet.transforms.storage.disk import reading, writing
 
 if TYPE_CHECKING:
-    import apache_beam as beam
-
     from parapet.transforms.perturbation.base import Perturbation
     from parapet.transforms.running.counts import Counts, Tally
-
-Config = TypeVar("Config")  # the settings of a command, as its ``check`` returns them
-
-# Flags that switch the live display off.
-_NO_DISPLAY = re.compile(r"(?<!\S)(--quiet|-h|--help\S*|--log[_-]format[= ]json)(?!\S)")
 
 EXIT_FAILURE = 1
 
@@ -53,98 +45,54 @@ class UsageError(InputError):
     """Input that cannot be used, detected before anything ran: exit status 2."""
 
 
-def run_command(
-    parser: Parser,
-    argv: Sequence[str] | None,
-    check: Callable[[argparse.Namespace], Config],
-    build: Callable[[beam.Pipeline, Config], None],
-    report: Callable[[Config, dict[str, int]], int | None] | None = None,
-    inputs: Callable[[Config], list[tuple[str, str]]] = lambda _: [],
+def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
+    """Runs a command with the flags of a command line. Returns the exit status."""
+    try:
+        args, runner_flags = parser_of(kind).parse(argv)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    command = read_config(kind, args)
+    return execute(command, runner_flags, getattr(args, "dry_run", False), args.quiet, args.log_format)
+
+
+def execute(
+    command: Command[Any],
+    runner_flags: Sequence[str] = (),
+    is_dry: bool = False,
+    quiet: bool = False,
+    log_format: str = "text",
 ) -> int:
-    """Parses flags, checks them, and builds and runs one pipeline; returns the exit status.
+    """Checks the inputs of a command and runs it. Returns the exit status, and never shows a traceback.
 
     Args:
-      parser: the pipeline's parser.
-      argv: the flags.
-      check: turns the flags into settings; raises InputError for flags that cannot be used, before anything runs (exit
-        status 2).
-      build: wires the pipeline.
-      report: prints the results with :func:`say`, from the run's counters; may return an exit status.
-      inputs: lists (flag, path) of the files that workers read, which on Dataflow must be in a bucket.
+      command: the command.
+      runner_flags: Beam's own flags.
+      is_dry: whether only what would be done is printed.
+      quiet: whether only errors are shown.
+      log_format: ``text`` or ``json``.
     """
-
-    def act(config: Config, args: argparse.Namespace) -> int | None:
-        if getattr(args, "dry_run", False):
-            for line in dry_run.steps(lambda pipeline: build(pipeline, config)):
-                say(line)
-            counters: dict[str, int] | None = {}
-        else:
-            counters = run_pipeline(parser.prog, args, lambda pipeline: build(pipeline, config), inputs(config))
-        return report(config, counters) if report is not None and counters is not None else None
-
-    def check_with_beam(args: argparse.Namespace) -> Config:
-        runners.import_beam([*args.runner_flags, args.output, *(path for _, path in _inputs(parser, args))])
-        return check(args)
-
-    def plan(args: argparse.Namespace) -> int:
-        return _plan_on_dataflow(parser, args, check_with_beam, build, inputs)
-
-    return _run(parser, argv, check_with_beam, act, "nothing was published, run the same command again", plan)
-
-
-def run_checked(
-    parser: StrictParser,
-    argv: Sequence[str] | None,
-    check: Callable[[argparse.Namespace], Config],
-    act: Callable[[Config], int | None],
-    stopped: str,
-) -> int:
-    """Parses flags, checks them and calls ``act``; returns the exit status, and never shows a traceback.
-
-    Args:
-      parser: the command's parser.
-      argv: the flags.
-      check: turns the flags into settings; raises InputError for flags that cannot be used, before anything is done
-        (exit
-        status 2).
-      act: does the work; may return an exit status.
-      stopped: the message after Ctrl-C.
-    """
-    return _run(parser, argv, check, lambda config, _: act(config), stopped)
-
-
-def _run(
-    parser: StrictParser,
-    argv: Sequence[str] | None,
-    check: Callable[[argparse.Namespace], Config],
-    act: Callable[[Config, argparse.Namespace], int | None],
-    stopped: str,
-    plan: Callable[[argparse.Namespace], int] | None = None,
-) -> int:
     with _locking() as locks:
         try:
-            with starting(parser.prog, argv) as run:
-                args, rest = parser.parse(argv)
-                args.runner_flags = rest
-                configure_logging(args.log_format, args.quiet)
-                check_all_apart(parser, args)
-                before = None
-                if (output := _written(parser, args)) is not None:
+            with starting(f"parapet {command.name}", log_format == "text" and not quiet) as run:
+                configure_logging(log_format, quiet)
+                check_all_apart(command)
+                output, before = "" if is_dry else _written(command), None
+                if output:
                     locks.enter_context(writing(output))
                     before = runners.manifest_identity(output)
-                named = [(action.option_strings[0], path) for action, path in _inputs(parser, args) if is_input(action)]
-                if isinstance(parser, Parser) and runners.names_dataflow(rest):
-                    runners.check(runners.parsed(rest), args.output, ())
-                    if getattr(args, "dry_run", False) and plan is not None:
-                        return plan(args)
-                in_buckets = [path for _, path in named if path.startswith("gs://")]
+                paths = [path for _, path in _inputs(command)]
+                if isinstance(command, Pipeline) and runners.names_dataflow(runner_flags):
+                    runners.check(runners.parsed(runner_flags), command.output, ())
+                    if is_dry:
+                        return _plan_on_dataflow(command, runner_flags)
+                in_buckets = [path for flag, path in _inputs(command) if flag.reads and path.startswith("gs://")]
                 if in_buckets:
                     run.stage(f"connecting to {in_buckets[0]}")
                     runners.check_storage(in_buckets)
-                check_there(parser, args)
-                config = check(args)
-        except SystemExit as stop:
-            return int(stop.code or 0)
+                check_there(command)
+                if isinstance(command, Pipeline):
+                    runners.import_beam([*runner_flags, command.output, *paths])
+                settings = command.check()
         except KeyboardInterrupt:
             stopping.say()
             return EXIT_FAILURE
@@ -153,9 +101,12 @@ def _run(
             return EXIT_FAILURE if isinstance(error, UserCodeError) else EXIT_USAGE
         except Exception as error:
             return _failed(error)
+        stopped = command.stopped
         locks.enter_context(stopping.describing(lambda: (output and _left_by(output, before)) or stopped))
         try:
-            return act(config, args) or 0
+            if not isinstance(command, Pipeline):
+                return command.act(settings) or 0
+            return _run_pipeline(command, settings, runner_flags, is_dry) or 0
         except (UsageError, MissingExtra) as error:
             logging.error("%s", error)
             return EXIT_USAGE
@@ -168,6 +119,15 @@ def _run(
                 return _failed(error)
             stopping.say()
         return EXIT_FAILURE
+
+
+def _run_pipeline(command: Pipeline[Any], settings: Any, runner_flags: Sequence[str], is_dry: bool) -> int | None:
+    if is_dry:
+        for line in dry_run.steps(lambda pipeline: command.build(pipeline, settings)):
+            say(line)
+        return command.report(settings, {})
+    counters = run_pipeline(command, settings, runner_flags)
+    return None if counters is None else command.report(settings, counters)
 
 
 def _left_by(output: str, before: object) -> str:
@@ -189,42 +149,35 @@ def _left_by(output: str, before: object) -> str:
     return f"{output} was complete by then" if after != before else ""
 
 
-def _plan_on_dataflow(
-    parser: Parser,
-    args: argparse.Namespace,
-    check: Callable[[argparse.Namespace], Config],
-    build: Callable[[beam.Pipeline, Config], None],
-    inputs: Callable[[Config], list[tuple[str, str]]],
-) -> int:
+def _plan_on_dataflow(command: Pipeline[Any], runner_flags: Sequence[str]) -> int:
     """Prints what would run on Dataflow. Inputs in a bucket are not read: the sample takes their place.
 
     Raises:
       InputError: it could not run.
     """
-    read = [(action.option_strings[0], path) for action, path in _inputs(parser, args) if "://" in path]
-    replaced = {flag: parser.flags[flag] for flag, _ in read}
+    replaced = {flag.name: flag for flag, path in _inputs(command) if "://" in path}
+    read = [(f"--{flag.name}", path) for flag, path in _inputs(command) if "://" in path]
     with TemporaryDirectory() as folder:
-        local = argparse.Namespace(**{**vars(args), "output": f"{folder}/output"})
         substitutes = dry_run.stand_ins(Path(folder) / "variants")
-        for flag, action in replaced.items():
-            setattr(local, action.dest, substitutes.get(flag, action.default))
-        check_there(parser, local)
+        values = {name: substitutes.get(name, flag.default) for name, flag in replaced.items()}
+        local = replace(command, output=f"{folder}/output", **values)
+        check_there(local)
         try:
-            for flag, action in replaced.items():
-                if action.required and flag not in substitutes:
-                    raise InputError("cannot be replaced by the sample", flag)
-            config = check(local)
-            steps = list(dry_run.steps(lambda pipeline: build(pipeline, config)))
-            read += [(flag, path) for flag, path in inputs(config) if flag not in replaced]
+            for name, value in values.items():
+                if value is REQUIRED:
+                    raise InputError("cannot be replaced by the sample", f"--{name}")
+            settings = local.check()
+            steps = list(dry_run.steps(lambda pipeline: local.build(pipeline, settings)))
+            read += [(flag, path) for flag, path in local.inputs(settings) if flag.removeprefix("--") not in replaced]
         except InputError as error:
             if not replaced:
                 raise
             steps = [f"steps: not known without the inputs in the bucket ({error})"]
         else:
             steps[0] += ", for the bundled sample, because inputs in a bucket are not read" if replaced else ""
-    options = runners.parsed(args.runner_flags)
-    runners.check(options, args.output, read)
-    for line in dry_run.dataflow_plan(options, parser.prog, args.output, read, steps):
+    options = runners.parsed(runner_flags)
+    runners.check(options, command.output, read)
+    for line in dry_run.dataflow_plan(options, command.name, command.output, read, steps):
         say(line)
     return 0
 
@@ -240,10 +193,10 @@ def _locking() -> Iterator[ExitStack]:
 
 
 @contextmanager
-def starting(title: str, argv: Sequence[str] | None) -> Iterator[progress.Run]:
+def starting(title: str, is_shown: bool) -> Iterator[progress.Run]:
     """Shows that a command is starting, as the imports needed to check its flags may take seconds."""
     configure_logging("text", quiet=True)  # Beam logs warnings while it is imported
-    progress.live_wanted = not _NO_DISPLAY.search(" ".join(sys.argv[1:] if argv is None else argv))
+    progress.live_wanted = is_shown
     progress.began = time.monotonic()
     with progress.running(title) as run:
         run.stage("starting")
@@ -284,41 +237,41 @@ def read_good(root: str | Path) -> list[SplitSchemas]:
     return splits
 
 
-def _written(parser: StrictParser, args: argparse.Namespace) -> str | None:
-    """Returns the output folder if the flags name one. Outputs that are not folders have another metavar than OUT."""
-    action = parser.flags.get("--output")
-    if action is None or action.metavar != "OUT" or getattr(args, "dry_run", False) or args.output == action.default:
-        return None
-    return str(args.output)
+def _written(command: Command[Any]) -> str:
+    """Returns the output folder; empty if the command writes none."""
+    output = next((flag for flag in flags_of(type(command)) if flag.name == "output"), None)
+    value = getattr(command, "output", None)
+    is_folder = output is not None and output.facts["metavar"] == "OUT" and value != output.default
+    return str(value) if is_folder else ""
 
 
-def check_there(parser: StrictParser, args: argparse.Namespace) -> None:
+def check_there(command: Command[Any]) -> None:
     """Raises InputError if a local input does not exist, or lies in an incomplete output of Parapet's.
 
     Runs before anything heavy is imported, so it is immediate.
     """
-    for action, path in _inputs(parser, args):
-        if not is_input(action):
+    for flag, path in _inputs(command):
+        if not flag.reads:
             continue
+        metavar = flag.facts["metavar"]
         if "://" not in path and not os.path.exists(path):
-            kind = {"FILE": "file", "DIR": "folder"}.get(str(action.metavar), "file or folder")
-            raise InputError(f"there is no such {kind}", path, action.option_strings[0])
-        if action.metavar == "FILE" and os.path.isdir(path):
-            raise InputError("is a folder: give a file", path, action.option_strings[0])
-        check_input(path, action.option_strings[0], getattr(args, "output", None))
+            kind = {"FILE": "file", "DIR": "folder"}.get(metavar, "file or folder")
+            raise InputError(f"there is no such {kind}", path, f"--{flag.name}")
+        if metavar == "FILE" and os.path.isdir(path):
+            raise InputError("is a folder: give a file", path, f"--{flag.name}")
+        check_input(path, f"--{flag.name}", getattr(command, "output", None))
 
 
-def _inputs(parser: StrictParser, args: argparse.Namespace) -> Iterator[tuple[argparse.Action, str]]:
-    """Yields the files and folders that the flags name, except for the output."""
-    for action in parser.options:
-        value_here = getattr(args, action.dest, None)
-        metavar = str(action.metavar)
-        values = [value_here] if isinstance(value_here, str) else value_here if isinstance(value_here, list) else []
-        for value in values if may_be_path(action) else []:
-            path = value.partition("=")[2] if "=" in metavar else value
-            is_word = not is_input(action) and not {"/", "."} & {*path}  # such as "--source chat"
+def _inputs(command: Command[Any]) -> Iterator[tuple[Flag, str]]:
+    """Yields the files and folders that the options name, except for the output."""
+    for flag in flags_of(type(command)):
+        metavar, value = flag.facts["metavar"], getattr(command, flag.name)
+        values = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
+        for text in values if flag.facts["path"] else ():
+            path = text.partition("=")[2] if "=" in metavar else text
+            is_word = not flag.reads and not {"/", "."} & {*path}  # such as "--source chat"
             if not is_word and path not in ("", *metavar.split("|")):
-                yield action, path
+                yield flag, path
 
 
 def check_input(path: str, flag: str, output: str | None = None) -> None:
@@ -341,15 +294,15 @@ def check_input(path: str, flag: str, output: str | None = None) -> None:
     check_output(parent, flag)
 
 
-_READ_AGAIN = ("--memory", "--decisions")  # files that a run may read from its own output
+_READ_AGAIN = ("memory", "decisions")  # files that a run may read from its own output
 
 
-def check_all_apart(parser: StrictParser, args: argparse.Namespace) -> None:
-    """Raises InputError if the output is one of the inputs that the flags name, or one lies inside the other."""
-    output = str(getattr(args, "output", None) or "")
-    for action, path in _inputs(parser, args) if output else ():
-        if action.option_strings[0] not in _READ_AGAIN:
-            check_apart(output, action.option_strings[0], path)
+def check_all_apart(command: Command[Any]) -> None:
+    """Raises InputError if the output is one of the inputs, or one lies inside the other."""
+    output = str(getattr(command, "output", None) or "")
+    for flag, path in _inputs(command) if output else ():
+        if flag.name not in _READ_AGAIN:
+            check_apart(output, f"--{flag.name}", path)
 
 
 def check_apart(output: str, flag: str, place: str) -> None:
@@ -418,37 +371,33 @@ def report_faults(output: str) -> int:
     return len(lines_of_faults)
 
 
-def run_pipeline(
-    title: str,
-    args: argparse.Namespace,
-    build: Callable[[beam.Pipeline], None],
-    inputs: Sequence[tuple[str, str]] = (),
-) -> dict[str, int] | None:
-    """Runs the pipeline to its end and shows progress. Returns all counters, summed over steps; None for a template.
+def run_pipeline(command: Pipeline[Any], settings: Any, runner_flags: Sequence[str]) -> dict[str, int] | None:
+    """Runs a pipeline to its end and shows progress. Returns all counters, summed over steps; None for a template.
 
     Raises:
       UsageError: the flags or inputs cannot be used; nothing has run.
     """
     import apache_beam as beam
 
+    inputs = command.inputs(settings)
     try:
-        options = runners.parsed(args.runner_flags)
-        local_runner = runners.local_runner(options, args, [path for _, path in inputs])
+        options = runners.parsed(runner_flags)
+        local_runner = runners.local_runner(options, runner_flags, command, [path for _, path in inputs])
     except InputError as error:
         raise UsageError(error.reason, error.path, error.where) from None
     with (
         stopping.within(stopping.PATIENCE if local_runner is None else stopping.LOCAL_PATIENCE),
-        progress.running(title) as run,
+        progress.running(f"parapet {command.name}") as run,
     ):
         run.stage("starting")
         started = time.monotonic()
         try:
-            runners.check(options, args.output, inputs)
-            if args.output.startswith("gs://"):
-                run.stage(f"connecting to {args.output}")
-                runners.check_storage([args.output])
+            runners.check(options, command.output, inputs)
+            if command.output.startswith("gs://"):
+                run.stage(f"connecting to {command.output}")
+                runners.check_storage([command.output])
             pipeline = beam.Pipeline(local_runner, options=options)
-            build(pipeline)
+            command.build(pipeline, settings)
         except InputError as error:
             raise UsageError(error.reason, error.path, error.where) from None
         # Beam imports IPython, if it is installed, to look for a notebook.

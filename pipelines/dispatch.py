@@ -113,9 +113,9 @@ def hand_over(
 
 def _run(module: Any, argv: Sequence[str]) -> int:
     if hasattr(module, "COMMAND"):
-        from parapet.pipelines import app
+        from parapet.pipelines import command
 
-        return app.run(module.COMMAND, argv)
+        return command.run(module.COMMAND, argv)
     return int(module.run(argv))
 
 

@@ -58,7 +58,7 @@ def dataflow_plan(
 ) -> Iterator[str]:
     """Yields what would run on Dataflow."""
     beam_options = options.get_all_options(drop_default=True)
-    yield f"would run 'parapet {program.removeprefix('parapet ')}' on Dataflow, and write {output}"
+    yield f"would run 'parapet {program}' on Dataflow, and write {output}"
     yield from (f"  {flag}: {path}" for flag, path in inputs)
     yield from (f"  --{name}: {value}" for name, value in sorted(beam_options.items()) if name != "runner")
     yield from step_lines
@@ -68,7 +68,7 @@ def dataflow_plan(
 
 
 def stand_ins(folder: Path) -> Mapping[str, object]:
-    """Returns small inputs, by flag, in place of inputs in a bucket, whose flags have no default that would do.
+    """Returns small inputs, by option, in place of inputs in a bucket, whose flags have no default that would do.
 
     Args:
       folder: where files may be written.
@@ -78,4 +78,4 @@ def stand_ins(folder: Path) -> Mapping[str, object]:
         variant = [{**service, "service_name": f"{service['service_name']}1"} for service in services]
         (folder / "v1" / path.parent.name).mkdir(parents=True)
         (folder / "v1" / path.parent.name / path.name).write_text(json.dumps(variant))
-    return {"--variants": str(folder), "--responses": [str(sample_root() / "crowd/names.csv")]}
+    return {"variants": str(folder), "responses": [str(sample_root() / "crowd/names.csv")]}

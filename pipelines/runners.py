@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import logging
 import os
@@ -15,12 +14,15 @@ from collections.abc import Iterable, Sequence
 from contextlib import redirect_stderr, suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies
 
 from parapet.pipelines import progress
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.imports import without
+
+if TYPE_CHECKING:
+    from parapet.pipelines.app import Pipeline
 
 # Beam's log message for each new state of a job.
 STATE_MESSAGE = "Job %s is in state %s"
@@ -28,7 +30,6 @@ STATE_MESSAGE = "Job %s is in state %s"
 LOST = "a worker is lost: it was killed, or its machine or network is down; run the same command again"
 
 _CONNECTING = 10.0  # seconds
-_LARGE = 24 << 20  # bytes of input that repay the start of several workers
 _LOOK_AGAIN = 0.1  # seconds between two looks of a worker for its command
 _STORAGE = "storage.googleapis.com"
 _NO_LIMIT = 10**8  # seconds; the default --job_server_timeout would also end Beam's wait for the job
@@ -65,12 +66,13 @@ def import_beam(arguments: Iterable[str] = ()) -> None:
         pyarrow.array([])  # the first array imports pandas, if it is installed
 
 
-def local_runner(options: Any, args: argparse.Namespace, paths: Iterable[str]) -> Any:
+def local_runner(options: Any, flags: Iterable[str], command: Pipeline[Any], paths: Iterable[str]) -> Any:
     """Returns the runner for this machine; None if Beam's own flags select another.
 
     Args:
       options: Beam's ``PipelineOptions``.
-      args: the flags; ``runner_flags`` are Beam's.
+      flags: Beam's own flags.
+      command: the command.
       paths: the files and folders that workers read.
 
     Raises:
@@ -80,19 +82,19 @@ def local_runner(options: Any, args: argparse.Namespace, paths: Iterable[str]) -
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-    if of_beam := [flag for flag in args.runner_flags if flag.startswith(("--runner", "--direct_"))]:
-        if args.workers is not None:
+    if of_beam := [flag for flag in flags if flag.startswith(("--runner", "--direct_"))]:
+        if command.workers is not None:
             reason = "cannot be combined with --workers, which also says how Beam runs: give one of the two"
             raise InputError(reason, of_beam[0])
         standard = options.view_as(StandardOptions)
         # Beam's default looks for a Prism binary to download before it falls back to this runner.
         standard.runner = standard.runner or "FnApiRunner"
         return None
-    workers = args.workers or _default_workers(paths, getattr(args, "large", _LARGE))
+    workers = command.workers or _default_workers(paths, command.large)
     if workers == 1:
         return FnApiRunner()
     options.view_as(DirectOptions).direct_num_workers = workers
-    buckets = [path for path in (args.output, *paths) if "://" in path]
+    buckets = [path for path in (command.output, *paths) if "://" in path]
     command = _WORKER.format(
         memory=_MEMORY,
         paths=shlex.quote(os.pathsep.join(map(os.path.abspath, sys.path))),  # with the folder of a user's perturbation

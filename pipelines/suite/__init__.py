@@ -12,11 +12,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from parapet.pipelines.app import command_line
 from parapet.pipelines.command import EXIT_FAILURE, check_all_apart, check_there, run_checked, say
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run
 from parapet.pipelines.suite import gates
@@ -25,10 +27,8 @@ from parapet.pipelines.suite.steps import (
     COMPARISON,
     ENGINES,
     TABLES,
-    command_line,
+    command_of,
     lacks,
-    parsed,
-    parser_of,
     resolved,
     sets_of,
     unknown_key,
@@ -259,15 +259,15 @@ def check_steps(
         step = graph.steps[name]
         place = f"{step.place} ({name})"
         try:
-            parser, (_, flags) = parser_of(step), parsed(step, output, runner_flags)
+            command = command_of(step, output)
         except InputError as error:
             where = place if not error.where else f"{place}.{error.where}"
             raise suite.error(error.reason if not error.path else f"{error.path}: {error.reason}", where) from None
-        outside = argparse.Namespace(**{key: _outside(value, output) for key, value in vars(flags).items()})
+        outside = replace(command, **{f.name: _outside(getattr(command, f.name), output) for f in fields(command)})
         with contextlib.chdir(suite.folder):
             try:
-                check_all_apart(parser, flags)
-                check_there(parser, outside)
+                check_all_apart(command)
+                check_there(outside)
             except InputError as error:
                 raise suite.error(f"{error.path}: {error.reason}", f"{place}.{error.where.lstrip('-')}") from None
             inputs = {key: getattr(outside, key, []) for key in _OTHER_INPUTS}
@@ -275,7 +275,7 @@ def check_steps(
             if step.command == ("evaluate", "dst") and ".py" in model:
                 inputs["model"] = model.rpartition(":")[0] or model
             for key, values in inputs.items():
-                for path in values if isinstance(values, list) else filter(None, [values]):
+                for path in values if isinstance(values, list | tuple) else filter(None, [values]):
                     if not _is_there(path):
                         raise suite.error(f"{path}: there is no such file or folder", f"{place}.{key}")
 
@@ -286,7 +286,7 @@ def _is_there(path: str) -> bool:
 
 def _outside(value: object, output: Path) -> object:
     """Returns a value without paths below the output folder."""
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [item for item in value if str(output) not in str(item)]
     return None if isinstance(value, str) and str(output) in value else value
 
@@ -301,7 +301,7 @@ def bills(
         if paid and not graph.needs[name].isdisjoint(names):
             yield name, f"{paid[0]}: known once {', '.join(sorted(graph.needs[name]))} is done"
         elif paid:
-            words = [sys.executable, "-m", "parapet", *command_line(step, output, runner_flags), "--dry_run", "--quiet"]
+            words = [sys.executable, "-m", "parapet", *command_line(command_of(step, output)), "--dry_run", "--quiet"]
             result = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)  # noqa: S603 (ours)
             lines = (result.stdout.strip() or result.stderr.strip() or "its dry run failed").splitlines()
             if result.returncode:

@@ -26,10 +26,12 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.pipelines import dispatch, progress
+from parapet.pipelines import progress
+from parapet.pipelines.app import Pipeline, command_line
+from parapet.pipelines.command import execute
 from parapet.pipelines.progress import Display
 from parapet.pipelines.suite.state import FOLDER, State, write
-from parapet.pipelines.suite.steps import Graph, Step, command_line, without
+from parapet.pipelines.suite.steps import Graph, Step, command_of, without
 from parapet.transforms.reports.text import counted
 from parapet.transforms.storage.disk import writing
 
@@ -154,8 +156,9 @@ class Runner:
         return True
 
     def _fork(self, step: Step, fingerprint: str) -> None:
-        command = command_line(step, self.state.output, self.runner_flags)
-        self.state.started(step, fingerprint, command)
+        command = command_of(step, self.state.output)
+        runner_flags = self.runner_flags if isinstance(command, Pipeline) else ()
+        self.state.started(step, fingerprint, [*command_line(command), *runner_flags])
         for path, content in step.files.items():
             write(self.state.output / path, content.encode("utf-8", "surrogateescape"))
         log = self._log(step.name)
@@ -163,7 +166,7 @@ class Runner:
         context = multiprocessing.get_context("forkserver")
         messages, to_suite = context.Pipe(duplex=False)
         lock = self.state.folder / "steps.lock"
-        arguments = (command, dict(os.environ), self.folder, log, lock, to_suite)
+        arguments = (step, self.state.output, runner_flags, dict(os.environ), self.folder, log, lock, to_suite)
         process = context.Process(target=_run_step, args=arguments, name=step.name)
         process.start()
         to_suite.close()
@@ -271,9 +274,16 @@ def _reason(lines: Sequence[str], status: int) -> str:
 
 
 def _run_step(
-    command: list[str], environment: dict[str, str], folder: Path, log: Path, lock: Path, to_suite: Connection
+    step: Step,
+    output: Path,
+    runner_flags: Sequence[str],
+    environment: dict[str, str],
+    folder: Path,
+    log: Path,
+    lock: Path,
+    to_suite: Connection,
 ) -> None:
-    """Runs a command in this process, and exits with its status."""
+    """Runs a step's command in this process, and exits with its status."""
     os.setsid()  # makes a process group, so that the suite can end the step with its children
     threading.Thread(target=_end_with_suite, daemon=True).start()
     fcntl.flock(os.open(lock, os.O_RDWR | os.O_CREAT), fcntl.LOCK_SH)  # until the process ends
@@ -293,7 +303,7 @@ def _run_step(
     progress.sink = send
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        status = int(dispatch.module_of(command[0]).run(command[1:]))
+        status = execute(command_of(step, output), runner_flags)
     except KeyboardInterrupt:
         print("error: stopped", file=sys.stderr)
     except BaseException:

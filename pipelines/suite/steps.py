@@ -1,14 +1,12 @@
 """The steps of a suite: ``parapet`` commands, each with its own folder, and their graph.
 
 In the options of a step, ``@STEP/path`` refers to the output of another step and ``@sample`` to the bundled sample.
-Options become the command's flags, which the command's own parser checks before anything runs.
+A step's table makes the command, so that all options are checked before anything runs.
 """
 
 from __future__ import annotations
 
-import argparse
 import difflib
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -18,7 +16,7 @@ from typing import Any
 import msgspec
 
 from parapet.pipelines import dispatch
-from parapet.pipelines.flags import Parser, StrictParser
+from parapet.pipelines.app import Command, from_table
 from parapet.pipelines.perturb import CORRUPTIONS, DISTRACTORS, TOOLKITS
 from parapet.schemas.errors import InputError, install_line
 from parapet.schemas.layout import sample_root
@@ -229,8 +227,8 @@ _NOT_IN_SUITES = ("suite", "mturk", "doctor")
 ENGINES = ("engine", "speaker", "listener")  # options that name an engine
 
 
-def parser_of(step: Step) -> StrictParser:
-    """Returns the parser of a step's command. Raises InputError, without a place, if the command does not exist."""
+def kind_of(step: Step) -> type[Command[Any]]:
+    """Returns the command of a step. Raises InputError, without a place, if it does not exist."""
     pipeline, *action = step.command
     known = [name for name in dispatch.PIPELINES if name not in _NOT_IN_SUITES]
     if pipeline not in known:
@@ -238,7 +236,7 @@ def parser_of(step: Step) -> StrictParser:
     if pipeline == "perturb":
         name = " ".join(action)
         chosen = None if name in TOOLKITS else _perturbation(name)
-        return _perturb_parser(name, chosen, chosen is None or "tasks" in step.options)
+        return _perturb_kind(name, chosen, chosen is None or "tasks" in step.options)
     actions = dispatch.actions_of(pipeline)
     kind = {"evaluate": "task", "train": "model", "predict": "model"}.get(pipeline, "action")
     if not actions and action:
@@ -247,20 +245,15 @@ def parser_of(step: Step) -> StrictParser:
         raise InputError(f"'{pipeline}' requires a {kind}: must be one of {', '.join(actions)}")
     if actions and action[0] not in actions:
         raise InputError(unknown_key(action[0], actions, kind))
-    return _parser(pipeline, *action)
-
-
-@cache  # thousands of steps may use the same command
-def _parser(*command: str) -> StrictParser:
-    return dispatch.parser_of(*command)
+    return dispatch.command_of(pipeline, *action)
 
 
 @cache
 # the class is part of the key, as another one may have the same name
-def _perturb_parser(name: str, _: Any, of_tasks: bool) -> StrictParser:
-    from parapet.pipelines import perturb, perturb_tasks
+def _perturb_kind(name: str, _: Any, of_tasks: bool) -> type[Command[Any]]:
+    from parapet.pipelines import perturb
 
-    return perturb_tasks.parser(name) if of_tasks else perturb.parser(name)
+    return perturb.command(name, of_tasks)
 
 
 def _perturbation(name: str) -> Any:
@@ -301,50 +294,21 @@ def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
     return perturbation.sets, perturbation.in_folders
 
 
-def command_line(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> list[str]:
-    """Formats the command of a step: its words and flags.
+def command_of(step: Step, output: Path) -> Command[Any]:
+    """Makes the command of a step.
 
     Args:
       step: the step.
       output: the suite's output folder.
-      runner_flags: Beam's own flags, for steps that run on Beam.
 
     Raises:
       InputError: the command does not have an option, or does not accept its value. ``where`` is the option.
     """
-    argv, _ = parsed(step, output, runner_flags)
-    return [step.pipeline, *(["--task"] if step.pipeline == "evaluate" else []), *step.command[1:], *argv]
-
-
-def parsed(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> tuple[list[str], argparse.Namespace]:
-    """Returns a step's flags and the parsed arguments. Arguments and errors are those of ``command_line``."""
-    parser = parser_of(step)
-    actions = {action.dest: action for action in parser.flags.values() if action.dest != "help"}
-    flags: list[str] = []
-    for key, value in step.options.items():
-        key = dispatch.canonical(key)
-        if key == "output" or key not in actions:
-            known = sorted(actions.keys() - {"output", "quiet", "log_format", "help_all"})
-            raise InputError(unknown_key(key, known, "option", f"'parapet {' '.join(step.command)}'"), "", key)
-        flags += _flag(actions[key], resolved(value, output), key)
-    argv = [*flags, "--output", str(output / step.name), *(runner_flags if isinstance(parser, Parser) else ())]
-    parser.raises = True
-    return argv, parser.parse(argv)[0]
-
-
-def _flag(action: argparse.Action, value: Value, key: str) -> Iterator[str] | list[str]:
-    """Formats an option as a flag."""
-    flag = max(action.option_strings, key=len)
-    if action.nargs == 0:
-        if not isinstance(value, bool):
-            raise InputError(f"expected true or false, found {value!r}", "", key)
-        return [flag] if value else []
-    if isinstance(value, bool):
-        raise InputError(f"expected a value, found {str(value).lower()}: --{key} is not a switch", "", key)
-    if action.nargs in ("+", "*") or isinstance(action.nargs, int):
-        return [flag, *map(str, _items(value))]
-    is_json = action.metavar == "JSON" and isinstance(value, dict)
-    return [f"{flag}={json.dumps(value) if is_json else _joined(value)}"]
+    kind = kind_of(step)
+    if "output" in step.options:
+        raise InputError("the suite chooses the folder of each step", "", "output")
+    table = {key: resolved(value, output) for key, value in step.options.items()}
+    return from_table(kind, {**table, "output": str(output / step.name)})
 
 
 def _items(value: Value) -> list[Value]:
