@@ -92,6 +92,12 @@ class Pipeline(Command[Settings]):
         """Prints the results; may return an exit status."""
         return None
 
+    def statistics(self) -> Any:
+        """Reads the statistics that the run wrote."""
+        from parapet.transforms.storage.files import read_written
+
+        return json.loads(read_written(self.output, "statistics.json"))
+
 
 def parser_of(kind: type[Command[Any]]) -> StrictParser:
     """Builds the command line of a command."""
@@ -213,8 +219,8 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
 
 def _as_text(flag: Flag) -> Any:
     """Returns the default of a flag as the parser and the help have it."""
-    if flag.has_commas:
-        return ",".join(map(str, flag.default or ()))
+    if flag.has_commas and flag.default is not None:
+        return ",".join(map(str, flag.default))
     return list(flag.default) if isinstance(flag.default, tuple) else flag.default
 
 
@@ -227,10 +233,17 @@ def _parsed(flag: Flag, text: str) -> Any:
 
 
 def _value(flag: Flag, text: str) -> Any:
-    """Makes the value of an option from a text of the command line. Raises InputError if it cannot be used."""
-    if flag.has_commas:
-        return tuple(_single(flag, part.strip()) for part in text.split(",") if part.strip())
-    return _single(flag, text)
+    """Makes the value of an option from a text of the command line. Raises InputError if it cannot be used.
+
+    A list with commas may only be empty where its default is.
+    """
+    if not flag.has_commas:
+        return _single(flag, text)
+    values = tuple(_single(flag, part.strip()) for part in text.split(",") if part.strip())
+    if not values and flag.default != ():
+        example = f" (example: {_as_text(flag)})" if isinstance(flag.default, tuple) else ""
+        raise InputError(f"must be one or more values{example}")
+    return values
 
 
 def _single(flag: Flag, text: str) -> Any:
@@ -331,8 +344,8 @@ def out_of_range(number: float, limits: Mapping[str, Any]) -> str:
     if below is not None and below <= 1:
         return f"must be above {above:g} and below {below:g}"
     if most is not None:
-        return f"must be a number from {least:g} to {most:g}"
-    return f"must be a number above {above:g}" if above is not None else f"must be {least or 0:g} or more"
+        return f"must be a number from {least:,.9g} to {most:,.9g}"
+    return f"must be a number above {above:g}" if above is not None else f"must be {least or 0:,.9g} or more"
 
 
 def input_paths(config: Any) -> list[tuple[str, str]]:

@@ -191,15 +191,14 @@ class StrictParser(argparse.ArgumentParser):
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses strictly; returns the flags and an empty list, as no flags are left for others."""
-        args = self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple))
-        self._check_empty(args)
-        return args, []
+        return self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple)), []
 
     def check_flags(self, argv: Sequence[str], others: Callable[[], Iterable[str]]) -> list[str]:
         """Returns the arguments with each flag spelled as it is defined, and paths for ``@sample``.
 
         Exits if a flag is neither ours nor in ``others()``, and suggests the nearest one: for a mistyped ``--ouput``,
-        argparse would only report that ``--output`` is missing.
+        argparse would only report that ``--output`` is missing. Exits, too, if a path is empty, as where a variable of
+        the shell is not set.
         """
         argv = [_SAMPLE.sub(lambda _: str(sample_root()), argument) for argument in argv]
         ours = {canonical(flag): flag for flag in self.flags if flag.startswith("--")}
@@ -210,6 +209,10 @@ class StrictParser(argparse.ArgumentParser):
             if flag.startswith("--"):
                 if canonical(flag) in ours:
                     result[i] = ours[canonical(flag)] + equals + value
+                    action = self.flags[ours[canonical(flag)]]
+                    is_path = is_input(action) or action.dest == "output"
+                    if is_path and not (value if equals else "".join(argv[i + 1 : i + 2])):
+                        self.error(f"{flag}: is empty: give a path")
                 else:
                     strange[i] = (flag, equals + value)
         if strange and not {"-h", "--help", "--help-all"} & set(result[:end]):
@@ -222,13 +225,6 @@ class StrictParser(argparse.ArgumentParser):
                     self.error(f"unknown flag {flag}" + (f": did you mean {nearest}?" if nearest else ""))
                 result[i] = spelled + rest
         return result
-
-    def _check_empty(self, args: argparse.Namespace) -> None:
-        """Exits if a path is empty, as where a variable of the shell is not set."""
-        for action in self.options:
-            value = getattr(args, action.dest, None)
-            if (is_input(action) or action.dest == "output") and value != action.default and value in ("", [""]):
-                self.error(f"{action.option_strings[0]}: is empty: give a path")
 
 
 class Parser(StrictParser):
@@ -249,7 +245,6 @@ class Parser(StrictParser):
         dry = [flag for flag in argv if is_dry and flag in ("--dry_run", "--dry-run")]
         argv = self.check_flags([flag for flag in argv if flag not in dry], beam_flags)
         args, rest = self.parse_known_args(argv)
-        self._check_empty(args)
         if dry:
             args.dry_run = True
         if rest:
