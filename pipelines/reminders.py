@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
     from parapet.transforms.simulators.reminders.corpus import Config
 
-EXAMPLE = """\
-  parapet reminders --output reminders                       # 1,000 dialogues for training, 200 and 200
-  parapet reminders --dialogues 50,50,400 --seed 7 --output reminders
-  parapet unseen_entities --sgd reminders --output unseen    # values that training does not have"""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Reminders(app.Pipeline["Config"]):
@@ -32,7 +27,10 @@ class Reminders(app.Pipeline["Config"]):
         "Simulates dialogues about reminders, in the SGD format: an agenda-based user talks to a system that sets, "
         "finds, moves and cancels reminders. Writes OUT/train/dialogues_001.json, OUT/train/schema.json and so on."
     )
-    example = EXAMPLE
+    example = """\
+  parapet reminders --output reminders                       # 1,000 dialogues for training, 200 and 200
+  parapet reminders --dialogues 50,50,400 --seed 7 --output reminders
+  parapet unseen_entities --sgd reminders --output unseen    # values that training does not have"""
     group = "simulation"
     dialogues: tuple[int, ...] = option(
         (1000, 200, 200), "number of dialogues of train, dev and test", commas=True, ge=0, le=9_999_999
