@@ -54,6 +54,7 @@ class Command(Generic[Settings]):
       name: the words after ``parapet``.
       description: paragraphs of the help; ``example`` are command lines, ``note`` is shown by ``--help-all``.
       group: the section of the help of options that name none.
+      takes_beam_flags: whether Beam's own flags are allowed, for its field ``runner_flags`` or its pipeline.
       stopped: the message after Ctrl-C.
     """
 
@@ -62,6 +63,7 @@ class Command(Generic[Settings]):
     example: ClassVar[str]
     note: ClassVar[str] = ""
     group: ClassVar[str] = "input"
+    takes_beam_flags: ClassVar[bool] = False
     stopped: ClassVar[str] = "nothing was written, run the same command again"
 
     def check(self) -> Settings:
@@ -77,6 +79,7 @@ class Command(Generic[Settings]):
 class Pipeline(Command[Settings]):
     """A command that builds and runs a Beam pipeline, and reports what it wrote."""
 
+    takes_beam_flags: ClassVar[bool] = True
     output: str = options.output_folder()
     workers: int | None = options.workers()
 
@@ -101,8 +104,8 @@ class Pipeline(Command[Settings]):
 
 def parser_of(kind: type[Command[Any]]) -> StrictParser:
     """Builds the command line of a command."""
-    parser_type = Parser if issubclass(kind, Pipeline) else StrictParser
-    parser = parser_type(kind.name, kind.description, kind.example, kind.note)
+    words = (kind.name, kind.description, kind.example, kind.note)
+    parser = Parser(*words, is_declared=True) if kind.takes_beam_flags else StrictParser(*words)
     add_flags(parser, kind, kind.group)
     return parser
 
@@ -115,7 +118,7 @@ def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
         command = read_config(kind, args)
         return command, command.check()
 
-    if isinstance(parser, Parser):
+    if issubclass(kind, Pipeline) and isinstance(parser, Parser):
         return running.run_command(
             parser,
             argv,
@@ -214,7 +217,12 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
             arguments["nargs"] = "+"
         if flag.default is options.REQUIRED and not facts["positional"]:
             arguments["required"] = True
-        action = add(flag.name if facts["positional"] else f"--{flag.name}", reads=facts["reads"], apart=facts["path"], **arguments)
+        action = add(
+            flag.name if facts["positional"] else f"--{flag.name}",
+            reads=facts["reads"],
+            apart=facts["path"],
+            **arguments,
+        )
         if completes := facts["completes"]:
             action.completer = lambda completes=completes, **_: completes  # type: ignore[attr-defined]
 

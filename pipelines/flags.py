@@ -230,11 +230,12 @@ class StrictParser(argparse.ArgumentParser):
 class Parser(StrictParser):
     """The parser of a Beam pipeline: it has ``--output``, and leaves Beam's own flags to the runner."""
 
-    def __init__(self, name: str, description: str, example: str, note: str = "") -> None:
+    def __init__(self, name: str, description: str, example: str, note: str = "", *, is_declared: bool = False) -> None:
         super().__init__(name, description, example, note)
         self.rare_note = _WHERE_RUNNER_FLAGS_GO
-        add_output(self)
-        add_workers(self)
+        if not is_declared:
+            add_output(self)
+            add_workers(self)
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses our flags strictly; also returns Beam's flags, for the runner."""
