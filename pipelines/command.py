@@ -205,7 +205,7 @@ def _plan_on_dataflow(
     replaced = {flag: parser.flags[flag] for flag, _ in read}
     with TemporaryDirectory() as folder:
         local = argparse.Namespace(**{**vars(args), "output": f"{folder}/output"})
-        substitutes = dry_run.stand_ins(Path(folder) / "variants")
+        substitutes = dry_run.stand_ins()
         for flag, action in replaced.items():
             setattr(local, action.dest, substitutes.get(flag, action.default))
         check_there(parser, local)
@@ -381,41 +381,25 @@ def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
 
 
 def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:
-    """Warns about the records that a run left out: how many, why, and where they are listed."""
+    """Warns about the records that a run left out: how many, why, and where they are listed.
+
+    Records lost to bugs in Parapet or a plug-in are errors, which are shown with ``--quiet``, too.
+    """
     from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
-    from parapet.transforms.running.counts import Counts, read_dead_letters, reasons_of, warnings_of
+    from parapet.transforms.running.counts import Counts, faults_of, read_dead_letters, reasons_of, warnings_of
     from parapet.transforms.storage.compressed import open_input
     from parapet.transforms.storage.files import join, read_written
 
-    counts = Counts.of_json(json.loads(read_written(output, MANIFEST))["counts"])
+    manifest = json.loads(read_written(output, MANIFEST))
     with open_input(join(output, DEAD_LETTERS)) as lines:
-        reasons = reasons_of(read_dead_letters(lines))
-    for line in warnings_of(tallies(counts), reasons, f"{output}/{DEAD_LETTERS}", what):
+        letters = list(read_dead_letters(lines))
+    place, counts = f"{output}/{DEAD_LETTERS}", Counts.of_json(manifest["counts"])
+    for line in warnings_of(tallies(counts), reasons_of(letters), place, what):
         logging.warning("%s", line)
-    report_faults(output)
-
-
-def report_faults(output: str) -> int:
-    """Logs, even with ``--quiet``, the records lost to bugs in Parapet or a plug-in; returns the number of faults."""
-    from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
-    from parapet.transforms.running.counts import FaultCounts
-    from parapet.transforms.running.fence import INTERNAL, PLUGIN
-    from parapet.transforms.storage.compressed import open_input
-    from parapet.transforms.storage.files import join, read_written
-
-    faults = FaultCounts()
-    with open_input(join(output, DEAD_LETTERS)) as lines:
-        for line in lines:
-            if INTERNAL.encode() in line or PLUGIN.encode() in line:
-                letter = json.loads(line)
-                parts = ("key",) if "key" in letter else ("split", "file", "dialogue_id", "where")
-                faults.add(letter["reason"], tuple(letter[part] for part in parts))
-    used = json.loads(read_written(output, MANIFEST)).get("plugins", ())
+    used = manifest.get("plugins", ())
     plugins = ", ".join(f"{plugin['name']!r} ({plugin['distribution']} {plugin['version']})" for plugin in used)
-    lines_of_faults = list(faults.lines(f"{output}/{DEAD_LETTERS}", f"the plug-in {plugins}" if plugins else ""))
-    for line_here in lines_of_faults:
-        logging.error("%s", line_here)
-    return len(lines_of_faults)
+    for line in faults_of(letters, place, f"the plug-in {plugins}" if plugins else ""):
+        logging.error("%s", line)
 
 
 def run_pipeline(
