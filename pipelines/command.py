@@ -438,7 +438,7 @@ def run_pipeline(
         # Beam imports IPython, if it is installed, to look for a notebook.
         with without("IPython"):
             run.stage("running")
-            result = runners.start(pipeline, options)
+            result = pipeline.run()
             if template := options.get_all_options().get("template_location"):
                 logging.info("wrote the template %s", template)
                 return None

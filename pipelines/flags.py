@@ -274,30 +274,16 @@ class Parser(StrictParser):
             takes_value = "=" not in token and known[flag]
 
 
-class _Recorder(argparse.ArgumentParser):
-    """Notes each flag that is added, and whether it takes a value."""
-
-    def __init__(self) -> None:
-        self.takes_value: dict[str, bool] = {}
-        super().__init__(add_help=False, conflict_handler="resolve")
-
-    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        options.pop("default", None)  # a default of Beam's may need Beam's own parser
-        action = super().add_argument(*names, **options)
-        self.takes_value |= dict.fromkeys(action.option_strings, action.nargs != 0)
-        return action
-
-
 @cache
 def beam_flags() -> Mapping[str, bool]:
     """Maps every flag that Beam knows to whether it takes a value."""
-    from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
+    from apache_beam.options.pipeline_options import PipelineOptions, TestOptions, _BeamArgumentParser
 
-    recorder = _Recorder()
+    parser = _BeamArgumentParser(add_help=False, conflict_handler="resolve")
     for cls in PipelineOptions.__subclasses__():
         if "_add_argparse_args" in vars(cls) and cls is not TestOptions:  # TestOptions has a --dry_run NAME of its own
-            cls._add_argparse_args(recorder)
-    return recorder.takes_value
+            cls._add_argparse_args(parser)
+    return {flag: action.nargs != 0 for action in parser._actions for flag in action.option_strings}
 
 
 class _HelpAll(argparse.Action):

@@ -8,7 +8,6 @@ import fnmatch
 import hashlib
 import json
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines import app
+from parapet.pipelines import app, runners
 from parapet.pipelines.command import EXIT_FAILURE, check_all_apart, check_there, say
 from parapet.pipelines.suite import gates
 from parapet.pipelines.suite.gates import verdicts_of
@@ -165,7 +164,9 @@ class Suite(app.Command[Plan]):
             outcomes = {name: Outcome(UNCHANGED) for name in plan.names}
             if plan.stale:
                 with Display(suite.title, len(plan.names)) as display:
-                    runner = Runner(graph, state, suite.folder, self.runner_flags, self.jobs or _cores(), display)
+                    runner = Runner(
+                        graph, state, suite.folder, self.runner_flags, self.jobs or runners.cores(), display
+                    )
                     outcomes = runner.run(plan.names)
             state.save()
             write_results(suite, graph, state, outcomes)
@@ -173,11 +174,6 @@ class Suite(app.Command[Plan]):
 
 
 COMMAND = Suite
-
-
-def _cores() -> int:
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
