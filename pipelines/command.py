@@ -420,10 +420,7 @@ def run_pipeline(
         local_runner = runners.local_runner(options, args, [path for _, path in inputs])
     except InputError as error:
         raise UsageError(error.reason, error.path, error.where) from None
-    with (
-        stopping.within(stopping.PATIENCE if local_runner is None else stopping.LOCAL_PATIENCE),
-        progress.running(title) as run,
-    ):
+    with progress.running(title) as run:
         run.stage("starting")
         started = time.monotonic()
         try:
