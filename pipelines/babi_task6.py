@@ -95,7 +95,7 @@ class BabiTask6(app.Pipeline["Config"]):
         knowledge = beam.pvalue.AsSingleton(
             pipeline
             | "Given restaurants" >> beam.Create([config.knowledge], reshuffle=False)
-            | "Restaurants" >> beam.Map(lambda known, said: known or gathered(said), beam.pvalue.AsIter(statements))
+            | "Restaurants" >> beam.Map(lambda known, stated: known or gathered(stated), beam.pvalue.AsIter(statements))
         )
         write = WriteEach(
             partial(conversion.write_batch, config=config), knowledge, others=(conversion.BABI,), progress=("calls",)

@@ -146,8 +146,7 @@ def message(capsys):
     """The one line that the command printed."""
     captured = capsys.readouterr()
     assert captured.out == ""
-    lines = captured.err.partition("\n  'parapet ")[0].rstrip("\n").split("\n")  # without the hint to --help
-    errors = [line for line in lines if not line.startswith("warning: ")]
+    errors = [line for line in captured.err.splitlines() if not line.startswith(("warning: ", "  'parapet "))]
     assert len(errors) == 1, captured.err
     return errors[0]
 
