@@ -52,6 +52,7 @@ class Command(Generic[Settings]):
       name: the words after ``parapet``.
       description: paragraphs of the help; ``example`` are command lines, ``note`` is shown by ``--help-all``.
       group: the section of the help of options that name none.
+      takes_beam_flags: whether Beam's own flags are allowed, for its field ``runner_flags`` or its pipeline.
       stopped: the message after Ctrl-C.
     """
 
@@ -60,6 +61,7 @@ class Command(Generic[Settings]):
     example: ClassVar[str]
     note: ClassVar[str] = ""
     group: ClassVar[str] = "input"
+    takes_beam_flags: ClassVar[bool] = False
     stopped: ClassVar[str] = "nothing was written, run the same command again"
 
     def check(self) -> Settings:
@@ -82,6 +84,7 @@ class Pipeline(Command[Settings]):
     large: ClassVar[int] = 24 << 20
     stopped: ClassVar[str] = "nothing was published, run the same command again"
 
+    takes_beam_flags: ClassVar[bool] = True
     output: str = options.output_folder()
     workers: int | None = options.workers()
 
@@ -97,11 +100,17 @@ class Pipeline(Command[Settings]):
         """Prints the results; may return an exit status."""
         return None
 
+    def statistics(self) -> Any:
+        """Reads the statistics that the run wrote."""
+        from parapet.transforms.storage.files import read_written
+
+        return json.loads(read_written(self.output, "statistics.json"))
+
 
 def parser_of(kind: type[Command[Any]]) -> StrictParser:
     """Builds the command line of a command."""
-    parser_type = Parser if issubclass(kind, Pipeline) else StrictParser
-    parser = parser_type(kind.name, kind.description, kind.example, kind.note)
+    words = (kind.name, kind.description, kind.example, kind.note)
+    parser = Parser(*words, is_declared=True) if kind.takes_beam_flags else StrictParser(*words)
     add_flags(parser, kind, kind.group)
     return parser
 
@@ -187,24 +196,31 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
             arguments["action"] = "store_true"
         else:
             if flag.choices and not flag.has_commas:
-                arguments["choices"] = flag.choices
+                arguments |= {"choices": flag.choices, "metavar": facts["metavar"] or None}
             else:
                 metavar = "LIST" if flag.has_commas else _METAVARS.get(flag.kind, "TEXT")
                 arguments |= {"type": partial(_parsed, flag), "metavar": facts["metavar"] or metavar}
             arguments["default"] = None if flag.default is options.REQUIRED else _as_text(flag)
-        if flag.many and not flag.has_commas:
+        if facts["repeated"]:
+            arguments["action"] = "append"
+        elif flag.many and not flag.has_commas:
             arguments["nargs"] = "+"
-        if flag.default is options.REQUIRED:
+        if flag.default is options.REQUIRED and not facts["positional"]:
             arguments["required"] = True
-        action = add(f"--{flag.name}", reads=facts["reads"], apart=facts["path"], **arguments)
+        action = add(
+            flag.name if facts["positional"] else f"--{flag.name}",
+            reads=facts["reads"],
+            apart=facts["path"],
+            **arguments,
+        )
         if completes := facts["completes"]:
             action.completer = lambda completes=completes, **_: completes  # type: ignore[attr-defined]
 
 
 def _as_text(flag: Flag) -> Any:
     """Returns the default of a flag as the parser and the help have it."""
-    if flag.has_commas:
-        return ",".join(map(str, flag.default or ()))
+    if flag.has_commas and flag.default is not None:
+        return ",".join(map(str, flag.default))
     return list(flag.default) if isinstance(flag.default, tuple) else flag.default
 
 
@@ -217,10 +233,17 @@ def _parsed(flag: Flag, text: str) -> Any:
 
 
 def _value(flag: Flag, text: str) -> Any:
-    """Makes the value of an option from a text of the command line. Raises InputError if it cannot be used."""
-    if flag.has_commas:
-        return tuple(_single(flag, part.strip()) for part in text.split(",") if part.strip())
-    return _single(flag, text)
+    """Makes the value of an option from a text of the command line. Raises InputError if it cannot be used.
+
+    A list with commas may only be empty where its default is.
+    """
+    if not flag.has_commas:
+        return _single(flag, text)
+    values = tuple(_single(flag, part.strip()) for part in text.split(",") if part.strip())
+    if not values and flag.default != ():
+        example = f" (example: {_as_text(flag)})" if isinstance(flag.default, tuple) else ""
+        raise InputError(f"must be one or more values{example}")
+    return values
 
 
 def _single(flag: Flag, text: str) -> Any:
@@ -285,7 +308,11 @@ def command_line(command: Command[Any]) -> list[str]:
         value = getattr(command, flag.name)
         if value == flag.default or (flag.many and list(value or ()) == list(flag.default or ())):
             continue
-        if flag.kind is bool:
+        if flag.facts["positional"]:
+            words.append(str(value))
+        elif flag.facts["repeated"]:
+            words += [f"--{flag.name}={item}" for item in value]
+        elif flag.kind is bool:
             words.append(f"--{flag.name}")
         elif flag.has_commas:
             words.append(f"--{flag.name}={','.join(map(str, value))}")
@@ -321,8 +348,8 @@ def out_of_range(number: float, limits: Mapping[str, Any]) -> str:
     if below is not None and below <= 1:
         return f"must be above {above:g} and below {below:g}"
     if most is not None:
-        return f"must be a number from {least:g} to {most:g}"
-    return f"must be a number above {above:g}" if above is not None else f"must be {least or 0:g} or more"
+        return f"must be a number from {least:,.9g} to {most:,.9g}"
+    return f"must be a number above {above:g}" if above is not None else f"must be {least or 0:,.9g} or more"
 
 
 def input_paths(config: Any) -> list[tuple[str, str]]:

@@ -2,160 +2,125 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
 
-from parapet.pipelines.command import counted, run_command, say, warn_dead_letters
-from parapet.pipelines.flags import INPUT, Parser, add_max_bad, add_seed
+from parapet.pipelines import app
+from parapet.pipelines.command import counted, say, warn_dead_letters
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SPLITS
+from parapet.transforms.running import options
+from parapet.transforms.running.options import REQUIRED, option
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.simulators.task6.conversion import Config
 
-EXAMPLE = """\
-  parapet babi_task6 --logs dstc2 --output task6
-  parapet babi_task6 --logs dstc2 --split_rule original --user asr --output task6_recognised
-  parapet babi_task6 --logs dstc2 --kb dialog-babi-task6-dstc2-kb.txt --max_bad 5% --output task6"""
 
-PAPER, ORIGINAL = "paper", "original"
-TRANSCRIPTION, ASR = "transcription", "asr"
+@dataclass(frozen=True, kw_only=True)
+class BabiTask6(app.Pipeline["Config"]):
+    """``parapet babi_task6``."""
 
-
-def parser() -> Parser:
-    """Builds the command line."""
+    name = "babi_task6"
     description = (
         "Converts logs and labels of DSTC2 to dialog bAbI task 6 (Bordes et al. 2017), "
         "OUT/dialog-babi-task6-dstc2-trn.txt and so on; and to the SGD format, with states, spans, acts and API "
         "results, in OUT/sgd."
     )
-    parser = Parser("babi_task6", description, EXAMPLE)
-    add = parser.group(INPUT)
-    add(
-        "--logs",
-        required=True,
-        metavar="ROOT",
-        reads=True,
-        help="DSTC2, unpacked: data/ and scripts/config/dstc2_*.flist",
+    example = """\
+  parapet babi_task6 --logs dstc2 --output task6
+  parapet babi_task6 --logs dstc2 --split_rule original --user asr --output task6_recognised
+  parapet babi_task6 --logs dstc2 --kb dialog-babi-task6-dstc2-kb.txt --max_bad 5% --output task6"""
+    logs: str = option(REQUIRED, "DSTC2, unpacked: data/ and scripts/config/dstc2_*.flist", metavar="ROOT", reads=True)
+    kb: str = options.folder("knowledge base of dialog bAbI (default: what the system says about restaurants)", "FILE")
+    ontology: str = options.folder("ontology (default: ROOT/scripts/config/ontology_dstc2.json)", "FILE", rare=True)
+    split_rule: Literal["paper", "original"] = option(
+        "paper",
+        "splits: dev keeps its first 500 calls and the rest goes to train, or those of DSTC2",
+        group="conversion",
     )
-    add(
-        "--kb",
-        metavar="FILE",
-        reads=True,
-        help="knowledge base of dialog bAbI (default: what the system says about restaurants)",
+    user: Literal["transcription", "asr"] = option(
+        "transcription", "what users say: the transcription, or the first ASR hypothesis", group="conversion"
     )
-    add(
-        "--ontology",
-        rare=True,
-        metavar="FILE",
-        reads=True,
-        help="ontology (default: ROOT/scripts/config/ontology_dstc2.json)",
-    )
-    add = parser.group("conversion")
-    add(
-        "--split_rule",
-        choices=(PAPER, ORIGINAL),
-        default=PAPER,
-        help="splits: dev keeps its first 500 calls and the rest goes to train, or those of DSTC2",
-    )
-    add(
-        "--user",
-        choices=(TRANSCRIPTION, ASR),
-        default=TRANSCRIPTION,
-        help="what users say: the transcription, or the first ASR hypothesis",
-    )
-    add_max_bad(parser, "calls of a split")
-    add_seed(parser, "the ratings")
-    return parser
+    max_bad: Fraction = options.max_bad("calls of a split")
+    seed: str = options.seed("the ratings")
+
+    def inputs(self, config: Config) -> list[tuple[str, str]]:
+        """Lists the calls."""
+        return [("--logs", config.logs.folder)]
+
+    def check(self) -> Config:
+        """Reads the lists, the ontology and the knowledge base. Raises InputError if one of them cannot be used."""
+        from parapet.transforms.simulators.task6 import calls
+        from parapet.transforms.simulators.task6.conversion import Config
+
+        logs = calls.read_logs(self.logs, calls.PAPER_DEV if self.split_rule == "paper" else None)
+        if not any(logs.splits.values()):
+            raise InputError("the lists name no calls", self.logs, "--logs")
+        if missing := [split for split in SPLITS if split not in logs.splits]:
+            logging.warning("there is no list of %s", ", ".join(missing))
+        return Config(
+            output=self.output,
+            logs=logs,
+            split_rule=self.split_rule,
+            user=self.user,
+            ontology=calls.read_ontology(self.logs, self.ontology),
+            knowledge=calls.read_knowledge(self.kb) if self.kb else None,
+            seed=self.seed,
+            max_bad=self.max_bad,
+        )
+
+    def build(self, pipeline: beam.Pipeline, config: Config) -> None:
+        """Reads calls in batches, converts them, and writes dialogues, statistics and a page."""
+        from functools import partial
+
+        import apache_beam as beam
+
+        from parapet.transforms.running.runs import FinishRun, RunInfo, WriteEach
+        from parapet.transforms.simulators.task6 import conversion
+        from parapet.transforms.simulators.task6.calls import gathered
+        from parapet.transforms.storage import files
+
+        files.prepare(self.output, self.name)
+        read = (
+            pipeline
+            | "Batches" >> beam.Create(config.logs.batches)
+            | "Spread" >> beam.Reshuffle()
+            | "Calls" >> beam.FlatMap(conversion.read_batch, config).with_outputs(conversion.STATEMENTS, main="calls")
+        )
+        statements = read[conversion.STATEMENTS] | "Sum statements" >> beam.CombinePerKey(sum)
+        knowledge = beam.pvalue.AsSingleton(
+            pipeline
+            | "Given restaurants" >> beam.Create([config.knowledge], reshuffle=False)
+            | "Restaurants" >> beam.Map(lambda known, stated: known or gathered(stated), beam.pvalue.AsIter(statements))
+        )
+        write = WriteEach(
+            partial(conversion.write_batch, config=config), knowledge, others=(conversion.BABI,), progress=("calls",)
+        )
+        outputs = read.calls | "Spread calls" >> beam.Reshuffle() | "Dialogues" >> write
+        _ = outputs | "Finish" >> FinishRun(
+            RunInfo(self.name, self.output, config.options(), self.max_bad, "converted"),
+            partial(conversion.metadata_files, config=config),
+            knowledge,
+            beam.pvalue.AsList(outputs.others[conversion.BABI]),
+            tallies=config.tallies,
+            invariants=config.invariants(),
+            shown=conversion.SHOWN,
+        )
+
+    def report(self, config: Config, counters: dict[str, int]) -> None:
+        """Prints the size of each split."""
+        statistics = self.statistics()
+        for split, numbers in statistics["splits"].items():
+            sizes = f"{numbers['api_calls']:,} API calls, {numbers['facts']:,} facts"
+            say(f"{split}: {counted(numbers['dialogues'], 'dialogue')}, {sizes}")
+        say(f"{counted(statistics['restaurants'], 'restaurant')}, {statistics['candidates']:,} candidates")
+        if statistics["moved_from_dev_to_train"]:
+            say(f"moved from dev to train: {counted(statistics['moved_from_dev_to_train'], 'call')}")
+        warn_dead_letters(self.output, config.tallies)
 
 
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, check, build, report, inputs)
-
-
-def inputs(config: Config) -> list[tuple[str, str]]:
-    """Lists the files that workers read: the calls."""
-    return [("--logs", config.logs.folder)]
-
-
-def check(args: argparse.Namespace) -> Config:
-    """Reads the lists, the ontology and the knowledge base. Raises InputError if one of them cannot be used."""
-    from parapet.transforms.simulators.task6 import calls
-    from parapet.transforms.simulators.task6.calls import read_knowledge
-    from parapet.transforms.simulators.task6.conversion import Config
-
-    logs = calls.read_logs(args.logs, calls.PAPER_DEV if args.split_rule == PAPER else None)
-    if not any(logs.splits.values()):
-        raise InputError("the lists name no calls", args.logs, "--logs")
-    missing = [split for split in ("train", "dev", "test") if split not in logs.splits]
-    if missing:
-        logging.warning("there is no list of %s", ", ".join(missing))
-    return Config(
-        output=args.output,
-        logs=logs,
-        split_rule=args.split_rule,
-        user=args.user,
-        ontology=calls.read_ontology(args.logs, args.ontology),
-        knowledge=read_knowledge(args.kb) if args.kb else None,
-        seed=args.seed,
-        max_bad=args.max_bad,
-    )
-
-
-def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Wires the pipeline: reads calls in batches, converts them, and writes dialogues, statistics and a page."""
-    from functools import partial
-
-    import apache_beam as beam
-
-    from parapet.transforms.running.runs import FinishRun, RunInfo, WriteEach
-    from parapet.transforms.simulators.task6 import conversion
-    from parapet.transforms.simulators.task6.calls import gathered
-    from parapet.transforms.storage import files
-
-    info = RunInfo("babi_task6", config.output, config.options(), config.max_bad, "converted")
-    files.prepare(config.output, info.pipeline)
-    read = (
-        pipeline
-        | "Batches" >> beam.Create(config.logs.batches)
-        | "Spread" >> beam.Reshuffle()
-        | "Calls" >> beam.FlatMap(conversion.read_batch, config).with_outputs(conversion.STATEMENTS, main="calls")
-    )
-    statements = read[conversion.STATEMENTS] | "Sum statements" >> beam.CombinePerKey(sum)
-    knowledge = beam.pvalue.AsSingleton(
-        pipeline
-        | "Given restaurants" >> beam.Create([config.knowledge], reshuffle=False)
-        | "Restaurants" >> beam.Map(lambda known, found: known or gathered(found), beam.pvalue.AsIter(statements))
-    )
-    write = WriteEach(
-        partial(conversion.write_batch, config=config), knowledge, others=(conversion.BABI,), progress=("calls",)
-    )
-    outputs = read.calls | "Spread calls" >> beam.Reshuffle() | "Dialogues" >> write
-    _ = outputs | "Finish" >> FinishRun(
-        info,
-        partial(conversion.metadata_files, config=config),
-        knowledge,
-        beam.pvalue.AsList(outputs.others[conversion.BABI]),
-        tallies=config.tallies,
-        invariants=config.invariants(),
-        shown=conversion.SHOWN,
-    )
-
-
-def report(config: Config, _: dict[str, int]) -> None:
-    """Prints the size of each split."""
-    from parapet.transforms.storage.files import read_written
-
-    statistics = json.loads(read_written(config.output, "statistics.json"))
-    for split, numbers in statistics["splits"].items():
-        sizes = f"{numbers['api_calls']:,} API calls, {numbers['facts']:,} facts"
-        say(f"{split}: {counted(numbers['dialogues'], 'dialogue')}, {sizes}")
-    say(f"{counted(statistics['restaurants'], 'restaurant')}, {statistics['candidates']:,} candidates")
-    if statistics["moved_from_dev_to_train"]:
-        say(f"moved from dev to train: {counted(statistics['moved_from_dev_to_train'], 'call')}")
-    warn_dead_letters(config.output, config.tallies)
+COMMAND = BabiTask6

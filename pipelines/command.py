@@ -51,6 +51,7 @@ def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
         args, runner_flags = parser_of(kind).parse(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
+    args.runner_flags = tuple(runner_flags)
     command = read_config(kind, args)
     return execute(command, runner_flags, getattr(args, "dry_run", False), args.quiet, args.log_format)
 
@@ -158,7 +159,7 @@ def _plan_on_dataflow(command: Pipeline[Any], runner_flags: Sequence[str]) -> in
     replaced = {flag.name: flag for flag, path in _inputs(command) if "://" in path}
     read = [(f"--{flag.name}", path) for flag, path in _inputs(command) if "://" in path]
     with TemporaryDirectory() as folder:
-        substitutes = dry_run.stand_ins(Path(folder) / "variants")
+        substitutes = dry_run.stand_ins()
         values = {name: substitutes.get(name, flag.default) for name, flag in replaced.items()}
         local = replace(command, output=f"{folder}/output", **values)
         check_there(local)
@@ -334,41 +335,25 @@ def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
 
 
 def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:
-    """Warns about the records that a run left out: how many, why, and where they are listed."""
+    """Warns about the records that a run left out: how many, why, and where they are listed.
+
+    Records lost to bugs in Parapet or a plug-in are errors, which are shown with ``--quiet``, too.
+    """
     from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
-    from parapet.transforms.running.counts import Counts, read_dead_letters, reasons_of, warnings_of
+    from parapet.transforms.running.counts import Counts, faults_of, read_dead_letters, reasons_of, warnings_of
     from parapet.transforms.storage.compressed import open_input
     from parapet.transforms.storage.files import join, read_written
 
-    counts = Counts.of_json(json.loads(read_written(output, MANIFEST))["counts"])
+    manifest = json.loads(read_written(output, MANIFEST))
     with open_input(join(output, DEAD_LETTERS)) as lines:
-        reasons = reasons_of(read_dead_letters(lines))
-    for line in warnings_of(tallies(counts), reasons, f"{output}/{DEAD_LETTERS}", what):
+        letters = list(read_dead_letters(lines))
+    place, counts = f"{output}/{DEAD_LETTERS}", Counts.of_json(manifest["counts"])
+    for line in warnings_of(tallies(counts), reasons_of(letters), place, what):
         logging.warning("%s", line)
-    report_faults(output)
-
-
-def report_faults(output: str) -> int:
-    """Logs, even with ``--quiet``, the records lost to bugs in Parapet or a plug-in; returns the number of faults."""
-    from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
-    from parapet.transforms.running.counts import FaultCounts
-    from parapet.transforms.running.fence import INTERNAL, PLUGIN
-    from parapet.transforms.storage.compressed import open_input
-    from parapet.transforms.storage.files import join, read_written
-
-    faults = FaultCounts()
-    with open_input(join(output, DEAD_LETTERS)) as lines:
-        for line in lines:
-            if INTERNAL.encode() in line or PLUGIN.encode() in line:
-                letter = json.loads(line)
-                parts = ("key",) if "key" in letter else ("split", "file", "dialogue_id", "where")
-                faults.add(letter["reason"], tuple(letter[part] for part in parts))
-    used = json.loads(read_written(output, MANIFEST)).get("plugins", ())
+    used = manifest.get("plugins", ())
     plugins = ", ".join(f"{plugin['name']!r} ({plugin['distribution']} {plugin['version']})" for plugin in used)
-    lines_of_faults = list(faults.lines(f"{output}/{DEAD_LETTERS}", f"the plug-in {plugins}" if plugins else ""))
-    for line_here in lines_of_faults:
-        logging.error("%s", line_here)
-    return len(lines_of_faults)
+    for line in faults_of(letters, place, f"the plug-in {plugins}" if plugins else ""):
+        logging.error("%s", line)
 
 
 def run_pipeline(command: Pipeline[Any], settings: Any, runner_flags: Sequence[str]) -> dict[str, int] | None:
@@ -385,10 +370,7 @@ def run_pipeline(command: Pipeline[Any], settings: Any, runner_flags: Sequence[s
         local_runner = runners.local_runner(options, runner_flags, command, [path for _, path in inputs])
     except InputError as error:
         raise UsageError(error.reason, error.path, error.where) from None
-    with (
-        stopping.within(stopping.PATIENCE if local_runner is None else stopping.LOCAL_PATIENCE),
-        progress.running(f"parapet {command.name}") as run,
-    ):
+    with progress.running(f"parapet {command.name}") as run:
         run.stage("starting")
         started = time.monotonic()
         try:
@@ -403,7 +385,7 @@ def run_pipeline(command: Pipeline[Any], settings: Any, runner_flags: Sequence[s
         # Beam imports IPython, if it is installed, to look for a notebook.
         with without("IPython"):
             run.stage("running")
-            result = runners.start(pipeline, options)
+            result = pipeline.run()
             if template := options.get_all_options().get("template_location"):
                 logging.info("wrote the template %s", template)
                 return None

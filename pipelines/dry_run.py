@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import copy_context
 from pathlib import Path
@@ -67,15 +66,6 @@ def dataflow_plan(
     yield "dry run: the flags are checked; nothing was read from the cloud or sent to it"
 
 
-def stand_ins(folder: Path) -> Mapping[str, object]:
-    """Returns small inputs, by option, in place of inputs in a bucket, whose flags have no default that would do.
-
-    Args:
-      folder: where files may be written.
-    """
-    for path in sample_root().glob("*/schema.json"):
-        services = json.loads(path.read_bytes())
-        variant = [{**service, "service_name": f"{service['service_name']}1"} for service in services]
-        (folder / "v1" / path.parent.name).mkdir(parents=True)
-        (folder / "v1" / path.parent.name / path.name).write_text(json.dumps(variant))
-    return {"variants": str(folder), "responses": [str(sample_root() / "crowd/names.csv")]}
+def stand_ins() -> Mapping[str, object]:
+    """Returns what replaces inputs in a bucket, by option, where the option has no default that would do."""
+    return {"variants": str(sample_root()), "responses": [str(sample_root() / "crowd/names.csv")]}

@@ -191,15 +191,14 @@ class StrictParser(argparse.ArgumentParser):
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses strictly; returns the flags and an empty list, as no flags are left for others."""
-        args = self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple))
-        self._check_empty(args)
-        return args, []
+        return self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple)), []
 
     def check_flags(self, argv: Sequence[str], others: Callable[[], Iterable[str]]) -> list[str]:
         """Returns the arguments with each flag spelled as it is defined, and paths for ``@sample``.
 
         Exits if a flag is neither ours nor in ``others()``, and suggests the nearest one: for a mistyped ``--ouput``,
-        argparse would only report that ``--output`` is missing.
+        argparse would only report that ``--output`` is missing. Exits, too, if a path is empty, as where a variable of
+        the shell is not set.
         """
         argv = [_SAMPLE.sub(lambda _: str(sample_root()), argument) for argument in argv]
         ours = {canonical(flag): flag for flag in self.flags if flag.startswith("--")}
@@ -210,6 +209,10 @@ class StrictParser(argparse.ArgumentParser):
             if flag.startswith("--"):
                 if canonical(flag) in ours:
                     result[i] = ours[canonical(flag)] + equals + value
+                    action = self.flags[ours[canonical(flag)]]
+                    is_path = is_input(action) or action.dest == "output"
+                    if is_path and not (value if equals else "".join(argv[i + 1 : i + 2])):
+                        self.error(f"{flag}: is empty: give a path")
                 else:
                     strange[i] = (flag, equals + value)
         if strange and not {"-h", "--help", "--help-all"} & set(result[:end]):
@@ -223,22 +226,16 @@ class StrictParser(argparse.ArgumentParser):
                 result[i] = spelled + rest
         return result
 
-    def _check_empty(self, args: argparse.Namespace) -> None:
-        """Exits if a path is empty, as where a variable of the shell is not set."""
-        for action in self.options:
-            value = getattr(args, action.dest, None)
-            if (is_input(action) or action.dest == "output") and value != action.default and value in ("", [""]):
-                self.error(f"{action.option_strings[0]}: is empty: give a path")
-
 
 class Parser(StrictParser):
     """The parser of a Beam pipeline: it has ``--output``, and leaves Beam's own flags to the runner."""
 
-    def __init__(self, name: str, description: str, example: str, note: str = "") -> None:
+    def __init__(self, name: str, description: str, example: str, note: str = "", *, is_declared: bool = False) -> None:
         super().__init__(name, description, example, note)
         self.rare_note = _WHERE_RUNNER_FLAGS_GO
-        add_output(self)
-        add_workers(self)
+        if not is_declared:
+            add_output(self)
+            add_workers(self)
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses our flags strictly; also returns Beam's flags, for the runner."""
@@ -249,7 +246,6 @@ class Parser(StrictParser):
         dry = [flag for flag in argv if is_dry and flag in ("--dry_run", "--dry-run")]
         argv = self.check_flags([flag for flag in argv if flag not in dry], beam_flags)
         args, rest = self.parse_known_args(argv)
-        self._check_empty(args)
         if dry:
             args.dry_run = True
         if rest:
@@ -278,30 +274,16 @@ class Parser(StrictParser):
             takes_value = "=" not in token and known[flag]
 
 
-class _Recorder(argparse.ArgumentParser):
-    """Notes each flag that is added, and whether it takes a value."""
-
-    def __init__(self) -> None:
-        self.takes_value: dict[str, bool] = {}
-        super().__init__(add_help=False, conflict_handler="resolve")
-
-    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        options.pop("default", None)  # a default of Beam's may need Beam's own parser
-        action = super().add_argument(*names, **options)
-        self.takes_value |= dict.fromkeys(action.option_strings, action.nargs != 0)
-        return action
-
-
 @cache
 def beam_flags() -> Mapping[str, bool]:
     """Maps every flag that Beam knows to whether it takes a value."""
-    from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
+    from apache_beam.options.pipeline_options import PipelineOptions, TestOptions, _BeamArgumentParser
 
-    recorder = _Recorder()
+    parser = _BeamArgumentParser(add_help=False, conflict_handler="resolve")
     for cls in PipelineOptions.__subclasses__():
         if "_add_argparse_args" in vars(cls) and cls is not TestOptions:  # TestOptions has a --dry_run NAME of its own
-            cls._add_argparse_args(recorder)
-    return recorder.takes_value
+            cls._add_argparse_args(parser)
+    return {flag: action.nargs != 0 for action in parser._actions for flag in action.option_strings}
 
 
 class _HelpAll(argparse.Action):

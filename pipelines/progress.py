@@ -12,7 +12,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -160,15 +161,11 @@ class Display:
         if text:
             logging.info("%s", text, extra={"fields": {"step": step}})
 
-    def _overall(self) -> str:
-        """Formats ``7 of 20 steps``."""
-        return f"{self.finished} of {self.total} steps"
-
     def beat(self) -> None:
         """Logs a message for each running step, and one for all steps."""
         if self.total is not None:
             done: dict[str, object] = {"steps_done": self.finished, "steps": self.total}
-            logging.info("%s: %s", self.title, self._overall(), extra={"fields": done})
+            logging.info("%s: %d of %d steps", self.title, self.finished, self.total, extra={"fields": done})
         for name, event, pace, seconds in self._states():
             text = text_of(event, pace) or f"{_clock(seconds)} so far"
             fields = {"step": name, **event._asdict(), **pace._asdict()}
@@ -195,7 +192,7 @@ class Display:
         lines = Table.grid(*columns, Column(justify="right"), padding=(0, 1), expand=True)
         if self.total is not None:
             bar = ProgressBar(self.total, self.finished, width=_BAR)
-            lines.add_row("", Text(self.title, "bold"), bar, Text(self._overall()), "")
+            lines.add_row("", Text(self.title, "bold"), bar, Text(f"{self.finished} of {self.total} steps"), "")
         for name, event, pace, seconds in self._states():
             label = Text(": ".join(part for part in (name, event.stage) if part))
             bar = ProgressBar(event.total, event.done, width=_BAR, pulse=not event.total)
@@ -324,22 +321,20 @@ def running(title: str) -> Iterator[Run]:
     if sink is None and not live_wanted and not logging.getLogger().isEnabledFor(logging.INFO):
         yield Run(lambda _: None, os.devnull)
         return
-    with tempfile.NamedTemporaryFile(prefix="parapet-progress-") as counts:
-        before = os.environ.get(VARIABLE)
+    before = os.environ.get(VARIABLE)
+    with tempfile.NamedTemporaryFile(prefix="parapet-progress-") as counts, ExitStack() as stack:
+        show = sink
+        if show is None:
+            display = stack.enter_context(Display())
+            display.start(title, began)
+            show = partial(display.update, title)
         os.environ[VARIABLE] = counts.name
         try:
-            if sink is not None:
-                with _polling(Run(sink, counts.name)) as run:
-                    yield run
-            else:
-                with Display() as display:
-                    display.start(title, began)
-                    with _polling(Run(lambda event: display.update(title, event), counts.name)) as run:
-                        yield run
+            with _polling(Run(show, counts.name)) as run:
+                yield run
         finally:
-            if before is None:
-                del os.environ[VARIABLE]
-            else:
+            del os.environ[VARIABLE]
+            if before is not None:
                 os.environ[VARIABLE] = before
 
 

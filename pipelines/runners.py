@@ -30,6 +30,7 @@ STATE_MESSAGE = "Job %s is in state %s"
 LOST = "a worker is lost: it was killed, or its machine or network is down; run the same command again"
 
 _CONNECTING = 10.0  # seconds
+_MOST_WORKERS = 8  # by default, since each needs memory
 _LOOK_AGAIN = 0.1  # seconds between two looks of a worker for its command
 _STORAGE = "storage.googleapis.com"
 _NO_LIMIT = 10**8  # seconds; the default --job_server_timeout would also end Beam's wait for the job
@@ -107,8 +108,8 @@ def local_runner(options: Any, flags: Iterable[str], command: Pipeline[Any], pat
 
 
 def cores() -> int:
-    """Returns the number of cores that this process may use, or 8 if there are more, since each worker needs memory."""
-    return min(len(os.sched_getaffinity(0)), 8)
+    """Returns the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _default_workers(paths: Iterable[str], large: int) -> int:
@@ -116,7 +117,7 @@ def _default_workers(paths: Iterable[str], large: int) -> int:
         return 1
     local = [Path(path) for path in paths if "://" not in path]
     size = sum(file.stat().st_size for path in local for file in (path, *path.rglob("*")) if file.is_file())
-    return cores() if size >= large else 1
+    return min(cores(), _MOST_WORKERS) if size >= large else 1
 
 
 def work(command: int, buckets: Sequence[str]) -> None:
@@ -168,7 +169,7 @@ def _name(options: Any) -> str:
 
 def parsed(flags: Sequence[str]) -> Any:
     """Returns Beam's ``PipelineOptions``. Raises InputError if Beam cannot parse a value."""
-    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
     messages = io.StringIO()
     try:
@@ -177,6 +178,8 @@ def parsed(flags: Sequence[str]) -> Any:
             options.get_all_options()
     except SystemExit:
         raise InputError(messages.getvalue().strip().rpartition("error: ")[2]) from None
+    if on_job_service(options):
+        options.view_as(PortableOptions).job_server_timeout = _NO_LIMIT
     return options
 
 
@@ -249,13 +252,15 @@ def _check_dataflow(options: Any, places: list[tuple[str, str]]) -> None:
 
 def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
     """Checks the job service, and that its workers can reach the ``local`` paths, a list of (flag, path)."""
-    beam_options = options.get_all_options()
+    beam_options, name = options.get_all_options(), _name(options)
     endpoint = beam_options.get("job_endpoint")
-    if not endpoint and _name(options) == "portable":
+    if not endpoint and name == "portable":
         raise InputError("is required by PortableRunner: give the address of a job service", "--job_endpoint")
     if endpoint and endpoint != "embed":
         _check_answers(endpoint)
-    workers = environment_type(options)
+    master = str(beam_options.get(_STARTED_HERE.get(name, ""), ""))
+    is_here = name == "prism" or master.startswith(("[", "local"))
+    workers = (beam_options.get("environment_type") or ("LOOPBACK" if is_here else "DOCKER")).upper()
     if local and workers == "DOCKER":
         flag, path = local[0]
         reason = (
@@ -266,15 +271,6 @@ def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
     if local and workers != "LOOPBACK":
         paths = ", ".join(f"{flag} {path}" for flag, path in local)
         logging.warning("these local paths must be the same for every worker: %s", paths)
-
-
-def environment_type(options: Any) -> str:
-    """Returns where a job service's workers run: ``LOOPBACK`` (this process), ``DOCKER``, ``EXTERNAL``, ``PROCESS``."""
-    beam_options, name = options.get_all_options(), _name(options)
-    if beam_options.get("environment_type"):
-        return str(beam_options["environment_type"]).upper()
-    master = beam_options.get(_STARTED_HERE.get(name, ""), "")
-    return "LOOPBACK" if name == "prism" or str(master).startswith(("[", "local")) else "DOCKER"
 
 
 def _check_answers(endpoint: str) -> None:
@@ -293,15 +289,6 @@ def manifest_identity(output: str) -> tuple[int, int] | None:
         status = os.stat(os.path.join(output, "run.json"))
         return status.st_ino, status.st_mtime_ns
     return None
-
-
-def start(pipeline: Any, options: Any) -> Any:
-    """Starts a Beam pipeline, or runs it to its end; returns Beam's result."""
-    if on_job_service(options):
-        from apache_beam.options.pipeline_options import PortableOptions
-
-        pipeline.options.view_as(PortableOptions).job_server_timeout = _NO_LIMIT
-    return pipeline.run()
 
 
 def wait(job: Any, options: Any) -> str | None:

@@ -16,10 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-PATIENCE = 3.5  # seconds in which a command may end by itself
-LOCAL_PATIENCE = 1.0  # the same for a pipeline on this machine, which may wait for ever for its workers
+_PATIENCE = 2.5  # seconds in which a command may end by itself
 
-_patience = PATIENCE
 _outcome: Callable[[], str] | None = None  # what a stopped command has left
 _is_ending = False
 _said = threading.Lock()
@@ -51,17 +49,6 @@ def describing(outcome: Callable[[], str]) -> Iterator[None]:
         _outcome = before
 
 
-@contextmanager
-def within(patience: float) -> Iterator[None]:
-    """Sets the seconds in which the block must end after Ctrl-C."""
-    global _patience
-    before, _patience = _patience, patience
-    try:
-        yield
-    finally:
-        _patience = before
-
-
 def say(detail: str = "") -> None:
     """Logs that the command was stopped, and what it has left; at most once after Ctrl-C.
 
@@ -85,13 +72,12 @@ def _interrupt(*_: Any) -> None:
         # What is broken off fails in its own way, in threads and destructors: that is no news.
         threading.excepthook = lambda _: None
         sys.unraisablehook = lambda _: None
-        threading.Thread(target=_end, args=(time.monotonic(),), name="stop", daemon=True).start()
+        threading.Thread(target=_end, name="stop", daemon=True).start()
     raise KeyboardInterrupt
 
 
-def _end(began: float) -> None:
-    while time.monotonic() < began + _patience:
-        time.sleep(0.05)
+def _end() -> None:
+    time.sleep(_PATIENCE)
     say()
     _leave(1)
 

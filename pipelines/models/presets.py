@@ -50,7 +50,6 @@ class TrainingParser(StrictParser):
         for name in EPOCHS if given.steps is not None else STEPS if given.epochs is not None else ():
             preset.pop(name, None)
         args = self.parse_args(argv, argparse.Namespace(**{name: self._typed(name, preset[name]) for name in preset}))
-        self._check_empty(args)
         if "--steps" in self.flags:
             self._settle_length(args, given)
         return args, []

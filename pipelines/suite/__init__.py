@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fnmatch
 import hashlib
 import json
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.app import command_line
-from parapet.pipelines.command import EXIT_FAILURE, check_all_apart, check_there, run_checked, say
-from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run
+from parapet.pipelines import app, runners
+from parapet.pipelines.command import EXIT_FAILURE, check_all_apart, check_there, say
 from parapet.pipelines.suite import gates
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.steps import (
@@ -37,26 +34,21 @@ from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
 from parapet.schemas.errors import InputError, code_sha256, run_header
 from parapet.schemas.layout import stays_within
 from parapet.transforms.reports.text import counted
+from parapet.transforms.running import options
+from parapet.transforms.running.options import REQUIRED, option
 
 if TYPE_CHECKING:
     from parapet.pipelines.suite.running import Outcome
     from parapet.pipelines.suite.state import State
     from parapet.pipelines.suite.steps import Graph
 
-EXAMPLE = """\
-  parapet suite sample                                       # the bundled sample through every pipeline
-  parapet suite my_suite.toml --output my_suite --dry_run    # check the file, show the steps; run nothing
-  parapet suite my_suite.toml --output my_suite              # run them; again: only what has changed
-  parapet suite sgdx --set corpus.sgd=sgd --set variants.path=sgd/sgd_x/data --output sgdx"""
-
 _DEFAULT_OUTPUT = "NAME-suite"
 
 
-class Config(msgspec.Struct, frozen=True):
-    """The settings of a run.
+class Plan(msgspec.Struct, frozen=True):
+    """The steps of a suite, and which of them must run.
 
     Attributes:
-      args: the flags.
       suite: the suite's file.
       graph: its steps.
       state: the state of the output folder.
@@ -65,7 +57,6 @@ class Config(msgspec.Struct, frozen=True):
       bills: for a dry run, (step, line): what stale steps with paid engines would send, and what it would cost.
     """
 
-    args: argparse.Namespace
     suite: SuiteFile
     graph: Graph
     state: State
@@ -74,113 +65,116 @@ class Config(msgspec.Struct, frozen=True):
     bills: list[tuple[str, str]]
 
 
-def parser() -> Parser:
-    """Builds the command line."""
+@dataclass(frozen=True, kw_only=True)
+class Suite(app.Command[Plan]):
+    """``parapet suite``; ``runner_flags`` are Beam's own flags, for the steps that run on Beam."""
+
+    name = "suite"
     description = (
         "From one file that names a corpus, sets and systems: makes the sets, scores the systems on them, and puts "
         "all numbers into one table, OUT/index.html. What is there and unchanged is not made again."
     )
-    flags = Parser("suite", description, EXAMPLE)
-    output = flags.flags["--output"]
-    output.required, output.default = False, _DEFAULT_OUTPUT
-    output.help = "local folder to write"
-    add = flags.group(INPUT)
-    add("suite", metavar="FILE|NAME", help=f"suite in TOML (docs/suite.md), or {', '.join(built_in())}")
-    text = "change a value of the file: corpus.sgd=my_corpus, systems.ours.model=tracker.py:Tracker"
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
-    text = "tasks of agents, in BFCL's format, in place of the suite's"
-    add("--tasks", metavar="FILE", reads=True, help=text)
-    add = flags.group(RUNNING)
-    add(
-        "--only",
-        nargs="+",
-        default=[],
-        metavar="STEP",
-        help="run only these steps, such as scores/*, and what they need",
+    example = """\
+  parapet suite sample                                       # the bundled sample through every pipeline
+  parapet suite my_suite.toml --output my_suite --dry_run    # check the file, show the steps; run nothing
+  parapet suite my_suite.toml --output my_suite              # run them; again: only what has changed
+  parapet suite sgdx --set corpus.sgd=sgd --set variants.path=sgd/sgd_x/data --output sgdx"""
+    takes_beam_flags = True
+    stopped = "run the same command again to continue"
+    output: str = option(_DEFAULT_OUTPUT, "local folder to write", group=options.OUTPUT, metavar="OUT")
+    workers: int | None = options.workers()
+    suite: str = option(
+        REQUIRED,
+        f"suite in TOML (docs/suite.md), or {', '.join(built_in())}",
+        metavar="FILE|NAME",
+        positional=True,
     )
-    add("--skip", nargs="+", default=[], metavar="STEP", help="leave out these steps, and what cannot do without them")
-    add("--jobs", type=int, default=0, metavar="N", help="steps to run at a time (default: one for each core)")
-    add_dry_run(flags)
-    return flags
+    set: list[str] = option(
+        [],
+        "change a value of the file: corpus.sgd=my_corpus, systems.ours.model=tracker.py:Tracker",
+        metavar="KEY=VALUE",
+        repeated=True,
+    )
+    tasks: str = options.folder("tasks of agents, in BFCL's format, in place of the suite's", "FILE")
+    only: list[str] = option(
+        [], "run only these steps, such as scores/*, and what they need", group=options.RUNNING, metavar="STEP"
+    )
+    skip: list[str] = option(
+        [], "leave out these steps, and what cannot do without them", group=options.RUNNING, metavar="STEP"
+    )
+    jobs: int = option(0, "steps to run at a time (default: one for each core)", group=options.RUNNING, ge=0)
+    dry_run: bool = options.dry_run()
+    runner_flags: tuple[str, ...] = ()
+
+    def check(self) -> Plan:
+        """Reads the file, and checks the steps that must run. Raises InputError if a step cannot work."""
+        from parapet.pipelines.suite.graph import make_graph
+        from parapet.pipelines.suite.state import FOLDER, State
+
+        if "://" in self.output:
+            raise InputError("must be a local folder", self.output, "--output")
+        suite = read_suite(self.suite, self.set, self.tasks)
+        output = Path(f"{suite.name}-suite" if self.output == _DEFAULT_OUTPUT else self.output).absolute()
+        if output.is_file():
+            raise InputError("is a file: give a folder", self.output, "--output")
+        if output.is_dir() and not (output / FOLDER).is_dir() and any(output.iterdir()):
+            raise InputError("contains files that no suite has written: choose a new folder", self.output, "--output")
+        if not stays_within(str(output), f"{FOLDER}/any"):
+            raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
+        state = State(output)
+        graph = make_graph(suite, sets_of, lacks, lambda name: _matches(name, self.skip))
+        gates.check_numbers(suite, graph)
+        names, left_out = list(graph.steps), [entry.name for entry in graph.left_out]
+        for flag, patterns, known in (("--skip", self.skip, left_out), ("--only", self.only, names)):
+            for pattern in patterns:
+                if not any(_matches(name, [pattern]) for name in known):
+                    raise InputError(unknown_key(pattern, names, "step"), flag)
+        if self.only:
+            needed = graph.with_needs(name for name in names if _matches(name, self.only))
+            names = [name for name in names if name in needed]
+        stale = _stale(suite, graph, state, names)
+        bill_lines: list[tuple[str, str]] = []
+        if stale:
+            from parapet.pipelines.suite.running import warm_up
+
+            if not self.dry_run:
+                warm_up()
+            check_steps(suite, graph, stale, output, self.runner_flags)
+            if self.dry_run:
+                bill_lines = list(bills(graph, stale, output, self.runner_flags, suite.folder))
+        return Plan(suite, graph, state, names, stale, bill_lines)
+
+    def act(self, plan: Plan) -> int:
+        """Runs the steps that have changed, and writes the page."""
+        from parapet.pipelines.progress import Display
+        from parapet.pipelines.suite.running import UNCHANGED, Outcome, Runner, locked
+
+        suite, graph, state = plan.suite, plan.graph, plan.state
+        for names, first in graph.lacking():
+            logging.warning("left out: %s: %s%s", names, first.reason, f" (needs {first.needs})" if first.needs else "")
+        if self.dry_run:
+            _show(plan)
+            for step, line in plan.bills:
+                say(f"{step}: {line}")
+            return 0
+        with locked(state.output):
+            outcomes = {name: Outcome(UNCHANGED) for name in plan.names}
+            if plan.stale:
+                with Display(suite.title, len(plan.names)) as display:
+                    runner = Runner(
+                        graph, state, suite.folder, self.runner_flags, self.jobs or runners.cores(), display
+                    )
+                    outcomes = runner.run(plan.names)
+            state.save()
+            write_results(suite, graph, state, outcomes)
+        return _end(plan, outcomes)
 
 
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs the command. Returns the exit status."""
-    return run_checked(parser(), argv, check, act, "run the same command again to continue")
-
-
-def check(args: argparse.Namespace) -> Config:
-    """Reads the file, makes its graph, and checks the steps that must run. Raises InputError if a step cannot work."""
-    from parapet.pipelines.suite.graph import make_graph
-    from parapet.pipelines.suite.state import FOLDER, State
-
-    if "://" in args.output:
-        raise InputError("must be a local folder", args.output, "--output")
-    if args.jobs < 0:
-        raise InputError("must be 1 or more", "--jobs")
-    suite = read_suite(args.suite, args.set, args.tasks or "")
-    output = Path(f"{suite.name}-suite" if args.output == _DEFAULT_OUTPUT else args.output).absolute()
-    if output.is_file():
-        raise InputError("is a file: give a folder", args.output, "--output")
-    if output.is_dir() and not (output / FOLDER).is_dir() and any(output.iterdir()):
-        raise InputError("contains files that no suite has written: choose a new folder", args.output, "--output")
-    if not stays_within(str(output), f"{FOLDER}/any"):
-        raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
-    state = State(output)
-    graph = make_graph(suite, sets_of, lacks, lambda name: _matches(name, args.skip))
-    gates.check_numbers(suite, graph)
-    names, left_out = list(graph.steps), [entry.name for entry in graph.left_out]
-    for flag, patterns, known in (("--skip", args.skip, left_out), ("--only", args.only, names)):
-        for pattern in patterns:
-            if not any(_matches(name, [pattern]) for name in known):
-                raise InputError(unknown_key(pattern, names, "step"), flag)
-    if args.only:
-        needed = graph.with_needs(name for name in names if _matches(name, args.only))
-        names = [name for name in names if name in needed]
-    stale = _stale(suite, graph, state, names)
-    bill_lines: list[tuple[str, str]] = []
-    if stale:
-        from parapet.pipelines.suite.running import warm_up
-
-        if not args.dry_run:
-            warm_up()
-        check_steps(suite, graph, stale, output, args.runner_flags)
-        if args.dry_run:
-            bill_lines = list(bills(graph, stale, output, args.runner_flags, suite.folder))
-    return Config(args, suite, graph, state, names, stale, bill_lines)
-
-
-def _cores() -> int:
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+COMMAND = Suite
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(name.startswith(f"{pattern}/") or fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def act(config: Config) -> int:
-    """Runs the steps that have changed, and writes the page."""
-    from parapet.pipelines.progress import Display
-    from parapet.pipelines.suite.running import UNCHANGED, Outcome, Runner, locked
-
-    for names, first in config.graph.lacking():
-        logging.warning("left out: %s: %s%s", names, first.reason, f" (needs {first.needs})" if first.needs else "")
-    suite, graph, state, args = config.suite, config.graph, config.state, config.args
-    if args.dry_run:
-        _show(config)
-        for step, line in config.bills:
-            say(f"{step}: {line}")
-        return 0
-    with locked(state.output):
-        outcomes = {name: Outcome(UNCHANGED) for name in config.names}
-        if config.stale:
-            with Display(suite.title, len(config.names)) as display:
-                runner = Runner(graph, state, suite.folder, args.runner_flags, args.jobs or _cores(), display)
-                outcomes = runner.run(config.names)
-        state.save()
-        write_results(suite, graph, state, outcomes)
-    return _end(config, outcomes)
 
 
 def _stale(suite: SuiteFile, graph: Graph, state: State, names: Sequence[str]) -> list[str]:
@@ -194,20 +188,20 @@ def _stale(suite: SuiteFile, graph: Graph, state: State, names: Sequence[str]) -
     return list(stale)
 
 
-def _show(config: Config) -> None:
+def _show(plan: Plan) -> None:
     """Prints the steps in order, and which of them would run."""
-    width = max(map(len, config.names), default=0)
-    for name in config.names:
-        needs = sorted(config.graph.needs[name])
+    width = max(map(len, plan.names), default=0)
+    for name in plan.names:
+        needs = sorted(plan.graph.needs[name])
         several = [*needs[:2], f"{len(needs) - 2} more"] if len(needs) > 3 else needs
         after = f"after {', '.join(several)}" if needs else ""
-        status = "runs" if name in config.stale else "unchanged"
+        status = "runs" if name in plan.stale else "unchanged"
         say(f"{name:{width}}  {status:9}  {after}".rstrip())
-    unchanged = len(config.names) - len(config.stale)
-    say(f"{counted(len(config.stale), 'step')} would run, {unchanged} unchanged")
+    unchanged = len(plan.names) - len(plan.stale)
+    say(f"{counted(len(plan.stale), 'step')} would run, {unchanged} unchanged")
 
 
-def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
+def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
     """Prints the summary of a run; returns the exit status."""
     from parapet.pipelines.suite.running import BLOCKED, DONE, FAILED, UNCHANGED
 
@@ -215,10 +209,10 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     done, failed, blocked, unchanged = (
         [name for name, outcome in outcomes.items() if outcome.status == status] for status in statuses
     )
-    page = config.state.output / PAGE
+    page = plan.state.output / PAGE
     if page.is_relative_to(Path.cwd()):
         page = page.relative_to(Path.cwd())
-    board = config.state.output / COMPARISON / "leaderboard.json"
+    board = plan.state.output / COMPARISON / "leaderboard.json"
     is_lost = COMPARISON in [*failed, *blocked]  # then no number is known
     if done and board.is_file() and not is_lost:
         from parapet.evaluation.compare.leaderboard import read_board
@@ -228,7 +222,7 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
             say(line)
     say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {page}")
     missed = False
-    for verdict in verdicts_of(config.suite, config.state.output, is_lost):
+    for verdict in verdicts_of(plan.suite, plan.state.output, is_lost):
         if verdict.is_met:
             say(f"gate met: {verdict.text()}")
         else:
@@ -301,7 +295,7 @@ def bills(
         if paid and not graph.needs[name].isdisjoint(names):
             yield name, f"{paid[0]}: known once {', '.join(sorted(graph.needs[name]))} is done"
         elif paid:
-            words = [sys.executable, "-m", "parapet", *command_line(command_of(step, output)), "--dry_run", "--quiet"]
+            words = [sys.executable, "-m", "parapet", *app.command_line(command_of(step, output)), "--dry_run", "--quiet"]
             result = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)  # noqa: S603 (ours)
             lines = (result.stdout.strip() or result.stderr.strip() or "its dry run failed").splitlines()
             if result.returncode:

@@ -10,7 +10,7 @@ from kit import files_of, json_of, rows_of, run, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
-from parapet.transforms.anonymise.writing import parse_splits, split_of
+from parapet.transforms.anonymise.writing import SplitConfig, split_of
 
 SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chicago", "48213", "secret", "Zyx")
 
@@ -98,9 +98,9 @@ def scores_of_nearest(folder, out):
     return run("evaluate", task="ranking", **asked, **given, output=out / "scores").json("metrics.json")["#ALL"]
 
 
-@of(st.lists(st.sampled_from("abcdefghij"), min_size=1), st.sampled_from(["0.8,0.1,0.1", "1,0,0", "0.4,0.2,0.4"]))
+@of(st.lists(st.sampled_from("abcdefghij"), min_size=1), st.sampled_from([(0.8, 0.1, 0.1), (1, 0, 0), (0.4, 0.2, 0.4)]))
 def test_splits_have_their_shares_up_to_repeats(texts, shares):
-    config = parse_splits(shares, "7")
+    config = SplitConfig(shares, "7")
     try:
         places = split_of(texts, config)
     except InputError:  # too few for a split

@@ -169,7 +169,8 @@ def test_an_id_that_stands_twice_fails_the_run(corpus):
         "backtrans: --variant: must name at least one of ja, zh",
     ),
     (["--backtrans", "{corpus}/out/none/parquet"], "--backtrans: contains no variants"),
-    (["--order_rate", "much"], "argument --order_rate: invalid float value: 'much'"),
+    (["--order_rate", "much"], "argument --order_rate: 'much' is not a number"),
+    (["--sets", ","], "argument --sets: must be one or more values"),
     (["--split", "all"], "contains no dialogues of 'all'"),
 )
 def test_mistakes_on_the_command_line(flags, said, made):

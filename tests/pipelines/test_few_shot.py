@@ -80,7 +80,7 @@ def test_domains_that_only_the_test_has_are_unseen(sample, tmp_path):
 
 @cases(
     "flags told",
-    (["--sizes", "0"], "--sizes: must be numbers of dialogues (example: 5,10,25,50)"),
+    (["--sizes", "0"], "--sizes: 0: must be a number from 1 to 999,999"),
     (["--test", "0"], "--test: 0: must be 1 or more"),
     (["--domains", "Hotels"], "--domains: there is no domain 'Hotels': must be one of Ferries, Gyms,"),
     (["--test_split", "train"], "--test_split: must differ from --train_split"),

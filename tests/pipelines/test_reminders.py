@@ -18,8 +18,8 @@ def output(tmp_path_factory):
     "flags message",
     (["--dialogues", "5,5"], "--dialogues: must be three numbers of dialogues, for train, dev and test"),
     (["--dialogues", "0,0,0"], "--dialogues: must be three numbers of dialogues"),
-    (["--dialogues", "1,x,0"], "--dialogues: must be three numbers of dialogues"),
-    (["--per_file", "0"], "--per_file: 0: must be from 1 to 10,000"),
+    (["--dialogues", "1,x,0"], "--dialogues: 'x' is not a whole number"),
+    (["--per_file", "0"], "--per_file: 0: must be a number from 1 to 10,000"),
 )
 def test_mistakes(flags, message, tmp_path):
     assert message in refused_at_once("reminders", *flags, output=tmp_path / "out")

@@ -81,7 +81,7 @@ def test_published_files(output):
 
 @cases(
     "flags message",
-    (["--tasks", "6"], "--tasks: '6' is not a task: must be one of 1, 2, 3, 4, 5"),
+    (["--tasks", "6"], "--tasks: 6: must be a number from 1 to 5"),
     (["--sizes", "train=x"], "--sizes: 'x' is not a size"),
     (["--sizes", "training=5"], "--sizes: 'training' is not a split: must be one of train, dev, test, oov"),
     (["--sizes", "0"], "--sizes: at least one size must be above 0"),

@@ -3,7 +3,7 @@
 import pytest
 from kit import cases, lacking
 
-from parapet.pipelines import suite
+from parapet.pipelines.main import main
 
 KEYWORDS = 'name = "a"\nmodel = "keywords"\n'
 
@@ -139,14 +139,14 @@ BAD = {
 
 def run(folder, *argv):
     """Runs the command in this process. Its output folder is ``folder/out``."""
-    return suite.run([*argv, "--output", str(folder / "out")])
+    return main(["suite", *argv, "--output", str(folder / "out")])
 
 
 def message(capsys):
     """The one line that the command printed."""
     captured = capsys.readouterr()
     assert captured.out == ""
-    errors = [line for line in captured.err.rstrip("\n").split("\n") if not line.startswith("warning: ")]
+    errors = [line for line in captured.err.splitlines() if not line.startswith(("warning: ", "  'parapet "))]
     assert len(errors) == 1, captured.err
     return errors[0]
 

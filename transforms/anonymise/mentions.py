@@ -290,8 +290,6 @@ def check_regions(regions: Sequence[str]) -> None:
     for region in regions:
         if region not in phonenumbers.SUPPORTED_REGIONS:
             raise InputError(f"{region!r} is not a region: give codes of two letters, such as US,GB", "--phone_regions")
-    if not regions:
-        raise InputError("give one or more regions, such as US,GB", "--phone_regions")
 
 
 _TOKEN = re.compile(r"\w+")

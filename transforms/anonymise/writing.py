@@ -18,6 +18,7 @@ import msgspec
 import orjson
 
 from parapet.schemas.errors import InputError, storable
+from parapet.schemas.layout import SPLITS
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
 from parapet.transforms.anonymise.mentions import KINDS
 from parapet.transforms.anonymise.replacing import (
@@ -318,7 +319,6 @@ def _method(options: Mapping[str, Any]) -> str:
 
 
 FOLDER = "concierge"
-SPLIT_NAMES = ("train", "dev", "test")
 
 
 class SplitConfig(msgspec.Struct, frozen=True):
@@ -330,17 +330,6 @@ class SplitConfig(msgspec.Struct, frozen=True):
 
 # A chat of the set: the number of its file, its number in the file, and its lines.
 SetDialogue = tuple[int, int, tuple[Line, ...]]
-
-
-def parse_splits(text: str, seed: str) -> SplitConfig:
-    """Parse the shares in a flag, ``0.8,0.1,0.1``. Raises InputError."""
-    try:
-        shares = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        shares = ()
-    if len(shares) != len(SPLIT_NAMES) or not all(0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
-        raise InputError(f"{text!r} must be the shares of train, dev and test, such as 0.8,0.1,0.1", "--splits")
-    return SplitConfig(shares, seed)
 
 
 def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
@@ -356,7 +345,7 @@ def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
     for text in sorted(sizes, key=lambda text: stable_digest(config.seed, text)):
         splits[text] = bisect_right(ends, before)
         before += sizes[text]
-    empty = [name for i, name in enumerate(SPLIT_NAMES) if config.sizes[i] and i not in splits.values()]
+    empty = [name for i, name in enumerate(SPLITS) if config.sizes[i] and i not in splits.values()]
     if empty:
         raise InputError(f"{len(splits):,} different chats are too few, the split {empty[0]} would be empty")
     return [splits[text] for text in dialogues]
@@ -381,7 +370,7 @@ def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig
     words: set[str] = set()
     candidates: dict[str, None] = {}
     for lines, place in zip(ordered, places, strict=True):
-        counts.add("set_dialogues", split=SPLIT_NAMES[place])
+        counts.add("set_dialogues", split=SPLITS[place])
         for line in lines:
             words.update(line.user.split())
             counts.add("set_user", int(line.user != babi.SILENCE))
@@ -395,7 +384,7 @@ def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig
         f"dialog-concierge-{babi.SPLITS[name]}.txt": "".join(
             text for text, at in zip(texts, places, strict=True) if at == i
         )
-        for i, name in enumerate(SPLIT_NAMES)
+        for i, name in enumerate(SPLITS)
     }
     files["dialog-concierge-candidates.txt"] = babi.candidates_text(sorted(candidates))
     result.written = [
@@ -406,7 +395,7 @@ def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig
 
 def set_statistics(counts: Counts) -> dict[str, Any]:
     """Return the set's part of ``statistics.json``: the figures of Table 1."""
-    dialogues = {name: counts.sum("set_dialogues", split=name) for name in SPLIT_NAMES}
+    dialogues = {name: counts.sum("set_dialogues", split=name) for name in SPLITS}
     total = max(1, sum(dialogues.values()))
     user, bot = counts.sum("set_user") / total, counts.sum("set_bot") / total
     return {
@@ -428,7 +417,7 @@ def table_of(numbers: Mapping[str, Any]) -> Table:
         ["of operators", f"{numbers['bot_utterances']:.1f}", "4"],
         ["vocabulary size", f"{numbers['vocabulary']:,}", "8,629"],
         ["candidate set size", f"{numbers['candidates']:,}", "11,482"],
-        *([f"{name} chats", f"{dialogues[name]:,}", paper] for name, paper in zip(SPLIT_NAMES, PAPER, strict=True)),
+        *([f"{name} chats", f"{dialogues[name]:,}", paper] for name, paper in zip(SPLITS, PAPER, strict=True)),
     ]
     note = "As in Table 1 of Bordes et al. (2017). Silences are not counted. Candidates are operators' texts."
     return Table(title="The set", note=note, columns=["", "here", "the paper's Concierge"], rows=rows)

@@ -511,34 +511,24 @@ def percent(share: Fraction, up: bool = False) -> str:
     return f"{rounded / 10**digits:g}%"
 
 
-class FaultCounts:
-    """Counts records lost to faults of Parapet or a plug-in, by fault."""
+def faults_of(dead: Iterable[DeadLetter], place: str, plugins: str = "") -> Iterator[str]:
+    """Yield a message about each bug in Parapet or a plug-in by which records were lost.
 
-    def __init__(self) -> None:
-        self._first: dict[str, str] = {}
-        self._records: dict[str, set[int]] = {}
-
-    def add(self, reason: str, record: tuple[str, ...]) -> None:
-        """Count the dead letter of a record if its reason is a fault."""
-        if reason.partition(":")[0] in (INTERNAL, PLUGIN):
-            place = reason.rpartition(" (")[2]
-            self._first.setdefault(place, reason)
-            self._records.setdefault(place, set()).add(hash(record))
-
-    def lines(self, place: str, plugins: str = "") -> Iterator[str]:
-        """Yield a message about each fault.
-
-        Args:
-          place: the path of the dead letters.
-          plugins: the names of the run's plug-ins.
-        """
-        for fault, reason in self._first.items():
-            kind, _, reason_text = reason.partition(": ")
-            whose = "Parapet" if kind == INTERNAL else plugins or "a plug-in"
-            advice = f"; {REPORT}" if kind == INTERNAL else ""
-            n = len(self._records[fault])
-            records = counted(n, "record was", "records were")
-            yield f"{records} lost to a bug in {whose}: {reason_text}; see {place}{advice}"
+    Args:
+      dead: the dead letters.
+      place: their path.
+      plugins: the names of the run's plug-ins.
+    """
+    faults: dict[str, list[DeadLetter]] = {}
+    for letter in dead:
+        if reason_of(letter) in (INTERNAL, PLUGIN):
+            faults.setdefault(letter.reason.rpartition(" (")[2], []).append(letter)
+    for letters in faults.values():
+        kind, _, reason = letters[0].reason.partition(": ")
+        whose = "Parapet" if kind == INTERNAL else plugins or "a plug-in"
+        advice = f"; {REPORT}" if kind == INTERNAL else ""
+        n = len({(letter.split, letter.file, letter.dialogue_id, letter.where) for letter in letters})
+        yield f"{counted(n, 'record was', 'records were')} lost to a bug in {whose}: {reason}; see {place}{advice}"
 
 
 def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str, what: str) -> list[str]:

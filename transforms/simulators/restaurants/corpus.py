@@ -18,7 +18,6 @@ import msgspec
 from parapet.schemas.dialogue import dialogue_text as sgd_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
-from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.reports.report import report_files
 from parapet.transforms.running.counts import CountKey, Counts, Equal, Invariant
 from parapet.transforms.running.fence import needed
@@ -165,7 +164,6 @@ def _domain(world: World) -> dict[str, Any]:
 
 PLUS = "babi_plus"
 MAX_SIZE = 100_000_000  # dialogues of a set
-FORMATS = ("babi", "sgd")
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -208,7 +206,7 @@ class Config(msgspec.Struct, frozen=True):
     Attributes:
       output: the output folder.
       ontology: the domain.
-      ontology_path: its file; None for the built-in domain.
+      ontology_path: its file; empty for the built-in domain.
       tasks: the tasks in order.
       sizes: (split, dialogues of each task) for splits that have any.
       per_file: the maximum number of dialogues per file.
@@ -220,7 +218,7 @@ class Config(msgspec.Struct, frozen=True):
 
     output: str
     ontology: Ontology
-    ontology_path: str | None
+    ontology_path: str
     tasks: tuple[int, ...]
     sizes: tuple[tuple[str, int], ...]
     per_file: int
@@ -285,52 +283,25 @@ def corpus_name(task: int, split: str, plus: bool) -> str:
 
 def check(config: Config) -> None:
     """Raise InputError if the ontology has too few values for the tasks."""
-    path = config.ontology_path or ""
-    splits = [split for split, _ in config.sizes]
-    world = config.world()
-    check_world(world, config.tasks, splits, path)
+    if config.least > (ratings := config.ontology.ratings):
+        raise InputError(f"{config.least}: must be from 1 to {ratings}, the number of ratings", "--least_options")
+    check_world(config.world(), config.tasks, [split for split, _ in config.sizes], config.ontology_path)
 
 
-def chosen(text: str, choices: Sequence[str], flag: str, noun: str) -> list[str]:
-    """Return the items of a comma-separated list in the order of the choices. Raises InputError."""
-    items = listed(text)
-    for item in items:
-        if item not in choices:
-            raise InputError(f"{item!r} is not a {noun}: must be one of {', '.join(choices)}", flag)
-    if not items or len(set(items)) < len(items):
-        raise InputError(f"each {noun} must appear once (example: {choices[0]},{choices[1]})", flag)
-    return [choice for choice in choices if choice in items]
-
-
-def parse_sizes(text: str) -> tuple[tuple[str, int], ...]:
-    """Parse ``1000`` or ``train=5000,oov=0``, with a default of 1,000. Raises InputError."""
+def parse_sizes(parts: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Parse ``1000``, or ``train=5000`` and ``oov=0`` with a default of 1,000. Raises InputError."""
     sizes = dict.fromkeys(SPLITS, 1000)
-    parts = listed(text)
     for part in parts:
-        name, equals, size = part.partition("=")
-        if not equals and len(parts) == 1:
-            sizes = dict.fromkeys(SPLITS, _size(part))
-        elif name not in sizes:
+        name, equals, size = part.rpartition("=")
+        if (equals or len(parts) > 1) and name not in sizes:
             raise InputError(f"{name!r} is not a split: must be one of {', '.join(SPLITS)}", "--sizes")
-        else:
-            sizes[name] = _size(size)
+        if not size.isdecimal() or int(size) > MAX_SIZE:
+            reason = f"{size!r} is not a size: must be a number up to {MAX_SIZE:,} (example: 1000)"
+            raise InputError(reason, "--sizes")
+        sizes |= dict.fromkeys([name] if equals else SPLITS, int(size))
     if not any(sizes.values()):
         raise InputError("at least one size must be above 0", "--sizes")
     return tuple((split, size) for split, size in sizes.items() if size)
-
-
-def check_numbers(per_file: int, least: int, ratings: int) -> None:
-    """Raise InputError for numbers out of range."""
-    if not 1 <= per_file <= 1_000_000:
-        raise InputError(f"{per_file}: must be from 1 to 1,000,000", "--dialogues_per_file")
-    if not 1 <= least <= ratings:
-        raise InputError(f"{least}: must be from 1 to {ratings}, the number of ratings", "--least_options")
-
-
-def _size(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > MAX_SIZE:
-        raise InputError(f"{text!r} is not a size: must be a number up to {MAX_SIZE:,} (example: 1000)", "--sizes")
-    return int(text)
 
 
 # Acts of the user or the bot, to acts of SGD without a slot.

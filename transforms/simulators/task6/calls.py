@@ -282,7 +282,7 @@ def _names(path: Path) -> list[str]:
     return [line.strip() for line in read_text(path).splitlines() if line.strip()]
 
 
-def read_ontology(root: str, given: str | None) -> Ontology:
+def read_ontology(root: str, given: str) -> Ontology:
     """Read ``ontology_dstc2.json``. Raises InputError if it is missing or invalid."""
     path = as_path(given) if given else _found(root, "ontology_dstc2.json")
     if path is None or not is_there(path):

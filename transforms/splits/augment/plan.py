@@ -20,7 +20,6 @@ from parapet.schemas import layout
 from parapet.schemas.dialogue import MARKERS, DialogueFile, dialogue_folders, list_files
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Element, Service, elements_of, parse_service
-from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.reports.text import Convention, Conventions, conventions_of, join_words, name_words
 from parapet.transforms.variants import matching
 
@@ -43,12 +42,6 @@ class Rates(msgspec.Struct, frozen=True):
 
     replace: float = 0.2
     order: float = 0.3
-
-    def check(self) -> None:
-        """Raise InputError if a rate is not between 0 and 1."""
-        for operation in ("replace", "order"):
-            if not 0 <= getattr(self, operation) <= 1:
-                raise InputError(f"{getattr(self, operation)} is not between 0 and 1", f"--{operation}_rate")
 
 
 class Vocabulary(msgspec.Struct, frozen=True):
@@ -513,31 +506,27 @@ def _schema(name: str, versions: Sequence[_Version]) -> bytes:
     return layout.schema_bytes([raw for version in versions for raw in version.raw.values()])
 
 
-def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
-    """Parse a comma-separated list of sets into names with their kinds of variants.
+def parse_sets(names: Iterable[str]) -> dict[str, tuple[Kind, ...]]:
+    """Parse the names of sets into their kinds of variants.
 
-    Raises:
-      InputError: a set is unknown or occurs twice (``a+b`` is ``b+a``), ``none`` is mixed with others, or the list is
-        empty.
+    Raises InputError if a set is unknown or occurs twice (``a+b`` is ``b+a``), or ``none`` is mixed with others.
     """
     sets: dict[str, tuple[Kind, ...]] = {}
-    choices = f"{NONE}, {', '.join(KINDS)}, or a+b"
-    for name in listed(text):
+    for name in names:
         words = [] if name == NONE else name.split("+")
         if not set(words) <= set(KINDS) or len(set(words)) < len(words):
-            raise InputError(f"{name!r} is not a set: {choices}", "--sets")
+            reason = f"{name!r} is not a set: {NONE}, {', '.join(KINDS)}, or a+b"
+            raise InputError(reason, "--sets")
         kinds = tuple(kind for kind in KINDS if kind in words)
         if kinds in sets.values():
             raise InputError(f"{name!r} appears twice", "--sets")
         sets[name] = kinds
-    if not sets:
-        raise InputError(f"names no set: {choices}", "--sets")
     return sets
 
 
-def default_sets(folders: Collection[str]) -> str:
+def default_sets(folders: Collection[str]) -> list[str]:
     """Return the default of ``--sets``: one set for each available kind; ``folders`` are the kinds with a folder."""
-    return ",".join([NONE, *(kind for kind in KINDS if kind == "corrupted" or kind in folders)])
+    return [NONE, *(kind for kind in KINDS if kind == "corrupted" or kind in folders)]
 
 
 def check_folders(sets: Mapping[str, tuple[Kind, ...]], folders: Collection[str]) -> None:
@@ -549,16 +538,3 @@ def check_folders(sets: Mapping[str, tuple[Kind, ...]], folders: Collection[str]
     for folder in sorted(folders):
         if not any(folder in kinds for kinds in sets.values()):
             raise InputError(f"is not used by any set of --sets ({', '.join(sets)})", f"--{folder}")
-
-
-def parse_operations(text: str) -> list[Operation]:
-    """Parse a comma-separated list of corruptions into a fixed order.
-
-    Raises InputError if one is unknown, or none is named.
-    """
-    requested = listed(text)
-    if not requested or not set(requested) <= set(OPERATIONS):
-        raise InputError(
-            f"{text!r} is not a list of corruptions: must be among {', '.join(OPERATIONS)}", "--corruptions"
-        )
-    return [operation for operation in OPERATIONS if operation in requested]
