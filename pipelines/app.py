@@ -197,16 +197,18 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
             arguments["action"] = "store_true"
         else:
             if flag.choices and not flag.has_commas:
-                arguments["choices"] = flag.choices
+                arguments |= {"choices": flag.choices, "metavar": facts["metavar"] or None}
             else:
                 metavar = "LIST" if flag.has_commas else _METAVARS.get(flag.kind, "TEXT")
                 arguments |= {"type": partial(_parsed, flag), "metavar": facts["metavar"] or metavar}
             arguments["default"] = None if flag.default is options.REQUIRED else _as_text(flag)
-        if flag.many and not flag.has_commas:
+        if facts["repeated"]:
+            arguments["action"] = "append"
+        elif flag.many and not flag.has_commas:
             arguments["nargs"] = "+"
-        if flag.default is options.REQUIRED:
+        if flag.default is options.REQUIRED and not facts["positional"]:
             arguments["required"] = True
-        action = add(f"--{flag.name}", reads=facts["reads"], apart=facts["path"], **arguments)
+        action = add(flag.name if facts["positional"] else f"--{flag.name}", reads=facts["reads"], apart=facts["path"], **arguments)
         if completes := facts["completes"]:
             action.completer = lambda completes=completes, **_: completes  # type: ignore[attr-defined]
 
@@ -295,7 +297,11 @@ def command_line(command: Command[Any]) -> list[str]:
         value = getattr(command, flag.name)
         if value == flag.default or (flag.many and list(value or ()) == list(flag.default or ())):
             continue
-        if flag.kind is bool:
+        if flag.facts["positional"]:
+            words.append(str(value))
+        elif flag.facts["repeated"]:
+            words += [f"--{flag.name}={item}" for item in value]
+        elif flag.kind is bool:
             words.append(f"--{flag.name}")
         elif flag.has_commas:
             words.append(f"--{flag.name}={','.join(map(str, value))}")

@@ -40,6 +40,8 @@ def option(
     path: bool = False,
     commas: bool = False,
     either: str = "",
+    positional: bool = False,
+    repeated: bool = False,
     choices: Iterable[Any] = (),
     completes: Sequence[str] = (),
     parse: Callable[[str], Any] | None = None,
@@ -60,6 +62,8 @@ def option(
       path: its values are files or folders that are checked elsewhere, or may be.
       commas: several values are one text with commas; else they are several words.
       either: a name shared by options that exclude each other.
+      positional: the command line has its value without a flag.
+      repeated: each of several values has the flag before it.
       choices: the allowed values, where the type is no ``Literal``; a container that is filled when it is asked.
       completes: values that the shell proposes.
       parse: makes the value of its text; raises InputError for a text that it cannot use.
@@ -68,7 +72,7 @@ def option(
     facts = {
         "text": text, "group": group, "rare": rare, "metavar": metavar, "reads": reads, "path": path or reads,
         "commas": commas, "either": either, "choices": choices, "completes": completes, "parse": parse,
-        "ge": ge, "gt": gt, "le": le, "lt": lt
+        "positional": positional, "repeated": repeated, "ge": ge, "gt": gt, "le": le, "lt": lt
     }  # fmt: skip
     if isinstance(default, list):
         return field(default_factory=default.copy, metadata=facts)
