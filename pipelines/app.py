@@ -208,7 +208,12 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
             arguments["nargs"] = "+"
         if flag.default is options.REQUIRED and not facts["positional"]:
             arguments["required"] = True
-        action = add(flag.name if facts["positional"] else f"--{flag.name}", reads=facts["reads"], apart=facts["path"], **arguments)
+        action = add(
+            flag.name if facts["positional"] else f"--{flag.name}",
+            reads=facts["reads"],
+            apart=facts["path"],
+            **arguments,
+        )
         if completes := facts["completes"]:
             action.completer = lambda completes=completes, **_: completes  # type: ignore[attr-defined]
 

@@ -101,16 +101,27 @@ def of_run(path: str, task: str) -> str:
     return path
 
 
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    """Tasks of agents, and further sets of them."""
+
+    reference: list[str] = option(options.REQUIRED, TASKS, group=INPUT, metavar="PATH", reads=True)
+    variants: str | None = option(
+        None,
+        "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words",
+        group=INPUT,
+        metavar="DIR",
+        reads=True,
+    )
+    sets: list[str] = option([], "further tasks: typos=varied/typos", group=INPUT, metavar="NAME=PATH", reads=True)
+
+
 def add_tasks(parser: StrictParser) -> None:
-    """Adds the flags that name agents' tasks, and further sets of them."""
-    add = parser.group(INPUT)
-    add("--reference", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
-    text = "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words"
-    add("--variants", metavar="DIR", reads=True, help=text)
-    add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help="further tasks: typos=varied/typos")
+    """Adds the flags of :class:`TaskOptions` to the parser of a command that is no declaration."""
+    add_flags(parser, TaskOptions, INPUT)
 
 
-def task_sets(args: argparse.Namespace) -> tuple[dict[str, str], tuple[str, ...]]:
+def task_sets(args: argparse.Namespace | TaskOptions) -> tuple[dict[str, str], tuple[str, ...]]:
     """Returns the sets of tasks by name, and the names of those that are variants.
 
     Raises InputError if there are none.
