@@ -122,9 +122,9 @@ def split(default: str = "test", many: bool = False) -> Any:
     return option(default, text, group=INPUT, metavar="LIST" if many else "NAME", completes=SPLITS)
 
 
-def folder(text: str, metavar: str = "DIR", **facts: Any) -> Any:
+def folder(text: str, metavar: str = "DIR", default: Any = "", **facts: Any) -> Any:
     """A file or folder that must exist, if it is given."""
-    return option("", text, group=INPUT, metavar=metavar, reads=True, **facts)
+    return option(default, text, group=INPUT, metavar=metavar, reads=True, **facts)
 
 
 def variant() -> Any:
