@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -79,7 +79,6 @@ def hand_over(
     package: str,
     usage: str,
     argv: Sequence[str],
-    run: Callable[[str, Sequence[str]], int] | None = None,
 ) -> int:
     """Runs ``program NAME ...`` as ``package.NAME.run(...)``; returns its exit status.
 
@@ -87,10 +86,9 @@ def hand_over(
       program: the program as people type it: ``parapet``, ``parapet mturk``.
       what: the word for a name: ``pipeline``, ``action``.
       names: the known names; a ``-`` in a name is a ``_`` in its module.
-      package: the package of the modules.
+      package: the package of the modules, or a module that has the declaration of each name.
       usage: the help.
       argv: the arguments after the program.
-      run: runs a name, if all names share one module.
     """
     if not argv or canonical(argv[0]) in ("_h", "__help", "__help_all", "help"):
         print(usage, end="")
@@ -102,12 +100,15 @@ def hand_over(
         hint = f"did you mean '{near[0]}'?" if near else f"'{program} --help' lists the {what}s"
         print(f"{program}: there is no {what} {name!r}: {hint}", file=sys.stderr)
         return 2
-    if run is not None:
-        return run(spelled, rest)
     if package == "parapet.pipelines":
         return _run(module_of(spelled), rest)
-    if hasattr(parent := importlib.import_module(package), "run_action"):
+    parent = importlib.import_module(package)
+    if hasattr(parent, "run_action"):
         return int(parent.run_action(spelled, rest))
+    if hasattr(parent, "command"):
+        from parapet.pipelines import app
+
+        return app.run(parent.command(spelled), rest)
     return _run(importlib.import_module(f"{package}.{canonical(spelled)}"), rest)
 
 
