@@ -103,8 +103,6 @@ def hand_over(
     if package == "parapet.pipelines":
         return _run(module_of(spelled), rest)
     parent = importlib.import_module(package)
-    if hasattr(parent, "run_action"):
-        return int(parent.run_action(spelled, rest))
     if hasattr(parent, "command"):
         from parapet.pipelines import app
 
