@@ -72,14 +72,7 @@ def spelling(name: str, names: Iterable[str]) -> str | None:
     return next((other for other in names if canonical(other) == canonical(name)), None)
 
 
-def hand_over(
-    program: str,
-    what: str,
-    names: Iterable[str],
-    package: str,
-    usage: str,
-    argv: Sequence[str],
-) -> int:
+def hand_over(program: str, what: str, names: Iterable[str], package: str, usage: str, argv: Sequence[str]) -> int:
     """Runs ``program NAME ...`` as ``package.NAME.run(...)``; returns its exit status.
 
     Args:
@@ -115,6 +108,9 @@ def _run(module: Any, argv: Sequence[str]) -> int:
         from parapet.pipelines import app
 
         return app.run(module.COMMAND, argv)
+    if hasattr(module, "ACTIONS"):
+        program = f"parapet {module.__name__.rpartition('.')[2]}"
+        return hand_over(program, "action", module.ACTIONS, module.__name__, module.USAGE, argv)
     return int(module.run(argv))
 
 

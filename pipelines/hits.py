@@ -183,7 +183,7 @@ class Hits(app.Pipeline[Pages]):
         root, *others = self.dialogues or [str(sample_root())]
         if others:
             raise InputError("takes one corpus for ratings, the one that --scores is about", "--dialogues")
-        sizes = {stratum: getattr(self, stratum) for stratum in STRATA}
+        sizes: dict[str, int] = {stratum: getattr(self, stratum) for stratum in STRATA}
         items, drawn = draw_sample(root, read_scores(self.scores), sizes, self.seed)
         settings = self._settings((RATINGS,), _ASSIGNMENTS, naturalness=not self.no_naturalness)
         groups = [*map(tuple, group_items(items, self.items, self.checks, self.seed))]
@@ -218,10 +218,11 @@ class Hits(app.Pipeline[Pages]):
         from parapet.transforms.crowd.hits.plan import Plan
         from parapet.transforms.storage.files import read_written
 
+        say_plan = print if self.dry_run else say
         if self.dry_run:
-            say_plan, plan = print, plan_units(pages.units, pages.settings)
+            plan = plan_units(pages.units, pages.settings)
         else:
-            say_plan, plan = say, msgspec.json.decode(read_written(self.output, "plan.json"), type=Plan)
+            plan = msgspec.json.decode(read_written(self.output, "plan.json"), type=Plan)
         say_plan(plan.table())
         if plan.total.hits and plan.total.hourly_pay < self.hourly_wage:
             hourly_pay = plan.total.hourly_pay

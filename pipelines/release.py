@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,6 @@ import msgspec
 
 from parapet.pipelines.app import Command, Pipeline
 from parapet.pipelines.command import EXIT_FAILURE, check_apart, check_input, counted, say
-from parapet.pipelines.dispatch import hand_over
 from parapet.pipelines.progress import running
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
@@ -318,9 +315,3 @@ class Push(Command[Upload]):
 def command(action: str) -> type[Command[Any]]:
     """Returns the declaration of an action."""
     return {"build": Build, "verify": Verify, "diff": Diff, "push": Push}[action]
-
-
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs ``parapet release``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    argv = sys.argv[1:] if argv is None else list(argv)
-    return hand_over("parapet release", "action", ACTIONS, __name__, USAGE, argv)

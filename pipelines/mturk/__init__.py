@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from parapet.pipelines.app import Command
-from parapet.pipelines.dispatch import canonical, hand_over
+from parapet.pipelines.dispatch import canonical
 from parapet.pipelines.flags import PARALLEL_CALLS
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
@@ -256,9 +255,3 @@ def command(action: str) -> type[Command[Any]]:
     """Returns the declaration of an action."""
     kinds = (Publish, Collect, Status, Topup, Pay, Stop, SiteCsv)
     return next(kind for kind in kinds if kind.name == f"mturk {action}")
-
-
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs ``parapet mturk``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    argv = sys.argv[1:] if argv is None else list(argv)
-    return hand_over("parapet mturk", "action", ACTIONS, __name__, USAGE, argv)

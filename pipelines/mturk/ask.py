@@ -40,7 +40,7 @@ def publish(action: Publish) -> Act:
         "excluded": action.exclude_qualification or None,
         "max_per_worker": action.max_per_worker,
     }
-    chosen = {
+    chosen: dict[str, Any] = {
         name: tuple(dict.fromkeys(value)) if isinstance(value, list) else value
         for name, value in options.items()
         if value is not None
