@@ -7,7 +7,7 @@ from typing import Literal
 
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import counted, say
-from parapet.pipelines.sets import TaskOptions, task_sets
+from parapet.pipelines.sets import TaskOptions
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
 
@@ -32,7 +32,7 @@ class Export(TaskOptions, Command[dict[str, list[str]]]):
         """Lists the tasks' files. Raises InputError if there are none."""
         from parapet.evaluation.tools.tasks import list_files
 
-        return list_files(self.reference, task_sets(self)[0])
+        return list_files(self.reference, self.task_sets()[0])
 
     def act(self, sets: dict[str, list[str]]) -> None:
         """Reads the tasks and publishes the exported files."""

@@ -185,7 +185,7 @@ class Verify(Command[Path]):
         A release that somebody changed as a whole, hashes included, passes: docs/release.md shows how to sign one."""
     stopped = _NOTHING_CHANGED
     release: str = option(REQUIRED, _RELEASE, metavar="PATH", positional=True)
-    json: bool = options.as_json()
+    json: bool = option(False, "print JSON", group=options.OUTPUT)
 
     def check(self) -> Path:
         """Finds the release. Raises InputError if there is none."""

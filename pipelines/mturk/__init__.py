@@ -184,7 +184,7 @@ class Status(_OfBatch, Action):
   parapet mturk status --batch my_batch
   parapet mturk status --batch my_batch --json"""
     module = "pay"
-    json: bool = options.as_json()
+    json: bool = option(False, "print JSON", group=options.OUTPUT)
 
 
 @dataclass(frozen=True, kw_only=True)

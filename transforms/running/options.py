@@ -149,11 +149,6 @@ def dry_run() -> Any:
     return option(False, "print what would be done, and its cost; do nothing", group=RUNNING)
 
 
-def as_json() -> Any:
-    """``--json``."""
-    return option(False, "print JSON", group=OUTPUT)
-
-
 def workers() -> Any:
     """``--workers``, the number of local processes."""
     text = "local processes (default: 1; for large inputs one for each core, up to 8)"
