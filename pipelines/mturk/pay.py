@@ -21,7 +21,6 @@ from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import pay as paying
 from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line
 from parapet.transforms.crowd.mturk.client import environment_of
-from parapet.transforms.crowd.mturk.collect import FILE, load
 from parapet.transforms.crowd.mturk.pay import Audited, Bonus
 from parapet.transforms.crowd.mturk.status import ledger_rows, status_of
 from parapet.transforms.storage import disk
@@ -43,7 +42,7 @@ def pay(action: Pay) -> Act:
 def _lines_of(batch: Batch) -> dict[str, Line]:
     """Returns assignment id to line, without assignments of other batches, which somebody may have added."""
     hits = batch.hits()
-    return {line["AssignmentId"]: line for line in load(batch.folder) if line["HITId"] in hits}
+    return {line["AssignmentId"]: line for line in collecting.load(batch.folder) if line["HITId"] in hits}
 
 
 def _decide(action: Pay | SiteCsv) -> tuple[dict[str, Audited], dict[str, str]]:
@@ -69,7 +68,7 @@ def _pay(
         known = {each for each, line in lines.items() if each in judged and judged[each].is_about(line, session.key)}
         if audit is not None and not is_for_all and len(known) < len(lines):
             unknown = counted(len(lines) - len(known), "assignment")
-            advice = f"compose again from {batch.folder / FILE}, or add --all"
+            advice = f"compose again from {batch.folder / collecting.FILE}, or add --all"
             logging.warning("%s not in the audit, left unchanged: %s", unknown, advice)
         decisions = {each: feedback[each] if each in known else "" for each in lines if is_for_all or each in known}
         late = [each for each in decisions if decisions[each] and lines[each]["AssignmentStatus"] == "Approved"]
@@ -80,7 +79,14 @@ def _pay(
         for_bonuses = up_to_cent(sum((bonus.amount + fee_for(bonus.amount, 1) for bonus in due.values()), Decimal(0)))
         approved = [hits[lines[each]["HITId"]] for each in decisions if not decisions[each]]
         rewards = up_to_cent(sum((hit.reward + hit.fee for hit in approved), Decimal(0)))
-        _announce(session, decisions, rewards, len(due), for_bonuses)
+        session.announce(
+            f"{counted(len(approved), 'assignment')} to approve (${rewards:,.2f} with fees), "
+            f"{len(decisions) - len(approved):,} to reject, "
+            f"{counted(len(due), 'bonus', 'bonuses')} to send (${for_bonuses:,.2f})"
+        )
+        for each, text in decisions.items():
+            if text:
+                session.announce(f"  reject {each}: {text}")
         failures: Failures = {}
         if decisions or due:
             session.agree(batch, rewards + for_bonuses, held=for_bonuses)
@@ -94,18 +100,6 @@ def _pay(
         summary = f"{verdicts[False]:,} approved, {verdicts[True]:,} rejected, {counted(sent, 'bonus', 'bonuses')} sent"
         session.finish(batch, list(lines.values()), summary)
         return EXIT_FAILURE if failures else 0
-
-
-def _announce(
-    session: Session, decisions: Mapping[str, str], rewards: Decimal, bonuses: int, for_bonuses: Decimal
-) -> None:
-    rejected = [f"  reject {assignment_id}: {text}" for assignment_id, text in decisions.items() if text]
-    session.announce(
-        f"{counted(len(decisions) - len(rejected), 'assignment')} to approve (${rewards:,.2f} with fees), "
-        f"{len(rejected):,} to reject, {counted(bonuses, 'bonus', 'bonuses')} to send (${for_bonuses:,.2f})"
-    )
-    for line in rejected:
-        session.announce(line)
 
 
 def site_csv(action: SiteCsv) -> Act:
@@ -138,7 +132,7 @@ def status(action: Status) -> Act:
 def _status(session: Session, as_json: bool) -> int:
     batch = Batch(session.folder, writable=False)
     batch.key = session.key
-    lines = load(batch.folder)
+    lines = collecting.load(batch.folder)
     if as_json:
         now = status_of(batch, lines, ledger_rows(batch, lines))
         print(json.dumps(msgspec.to_builtins(now), indent=2))
