@@ -31,20 +31,16 @@ def publish(action: Publish) -> Act:
     """Reads the pages and settings. Raises InputError if they cannot be used."""
     session = Session(action)
     endpoint = endpoint_of(action.production, action.endpoint_url)
-    countries = None if action.countries is None else _split(action.countries)
-    options: dict[str, Any] = {
-        "countries": () if countries == ["any"] else countries,
+    countries = None if action.countries is None else tuple(_split(action.countries))
+    options = {
+        "countries": () if countries == ("any",) else countries,
         "min_approval": action.min_approval,
         "min_approved": action.min_approved,
-        "required": action.require_qualification or None,
-        "excluded": action.exclude_qualification or None,
+        "required": tuple(dict.fromkeys(action.require_qualification)) or None,
+        "excluded": tuple(dict.fromkeys(action.exclude_qualification)) or None,
         "max_per_worker": action.max_per_worker,
     }
-    chosen: dict[str, Any] = {
-        name: tuple(dict.fromkeys(value)) if isinstance(value, list) else value
-        for name, value in options.items()
-        if value is not None
-    }
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     Settings(**chosen)
     hits = publishing.read_hits(action.hits, endpoint)
     if action.tasks:
