@@ -85,14 +85,13 @@ class Build(Pipeline[Contents]):
 
     def check(self) -> Contents:
         """Reads the configuration, the schemas and the inputs. Raises InputError if they cannot be released."""
-        from parapet.schemas.limits import read_text
+        from parapet.schemas import limits
         from parapet.schemas.release import read_config
-        from parapet.transforms.release import citation
-        from parapet.transforms.release.plan import make_plan
+        from parapet.transforms.release import citation, plan
 
         config = read_config(self.config)
         base = layout.as_path(self.config).parent
-        licence_text = read_text(base / config.licence_file, where="licence_file") if config.licence_file else ""
+        licence_text = limits.read_text(base / config.licence_file, where="licence_file") if config.licence_file else ""
         for warning in citation.licence_warnings(config.licence, config.sources):
             logging.warning("%s", warning)
         statistics = {entry.name: _read_statistics(base / entry.path) for entry in config.statistics}
@@ -102,24 +101,23 @@ class Build(Pipeline[Contents]):
                 place = path if "://" in path else str(base / path)
                 check_apart(output, "--config", place)
                 check_input(place, "--config")
-        return Contents(config, make_plan(config, base), licence_text, statistics, self._parent(config))
+        return Contents(config, plan.make_plan(config, base), licence_text, statistics, self._parent(config))
 
     def inputs(self, contents: Contents) -> list[tuple[str, str]]:
         """Lists the files that workers read."""
         return [("--config", source.path) for source in contents.plan.sources]
 
     def _parent(self, config: ReleaseConfig) -> Release | None:
-        from parapet.transforms.release import diff
-        from parapet.transforms.release.reading import latest_version, open_release
+        from parapet.transforms.release import diff, reading
 
         place = layout.as_path(self.output) / config.name
-        version = "" if config.parent == "none" else config.parent or latest_version(place)
+        version = "" if config.parent == "none" else config.parent or reading.latest_version(place)
         if not version:
             return None
         if not diff.level_between(version, config.version) and not (place / config.version).exists():
             reason = f"{config.version} does not come after {version}: raise the version, or name its 'parent'"
             raise InputError(reason, self.config, "version")
-        parent = open_release(place / version)
+        parent = reading.open_release(place / version)
         if reasons := diff.damage(parent):
             raise InputError(f"{reasons[0]}: 'parapet release verify' shows the details", parent.root)
         return parent
@@ -276,13 +274,12 @@ class Push(Command[Upload]):
     def check(self) -> Upload:
         """Finds the release and the token. Raises InputError if release, repository or token is missing."""
         from parapet.schemas.release import HUB, NO_LICENCE
-        from parapet.transforms.release import hub
-        from parapet.transforms.release.reading import find_release, read_manifest
+        from parapet.transforms.release import hub, reading
 
         if "://" in self.release:
             raise InputError("is not on this machine: copy the release to it first", self.release)
-        root = find_release(self.release)
-        manifest = read_manifest(root)
+        root = reading.find_release(self.release)
+        manifest = reading.read_manifest(root)
         repo = self.repo or manifest.configuration.get("hub", "")
         if not repo:
             raise InputError("is required: give OWNER/NAME, here or as 'hub' in release.toml", "--repo")
