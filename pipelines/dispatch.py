@@ -94,13 +94,18 @@ def hand_over(program: str, what: str, names: Iterable[str], package: str, usage
         print(f"{program}: there is no {what} {name!r}: {hint}", file=sys.stderr)
         return 2
     if package == "parapet.pipelines":
-        return _run(module_of(spelled), rest)
+        return run(spelled, rest)
     parent = importlib.import_module(package)
     if hasattr(parent, "command"):
         from parapet.pipelines import app
 
         return app.run(parent.command(spelled), rest)
     return _run(importlib.import_module(f"{package}.{canonical(spelled)}"), rest)
+
+
+def run(command: str, argv: Sequence[str]) -> int:
+    """Runs a command. Returns the exit status."""
+    return _run(module_of(command), argv)
 
 
 def _run(module: Any, argv: Sequence[str]) -> int:
