@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from decimal import Decimal
 from functools import partial
 from types import NoneType, UnionType
 from typing import (
@@ -41,7 +42,7 @@ Settings = TypeVar("Settings")  # what a command works with: its options, checke
 Option = str | int | float | bool | None
 
 MOST = 2**31  # upper bound of numbers that declare none
-_METAVARS = {int: "N", float: "X", str: "TEXT"}
+_METAVARS = {int: "N", float: "X", Decimal: "X", str: "TEXT"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -72,25 +72,16 @@ def spelling(name: str, names: Iterable[str]) -> str | None:
     return next((other for other in names if canonical(other) == canonical(name)), None)
 
 
-def hand_over(
-    program: str,
-    what: str,
-    names: Iterable[str],
-    package: str,
-    usage: str,
-    argv: Sequence[str],
-    run: Callable[[str, Sequence[str]], int] | None = None,
-) -> int:
+def hand_over(program: str, what: str, names: Iterable[str], package: str, usage: str, argv: Sequence[str]) -> int:
     """Runs ``program NAME ...`` as ``package.NAME.run(...)``; returns its exit status.
 
     Args:
       program: the program as people type it: ``parapet``, ``parapet mturk``.
       what: the word for a name: ``pipeline``, ``action``.
       names: the known names; a ``-`` in a name is a ``_`` in its module.
-      package: the package of the modules.
+      package: the package of the modules, or a module that has the declaration of each name.
       usage: the help.
       argv: the arguments after the program.
-      run: runs a name, if all names share one module.
     """
     if not argv or canonical(argv[0]) in ("_h", "__help", "__help_all", "help"):
         print(usage, end="")
@@ -102,13 +93,19 @@ def hand_over(
         hint = f"did you mean '{near[0]}'?" if near else f"'{program} --help' lists the {what}s"
         print(f"{program}: there is no {what} {name!r}: {hint}", file=sys.stderr)
         return 2
-    if run is not None:
-        return run(spelled, rest)
     if package == "parapet.pipelines":
-        return _run(module_of(spelled), rest)
-    if hasattr(parent := importlib.import_module(package), "run_action"):
-        return int(parent.run_action(spelled, rest))
+        return run(spelled, rest)
+    parent = importlib.import_module(package)
+    if hasattr(parent, "command"):
+        from parapet.pipelines import app
+
+        return app.run(parent.command(spelled), rest)
     return _run(importlib.import_module(f"{package}.{canonical(spelled)}"), rest)
+
+
+def run(command: str, argv: Sequence[str]) -> int:
+    """Runs a command. Returns the exit status."""
+    return _run(module_of(command), argv)
 
 
 def _run(module: Any, argv: Sequence[str]) -> int:
@@ -116,6 +113,9 @@ def _run(module: Any, argv: Sequence[str]) -> int:
         from parapet.pipelines import command
 
         return command.run(module.COMMAND, argv)
+    if hasattr(module, "ACTIONS"):
+        program = f"parapet {module.__name__.rpartition('.')[2]}"
+        return hand_over(program, "action", module.ACTIONS, module.__name__, module.USAGE, argv)
     return int(module.run(argv))
 
 

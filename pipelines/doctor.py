@@ -5,16 +5,16 @@ It reads the metadata of packages and imports none of them.
 
 from __future__ import annotations
 
-import argparse
 import platform
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 from packaging.requirements import Requirement
 
-from parapet.pipelines.command import EXIT_FAILURE, run_checked, say
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.app import Command
+from parapet.pipelines.command import EXIT_FAILURE, say
 from parapet.schemas.errors import DISTRIBUTION, InputError, install_line, parapet_version
 
 # The purpose of each extra. Extras without an entry are for developers.
@@ -42,49 +42,51 @@ TOOLS = {
     "promptfoo": "tasks of export --to promptfoo",
 }
 
-DESCRIPTION = "Shows which extras and plug-ins are installed, which tools are on the PATH, and what each is for."
-EXAMPLE = "  parapet doctor"
-NOTE = "The status is 1 if a package of the core is missing or has another version than is required."
+
+@dataclass(frozen=True, kw_only=True)
+class Doctor(Command[None]):
+    """``parapet doctor``."""
+
+    name = "doctor"
+    description = "Shows which extras and plug-ins are installed, which tools are on the PATH, and what each is for."
+    example = "  parapet doctor"
+    note = "The status is 1 if a package of the core is missing or has another version than is required."
+    stopped = "nothing was written"
+
+    def check(self) -> None:
+        """Does nothing: there are no options."""
+
+    def act(self, settings: None) -> int:
+        """Prints the report. Raises InputError if Parapet is not installed as a package."""
+        from parapet.transforms.running import plugins
+
+        try:
+            bad = list(problems())
+            extras = sorted(metadata(DISTRIBUTION).get_all("Provides-Extra") or ())
+        except PackageNotFoundError:
+            raise InputError(f"{DISTRIBUTION} is not installed: {install_line()}") from None
+        say(f"Parapet {parapet_version()}, Python {platform.python_version()} on {platform.system()}")
+        for problem in bad:
+            print(f"  {problem}: {install_line()}")
+        say("Extras")
+        for name in extras:
+            missing = next(problems(name), "")
+            say(f"  {'missing  ' if missing else 'installed'}  {name:10} {ENABLES.get(name, 'for developers')}")
+            if missing and name in ENABLES:
+                say(f"             {missing}: {install_line(name)}")
+        say("Tools on the PATH")
+        for name, purpose in TOOLS.items():
+            say(f"  {'installed' if shutil.which(name) else 'missing  '}  {name:10} {purpose}")
+        say("Plug-ins")
+        for group, title in plugins.GROUPS.items():
+            for plugin in plugins.installed(group):
+                if not plugin.built_in:
+                    say(f"  {title}: {plugin.name} ({plugin.distribution} {plugin.version}, {plugin.target})")
+        say("The core works." if not bad else "The core does not work: see above.")
+        return EXIT_FAILURE if bad else 0
 
 
-def parser() -> StrictParser:
-    """Builds the command line."""
-    return StrictParser("doctor", DESCRIPTION, EXAMPLE, NOTE)
-
-
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs the command. Returns the exit status, 1 if the core does not work."""
-    return run_checked(parser(), argv, lambda args: args, act, "nothing was written")
-
-
-def act(_: argparse.Namespace) -> int:
-    """Prints the report. Raises InputError if Parapet is not installed as a package."""
-    from parapet.transforms.running import plugins
-
-    try:
-        bad = list(problems())
-        extras = sorted(metadata(DISTRIBUTION).get_all("Provides-Extra") or ())
-    except PackageNotFoundError:
-        raise InputError(f"{DISTRIBUTION} is not installed: {install_line()}") from None
-    say(f"Parapet {parapet_version()}, Python {platform.python_version()} on {platform.system()}")
-    for problem in bad:
-        print(f"  {problem}: {install_line()}")
-    say("Extras")
-    for name in extras:
-        missing = next(problems(name), "")
-        say(f"  {'missing  ' if missing else 'installed'}  {name:10} {ENABLES.get(name, 'for developers')}")
-        if missing and name in ENABLES:
-            say(f"             {missing}: {install_line(name)}")
-    say("Tools on the PATH")
-    for name, purpose in TOOLS.items():
-        say(f"  {'installed' if shutil.which(name) else 'missing  '}  {name:10} {purpose}")
-    say("Plug-ins")
-    for group, title in plugins.GROUPS.items():
-        for plugin in plugins.installed(group):
-            if not plugin.built_in:
-                say(f"  {title}: {plugin.name} ({plugin.distribution} {plugin.version}, {plugin.target})")
-    say("The core works." if not bad else "The core does not work: see above.")
-    return EXIT_FAILURE if bad else 0
+COMMAND = Doctor
 
 
 def problems(extra: str = "") -> Iterator[str]:

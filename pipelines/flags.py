@@ -386,11 +386,6 @@ def add_seed(parser: StrictParser, of: str = "", kind: type = str, default: str 
     parser.group(RUNNING)("--seed", type=kind, default=default, metavar="TEXT" if kind is str else "N", help=text)
 
 
-def add_json(parser: StrictParser) -> None:
-    """Adds ``--json``."""
-    parser.group(OUTPUT)("--json", action="store_true", help="print JSON")
-
-
 def add_dry_run(parser: StrictParser) -> None:
     """Adds ``--dry_run``."""
     parser.group(RUNNING)("--dry_run", action="store_true", help="print what would be done, and its cost; do nothing")

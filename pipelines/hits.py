@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import counted, read_good, run_command, say
-from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_schemas, add_seed, whole_number
+from parapet.pipelines import app
+from parapet.pipelines.command import counted, read_good, say
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SPLITS, TEST, sample_root
+from parapet.schemas.layout import SPLITS, TEST, sample_root, services_by_name
 from parapet.transforms.crowd.hits.terms import RATINGS, REWARD, REWRITES, SCHEMAS, HitTask, Terms
+from parapet.transforms.running import options
+from parapet.transforms.running.options import option
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.crowd.hits.make_hits import Unit
     from parapet.transforms.crowd.hits.page import Settings
-    from parapet.transforms.crowd.hits.plan import Plan
-
-DESCRIPTION = """\
-Makes the pages on which crowd workers paraphrase names and descriptions of a schema (schemas), rewrite user turns
-(rewrites), or judge generated utterances (ratings)."""
 
 EXAMPLE = """\
   parapet hits --output my_hits                                # the sample
@@ -46,214 +44,201 @@ _FLAGS_OF = {
     REWRITES: ("dialogues", "split", "turns", "seed"),
     RATINGS: ("dialogues", "scores", "faithful", "unfaithful", "invalid", "items", "checks", "no_naturalness", "seed"),
 }
+_OF_DIALOGUES, _OF_RATINGS = "--task rewrites, ratings", "--task ratings"
+_TERMS = Terms()
 
 
-class Config(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Pages:
     """The pages to make.
 
     Attributes:
-      output: the folder to write.
       settings: the settings of the pages.
-      dry_run: whether only the plan is printed.
       units: services, dialogue files, or the utterances of each judgement page.
-      options: the options of the task, for ``run.json``.
-      drawn: by metric verdict, how many utterances are judged and how many there are.
+      recorded: the options of the task, for ``run.json``.
     """
 
-    output: str
     settings: Settings
-    dry_run: bool
-    units: tuple[Unit, ...]
-    options: dict[str, object]
-    drawn: dict[str, dict[str, int]] = {}
-
-
-def parser() -> Parser:
-    """Builds the command line of ``parapet hits``."""
-    parser = Parser("hits", DESCRIPTION, EXAMPLE)
-    add = parser.group(INPUT)
-    add("--task", choices=tuple(_FLAGS_OF), default=SCHEMAS, help="what the pages ask for")
-    add_schemas(parser)
-    text = "shortfall.csv of 'parapet compose': ask only for what is missing"
-    add("--shortfall", rare=True, metavar="FILE", reads=True, help=text)
-    text = "what names pages say the service is: its description, nothing, or service_name,cue in a CSV file"
-    add("--cues", rare=True, default="auto", metavar="auto|none|FILE", help=text)
-    add = parser.group("--task rewrites, ratings")
-    text = "corpus, or its files (default: the bundled sample)"
-    add("--dialogues", nargs="+", metavar="ROOT|FILE", reads=True, help=text)
-    add("--split", choices=SPLITS, help=f"split of a corpus (default: {TEST})")
-    text = "of rewrites: user turns to draw (default: all)"
-    add("--turns", rare=True, type=whole_number(1), metavar="N", help=text)
-    add("--scores", metavar="DIR", reads=True, help="output of 'evaluate --task generation', for ratings")
-    add = parser.group("--task ratings", rare=True)
-    # The defaults are the numbers of SGSAcc's sample.
-    add("--faithful", type=whole_number(0), default=200, metavar="N", help="number of valid turns found faithful")
-    add("--unfaithful", type=whole_number(0), default=200, metavar="N", help="of those found unfaithful")
-    add("--invalid", type=whole_number(0), default=25, metavar="N", help="of turns that fail validation")
-    add("--items", type=whole_number(1), default=10, metavar="N", help="utterances on a page, at most")
-    text = "utterances of other turns on each page, of which nobody attentive says Yes"
-    add("--checks", type=whole_number(0), default=1, metavar="N", help=text)
-    text = "do not ask how natural an utterance sounds, as SGSAcc's authors did not"
-    add("--no_naturalness", action="store_true", help=text)
-    add = parser.group("pay and cost")
-    terms = Terms()
-    text = f"dollars per hour, which sets rewards (default: {terms.hourly_wage})"
-    add("--hourly_wage", type=_dollars, default=terms.hourly_wage, metavar="X", help=text)
-    add("--reward", type=_dollars, metavar="X", help="dollars per assignment, instead of --hourly_wage")
-    text = "workers per HIT; from ten on the fee is higher"
-    text += f" (default: {terms.assignments}; {_ASSIGNMENTS} of dialogues; as missing with --shortfall)"
-    add("--assignments", type=whole_number(1), metavar="N", help=text)
-    text = "hours after which unreviewed work is paid"
-    hours, days = terms.auto_approval_hours, terms.lifetime_days
-    add("--auto_approval_hours", rare=True, type=whole_number(0, 720), default=hours, metavar="N", help=text)
-    text = "days for which a HIT is offered"
-    add("--lifetime_days", rare=True, type=whole_number(1, 365), default=days, metavar="N", help=text)
-    parser.group(RUNNING)("--sandbox", action="store_true", help="the forms go to MTurk's sandbox")
-    add_dry_run(parser)
-    add_seed(parser, "what is drawn of dialogues", int, 0)
-    return parser
+    units: Sequence[Unit]
+    recorded: dict[str, Any]
 
 
 def _dollars(text: str) -> Decimal:
     if not REWARD.fullmatch(text) or not Decimal(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an amount of dollars such as 1.25")
+        raise InputError(f"{text!r} is not an amount of dollars such as 1.25")
     return Decimal(text)
 
 
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs ``parapet hits``. Returns the exit status."""
-    return run_command(parser(), argv, check, build, report, inputs)
+def _turns(default: int, text: str, least: int = 0) -> Any:
+    return option(default, text, group=_OF_RATINGS, rare=True, ge=least)
 
 
-def check(args: argparse.Namespace) -> Config:
-    """Reads schemas or lists dialogue files. Raises InputError if they cannot be used."""
-    default = parser().get_default
-    for flag in dict.fromkeys(flag for flags in _FLAGS_OF.values() for flag in flags):
-        tasks = [task for task, flags in _FLAGS_OF.items() if flag in flags]
-        if args.task not in tasks and getattr(args, flag) != default(flag):
-            raise InputError(f"is for --task {' and '.join(tasks)}, but this is --task {args.task}", f"--{flag}")
-    return {SCHEMAS: _check_schemas, REWRITES: _check_rewrites, RATINGS: _check_ratings}[args.task](args)
+@dataclass(frozen=True, kw_only=True)
+class Hits(app.Pipeline[Pages]):
+    """``parapet hits``."""
+
+    name = "hits"
+    description = """Makes the pages on which crowd workers paraphrase names and descriptions of a schema (schemas),
+        rewrite user turns (rewrites), or judge generated utterances (ratings)."""
+    example = EXAMPLE
+    group = "pay and cost"
+    task: str = option(SCHEMAS, "what the pages ask for", group=options.INPUT, choices=tuple(_FLAGS_OF))
+    schemas: str = options.schemas()
+    shortfall: str = options.folder(
+        "shortfall.csv of 'parapet compose': ask only for what is missing", "FILE", rare=True
+    )
+    cues: str = option(
+        "auto",
+        "what names pages say the service is: its description, nothing, or service_name,cue in a CSV file",
+        group=options.INPUT,
+        rare=True,
+        metavar="auto|none|FILE",
+    )
+    dialogues: list[str] = options.folder(
+        "corpus, or its files (default: the bundled sample)", "ROOT|FILE", [], group=_OF_DIALOGUES
+    )
+    split: str | None = option(None, f"split of a corpus (default: {TEST})", group=_OF_DIALOGUES, choices=SPLITS)
+    turns: int | None = option(
+        None, "of rewrites: user turns to draw (default: all)", group=_OF_DIALOGUES, rare=True, ge=1
+    )
+    scores: str = options.folder("output of 'evaluate --task generation', for ratings", group=_OF_DIALOGUES)
+    # The defaults are the numbers of SGSAcc's sample.
+    faithful: int = _turns(200, "number of valid turns found faithful")
+    unfaithful: int = _turns(200, "of those found unfaithful")
+    invalid: int = _turns(25, "of turns that fail validation")
+    items: int = _turns(10, "utterances on a page, at most", 1)
+    checks: int = _turns(1, "utterances of other turns on each page, of which nobody attentive says Yes")
+    no_naturalness: bool = option(
+        False, "do not ask how natural an utterance sounds, as SGSAcc's authors did not", group=_OF_RATINGS, rare=True
+    )
+    hourly_wage: Decimal = option(
+        _TERMS.hourly_wage, f"dollars per hour, which sets rewards (default: {_TERMS.hourly_wage})", parse=_dollars
+    )
+    reward: Decimal | None = option(None, "dollars per assignment, instead of --hourly_wage", parse=_dollars)
+    assignments: int | None = option(
+        None,
+        "workers per HIT; from ten on the fee is higher "
+        f"(default: {_TERMS.assignments}; {_ASSIGNMENTS} of dialogues; as missing with --shortfall)",
+        ge=1,
+    )
+    auto_approval_hours: int = option(
+        _TERMS.auto_approval_hours, "hours after which unreviewed work is paid", rare=True, ge=0, le=720
+    )
+    lifetime_days: int = option(_TERMS.lifetime_days, "days for which a HIT is offered", rare=True, ge=1, le=365)
+    sandbox: bool = option(False, "the forms go to MTurk's sandbox", group=options.RUNNING)
+    dry_run: bool = options.dry_run()
+    seed: int = options.seed("what is drawn of dialogues", 0)
+
+    def check(self) -> Pages:
+        """Reads schemas or lists dialogue files. Raises InputError if they cannot be used."""
+        defaults = {flag.name: flag.default for flag in app.flags_of(Hits)}
+        for name in dict.fromkeys(chain(*_FLAGS_OF.values())):
+            tasks = [task for task, names in _FLAGS_OF.items() if name in names]
+            if self.task not in tasks and getattr(self, name) != defaults[name]:
+                raise InputError(f"is for --task {' and '.join(tasks)}, but this is --task {self.task}", f"--{name}")
+        return {SCHEMAS: self._for_schemas, REWRITES: self._for_rewrites, RATINGS: self._for_ratings}[self.task]()
+
+    def _for_schemas(self) -> Pages:
+        from parapet.schemas.service import TASKS, elements_of, task_id
+        from parapet.transforms.crowd.hits import page, plan, schema_pages
+
+        services = services_by_name(read_good(self.schemas or sample_root()))
+        cues = self.cues if self.cues in (page.AUTO, page.NONE) else schema_pages.read_cues(self.cues, services)
+        only: frozenset[tuple[str, str]] | None = None
+        assignments = _TERMS.assignments
+        if self.shortfall:
+            lacks = plan.read_shortfall(self.shortfall)
+            known = {
+                (task_id(name, task), element.field): name
+                for name, service in services.items()
+                for task in TASKS
+                for element in elements_of(service, task)
+            }
+            if unknown := next((place for place in lacks if place not in known), None):
+                raise InputError(f"the schemas have no such element: {', '.join(unknown)}", self.shortfall)
+            short = {known[place] for place in lacks}
+            services = {name: service for name, service in services.items() if name in short}
+            only, assignments = frozenset(lacks), plan.top_up_assignments(max(lacks.values()))
+        if cues != page.NONE:
+            for name, revealed in schema_pages.revealing(services[name] for name in services if name not in cues):
+                shown = f"the description of {name}, which its names page shows, contains the name {revealed!r}"
+                logging.warning("%s: use --cues to write another", shown)
+        settings = self._settings(TASKS, assignments, only=only, cues=cues)
+        return Pages(settings, [*services.values()], {"cues": cues, "only": None if only is None else sorted(only)})
+
+    def _for_rewrites(self) -> Pages:
+        from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths
+
+        files = dialogue_paths(self.dialogues or [sample_root()], self.split)
+        recorded = {"task": REWRITES, "split": self.split, "turns": self.turns, "seed": self.seed}
+        return Pages(self._settings((REWRITES,), _ASSIGNMENTS, turns=self.turns), files, recorded)
+
+    def _for_ratings(self) -> Pages:
+        from parapet.evaluation.ratings.sample import STRATA, draw_sample, read_scores
+        from parapet.transforms.crowd.hits.judged import group_items
+
+        if not self.scores:
+            reason = "give the output of 'parapet evaluate --task generation', from which utterances are drawn"
+            raise InputError(f"is required: {reason}", "--scores")
+        root, *others = self.dialogues or [str(sample_root())]
+        if others:
+            raise InputError("takes one corpus for ratings, the one that --scores is about", "--dialogues")
+        sizes: dict[str, int] = {stratum: getattr(self, stratum) for stratum in STRATA}
+        items, drawn = draw_sample(root, read_scores(self.scores), sizes, self.seed)
+        settings = self._settings((RATINGS,), _ASSIGNMENTS, naturalness=not self.no_naturalness)
+        groups = [*map(tuple, group_items(items, self.items, self.checks, self.seed))]
+        recorded = {"task": RATINGS, "drawn": drawn, "naturalness": settings.naturalness, "seed": self.seed}
+        return Pages(settings, groups, recorded)
+
+    def _settings(self, tasks: Sequence[HitTask], assignments: int, **more: Any) -> Settings:
+        """Returns the settings of a task whose HITs get so many ``assignments`` by default."""
+        from parapet.transforms.crowd.hits.page import Settings
+
+        workers = self.assignments or assignments
+        terms = Terms(self.hourly_wage, self.reward, workers, self.auto_approval_hours, self.lifetime_days)
+        return Settings(terms, sandbox=self.sandbox, tasks=tuple(tasks), seed=self.seed, **more)
+
+    def inputs(self, pages: Pages) -> list[tuple[str, str]]:
+        """Lists the dialogue files that workers read."""
+        return [("--dialogues", unit.path) for unit in pages.units if isinstance(unit, DialogueFile)]
+
+    def build(self, pipeline: beam.Pipeline, pages: Pages) -> None:
+        """Wires the pipeline: renders the pages, writes and publishes them."""
+        from parapet.transforms.crowd.hits.make_hits import MakeHits
+        from parapet.transforms.running.runs import RunInfo
+        from parapet.transforms.storage.files import prepare
+
+        recorded = {**msgspec.to_builtins(pages.settings.terms), "sandbox": self.sandbox, **pages.recorded}
+        prepare(self.output, "hits")
+        pipeline | MakeHits(pages.units, pages.settings, RunInfo("hits", self.output, recorded))
+
+    def report(self, pages: Pages, counters: dict[str, int]) -> None:
+        """Prints the plan and where to begin."""
+        from parapet.transforms.crowd.hits.make_hits import plan_units
+        from parapet.transforms.crowd.hits.plan import Plan
+        from parapet.transforms.storage.files import read_written
+
+        say_plan = print if self.dry_run else say
+        if self.dry_run:
+            plan = plan_units(pages.units, pages.settings)
+        else:
+            plan = msgspec.json.decode(read_written(self.output, "plan.json"), type=Plan)
+        say_plan(plan.table())
+        if plan.total.hits and plan.total.hourly_pay < self.hourly_wage:
+            hourly_pay = plan.total.hourly_pay
+            logging.warning("the reward is $%s per hour, less than --hourly_wage %s", hourly_pay, self.hourly_wage)
+        for name, numbers in pages.recorded.get("drawn", {}).items():
+            say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers['turns'], 'turn')}")
+        if self.task == REWRITES:  # by reason, since many turns have the same one
+            by_reason = plan.not_asked_by_reason().items()
+            warnings = [f"{counted(len(ids), 'user turn')} ({ids[0][:200]}): {reason}" for reason, ids in by_reason]
+        else:
+            warnings = [f"{each.element_id[:200]} in {each.task_id}: {each.reason}" for each in plan.not_asked]
+        for warning in warnings[:_MAX_WARNINGS]:
+            logging.warning("left out: %s", warning)
+        if len(warnings) > _MAX_WARNINGS:
+            logging.warning("left out: %d more, see plan.json", len(warnings) - _MAX_WARNINGS)
+        say_plan("dry run: nothing was written" if self.dry_run else f"begin with {self.output}/index.html")
 
 
-def _check_schemas(args: argparse.Namespace) -> Config:
-    from parapet.schemas.layout import services_by_name
-    from parapet.schemas.service import TASKS, elements_of, task_id
-    from parapet.transforms.crowd.hits.page import AUTO, NONE
-    from parapet.transforms.crowd.hits.plan import read_shortfall, top_up_assignments
-    from parapet.transforms.crowd.hits.schema_pages import read_cues, revealing
-
-    services = services_by_name(read_good(args.schemas or sample_root()))
-    cues = args.cues if args.cues in (AUTO, NONE) else read_cues(args.cues, services)
-    only: frozenset[tuple[str, str]] | None = None
-    assignments = Terms().assignments
-    if args.shortfall:
-        lacks = read_shortfall(args.shortfall)
-        known = {
-            (task_id(name, task), element.field): name
-            for name, service in services.items()
-            for task in TASKS
-            for element in elements_of(service, task)
-        }
-        if unknown := next((place for place in lacks if place not in known), None):
-            raise InputError(f"the schemas have no such element: {', '.join(unknown)}", args.shortfall)
-        short = {known[place] for place in lacks}
-        services = {name: service for name, service in services.items() if name in short}
-        only, assignments = frozenset(lacks), top_up_assignments(max(lacks.values()))
-    settings = _settings(args, TASKS, assignments, only=only, cues=cues)
-    if cues != NONE:
-        for name, revealed in revealing(service for name, service in services.items() if name not in cues):
-            logging.warning(
-                "the description of %s, which its names page shows, contains the name %r: use --cues to write another",
-                name,
-                revealed,
-            )
-    options = {"cues": cues, "only": None if only is None else sorted(only)}
-    return Config(args.output, settings, args.dry_run, tuple(services.values()), options)
-
-
-def _check_rewrites(args: argparse.Namespace) -> Config:
-    from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths
-
-    files = dialogue_paths(args.dialogues or [sample_root()], args.split)
-    settings = _settings(args, (REWRITES,), _ASSIGNMENTS, turns=args.turns)
-    options = {"task": REWRITES, "split": args.split, "turns": args.turns, "seed": args.seed}
-    return Config(args.output, settings, args.dry_run, tuple(files), options)
-
-
-def _check_ratings(args: argparse.Namespace) -> Config:
-    from parapet.evaluation.ratings.sample import STRATA, draw_sample, read_scores
-    from parapet.transforms.crowd.hits.judged import group_items
-
-    if args.scores is None:
-        raise InputError(
-            "is required: give the output of 'parapet evaluate --task generation', from which utterances are drawn",
-            "--scores",
-        )
-    root, *others = args.dialogues or [str(sample_root())]
-    if others:
-        raise InputError("takes one corpus for ratings, the one that --scores is about", "--dialogues")
-    sizes: dict[str, int] = {stratum: getattr(args, stratum) for stratum in STRATA}
-    items, drawn = draw_sample(root, read_scores(args.scores), sizes, args.seed)
-    settings = _settings(args, (RATINGS,), _ASSIGNMENTS, naturalness=not args.no_naturalness)
-    groups = tuple(map(tuple, group_items(items, args.items, args.checks, args.seed)))
-    options = {"task": RATINGS, "drawn": drawn, "naturalness": settings.naturalness, "seed": args.seed}
-    return Config(args.output, settings, args.dry_run, groups, options, drawn)
-
-
-def _settings(args: argparse.Namespace, tasks: Sequence[HitTask], assignments: int, **more: Any) -> Settings:
-    """Returns the settings of a task whose HITs get so many ``assignments`` by default."""
-    from parapet.transforms.crowd.hits.page import Settings
-
-    workers = assignments if args.assignments is None else args.assignments
-    terms = Terms(args.hourly_wage, args.reward, workers, args.auto_approval_hours, args.lifetime_days)
-    return Settings(terms, sandbox=args.sandbox, tasks=tuple(tasks), seed=args.seed, **more)
-
-
-def inputs(config: Config) -> list[tuple[str, str]]:
-    """Lists the dialogue files that workers read."""
-    return [("--dialogues", unit.path) for unit in config.units if isinstance(unit, DialogueFile)]
-
-
-def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Wires the pipeline: renders the pages, writes and publishes them."""
-    from parapet.transforms.crowd.hits.make_hits import MakeHits
-    from parapet.transforms.running.runs import RunInfo
-    from parapet.transforms.storage.files import prepare
-
-    settings = config.settings
-    options = {**msgspec.to_builtins(settings.terms), "sandbox": settings.sandbox, **config.options}
-    prepare(config.output, "hits")
-    pipeline | MakeHits(config.units, settings, RunInfo("hits", config.output, options))
-
-
-def report(config: Config, counters: dict[str, int]) -> None:
-    """Prints the plan and where to begin."""
-    say_plan = print if config.dry_run else say
-    plan = _plan(config)
-    say_plan(plan.table())
-    wage = config.settings.terms.hourly_wage
-    if plan.total.hits and plan.total.hourly_pay < wage:
-        logging.warning("the reward is $%s per hour, less than --hourly_wage %s", plan.total.hourly_pay, wage)
-    for name, numbers in config.drawn.items():
-        say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers['turns'], 'turn')}")
-    if config.settings.kind == REWRITES:  # by reason, since many turns have the same one
-        by_reason = plan.not_asked_by_reason().items()
-        warnings = [f"{counted(len(ids), 'user turn')} ({ids[0][:200]}): {reason}" for reason, ids in by_reason]
-    else:
-        warnings = [f"{each.element_id[:200]} in {each.task_id}: {each.reason}" for each in plan.not_asked]
-    for warning in warnings[:_MAX_WARNINGS]:
-        logging.warning("left out: %s", warning)
-    if len(warnings) > _MAX_WARNINGS:
-        logging.warning("left out: %d more, see plan.json", len(warnings) - _MAX_WARNINGS)
-    say_plan("dry run: nothing was written" if config.dry_run else f"begin with {config.output}/index.html")
-
-
-def _plan(config: Config) -> Plan:
-    """Returns the published plan, or makes that of a dry run."""
-    from parapet.transforms.crowd.hits.make_hits import plan_units
-    from parapet.transforms.crowd.hits.plan import Plan
-    from parapet.transforms.storage.files import read_written
-
-    if config.dry_run:
-        return plan_units(config.units, config.settings)
-    return msgspec.json.decode(read_written(config.output, "plan.json"), type=Plan)
+COMMAND = Hits

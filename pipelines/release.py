@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines.command import run_checked, run_command
-from parapet.pipelines.dispatch import hand_over
-from parapet.pipelines.flags import INPUT, Parser, StrictParser, add_json
+import msgspec
+
+from parapet.pipelines.app import Command, Pipeline
+from parapet.pipelines.command import EXIT_FAILURE, check_apart, check_input, counted, say
+from parapet.pipelines.progress import running
+from parapet.schemas import layout
+from parapet.schemas.errors import InputError
+from parapet.transforms.running import options
+from parapet.transforms.running.options import REQUIRED, option
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from parapet.schemas.release import Manifest, ReleaseConfig
+    from parapet.transforms.release.plan import Plan
+    from parapet.transforms.release.reading import Release
 
 ACTIONS = {
     "build": "build a release from a release.toml: card, manifest, checksums",
@@ -35,95 +50,265 @@ example:
 'parapet release ACTION --help' shows the flags of an action.
 """
 
-
 _RELEASE = "NAME/VERSION, or NAME for its latest; local or gs://"
-
-# The description, example and note of each action's help.
-_HELP = {
-    "build": (
-        "Builds a release from the outputs of other commands: OUT/NAME/VERSION with Parquet, SGD JSON, a card, a "
-        "manifest and checksums. docs/release.md shows a release.toml.",
-        "  parapet release build --config release.toml --output releases",
-    ),
-    "verify": (
-        "Checks a release: every file against its checksum, the manifest, columns and numbers of rows, and "
-        " dialogues against their schemas. Prints a line for each mismatch.",
-        "  parapet release verify releases/my_dataset          # the version that latest.json names",
-        "exit status: 0 without findings, 1 with findings, 2 if there is no release.\n"
-        "A release that somebody changed as a whole, hashes included, passes: docs/release.md shows how to sign one.",
-    ),
-    "diff": (
-        "Compares two releases row by row: which rows were added, removed and changed, in which columns the changed "
-        "rows differ, and which version number that requires. A release with files that are missing, or are not "
-        "those that its manifest lists, is not compared: what is wrong with it is printed.",
-        "  parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0",
-        "exit status: 0 whether or not they differ, 1 if one is not as its manifest says, 2 if there is no release.",
-    ),
-    "push": (
-        "Uploads a release to a dataset repository on the Hugging Face Hub: verifies it, creates the repository "
-        "if there is none, uploads the folder, and tags the commit with the version. A version that is already there "
-        "is never changed.",
-        "  parapet release push releases/my_dataset --repo ada/my_dataset --private",
-        "The token is read from HF_TOKEN, or from the file that 'hf auth login' writes; it must be able to write.\n"
-        "HF_ENDPOINT is the address of another Hub. Exit status: 0 if the version was uploaded, 1 if it was not, 2 for "
-        "wrong usage, without a token or the extra.",
-    ),
-}
+_NOTHING_CHANGED = "nothing was changed"
 
 
-def _build_parser() -> Parser:
-    flags = Parser("release build", *_HELP["build"])
-    text = "release.toml: inputs, name, version, licence"
-    flags.group(INPUT)("--config", required=True, metavar="FILE", reads=True, help=text)
-    return flags
+@dataclass(frozen=True)
+class Contents:
+    """What a release is built from.
+
+    Attributes:
+      release: its ``release.toml``.
+      plan: the contents.
+      licence_text: the text of a licence without an SPDX identifier; otherwise empty.
+      statistics: name to the content of a ``statistics.json``.
+      parent: the preceding release, if any.
+    """
+
+    release: ReleaseConfig
+    plan: Plan
+    licence_text: str
+    statistics: dict[str, object]
+    parent: Release | None
 
 
-def parser(action: str) -> StrictParser:
-    """Builds the command line of an action."""
-    if action == "build":
-        return _build_parser()
-    flags = StrictParser(f"release {action}", *_HELP[action])
-    add = flags.group(INPUT)
-    if action == "diff":
-        add("old", metavar="OLD", help=_RELEASE)
-        add("new", metavar="NEW", help="the release to compare with it")
-    else:
-        add("release", metavar="PATH", help=_RELEASE)
-    if action == "push":
-        add = flags.group("the Hub")
-        add("--repo", metavar="OWNER/NAME", help="dataset repository (default: 'hub' of release.toml)")
-        add("--private", action="store_true", help="create the repository as private (default: public)")
-    if action == "verify":
-        add_json(flags)
-    return flags
+@dataclass(frozen=True, kw_only=True)
+class Build(Pipeline[Contents]):
+    """``parapet release build``."""
+
+    name = "release build"
+    description = """Builds a release from the outputs of other commands: OUT/NAME/VERSION with Parquet, SGD JSON, a
+        card, a manifest and checksums. docs/release.md shows a release.toml."""
+    example = "  parapet release build --config release.toml --output releases"
+    config: str = options.folder("release.toml: inputs, name, version, licence", "FILE", REQUIRED)
+
+    def check(self) -> Contents:
+        """Reads the configuration, the schemas and the inputs. Raises InputError if they cannot be released."""
+        from parapet.schemas import limits
+        from parapet.schemas.release import read_config
+        from parapet.transforms.release import citation, plan
+
+        config = read_config(self.config)
+        base = layout.as_path(self.config).parent
+        licence_text = limits.read_text(base / config.licence_file, where="licence_file") if config.licence_file else ""
+        for warning in citation.licence_warnings(config.licence, config.sources):
+            logging.warning("%s", warning)
+        statistics = {entry.name: _read_statistics(base / entry.path) for entry in config.statistics}
+        output = str(layout.as_path(self.output) / config.name / config.version)
+        for entries in (config.corpora, config.tasks, config.audits, config.tables):
+            for path in (str(entry.path) for entry in entries):
+                place = path if "://" in path else str(base / path)
+                check_apart(output, "--config", place)
+                check_input(place, "--config")
+        return Contents(config, plan.make_plan(config, base), licence_text, statistics, self._parent(config))
+
+    def inputs(self, contents: Contents) -> list[tuple[str, str]]:
+        """Lists the files that workers read."""
+        return [("--config", source.path) for source in contents.plan.sources]
+
+    def _parent(self, config: ReleaseConfig) -> Release | None:
+        from parapet.transforms.release import diff, reading
+
+        place = layout.as_path(self.output) / config.name
+        version = "" if config.parent == "none" else config.parent or reading.latest_version(place)
+        if not version:
+            return None
+        if not diff.level_between(version, config.version) and not (place / config.version).exists():
+            reason = f"{config.version} does not come after {version}: raise the version, or name its 'parent'"
+            raise InputError(reason, self.config, "version")
+        parent = reading.open_release(place / version)
+        if reasons := diff.damage(parent):
+            raise InputError(f"{reasons[0]}: 'parapet release verify' shows the details", parent.root)
+        return parent
+
+    def build(self, pipeline: beam.Pipeline, contents: Contents) -> None:
+        """Wires the pipeline: converts files to shards and a summary, of which ``report`` makes the release."""
+        from parapet.transforms.release import building
+
+        if pipeline.options.get_all_options().get("template_location"):
+            raise InputError(
+                "cannot be used here, because the command that runs the job also finishes the release: leave it out",
+                "--template_location",
+            )
+        building.prepare(self.output, contents.release)
+        staging = building.staging_of(self.output, contents.release)
+        pipeline | "Build data" >> building.BuildData(contents.plan, staging)
+
+    def report(self, contents: Contents, counters: dict[str, int]) -> None:
+        """Checks the pipeline's output, writes the documents and publishes. Raises InputError if a check fails."""
+        from parapet.transforms.release import building
+        from parapet.transforms.storage.files import clear
+
+        release, plan, parent = contents.release, contents.plan, contents.parent
+        staging = building.staging_of(self.output, release)
+        folder = building.folder_of(self.output, release)
+        try:
+            summary = building.read_summary(staging)
+            building.check_faults(summary, release.allow_problems)
+            manifest = building.make_manifest(release, plan, summary, contents.statistics)
+            if parent is not None:
+                building.follow(manifest, staging, parent)
+            building.write_documents(manifest, plan.columns, staging, parent, contents.licence_text)
+        except InputError:
+            clear(staging)
+            raise
+        building.publish(staging, folder)
+        building.update_latest(self.output, release.name)
+        for name, kept in manifest.configs.items():
+            say(f"{name}: {', '.join(f'{split} {info.rows:,}' for split, info in kept.splits.items())}")
+        if manifest.parent is not None and manifest.changes is not None:
+            say(f"after {manifest.parent.version}: a change at the {manifest.changes.level} level")
+        say(f"{folder}: {counted(len(manifest.files) + 2, 'file')}, {manifest.size / 1e6:.1f} MB")
+        say(f"report: {folder}/report/index.html")
 
 
-_STOPPED = {  # the message after Ctrl-C
-    "verify": "nothing was changed",
-    "diff": "nothing was changed",
-    "push": "run the same command again to continue",
-}
+def _read_statistics(path: Any) -> Any:
+    check_input(str(path), "statistics")
+    path = path / "statistics.json" if path.is_dir() else path
+    if not path.is_file():
+        raise InputError("there is no such file", path, "statistics")
+    return layout.parse_json(path.read_bytes(), path)
 
 
-def _step(action: str, step: int) -> Callable[..., Any]:
-    """Returns a step of an action; its module, and Beam, are imported only when it is called, so help is quick."""
+@dataclass(frozen=True, kw_only=True)
+class Verify(Command[Path]):
+    """``parapet release verify``; its settings are the folder of the release."""
 
-    def call(*arguments: Any) -> Any:
-        from parapet.pipelines.release_actions import STEPS
+    name = "release verify"
+    description = """Checks a release: every file against its checksum, the manifest, columns and numbers of rows, and
+        dialogues against their schemas. Prints a line for each mismatch."""
+    example = "  parapet release verify releases/my_dataset          # the version that latest.json names"
+    note = """exit status: 0 without findings, 1 with findings, 2 if there is no release.
+        A release that somebody changed as a whole, hashes included, passes: docs/release.md shows how to sign one."""
+    stopped = _NOTHING_CHANGED
+    release: str = option(REQUIRED, _RELEASE, metavar="PATH", positional=True)
+    json: bool = option(False, "print JSON", group=options.OUTPUT)
 
-        return STEPS[action][step](*arguments)
+    def check(self) -> Path:
+        """Finds the release. Raises InputError if there is none."""
+        from parapet.transforms.release.reading import find_release
 
-    return call
+        return find_release(self.release)
+
+    def act(self, root: Path) -> int:
+        """Verifies the release and prints the findings; returns the exit status."""
+        from parapet.transforms.release.verify import examine
+
+        with running("parapet release verify"):
+            done = examine(root)
+        if self.json:
+            print(json.dumps(msgspec.to_builtins(done), indent=2))
+        else:
+            for finding in done.findings:
+                print(finding)
+            numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
+            say(", ".join(counted(n, unit) for n, unit in numbers))
+        return EXIT_FAILURE if done.findings else 0
 
 
-def run_action(action: str, argv: Sequence[str]) -> int:
-    """Runs an action. Returns the exit status."""
-    if action == "build":
-        return run_command(_build_parser(), argv, *(_step(action, i) for i in range(4)))
-    return run_checked(parser(action), argv, _step(action, 0), _step(action, 1), _STOPPED[action])
+@dataclass(frozen=True, kw_only=True)
+class Diff(Command["tuple[Release, Release]"]):
+    """``parapet release diff``; its settings are the old and the new release."""
+
+    name = "release diff"
+    description = """Compares two releases row by row: which rows were added, removed and changed, in which columns the
+        changed rows differ, and which version number that requires. A release with files that are missing, or are not
+        those that its manifest lists, is not compared: what is wrong with it is printed."""
+    example = "  parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0"
+    note = """exit status: 0 whether or not they differ, 1 if one is not as its manifest says, 2 if there is no
+        release."""
+    stopped = _NOTHING_CHANGED
+    old: str = option(REQUIRED, _RELEASE, metavar="OLD", positional=True)
+    new: str = option(REQUIRED, "the release to compare with it", metavar="NEW", positional=True)
+
+    def check(self) -> tuple[Release, Release]:
+        """Opens the releases. Raises InputError if one of them is not a release."""
+        from parapet.transforms.release.reading import open_release
+
+        return open_release(self.old), open_release(self.new)
+
+    def act(self, releases: tuple[Release, Release]) -> int:
+        """Compares the releases and prints the differences; returns the exit status."""
+        from parapet.transforms.release import diff
+
+        sides = zip(("old", "new"), releases, strict=True)
+        if damaged := [f"{side}: {reason}" for side, release in sides for reason in diff.damage(release)]:
+            print("\n".join(damaged))
+            logging.error("the releases were not compared: 'parapet release verify' shows the details")
+            return EXIT_FAILURE
+        difference = diff.compare(*releases)
+        if difference.old[0] != difference.new[0]:
+            logging.warning("these are different datasets: %s and %s", difference.old[0], difference.new[0])
+        print("\n".join(diff.diff_lines(difference)))
+        return 0
 
 
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs ``parapet release``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    argv = sys.argv[1:] if argv is None else list(argv)
-    return hand_over("parapet release", "action", ACTIONS, "", USAGE, argv, run_action)
+@dataclass(frozen=True)
+class Upload:
+    """The folder and the manifest of a release, the repository, and a token that can write to it."""
+
+    root: Path
+    manifest: Manifest
+    repo: str
+    token: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Push(Command[Upload]):
+    """``parapet release push``."""
+
+    name = "release push"
+    description = """Uploads a release to a dataset repository on the Hugging Face Hub: verifies it, creates the
+        repository if there is none, uploads the folder, and tags the commit with the version. A version that is already
+        there is never changed."""
+    example = "  parapet release push releases/my_dataset --repo ada/my_dataset --private"
+    note = """The token is read from HF_TOKEN, or from the file that 'hf auth login' writes; it must be able to write.
+        HF_ENDPOINT is the address of another Hub. Exit status: 0 if the version was uploaded, 1 if it was not, 2 for
+        wrong usage, without a token or the extra."""
+    stopped = "run the same command again to continue"
+    release: str = option(REQUIRED, _RELEASE, metavar="PATH", positional=True)
+    repo: str = option("", "dataset repository (default: 'hub' of release.toml)", group="the Hub", metavar="OWNER/NAME")
+    private: bool = option(False, "create the repository as private (default: public)", group="the Hub")
+
+    def check(self) -> Upload:
+        """Finds the release and the token. Raises InputError if release, repository or token is missing."""
+        from parapet.schemas.release import HUB, NO_LICENCE
+        from parapet.transforms.release import hub, reading
+
+        if "://" in self.release:
+            raise InputError("is not on this machine: copy the release to it first", self.release)
+        root = reading.find_release(self.release)
+        manifest = reading.read_manifest(root)
+        repo = self.repo or manifest.configuration.get("hub", "")
+        if not repo:
+            raise InputError("is required: give OWNER/NAME, here or as 'hub' in release.toml", "--repo")
+        if not HUB.fullmatch(repo):
+            raise InputError(f"{repo!r} must be OWNER/NAME, such as ada/{manifest.name}", "--repo")
+        if manifest.licence == NO_LICENCE and not self.private:
+            reason = "has no licence: name one in release.toml and build the release again, or push it with --private"
+            raise InputError(reason, root)
+        return Upload(root, manifest, repo, hub.find_token())
+
+    def act(self, upload: Upload) -> int:
+        """Verifies the release and uploads it; returns the exit status."""
+        from parapet.transforms.release import hub
+        from parapet.transforms.release.verify import examine
+
+        manifest = upload.manifest
+        with running("parapet release push") as run:
+            findings = examine(upload.root).findings
+            if not findings:
+                run.stage(f"uploading {counted(len(manifest.files), 'file')}")
+                url = hub.push(upload.root, manifest.version, upload.repo, self.private, upload.token)
+        if findings:
+            print("\n".join(map(str, findings)))
+            logging.error("%s in the release: nothing was uploaded", counted(len(findings), "finding"))
+            return EXIT_FAILURE
+        say(f"{url} has version {manifest.version}")
+        return 0
+
+
+def command(action: str) -> type[Command[Any]]:
+    """Returns the declaration of an action."""
+    return {"build": Build, "verify": Verify, "diff": Diff, "push": Push}[action]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from parapet.pipelines.app import add_flags, read_config
 from parapet.pipelines.flags import INPUT, StrictParser, add_reference
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST, as_path, is_there, sample_root, split_of_folder
 from parapet.transforms.running import options
 from parapet.transforms.running.options import option
@@ -101,27 +102,38 @@ def of_run(path: str, task: str) -> str:
     return path
 
 
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    """Agents' tasks and further sets of them."""
+
+    reference: list[str] = option(options.REQUIRED, TASKS, group=INPUT, metavar="PATH", reads=True)
+    variants: str | None = option(
+        None,
+        "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words",
+        group=INPUT,
+        metavar="DIR",
+        reads=True,
+    )
+    sets: list[str] = option([], "further tasks: typos=varied/typos", group=INPUT, metavar="NAME=PATH", reads=True)
+
+    def task_sets(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Returns the sets by name, and the names of those that are variants. Raises InputError if there are none."""
+        from parapet.evaluation.sets import parse_sets
+
+        others, folder = parse_sets(self.sets), as_path(self.variants or "")
+        if not self.variants:
+            return others, ()
+        names = sorted(path.name for path in folder.glob("*") if path.is_dir() and path.name[0] != ".")
+        if not names:
+            raise InputError("contains no folders of variants, such as v1", self.variants, "--variants")
+        return {**{name: str(folder / name) for name in names}, **others}, tuple(names)
+
+
 def add_tasks(parser: StrictParser) -> None:
-    """Adds the flags that name agents' tasks, and further sets of them."""
-    add = parser.group(INPUT)
-    add("--reference", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
-    text = "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words"
-    add("--variants", metavar="DIR", reads=True, help=text)
-    add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help="further tasks: typos=varied/typos")
+    """Adds the flags of :class:`TaskOptions` to the parser of a command that is no declaration."""
+    add_flags(parser, TaskOptions, INPUT)
 
 
 def task_sets(args: argparse.Namespace) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Returns the sets of tasks by name, and the names of those that are variants.
-
-    Raises InputError if there are none.
-    """
-    from parapet.evaluation.sets import parse_sets
-    from parapet.schemas.errors import InputError
-
-    others, folder = parse_sets(args.sets), as_path(args.variants or "")
-    if not args.variants:
-        return others, ()
-    names = sorted(path.name for path in folder.glob("*") if path.is_dir() and path.name[0] != ".")
-    if not names:
-        raise InputError("contains no folders of variants, such as v1", args.variants, "--variants")
-    return {**{name: str(folder / name) for name in names}, **others}, tuple(names)
+    """Returns the sets that the flags name, as :meth:`TaskOptions.task_sets`."""
+    return read_config(TaskOptions, args).task_sets()

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-
-from parapet.pipelines.dispatch import hand_over
-
 ACTIONS = {
     "serve": "serve the forms to your own annotators, or to Prolific",
     "llm": "have a language model fill them in, as further annotators",
@@ -27,9 +22,3 @@ example:
 
 'parapet collect ACTION --help' shows the flags of an action.
 """
-
-
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs ``parapet collect``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    argv = sys.argv[1:] if argv is None else list(argv)
-    return hand_over("parapet collect", "action", ACTIONS, __name__, USAGE, argv)

@@ -2,166 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import sys
-from collections.abc import Callable, Sequence
-from inspect import cleandoc
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
 
-from parapet.pipelines.command import run_checked
-from parapet.pipelines.dispatch import hand_over
-from parapet.pipelines.flags import (
-    INPUT,
-    OUTPUT,
-    PARALLEL_CALLS,
-    RUNNING,
-    StrictParser,
-    add_dry_run,
-    add_json,
-)
+from parapet.pipelines.app import Command
+from parapet.pipelines.dispatch import canonical
+from parapet.pipelines.flags import PARALLEL_CALLS
+from parapet.schemas.errors import InputError
+from parapet.transforms.running import options
+from parapet.transforms.running.options import REQUIRED, option
 
+Act = Callable[[], int]
 
-class Action(NamedTuple):
-    """An action's command line.
-
-    Attributes:
-      module: a module in this folder; its function with the action's name checks the flags and returns a function that
-        does the work.
-      summary: for the list of actions. ``description`` and ``example``: for the action's help.
-      flags: names, in the order of the help.
-    """
-
-    module: str
-    summary: str
-    description: str
-    example: str
-    flags: str
-
-
-_STOPPED = "run the same command again to continue"
-
-_ACTIONS = {
-    "publish": Action(
-        "ask",
-        "publish the HITs of 'parapet hits'; shows the cost first",
-        """Publishes the HITs of a 'parapet hits' folder. Shows the cost and checks the balance first. Each HIT is
-        published once: after an error, run the same command again. The first run of a batch decides which workers may
-        do it.""",
-        """\
-  parapet mturk publish --hits my_hits --batch my_batch --dry_run
-  parapet mturk publish --hits my_hits --batch my_batch --countries US,CA --max_per_worker 10
-  parapet mturk publish --hits my_hits --batch my_batch --tasks names       # names first; publish descriptions later
-  parapet mturk publish --hits my_hits --batch my_batch --production        # real money""",
-        "hits batch tasks countries min_approval min_approved max_per_worker require_qualification "
-        "exclude_qualification block_list dry_run production confirm endpoint_url parallel_calls",
-    ),
-    "collect": Action(
-        "ask",
-        "download what workers have submitted, for 'parapet compose'",
-        """Downloads what workers have submitted so far into DIR/assignments.jsonl, for --responses of 'parapet
-        compose' and other commands. Then grants qualifications, so that nobody who did a task sees its sibling, or any
-        task beyond --max_per_worker. Run it often while a batch is open.""",
-        """\
-  parapet mturk collect --batch my_batch
-  parapet mturk collect --batch my_batch --block_list blocked.txt""",
-        "batch block_list parallel_calls",
-    ),
-    "status": Action(
-        "pay",
-        "what is published, submitted and paid, and its cost",
-        """Shows for each task what is published, submitted, paid and about to expire, and what it has cost, as of the
-        last 'collect'. Makes no requests. DIR/status.html shows the same.""",
-        """\
-  parapet mturk status --batch my_batch
-  parapet mturk status --batch my_batch --json""",
-        "batch json",
-    ),
-    "topup": Action(
-        "ask",
-        "ask for more answers where too few are good",
-        """Publishes new HITs for what 'parapet compose' found too few good answers to: those of 'parapet hits
-        --shortfall', or, with --shortfall, those of other pages that lack answers. Workers who did the task or its
-        sibling do not see them.""",
-        """\
-  parapet hits --schemas my_corpus --shortfall my_variants/shortfall.csv --output top_up --sandbox
-  parapet mturk topup --batch my_batch --hits top_up --dry_run
-  parapet mturk topup --batch my_batch --hits my_ratings --shortfall my_judgements/shortfall.csv""",
-        "batch hits shortfall block_list dry_run production confirm parallel_calls",
-    ),
-    "pay": Action(
-        "pay",
-        "approve or reject assignments, pay bonuses, keep a ledger",
-        """Approves and pays the assignments that 'parapet compose' has audited, also those whose answers are not used.
-        It rejects, with feedback, only where asked to: a rejection harms a worker's standing. Assignments that were
-        settled elsewhere stay as they are. Every payment is recorded in DIR/ledger.csv.""",
-        """\
-  parapet mturk pay --batch my_batch --audit my_variants --dry_run
-  parapet mturk pay --batch my_batch --audit my_variants
-  parapet mturk pay --batch my_batch --audit my_variants --reject --dry_run    # who would be rejected, and why
-  parapet mturk pay --batch my_batch --bonuses bonuses.csv""",
-        "batch audit bonuses all reject rejections dry_run production confirm parallel_calls",
-    ),
-    "stop": Action(
-        "ask",
-        "withdraw all HITs: no further work, no further cost",
-        """Withdraws every HIT of the batch. Workers who have begun may still submit, and must be paid; nobody else can
-        begin. 'parapet mturk topup' asks for the answers that are missing then.""",
-        "  parapet mturk stop --batch my_batch",
-        "batch dry_run parallel_calls",
-    ),
-    "site-csv": Action(
-        "pay",
-        "Approve and Reject columns for the requester site",
-        """For batches of the requester site: fills the Approve and Reject columns of a batch results CSV from the
-        audit of 'parapet compose', for the site's 'Upload CSV'. Everyone is paid unless --reject is given. The file
-        has worker ids: only its owner can read it.""",
-        "  parapet mturk site-csv --audit my_variants --results my_crowd/names.csv --output names.reviewed.csv",
-        "audit results output reject rejections",
-    ),
+ACTIONS = {
+    "publish": "publish the HITs of 'parapet hits'; shows the cost first",
+    "collect": "download what workers have submitted, for 'parapet compose'",
+    "status": "what is published, submitted and paid, and its cost",
+    "topup": "ask for more answers where too few are good",
+    "pay": "approve or reject assignments, pay bonuses, keep a ledger",
+    "stop": "withdraw all HITs: no further work, no further cost",
+    "site-csv": "Approve and Reject columns for the requester site",
 }
-ACTIONS = {name: action.summary for name, action in _ACTIONS.items()}
-
-_WORKERS, _REJECTIONS = "workers", "rejections"
-_READS = {"reads": True}
-_REQUIRED = {"required": True}
-_RARE = {"rare": True}
-_NUMBER = {"type": int}
-_SWITCH = {"action": "store_true"}
-
-# Name to group, metavar, help and further options. A name that starts with an action overrides the flag for it.
-_FLAGS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
-    "batch": (INPUT, "DIR", "folder of the batch", _REQUIRED),
-    "hits": (INPUT, "DIR", "output of 'parapet hits'", _REQUIRED | _READS),
-    "tasks": (INPUT, "LIST", "tasks to publish, such as names (default: all); the others may follow", {}),
-    "block_list": (INPUT, "FILE", "worker ids, one a line, who see no further HIT of this batch", _READS),
-    "shortfall": (INPUT, "FILE", "shortfall.csv of a command: only the pages that lack answers", _READS),
-    "audit": (INPUT, "DIR", "output of 'parapet compose' for this batch", _READS),
-    "bonuses": (INPUT, "FILE", "CSV with assignment_id, amount and reason: one bonus each", _READS),
-    "all": (INPUT, "", "also approve what was collected and is not in the audit", _SWITCH),
-    "site-csv audit": (INPUT, "DIR", "output of 'parapet compose'", _REQUIRED | _READS),
-    "results": (INPUT, "FILE", "batch results CSV of the requester site", _REQUIRED | _READS),
-    "output": (OUTPUT, "FILE", "file to write", _REQUIRED),
-    "countries": (_WORKERS, "LIST", "countries, such as US,CA; or 'any' (default: US)", {}),
-    "min_approval": (_WORKERS, "PERCENT", "minimum share of approved assignments (default: 90)", _NUMBER),
-    "min_approved": (_WORKERS, "N", "minimum number of approved assignments (default: any)", _NUMBER),
-    "max_per_worker": (_WORKERS, "N", "assignments that one worker may do (default: any)", _NUMBER),
-    "require_qualification": (
-        *(_WORKERS, "ID", "id of a qualification that workers must have; may be repeated"),
-        _RARE | {"action": "append", "dest": "required"},
-    ),
-    "exclude_qualification": (
-        *(_WORKERS, "ID", "id of a qualification that workers must not have; may be repeated"),
-        _RARE | {"action": "append", "dest": "excluded"},
-    ),
-    "reject": (_REJECTIONS, "", "reject assignments of which every answer is certainly careless", _SWITCH),
-    "rejections": (_REJECTIONS, "FILE", "CSV with assignment_id and feedback: reject these in any case", _READS),
-    "production": (RUNNING, "", "real money, real workers; asks for the amount", _SWITCH),
-    "confirm": (RUNNING, "AMOUNT", "amount in dollars, for scripts, instead of typing it", _RARE),
-    "endpoint_url": (RUNNING, "URL", "address of MTurk (default: AWS_ENDPOINT_URL_MTURK, else MTurk's sandbox)", _RARE),
-    "parallel_calls": (RUNNING, "N", PARALLEL_CALLS, _RARE | _NUMBER | {"default": 4}),
-}
-_ADD: dict[str, Callable[[StrictParser], None]] = {"dry_run": add_dry_run, "json": add_json}
 
 USAGE = f"""usage: parapet mturk ACTION [flags]
 
@@ -188,31 +52,206 @@ example:
 """
 
 
-def parser(name: str) -> StrictParser:
-    """Builds the command line of an action."""
-    action = _ACTIONS[name]
-    parser = StrictParser(f"mturk {name}", cleandoc(action.description), action.example)
-    for flag in action.flags.split():
-        if flag in _ADD:
-            _ADD[flag](parser)
-        else:
-            group, metavar, text, options = _FLAGS.get(f"{name} {flag}") or _FLAGS[flag]
-            parser.group(group)(f"--{flag}", help=text, **options, **({"metavar": metavar} if metavar else {}))
-    return parser
+def dollars(text: str) -> Decimal:
+    """Parses an amount such as ``$1,200.50``. Raises InputError for other text."""
+    try:
+        amount = Decimal(text.strip().removeprefix("$").replace(",", ""))
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not amount.is_finite():
+        raise InputError(f"{text.strip()!r} is not an amount in dollars, such as 12.50")
+    return amount
 
 
-def run_action(name: str, argv: Sequence[str]) -> int:
-    """Runs an action. Returns the exit status."""
+def _block_list() -> Any:
+    return options.folder("worker ids, one a line, who see no further HIT of this batch", "FILE")
 
-    def check(args: argparse.Namespace) -> Callable[[], int]:
-        module = importlib.import_module(f"{__name__}.{_ACTIONS[name].module}")
-        act: Callable[[], int] = getattr(module, name.replace("-", "_"))(args)
+
+def _parallel_calls() -> Any:
+    return option(4, PARALLEL_CALLS, group=options.RUNNING, rare=True, ge=1, le=32)
+
+
+class Action(Command[Act]):
+    """An action: a function of its name in ``module`` reads what the options name, and returns the work."""
+
+    module = "ask"
+    stopped = "run the same command again to continue"
+
+    def check(self) -> Act:
+        """Reads what the options name. Raises InputError if it cannot be used."""
+        module = importlib.import_module(f"{__name__}.{self.module}")
+        act: Act = getattr(module, canonical(self.name.split()[-1]))(self)
         return act
 
-    return run_checked(parser(name), argv, check, lambda act: act(), _STOPPED)
+    def act(self, settings: Act) -> int:
+        """Does the work. Returns the exit status."""
+        return settings()
 
 
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs ``parapet mturk``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    argv = sys.argv[1:] if argv is None else list(argv)
-    return hand_over("parapet mturk", "action", ACTIONS, __name__, USAGE, argv)
+@dataclass(frozen=True, kw_only=True)
+class _Spending:
+    dry_run: bool = options.dry_run()
+    production: bool = option(False, "real money, real workers; asks for the amount", group=options.RUNNING)
+    confirm: Decimal | None = option(
+        None,
+        "amount in dollars, for scripts, instead of typing it",
+        group=options.RUNNING,
+        rare=True,
+        metavar="AMOUNT",
+        parse=dollars,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rejecting:
+    reject: bool = option(False, "reject assignments of which every answer is certainly careless", group="rejections")
+    rejections: str = options.folder(
+        "CSV with assignment_id and feedback: reject these in any case", "FILE", group="rejections"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfBatch:
+    batch: str = option(REQUIRED, "folder of the batch", group=options.INPUT, metavar="DIR")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfHits:
+    hits: str = options.folder("output of 'parapet hits'", default=REQUIRED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publish(_Spending, _OfBatch, _OfHits, Action):
+    """``parapet mturk publish``."""
+
+    name = "mturk publish"
+    description = """Publishes the HITs of a 'parapet hits' folder. Shows the cost and checks the balance first. Each
+        HIT is published once: after an error, run the same command again. The first run of a batch decides which
+        workers may do it."""
+    example = """\
+  parapet mturk publish --hits my_hits --batch my_batch --dry_run
+  parapet mturk publish --hits my_hits --batch my_batch --countries US,CA --max_per_worker 10
+  parapet mturk publish --hits my_hits --batch my_batch --tasks names       # names first; publish descriptions later
+  parapet mturk publish --hits my_hits --batch my_batch --production        # real money"""
+    group = "workers"
+    tasks: str = option(
+        "", "tasks to publish, such as names (default: all); the others may follow", group="input", metavar="LIST"
+    )
+    countries: str | None = option(None, "countries, such as US,CA; or 'any' (default: US)", metavar="LIST")
+    min_approval: int | None = option(None, "minimum share of approved assignments (default: 90)", metavar="PERCENT")
+    min_approved: int | None = option(None, "minimum number of approved assignments (default: any)")
+    max_per_worker: int | None = option(None, "assignments that one worker may do (default: any)")
+    require_qualification: list[str] = option(
+        [], "id of a qualification that workers must have; may be repeated", rare=True, metavar="ID", repeated=True
+    )
+    exclude_qualification: list[str] = option(
+        [], "id of a qualification that workers must not have; may be repeated", rare=True, metavar="ID", repeated=True
+    )
+    block_list: str = _block_list()
+    endpoint_url: str = option(
+        "",
+        "address of MTurk (default: AWS_ENDPOINT_URL_MTURK, else MTurk's sandbox)",
+        group=options.RUNNING,
+        rare=True,
+        metavar="URL",
+    )
+    parallel_calls: int = _parallel_calls()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collect(_OfBatch, Action):
+    """``parapet mturk collect``."""
+
+    name = "mturk collect"
+    description = """Downloads what workers have submitted so far into DIR/assignments.jsonl, for --responses of
+        'parapet compose' and other commands. Then grants qualifications, so that nobody who did a task sees its
+        sibling, or any task beyond --max_per_worker. Run it often while a batch is open."""
+    example = """\
+  parapet mturk collect --batch my_batch
+  parapet mturk collect --batch my_batch --block_list blocked.txt"""
+    block_list: str = _block_list()
+    parallel_calls: int = _parallel_calls()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status(_OfBatch, Action):
+    """``parapet mturk status``."""
+
+    name = "mturk status"
+    description = """Shows for each task what is published, submitted, paid and about to expire, and what it has cost,
+        as of the last 'collect'. Makes no requests. DIR/status.html shows the same."""
+    example = """\
+  parapet mturk status --batch my_batch
+  parapet mturk status --batch my_batch --json"""
+    module = "pay"
+    json: bool = option(False, "print JSON", group=options.OUTPUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topup(_Spending, _OfHits, _OfBatch, Action):
+    """``parapet mturk topup``."""
+
+    name = "mturk topup"
+    description = """Publishes new HITs for what 'parapet compose' found too few good answers to: those of 'parapet hits
+        --shortfall', or, with --shortfall, those of other pages that lack answers. Workers who did the task or its
+        sibling do not see them."""
+    example = """\
+  parapet hits --schemas my_corpus --shortfall my_variants/shortfall.csv --output top_up --sandbox
+  parapet mturk topup --batch my_batch --hits top_up --dry_run
+  parapet mturk topup --batch my_batch --hits my_ratings --shortfall my_judgements/shortfall.csv"""
+    shortfall: str = options.folder("shortfall.csv of a command: only the pages that lack answers", "FILE")
+    block_list: str = _block_list()
+    parallel_calls: int = _parallel_calls()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pay(_Spending, _Rejecting, _OfBatch, Action):
+    """``parapet mturk pay``."""
+
+    name = "mturk pay"
+    description = """Approves and pays the assignments that 'parapet compose' has audited, also those whose answers are
+        not used. It rejects, with feedback, only where asked to: a rejection harms a worker's standing. Assignments
+        that were settled elsewhere stay as they are. Every payment is recorded in DIR/ledger.csv."""
+    example = """\
+  parapet mturk pay --batch my_batch --audit my_variants --dry_run
+  parapet mturk pay --batch my_batch --audit my_variants
+  parapet mturk pay --batch my_batch --audit my_variants --reject --dry_run    # who would be rejected, and why
+  parapet mturk pay --batch my_batch --bonuses bonuses.csv"""
+    module = "pay"
+    audit: str = options.folder("output of 'parapet compose' for this batch")
+    bonuses: str = options.folder("CSV with assignment_id, amount and reason: one bonus each", "FILE")
+    all: bool = option(False, "also approve what was collected and is not in the audit")
+    parallel_calls: int = _parallel_calls()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop(_OfBatch, Action):
+    """``parapet mturk stop``."""
+
+    name = "mturk stop"
+    description = """Withdraws every HIT of the batch. Workers who have begun may still submit, and must be paid; nobody
+        else can begin. 'parapet mturk topup' asks for the answers that are missing then."""
+    example = "  parapet mturk stop --batch my_batch"
+    dry_run: bool = options.dry_run()
+    parallel_calls: int = _parallel_calls()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteCsv(_Rejecting, Action):
+    """``parapet mturk site-csv``."""
+
+    name = "mturk site-csv"
+    description = """For batches of the requester site: fills the Approve and Reject columns of a batch results CSV from
+        the audit of 'parapet compose', for the site's 'Upload CSV'. Everyone is paid unless --reject is given. The file
+        has worker ids: only its owner can read it."""
+    example = "  parapet mturk site-csv --audit my_variants --results my_crowd/names.csv --output names.reviewed.csv"
+    module = "pay"
+    audit: str = options.folder("output of 'parapet compose'", default=REQUIRED)
+    results: str = options.folder("batch results CSV of the requester site", "FILE", REQUIRED)
+    output: str = option(REQUIRED, "file to write", group=options.OUTPUT, metavar="FILE")
+
+
+def command(action: str) -> type[Command[Any]]:
+    """Returns the declaration of an action."""
+    kinds = (Publish, Collect, Status, Topup, Pay, Stop, SiteCsv)
+    return next(kind for kind in kinds if kind.name == f"mturk {action}")

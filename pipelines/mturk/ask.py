@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from parapet.pipelines.command import EXIT_FAILURE, counted
-from parapet.pipelines.mturk.session import Session, read_session, report
+from parapet.pipelines.mturk import Act, Collect, Publish, Stop, Topup
+from parapet.pipelines.mturk.session import Session, report
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import publish as publishing
@@ -20,8 +20,6 @@ from parapet.transforms.crowd.mturk.client import endpoint_of, where
 from parapet.transforms.crowd.mturk.publish import Hit
 from parapet.transforms.crowd.mturk.qualifications import find_types, make_types, type_names
 
-Act = Callable[[], int]
-
 # The commands that read answers to tasks other than those on schemas.
 _READERS = {
     "rewrites": "compose_variations",
@@ -29,36 +27,39 @@ _READERS = {
 }
 
 
-def publish(args: argparse.Namespace) -> Act:
+def publish(action: Publish) -> Act:
     """Reads the pages and settings. Raises InputError if they cannot be used."""
-    session = read_session(args)
-    endpoint = endpoint_of(args.production, args.endpoint_url)
-    settings: dict[str, Any] = {}
-    for name in Settings.__struct_fields__:
-        if (value := getattr(args, name)) is not None:
-            settings[name] = tuple(dict.fromkeys(value)) if isinstance(value, list) else value
-    if args.countries is not None:
-        countries = _split(args.countries)
-        settings["countries"] = () if countries == ["any"] else tuple(countries)
-    Settings(**settings)
-    hits = publishing.read_hits(args.hits, endpoint)
-    if args.tasks:
-        tasks, available = _split(args.tasks), {hit.record.task for hit in hits}
+    session = Session(action)
+    endpoint = endpoint_of(action.production, action.endpoint_url)
+    countries = None if action.countries is None else tuple(_split(action.countries))
+    options = {
+        "countries": () if countries == ("any",) else countries,
+        "min_approval": action.min_approval,
+        "min_approved": action.min_approved,
+        "required": tuple(dict.fromkeys(action.require_qualification)) or None,
+        "excluded": tuple(dict.fromkeys(action.exclude_qualification)) or None,
+        "max_per_worker": action.max_per_worker,
+    }
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    Settings(**chosen)
+    hits = publishing.read_hits(action.hits, endpoint)
+    if action.tasks:
+        tasks, available = _split(action.tasks), {hit.record.task for hit in hits}
         if missing := set(tasks) - available:
             reason = f"the folder has no {', '.join(sorted(missing))}; it has {', '.join(sorted(available))}"
             raise InputError(reason, "--tasks")
         hits = [hit for hit in hits if hit.record.task in tasks]
-    return partial(_publish, session, hits, partial(begin, endpoint=endpoint, chosen=settings))
+    return partial(_publish, session, hits, partial(begin, endpoint=endpoint, chosen=chosen))
 
 
 def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()] or [""]
 
 
-def topup(args: argparse.Namespace) -> Act:
+def topup(action: Topup) -> Act:
     """Reads the pages. Raises InputError if they cannot be used."""
-    session = read_session(args)
-    hits = publishing.read_top_up(args.hits, session.look().endpoint, args.shortfall)
+    session = Session(action)
+    hits = publishing.read_top_up(action.hits, session.look().endpoint, action.shortfall)
     return partial(_publish, session, hits)
 
 
@@ -71,8 +72,7 @@ def _publish(session: Session, hits: list[Hit], begin: Callable[[str], None] | N
             publishing.adopt(batch, hits)
             if batch.hits():
                 # Workers who have just done a task must not see its sibling, or the task again.
-                with session.progress("collecting") as show:
-                    collecting.collect(batch, show)
+                session.calls("collecting", collecting.collect, batch)
         lines = collecting.load(batch.folder)
         waiting = publishing.unpublished(batch, hits)
         assignments = counted(sum(hit.record.assignments for hit in waiting), "assignment")
@@ -89,8 +89,7 @@ def _publish(session: Session, hits: list[Hit], begin: Callable[[str], None] | N
         make_types(batch, names)
         # Before the HITs exist, so that excluded workers do not see them even for a minute.
         _, not_kept_out = session.keep_out(batch, lines, [(hit.record.task_id, hit.round) for hit in hits])
-        with session.progress("publishing") as show:
-            failures = publishing.publish(batch, waiting, show)
+        failures = session.calls("publishing", publishing.publish, batch, waiting)
         report(failures, "publishing")
         session.finish(batch, lines, f"{counted(len(waiting) - len(failures), 'HIT')} published")
         if not (session.dry_run or failures):
@@ -98,18 +97,17 @@ def _publish(session: Session, hits: list[Hit], begin: Callable[[str], None] | N
         return EXIT_FAILURE if failures or not_kept_out else 0
 
 
-def collect(args: argparse.Namespace) -> Act:
+def collect(action: Collect) -> Act:
     """Checks the flags. Raises InputError if a flag or file cannot be used."""
-    session = read_session(args)
-    Batch(args.batch, writable=False)
+    session = Session(action)
+    Batch(action.batch, writable=False)
     return partial(_collect, session)
 
 
 def _collect(session: Session) -> int:
     with session.open() as batch:
         before = {line["AssignmentId"]: line["AssignmentStatus"] for line in collecting.load(batch.folder)}
-        with session.progress("collecting") as show:
-            lines = collecting.collect(batch, show)
+        lines = session.calls("collecting", collecting.collect, batch)
         counts, not_kept_out = session.keep_out(batch, lines)
         changed = sum(before.get(line["AssignmentId"]) not in (None, line["AssignmentStatus"]) for line in lines)
         summary = f"{counted(len(lines) - len(before), 'new assignment')}, {changed:,} with another status, "
@@ -124,10 +122,10 @@ def _collect(session: Session) -> int:
         return EXIT_FAILURE if not_kept_out else 0
 
 
-def stop(args: argparse.Namespace) -> Act:
+def stop(action: Stop) -> Act:
     """Opens the batch. Raises InputError if it does not exist."""
-    session = read_session(args)
-    Batch(args.batch, writable=False)
+    session = Session(action)
+    Batch(action.batch, writable=False)
     return partial(_stop, session)
 
 
@@ -136,8 +134,7 @@ def _stop(session: Session) -> int:
     with session.open() as batch:
         lines = collecting.load(batch.folder)
         hit_ids = publishing.open_places(batch, lines, now)
-        with session.progress("stopping") as show:
-            failures = publishing.stop(batch, hit_ids, now, show)
+        failures = session.calls("stopping", publishing.stop, batch, hit_ids, now)
         report(failures, "stopping")
         session.finish(batch, lines, f"{counted(len(hit_ids) - len(failures), 'HIT')} withdrawn")
         return EXIT_FAILURE if failures else 0

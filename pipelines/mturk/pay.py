@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 
 import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
-from parapet.pipelines.mturk.session import Session, read_session, report
+from parapet.pipelines.mturk import Act, Pay, SiteCsv, Status
+from parapet.pipelines.mturk.session import Session, report
 from parapet.schemas.decisions import Record
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
@@ -21,37 +21,34 @@ from parapet.transforms.crowd.mturk import collect as collecting
 from parapet.transforms.crowd.mturk import pay as paying
 from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line
 from parapet.transforms.crowd.mturk.client import environment_of
-from parapet.transforms.crowd.mturk.collect import FILE, load
 from parapet.transforms.crowd.mturk.pay import Audited, Bonus
 from parapet.transforms.crowd.mturk.status import ledger_rows, status_of
 from parapet.transforms.storage import disk
 
-Act = Callable[[], int]
 
-
-def pay(args: argparse.Namespace) -> Act:
+def pay(action: Pay) -> Act:
     """Reads the audit or the bonuses. Raises InputError if they cannot be used."""
-    session = read_session(args)
-    if not (args.audit or args.all or args.bonuses):
+    session = Session(action)
+    if not (action.audit or action.all or action.bonuses):
         raise InputError("one of --audit DIR, --all and --bonuses FILE is required")
-    if (args.reject or args.rejections) and not args.audit:
+    if (action.reject or action.rejections) and not action.audit:
         raise InputError("rejections require the audit that they are based on: add --audit DIR")
     lines = _lines_of(session.look())
-    audit, feedback = _decide(args) if args.audit else (None, {})
-    bonuses = paying.read_bonuses(args.bonuses, lines) if args.bonuses else {}
-    return partial(_pay, session, audit, feedback, args.all, bonuses, lines)
+    audit, feedback = _decide(action) if action.audit else (None, {})
+    bonuses = paying.read_bonuses(action.bonuses, lines) if action.bonuses else {}
+    return partial(_pay, session, audit, feedback, action.all, bonuses, lines)
 
 
 def _lines_of(batch: Batch) -> dict[str, Line]:
     """Returns assignment id to line, without assignments of other batches, which somebody may have added."""
     hits = batch.hits()
-    return {line["AssignmentId"]: line for line in load(batch.folder) if line["HITId"] in hits}
+    return {line["AssignmentId"]: line for line in collecting.load(batch.folder) if line["HITId"] in hits}
 
 
-def _decide(args: argparse.Namespace) -> tuple[dict[str, Audited], dict[str, str]]:
-    audit = paying.read_audit(args.audit)
-    rejections = paying.read_rejections(args.rejections, audit) if args.rejections else {}
-    return audit, paying.decide(audit, args.reject, rejections)
+def _decide(action: Pay | SiteCsv) -> tuple[dict[str, Audited], dict[str, str]]:
+    audit = paying.read_audit(action.audit)
+    rejections = paying.read_rejections(action.rejections, audit) if action.rejections else {}
+    return audit, paying.decide(audit, action.reject, rejections)
 
 
 def _pay(
@@ -64,15 +61,14 @@ def _pay(
 ) -> int:
     with session.open() as batch:
         if not session.dry_run:
-            with session.progress("collecting") as show:
-                collecting.collect(batch, show)
+            session.calls("collecting", collecting.collect, batch)
         hits, lines = batch.hits(), _lines_of(batch)
         # What compose says about another submission with the same id says nothing about this one.
         judged = audit or {}
         known = {each for each, line in lines.items() if each in judged and judged[each].is_about(line, session.key)}
         if audit is not None and not is_for_all and len(known) < len(lines):
             unknown = counted(len(lines) - len(known), "assignment")
-            advice = f"compose again from {batch.folder / FILE}, or add --all"
+            advice = f"compose again from {batch.folder / collecting.FILE}, or add --all"
             logging.warning("%s not in the audit, left unchanged: %s", unknown, advice)
         decisions = {each: feedback[each] if each in known else "" for each in lines if is_for_all or each in known}
         late = [each for each in decisions if decisions[each] and lines[each]["AssignmentStatus"] == "Approved"]
@@ -83,75 +79,64 @@ def _pay(
         for_bonuses = up_to_cent(sum((bonus.amount + fee_for(bonus.amount, 1) for bonus in due.values()), Decimal(0)))
         approved = [hits[lines[each]["HITId"]] for each in decisions if not decisions[each]]
         rewards = up_to_cent(sum((hit.reward + hit.fee for hit in approved), Decimal(0)))
-        _announce(session, decisions, rewards, len(due), for_bonuses)
+        session.announce(
+            f"{counted(len(approved), 'assignment')} to approve (${rewards:,.2f} with fees), "
+            f"{len(decisions) - len(approved):,} to reject, "
+            f"{counted(len(due), 'bonus', 'bonuses')} to send (${for_bonuses:,.2f})"
+        )
+        for each, text in decisions.items():
+            if text:
+                session.announce(f"  reject {each}: {text}")
         failures: Failures = {}
         if decisions or due:
             session.agree(batch, rewards + for_bonuses, held=for_bonuses)
-            with session.progress("paying") as show:
-                failures |= paying.pay(batch, decisions, lines, show)
-            with session.progress("sending bonuses") as show:
-                # To the worker whose work was read: MTurk refuses if the id is another worker's by now.
-                failures |= paying.send_bonuses(batch, due, lines_before, show)
+            failures |= session.calls("paying", paying.pay, batch, decisions, lines)
+            # To the worker whose work was read: MTurk refuses if the id is another worker's by now.
+            failures |= session.calls("sending bonuses", paying.send_bonuses, batch, due, lines_before)
         failures |= paying.different_bonuses(batch, bonuses)
         report(failures, "paying")
         verdicts = Counter(bool(text) for each, text in decisions.items() if f"pay:{each}" not in failures)
         sent = sum(f"bonus:{each}" not in failures for each in due)
-        summary = f"{verdicts[False]:,} approved, {verdicts[True]:,} rejected, {_bonuses(sent)} sent"
+        summary = f"{verdicts[False]:,} approved, {verdicts[True]:,} rejected, {counted(sent, 'bonus', 'bonuses')} sent"
         session.finish(batch, list(lines.values()), summary)
         return EXIT_FAILURE if failures else 0
 
 
-def _announce(
-    session: Session, decisions: Mapping[str, str], rewards: Decimal, bonuses: int, for_bonuses: Decimal
-) -> None:
-    rejected = [f"  reject {assignment_id}: {text}" for assignment_id, text in decisions.items() if text]
-    session.announce(
-        f"{counted(len(decisions) - len(rejected), 'assignment')} to approve (${rewards:,.2f} with fees), "
-        f"{len(rejected):,} to reject, {_bonuses(bonuses)} to send (${for_bonuses:,.2f})"
-    )
-    for line in rejected:
-        session.announce(line)
-
-
-def _bonuses(n: int) -> str:
-    return "1 bonus" if n == 1 else f"{n:,} bonuses"
-
-
-def site_csv(args: argparse.Namespace) -> Act:
+def site_csv(action: SiteCsv) -> Act:
     """Reads the results and the audit. Raises InputError if they cannot be used."""
-    _, decisions = _decide(args)
-    return partial(_site_csv, args, *paying.fill_in(args.results, decisions))
+    _, decisions = _decide(action)
+    return partial(_site_csv, action, *paying.fill_in(action.results, decisions))
 
 
-def _site_csv(args: argparse.Namespace, data: bytes, counts: Counter[str], broken: Sequence[Record]) -> int:
-    disk.write(args.output, data, private=True)
+def _site_csv(action: SiteCsv, data: bytes, counts: Counter[str], broken: Sequence[Record]) -> int:
+    disk.write(action.output, data, private=True)
     for record in broken:
-        logging.error("%s: row %d: left out: %s", args.results, record.number, record.problem)
+        logging.error("%s: row %d: left out: %s", action.results, record.number, record.problem)
     if counts["unknown"]:
         unknown = counted(counts["unknown"], "assignment")
         logging.warning("%s not in the audit, neither approved nor rejected: compose again with this file", unknown)
     say(
-        f"{args.output}: {counts['approved']:,} to approve, {counts['rejected']:,} to reject, "
+        f"{action.output}: {counts['approved']:,} to approve, {counts['rejected']:,} to reject, "
         f"{counts['settled']:,} approved or rejected already, {counts['unknown']:,} without a decision"
     )
     return EXIT_FAILURE if broken else 0
 
 
-def status(args: argparse.Namespace) -> Act:
+def status(action: Status) -> Act:
     """Opens the batch. Raises InputError if it does not exist."""
-    session = msgspec.structs.replace(read_session(args), quiet=False)
-    Batch(args.batch, writable=False)
-    return partial(_status, session, args.json)
+    session = Session(action)
+    Batch(action.batch, writable=False)
+    return partial(_status, session, action.json)
 
 
 def _status(session: Session, as_json: bool) -> int:
     batch = Batch(session.folder, writable=False)
     batch.key = session.key
-    lines = load(batch.folder)
+    lines = collecting.load(batch.folder)
     if as_json:
         now = status_of(batch, lines, ledger_rows(batch, lines))
         print(json.dumps(msgspec.to_builtins(now), indent=2))
         return 0
     collected_at = batch.journal.done.get("collected", {}).get("at", "never")
-    session.finish(batch, lines, f"{environment_of(batch.endpoint)}, collected {collected_at}")
+    session.finish(batch, lines, f"{environment_of(batch.endpoint)}, collected {collected_at}", print)
     return 0

@@ -2,59 +2,53 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import msgspec
-
-from parapet.pipelines.command import counted
+from parapet.pipelines.command import counted, say
+from parapet.pipelines.mturk import Action, dollars
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd import journal
 from parapet.transforms.crowd.mturk import collect, status
-from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line, Progress, check_endpoint
+from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line, check_endpoint
 from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, explaining
 from parapet.transforms.crowd.mturk.qualifications import grant, read_block_list
 from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.reports.report import page
 from parapet.transforms.storage import disk
 
+Result = TypeVar("Result")
+
 _SHOWN = 10  # ids shown of a long list
-_MAX_PARALLEL = 32
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings from the flags that all actions on a batch share.
+class Session:
+    """The work of an action on a batch.
 
-    Attributes:
-      folder: the batch's folder.
-      key: the key that hashes worker ids.
-      parallel_calls: the number of simultaneous calls.
-      production: whether real money may be spent.
-      confirm: the amount of ``--confirm`` in dollars, if set.
-      dry_run: whether calls are only printed.
-      quiet: whether results and progress are hidden.
-      blocked: worker ids of the block list.
+    Args:
+      action: the options; those that it does not have are off.
     """
 
-    folder: str
-    key: bytes
-    parallel_calls: int
-    production: bool
-    confirm: Decimal | None
-    dry_run: bool
-    quiet: bool
-    blocked: list[str]
+    def __init__(self, action: Action) -> None:
+        chosen: dict[str, Any] = vars(action)
+        self.folder: str = chosen["batch"]
+        self.key = load_worker_key()
+        self.parallel_calls: int = chosen.get("parallel_calls", 1)
+        self.production: bool = chosen.get("production", False)
+        self.confirm: Decimal | None = chosen.get("confirm")
+        self.dry_run: bool = chosen.get("dry_run", False)
+        blocked = chosen.get("block_list")
+        self.blocked = read_block_list(blocked) if blocked else []
 
     def look(self) -> Batch:
         """Opens the batch read-only. Raises InputError unless its endpoint agrees with ``--production``."""
@@ -86,19 +80,16 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                 batch.client = connect(batch.endpoint, self.parallel_calls)
             yield batch
 
-    @contextmanager
-    def progress(self, what: str) -> Iterator[Progress | None]:
-        """Shows how many calls are done; yields None for a dry run, which prints its calls instead."""
+    def calls(self, what: str, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Calls a function that makes calls to MTurk, and shows their number; a dry run prints the calls instead."""
         if self.dry_run:
-            yield None
-            return
+            return function(*arguments, None)
         with running(what) as run:
-            yield lambda done, total: run.count(done, "calls", total)
+            return function(*arguments, lambda done, total: run.count(done, "calls", total))
 
     def announce(self, text: str) -> None:
         """Prints what is about to be done; a dry run prints it even with ``--quiet``."""
-        if self.dry_run or not self.quiet:
-            print(text)
+        (print if self.dry_run else say)(text)
 
     def agree(self, batch: Batch, amount: Decimal, held: Decimal | None = None) -> None:
         """Checks that the balance suffices; in production, the user must type the amount, or pass ``--confirm``.
@@ -130,7 +121,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         if typed is None:
             prompt = f"This spends ${amount:,.2f} of real money. Type the amount to continue: "
             print(prompt, end="", file=sys.stderr, flush=True)
-            typed = dollars(sys.stdin.readline())
+            with suppress(InputError):
+                typed = dollars(sys.stdin.readline())
         if typed != amount:
             flag = "--confirm" if self.confirm else ""
             raise InputError(f"does not match the amount, which is {amount:.2f}: nothing was spent", flag)
@@ -139,13 +131,12 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         self, batch: Batch, lines: Sequence[Line], upcoming: Sequence[tuple[str, str]] = ()
     ) -> tuple[Counter[str], Failures]:
         """Grants the qualifications that keep workers out, and logs refused calls. See :func:`grant`."""
-        with self.progress("keeping workers out") as show:
-            counts, failures = grant(batch, lines, self.blocked, upcoming, show)
+        counts, failures = self.calls("keeping workers out", grant, batch, lines, self.blocked, upcoming)
         report(failures, "keeping workers out")
         return counts, failures
 
-    def finish(self, batch: Batch, lines: Sequence[Line], summary: str) -> None:
-        """Writes ledger and status page, logs urgent warnings, and prints the summary and the status table."""
+    def finish(self, batch: Batch, lines: Sequence[Line], summary: str, show: Callable[[str], None] = say) -> None:
+        """Writes ledger and status page, logs urgent warnings, and shows the summary and the status table."""
         if self.dry_run:
             print("dry run: nothing was sent or written")
             return
@@ -156,41 +147,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         disk.write(batch.folder / status.PAGE, page(status.status_report(now, urgent)).encode())
         for text in urgent:
             logging.warning("%s", text)
-        if not self.quiet:
-            print(f"{summary}\n{status.table(now)}")
-
-
-def read_session(args: argparse.Namespace) -> Session:
-    """Reads the session from parsed flags.
-
-    Raises:
-      InputError: a flag cannot be used.
-    """
-    flags: dict[str, Any] = {"parallel_calls": 1, "confirm": None, **vars(args)}
-    if not 1 <= flags["parallel_calls"] <= _MAX_PARALLEL:
-        raise InputError(f"must be from 1 to {_MAX_PARALLEL}", "--parallel_calls")
-    amount = None if flags["confirm"] is None else dollars(flags["confirm"])
-    if amount is None and flags["confirm"] is not None:
-        raise InputError(f"{flags['confirm']!r} is not an amount in dollars, such as 12.50", "--confirm")
-    return Session(
-        folder=args.batch,
-        key=load_worker_key(),
-        parallel_calls=flags["parallel_calls"],
-        production=flags.get("production", False),
-        confirm=amount,
-        dry_run=flags.get("dry_run", False),
-        quiet=args.quiet,
-        blocked=read_block_list(flags["block_list"]) if flags.get("block_list") else [],
-    )
-
-
-def dollars(text: str) -> Decimal | None:
-    """Parses an amount such as ``$1,200.50``; None for other text."""
-    try:
-        amount = Decimal(text.strip().removeprefix("$").replace(",", ""))
-    except InvalidOperation:
-        return None
-    return amount if amount.is_finite() else None
+        show(f"{summary}\n{status.table(now)}")
 
 
 def report(reasons: Mapping[str, str], what: str) -> None:

@@ -295,7 +295,14 @@ def bills(
         if paid and not graph.needs[name].isdisjoint(names):
             yield name, f"{paid[0]}: known once {', '.join(sorted(graph.needs[name]))} is done"
         elif paid:
-            words = [sys.executable, "-m", "parapet", *app.command_line(command_of(step, output)), "--dry_run", "--quiet"]
+            words = [
+                sys.executable,
+                "-m",
+                "parapet",
+                *app.command_line(command_of(step, output)),
+                "--dry_run",
+                "--quiet",
+            ]
             result = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)  # noqa: S603 (ours)
             lines = (result.stdout.strip() or result.stderr.strip() or "its dry run failed").splitlines()
             if result.returncode:

@@ -10,8 +10,9 @@ import pytest
 from fake_mturk import FakeMTurk, Script, play
 from kit import as_nobody, cases, without_waiting
 
+from parapet.pipelines.dispatch import parser_of
 from parapet.pipelines.main import main
-from parapet.pipelines.mturk import ACTIONS, parser
+from parapet.pipelines.mturk import ACTIONS
 
 BATCH_ACTIONS = ("collect", "status", "topup", "pay", "stop")
 
@@ -68,7 +69,7 @@ def test_a_folder_without_a_batch_is_left_as_it_is(action, tmp_path):
 
 @pytest.mark.parametrize("action", sorted(ACTIONS))
 def test_examples_have_only_flags_of_their_action(action):
-    known = {flag for option in parser(action)._actions for flag in option.option_strings}
+    known = {flag for option in parser_of("mturk", action)._actions for flag in option.option_strings}
     for line in Told(action, "--help").out.partition("example:")[2].splitlines():
         if line.startswith(f"  parapet mturk {action}"):
             assert {word for word in line.split() if word.startswith("--")} <= known

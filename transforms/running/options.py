@@ -122,9 +122,9 @@ def split(default: str = "test", many: bool = False) -> Any:
     return option(default, text, group=INPUT, metavar="LIST" if many else "NAME", completes=SPLITS)
 
 
-def folder(text: str, metavar: str = "DIR", **facts: Any) -> Any:
-    """A file or folder that must exist, if it is given."""
-    return option("", text, group=INPUT, metavar=metavar, reads=True, **facts)
+def folder(text: str, metavar: str = "DIR", default: Any = "", group: str = INPUT, **facts: Any) -> Any:
+    """A file or folder that must exist, if it is given; several if the default is a list."""
+    return option(default, text, group=group, metavar=metavar, reads=True, **facts)
 
 
 def variant() -> Any:

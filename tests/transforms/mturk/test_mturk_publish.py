@@ -59,8 +59,8 @@ def test_no_countries_is_not_any_country(bench):
     (["--max_per_worker", "-1"], "--max_per_worker: must be a number"),
     (["--require_qualification", "lower"], "'lower' is not a qualification id"),
     (["--exclude_qualification", ""], "'' is not a qualification id"),
-    (["--parallel_calls", "0"], "--parallel_calls: must be from 1 to 32"),
-    (["--parallel_calls", "33"], "--parallel_calls: must be from 1 to 32"),
+    (["--parallel_calls", "0"], "--parallel_calls: 0: must be a number from 1 to 32"),
+    (["--parallel_calls", "33"], "--parallel_calls: 33: must be a number from 1 to 32"),
     (["--confirm", "much"], "'much' is not an amount"),
 )  # fmt: skip
 def test_wrong_settings_are_usage_and_leave_no_folder(bench, flags, told):
