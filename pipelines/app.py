@@ -75,8 +75,13 @@ class Command(Generic[Settings]):
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline(Command[Settings]):
-    """A command that builds and runs a Beam pipeline, and reports what it wrote."""
+    """A command that builds and runs a Beam pipeline, and reports what it wrote.
 
+    Attributes:
+      large: bytes of input from which on several workers run by default; 0 for the usual number.
+    """
+
+    large: ClassVar[int] = 0
     output: str = options.output_folder()
     workers: int | None = options.workers()
 
@@ -98,6 +103,8 @@ def parser_of(kind: type[Command[Any]]) -> StrictParser:
     parser_type = Parser if issubclass(kind, Pipeline) else StrictParser
     parser = parser_type(kind.name, kind.description, kind.example, kind.note)
     add_flags(parser, kind, kind.group)
+    if issubclass(kind, Pipeline) and kind.large:
+        parser.set_defaults(large=kind.large)
     return parser
 
 
@@ -197,7 +204,7 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
             arguments["action"] = "store_true"
         else:
             if flag.choices and not flag.has_commas:
-                arguments["choices"] = flag.choices
+                arguments |= {"choices": flag.choices, "metavar": facts["metavar"] or None}
             else:
                 metavar = "LIST" if flag.has_commas else _METAVARS.get(flag.kind, "TEXT")
                 arguments |= {"type": partial(_parsed, flag), "metavar": facts["metavar"] or metavar}
