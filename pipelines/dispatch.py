@@ -112,11 +112,11 @@ def hand_over(
 
 
 def _run(module: Any, argv: Sequence[str]) -> int:
-    if hasattr(module, "COMMAND"):
-        from parapet.pipelines import app
+    if hasattr(module, "run"):
+        return int(module.run(argv))
+    from parapet.pipelines import app
 
-        return app.run(module.COMMAND, argv)
-    return int(module.run(argv))
+    return app.run(module.COMMAND, argv)
 
 
 def command_of(pipeline: str, action: str = "") -> type[Command[Any]] | None:

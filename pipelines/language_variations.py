@@ -67,6 +67,7 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         Raises:
           InputError: the options cannot be used.
         """
+        from parapet.transforms.perturbation.base import share_of
         from parapet.transforms.perturbations.generated import KINDS as WRITTEN
         from parapet.transforms.perturbations.rewritten import Rewritten
         from parapet.transforms.perturbations.variations import (
@@ -79,6 +80,7 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         )
 
         envs = parse_envs(self.env)
+        least = None if self.least_changed is None else float(share_of(self.least_changed, "--least_changed"))
         parse_rates(self.rates, self.at_least)
         rewritten = Rewritten(self.rewritten) if self.rewritten else None
         if rewritten:
@@ -94,7 +96,7 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
             rules = {"engine": RULES} if kind == Paraphrase.name else {}
             part = KINDS[kind](seed=self.seed, rewritten=rewritten or (), **typos, **rules)
             usual = LEAST_OF_FILES if rewritten else part.usual_least
-            part.least = usual if self.least_changed is None else self.least_changed
+            part.least = usual if least is None else least
             part.is_written = kind in written
             if isinstance(part, Paraphrase) and how and not written:
                 part.pivots = how.pivots

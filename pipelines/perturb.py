@@ -162,6 +162,19 @@ class Perturb(PerturbationOptions, app.Pipeline[Prepared]):
         warn_dead_letters(self.output, perturbation.tallies, self.unusable)
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnyPerturbation(Perturb):
+    """``parapet perturb`` before the name of a perturbation is known, for completion."""
+
+    name = "perturb PERTURBATION"
+    description = "Perturbs a corpus."
+    example = EXAMPLE
+    without = ("messages", "dry_run")
+
+
+COMMAND = AnyPerturbation
+
+
 def own_flags(kind: type[PerturbationOptions]) -> list[app.Flag]:
     """Lists the flags of a perturbation that others do not have."""
     shared = {item.name for item in fields(Perturb)}

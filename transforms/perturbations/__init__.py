@@ -58,6 +58,4 @@ class VariationOptions(PerturbationOptions):
         "fail if a smaller share of the user turns changes (default: 0.5; simple 0.1, paraphrase 0.3)",
         group=_VARIATION,
         rare=True,
-        ge=0,
-        le=1,
     )
