@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from parapet.pipelines import translation
 from parapet.pipelines.command import say
@@ -19,15 +19,11 @@ from parapet.transforms.running.options import option
 if TYPE_CHECKING:
     from parapet.transforms.perturbations.back_translation import Translating
     from parapet.transforms.perturbations.variations import LanguageVariations
-    from parapet.transforms.translation.local import Paraphraser
     from parapet.transforms.translation.memory import Engine
 
 RULES = "rules"  # the engine without translation
 LLM = "llm"  # a language model behind an endpoint
 LEAST_OF_FILES = 0.5  # least share of turns for which files of rewritten turns must have an entry
-
-_TRANSLATING = ("pivots", "dry_run", "prefix", *translation.OPTIONS, *ENDPOINT_OPTIONS)
-_OF_LLM = ("model", "parallel_calls", "memory", "dry_run", *ENDPOINT_OPTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +31,13 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
     """``parapet language_variations``."""
 
     group = "--engine llm"
+    engines: ClassVar = {
+        **translation.TranslationOptions.engines,
+        **dict.fromkeys(ENDPOINT_OPTIONS, (LLM,)),
+        "model": ("local", translation.CHECKPOINT, LLM),
+        "beams": ("local", translation.CHECKPOINT),
+        "prefix": (translation.CHECKPOINT,),
+    }
     engine: str = option(
         "",
         "rules alone; llm at --endpoint; checkpoint, a paraphraser; memory: --memory; others translate and back "
@@ -68,43 +71,35 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
           InputError: the options cannot be used.
         """
         from parapet.transforms.perturbation.base import share_of
-        from parapet.transforms.perturbations.generated import KINDS as WRITTEN
+        from parapet.transforms.perturbations import generated, variations
         from parapet.transforms.perturbations.rewritten import Rewritten
-        from parapet.transforms.perturbations.variations import (
-            KINDS,
-            LanguageVariations,
-            Paraphrase,
-            kinds_of,
-            parse_envs,
-            parse_rates,
-        )
 
-        envs = parse_envs(self.env)
+        envs = variations.parse_envs(self.env)
         least = None if self.least_changed is None else float(share_of(self.least_changed, "--least_changed"))
-        parse_rates(self.rates, self.at_least)
+        variations.parse_rates(self.rates, self.at_least)
         rewritten = Rewritten(self.rewritten) if self.rewritten else None
         if rewritten:
             rewritten.check(self.max_bad)
-        kinds, engine = kinds_of(self.kinds, rewritten), self.engine_or_default()
+        kinds, engine = variations.kinds_of(self.kinds, rewritten), self.engine_or_default()
         self._check_unused(kinds, engine)
-        written = [kind for kind in kinds if kind in WRITTEN and engine == LLM]
-        wanted = "paraphrase" in kinds and rewritten is None and engine != RULES
-        how = self._writing(written) if written else self._translation(engine, wanted)
+        written = [kind for kind in kinds if kind in generated.KINDS and engine == LLM]
+        is_wanted = bool(written) or ("paraphrase" in kinds and rewritten is None and engine != RULES)
+        how = self._translating(engine, [*map(generated.language_of, written)], is_wanted)
         parts = []
         for kind in kinds:
             typos = {name: getattr(self, name) for name in ("rates", "at_least", "perturb_values") if kind == "typos"}
-            rules = {"engine": RULES} if kind == Paraphrase.name else {}
-            part = KINDS[kind](seed=self.seed, rewritten=rewritten or (), **typos, **rules)
+            rules = {"engine": RULES} if kind == "paraphrase" else {}
+            part = variations.KINDS[kind](seed=self.seed, rewritten=rewritten or (), **typos, **rules)
             usual = LEAST_OF_FILES if rewritten else part.usual_least
             part.least = usual if least is None else least
             part.is_written = kind in written
-            if isinstance(part, Paraphrase) and how and not written:
+            if isinstance(part, variations.Paraphrase) and how and not written:
                 part.pivots = how.pivots
             parts.append(part)
-        variations = LanguageVariations(parts, envs, how)
+        perturbation = variations.LanguageVariations(parts, envs, how)
         if how and how.engine and engine not in (translation.CHECKPOINT, LLM):
-            variations.plugin = translation.plugin_of(engine)
-        return variations
+            perturbation.plugin = translation.plugin_of(engine)
+        return perturbation
 
     def engine_or_default(self) -> str:
         """Returns the engine of ``--engine``, or the one that the other options imply."""
@@ -116,52 +111,41 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
 
     def _check_unused(self, kinds: Sequence[str], engine: str) -> None:
         """Raises InputError if an option has no effect."""
-        of_kinds = {
-            ("typos",): ("perturb_values", "rates"),
-            ("verbose", "simple", "paraphrase") if engine == LLM else ("paraphrase",): ("engine", *_TRANSLATING),
-        }
-        for kind, names in of_kinds.items():
+        of_engines = ("engine", "pivots", "memory", "parallel_calls", "dry_run", *self.engines)
+        translated = ("verbose", "simple", "paraphrase") if engine == LLM else ("paraphrase",)
+        for names, needed in ((("perturb_values", "rates"), ("typos",)), (of_engines, translated)):
             for name in filter(lambda name: getattr(self, name), names):
                 if self.rewritten:
                     raise InputError(
                         "has no effect with --rewritten, whose turns are used unchanged: leave it out", f"--{name}"
                     )
-                if not {*kind} & {*kinds}:
-                    is_named = f"the kind {kind[0]}, but" if len(kind) == 1 else f"{', '.join(kind)}, which"
-                    raise InputError(
-                        f"is for {is_named} --kinds does not include it: add it, or leave the flag out", f"--{name}"
-                    )
-        wrong = {RULES: {*_TRANSLATING}, LLM: {*_TRANSLATING} - {*_OF_LLM}}.get(engine, {*ENDPOINT_OPTIONS})
-        for name in _TRANSLATING:
-            if name in wrong and getattr(self, name):
-                of_engine = f"--engine {LLM}" if name in ENDPOINT_OPTIONS else "an engine that translates"
-                raise InputError(f"is for {of_engine}, but the engine is {engine}: add --engine", f"--{name}")
+                if not {*needed} & {*kinds}:
+                    reason = f"is for {', '.join(needed)}, which --kinds does not include"
+                    raise InputError(f"{reason}: change --kinds, or leave the flag out", f"--{name}")
+        self.check_engine(engine)
+        unused = {RULES: of_engines[1:5], LLM: ("pivots",), translation.CHECKPOINT: ("pivots",)}.get(engine, ())
+        for name in filter(lambda name: getattr(self, name), unused):
+            raise InputError(f"is for an engine that translates, but the engine is {engine}", f"--{name}")
 
-    def _translation(self, engine: str, wanted: bool) -> Translating | None:
+    def _translating(self, engine: str, languages: Sequence[str], is_wanted: bool) -> Translating | None:
         """Reads memories and opens the engine.
 
-        Returns the settings of translation, which have no pivots if it is not wanted.
+        Args:
+          engine: its name.
+          languages: what a language model writes.
+          is_wanted: whether anything is translated; if not, the settings only keep the memories.
         """
         from parapet.transforms.perturbations.back_translation import Translating
         from parapet.transforms.storage.files import join
-        from parapet.transforms.translation.local import PARAPHRASED
         from parapet.transforms.translation.memory import by_languages
         from parapet.transforms.translation.translate import Known
 
         # read even if unused, so that the output keeps translations that an earlier run paid for
         rows = self.read_memories(self.output)
         paid = join(self.output, translation.PAID)
-        if not wanted:
+        if not is_wanted:
             return Translating(Known({}), None, paid, rows) if rows else None
-        self.check_engine(engine)
-        opened: Engine | None
-        if engine == translation.CHECKPOINT:
-            opened, pivots = self._paraphraser(), [PARAPHRASED]
-        elif self.prefix is not None:
-            raise InputError(f"is for --engine checkpoint, but this is --engine {engine}", "--prefix")
-        else:
-            pivots = translation.parse_pivots(self.pivots or "pt")
-            opened = self.open_engine(engine, pivots, self.dry_run)
+        opened, pivots = self._opened(engine, languages)
         known = Known(by_languages(rows, *((opened.provider, opened.model) if opened else ("", ""))))
         if opened is None and not any(known.of("en", pivot) for pivot in pivots):
             hint = (
@@ -169,43 +153,29 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
                 "choose another --engine"
             )
             raise InputError(f"{hint}; there are no translations into {', '.join(pivots)}", "--engine")
-        return Translating(known, opened, paid, rows, tuple(pivots), self.seed, engine == translation.EMBEDDED)
+        return Translating(known, opened, paid, rows, pivots, self.seed, engine == translation.EMBEDDED)
 
-    def _writing(self, kinds: Sequence[str]) -> Translating:
-        """Reads memories and opens the client of a language model that writes turns.
+    def _opened(self, engine: str, languages: Sequence[str]) -> tuple[Engine | None, Sequence[str]]:
+        """Opens an engine once. Returns it with what it translates to. Raises InputError if it cannot be used."""
+        from parapet.transforms.perturbations.generated import Writer
+        from parapet.transforms.translation.local import PARAPHRASED, Paraphraser
 
-        Raises InputError if these cannot be used.
-        """
-        from parapet.transforms.perturbations.back_translation import Translating
-        from parapet.transforms.perturbations.generated import Writer, language_of
-        from parapet.transforms.storage.files import join
-        from parapet.transforms.translation.memory import by_languages
-        from parapet.transforms.translation.translate import Known
-
+        if engine not in (LLM, translation.CHECKPOINT):
+            pivots = translation.parse_pivots(self.pivots or "pt")
+            return self.open_engine(engine, pivots, self.dry_run), pivots
         if len(self.model) != 1:
-            raise InputError("is required: give the name of the model at the endpoint, such as gpt-4o-mini", "--model")
-        writer = Writer(self.endpoint_of(self.model[0], parallel=self.parallel_calls))
+            required = "is required: give the name of the model at the endpoint, such as gpt-4o-mini"
+            reason = required if engine == LLM else "must name exactly one folder, that of the checkpoint"
+            raise InputError(reason, "--model")
+        opened: Writer | Paraphraser
+        if engine == LLM:
+            opened = Writer(self.endpoint_of(self.model[0], parallel=self.parallel_calls))
+        else:
+            languages, opened = [PARAPHRASED], Paraphraser(self.model[0], self.beams or 4, self.prefix)
         if not self.dry_run:
-            writer.open()
-            writer.close()
-        rows = self.read_memories(self.output)
-        known = Known(by_languages(rows, writer.provider, writer.model))
-        paid = join(self.output, translation.PAID)
-        return Translating(known, writer, paid, rows, tuple(map(language_of, kinds)))
-
-    def _paraphraser(self) -> Paraphraser:
-        """Opens a checkpoint that paraphrases. Raises InputError if the options do not name one."""
-        from parapet.transforms.translation.local import Paraphraser
-
-        if self.pivots:
-            raise InputError("is for an engine that translates, but this is --engine checkpoint", "--pivots")
-        if len(self.model) != 1:
-            raise InputError("must name exactly one folder, that of the checkpoint", "--model")
-        beams = {} if self.beams is None else {"beams": self.beams}
-        paraphraser = Paraphraser(self.model[0], prefix=self.prefix, **beams)
-        if not self.dry_run:
-            paraphraser.open()
-        return paraphraser
+            opened.open()
+            opened.close()
+        return opened, languages
 
     def recorded(self) -> dict[str, object]:
         """Lists its own options for ``run.json``, without those of translation, which the perturbation records."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from parapet.pipelines.command import counted
 from parapet.pipelines.flags import PARALLEL_CALLS
@@ -25,17 +25,19 @@ MODELS = "models for --engine local: Marian, M2M100 or NLLB; for all pairs, or e
 PROJECT = "project that pays for --engine google (default: GOOGLE_CLOUD_PROJECT)"
 _GROUP, _GOOGLE = "translation", "--engine google"
 
-# The options that belong to a single engine.
-_OPTIONS_OF = {
-    "google": ("google_project", "google_location", "google_model", "google_endpoint"),
-    "local": ("model", "beams"),
-}
-OPTIONS = ("memory", "parallel_calls", *(name for names in _OPTIONS_OF.values() for name in names))
-
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions:
-    """The engine, its memories, and what only some engines take."""
+    """The engine, its memories, and what only some engines take.
+
+    Attributes:
+      engines: the engines that an option is for, if these are not all.
+    """
+
+    engines: ClassVar[Mapping[str, Sequence[str]]] = {
+        **dict.fromkeys(("google_project", "google_location", "google_model", "google_endpoint"), ("google",)),
+        **dict.fromkeys(("model", "beams"), ("local",)),
+    }
 
     engine: str = option(
         "",
@@ -64,11 +66,7 @@ class TranslationOptions:
     google_endpoint: str = option(
         "", "another address; http://... without encryption", group=_GOOGLE, metavar="HOST:PORT", rare=True
     )
-    beams: int | None = option(None, "beams of the search (default: 4)", group="--engine local", rare=True)
-
-    def engine_options(self) -> dict[str, Any]:
-        """Lists the options for engines that have a value."""
-        return {name: value for name in OPTIONS if (value := getattr(self, name)) not in (None, "", [])}
+    beams: int | None = option(None, "beams of the search (default: 4)", group="--engine local", rare=True, ge=1)
 
     def read_memories(self, output: str) -> list[Translation]:
         """Reads the memories of ``--memory``, of an earlier run's output, and of an interrupted run.
@@ -85,13 +83,10 @@ class TranslationOptions:
         return merge(*(read_memory(path) for path in memories), read_parts(join(output, PAID)))
 
     def check_engine(self, engine: str) -> None:
-        """Raises InputError if an option belongs to another engine than the selected one."""
-        present = self.engine_options()
-        for owner, names in _OPTIONS_OF.items():
-            for name in names:
-                shared = engine == CHECKPOINT and name in ("model", "beams")
-                if owner != engine and not shared and name in present:
-                    raise InputError(f"is for --engine {owner}, but this is --engine {engine}", f"--{name}")
+        """Raises InputError if an option is for other engines."""
+        for name, engines in self.engines.items():
+            if engine not in engines and getattr(self, name):
+                raise InputError(f"is for --engine {engines[0]}, but the engine is {engine}", f"--{name}")
 
     def open_engine(self, engine: str, pivots: Sequence[str], dry: bool) -> Engine | None:
         """Opens an engine, so that wrong keys and addresses are reported before any worker starts.
@@ -111,8 +106,9 @@ class TranslationOptions:
 
         if self.parallel_calls is not None and not hasattr(plugins.load(chosen), "from_options"):
             raise InputError(f"cannot be set for --engine {engine}, which decides it itself", "--parallel_calls")
-        options = {**self.engine_options(), "pivots": pivots}
-        opened: Engine = plugins.make(chosen, plugins.members(Protocol), options=options)
+        values = {name: getattr(self, name) for name in ("parallel_calls", *self.engines)}
+        options = {name: value for name, value in values.items() if value not in (None, "", [])}
+        opened: Engine = plugins.make(chosen, plugins.members(Protocol), options={**options, "pivots": pivots})
         if not dry:
             opened.open()
             opened.close()
