@@ -153,9 +153,9 @@ class _Perturbation(NamedTuple):
 
 def module_of(command: str) -> Any:
     """Returns the module of a command, or what stands for that of a perturbation."""
-    return (
-        _Perturbation(command) if command in _PERTURBATIONS else importlib.import_module(f"parapet.pipelines.{command}")
-    )
+    if command in _PERTURBATIONS:
+        return _Perturbation(command)
+    return importlib.import_module(f"parapet.pipelines.{command}")
 
 
 def actions_of(pipeline: str) -> Mapping[str, str]:

@@ -86,6 +86,10 @@ class Prepared:
 class Perturb(PerturbationOptions, app.Pipeline[Prepared]):
     """A perturbation on a corpus or on chats."""
 
+    name = "perturb PERTURBATION"
+    description = "Perturbs a corpus."
+    example = EXAMPLE
+
     def check(self) -> Prepared:
         """Reads the corpus, and makes and fits the perturbation. Raises InputError if they cannot work."""
         from parapet.transforms.perturbation.corpora import check_languages, listed, messages_corpus, read_corpus
@@ -162,17 +166,7 @@ class Perturb(PerturbationOptions, app.Pipeline[Prepared]):
         warn_dead_letters(self.output, perturbation.tallies, self.unusable)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnyPerturbation(Perturb):
-    """``parapet perturb`` before the name of a perturbation is known, for completion."""
-
-    name = "perturb PERTURBATION"
-    description = "Perturbs a corpus."
-    example = EXAMPLE
-    without = ("messages", "dry_run")
-
-
-COMMAND = AnyPerturbation
+COMMAND = Perturb  # for completion, before the name of a perturbation is known
 
 
 def own_flags(kind: type[PerturbationOptions]) -> list[app.Flag]:
@@ -229,15 +223,14 @@ def declared_options(perturbation: type[Perturbation]) -> type[PerturbationOptio
     name = perturbation.name
     options, texts = [], {}
     for parameter in inspect.signature(perturbation).parameters.values():
-        if parameter.kind not in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            continue
-        if parameter.name in ("seed", "max_bad"):
+        is_option = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        if not is_option or parameter.name in ("seed", "max_bad"):
             continue
         if hasattr(Perturb, parameter.name) or parameter.name in Perturb.__dataclass_fields__:
             raise InputError(f"the perturbation {name} has an option {parameter.name!r}, a name that Parapet uses")
         default, text = parameter.default, _about(perturbation, parameter.name)
         shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-        if shown not in ("", None, False, parameter.empty):
+        if default is not False and shown not in ("", None, parameter.empty):
             text += f" (default: {shown})"
         texts[f"{parameter.name}_text"] = text  # by name, as the text may have braces
         without = REQUIRED if default is parameter.empty else False if default is False else None

@@ -30,7 +30,7 @@ class PerturbationOptions:
     target: ClassVar[str]
     description: ClassVar[str]
     example: ClassVar[str]
-    without: ClassVar[tuple[str, ...]] = ()
+    without: ClassVar[tuple[str, ...]] = ("messages", "dry_run")
     records: ClassVar[str] = "dialogues"
     done: ClassVar[str] = "perturbed"
     unusable: ClassVar[str] = "left out"

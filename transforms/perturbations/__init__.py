@@ -25,6 +25,7 @@ class VariationOptions(PerturbationOptions):
     records = "dialogues, turns or lines of --rewritten"
     done = "varied"
     unusable = "left out, or turns unchanged"
+    without = ()
 
     rewritten: list[str] = option(
         [], "rewritten turns: output of 'compose_variations'", group=INPUT, metavar="FILE", reads=True

@@ -23,7 +23,6 @@ class UnseenEntityOptions(PerturbationOptions):
   parapet unseen_entities --sgd sgd --values gazetteer.csv --output unseen"""
     group = "values"
     done = "used"
-    without = ("messages", "dry_run")
 
     training: str | None = option(
         None,

@@ -29,7 +29,6 @@ class OutOfDomainOptions(PerturbationOptions):
     group = "out-of-domain turns"
     records = "dialogues or rows of --source"
     done = "used"
-    without = ("messages", "dry_run")
 
     source: str = option(
         OWN,

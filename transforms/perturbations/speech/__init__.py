@@ -40,6 +40,7 @@ class SpeechErrorOptions(PerturbationOptions):
     records = "dialogues or transcripts"
     done = "transcribed"
     unusable = "left out, or turns that keep their utterance"
+    without = ()
     large = 64 << 10
 
     audio: str = option("", "also write the sound, in OUT/SR-20/audio", group=OUTPUT, choices=AUDIO)
