@@ -97,9 +97,9 @@ def hand_over(program: str, what: str, names: Iterable[str], package: str, usage
         return run(spelled, rest)
     parent = importlib.import_module(package)
     if hasattr(parent, "command"):
-        from parapet.pipelines import app
+        from parapet.pipelines import command
 
-        return app.run(parent.command(spelled), rest)
+        return command.run(parent.command(spelled), rest)
     return _run(importlib.import_module(f"{package}.{canonical(spelled)}"), rest)
 
 
@@ -109,20 +109,20 @@ def run(command: str, argv: Sequence[str]) -> int:
 
 
 def _run(module: Any, argv: Sequence[str]) -> int:
-    if hasattr(module, "COMMAND"):
-        from parapet.pipelines import command
-
-        return command.run(module.COMMAND, argv)
+    if hasattr(module, "run"):
+        return int(module.run(argv))
     if hasattr(module, "ACTIONS"):
         program = f"parapet {module.__name__.rpartition('.')[2]}"
         return hand_over(program, "action", module.ACTIONS, module.__name__, module.USAGE, argv)
-    return int(module.run(argv))
+    from parapet.pipelines import command
+
+    return command.run(module.COMMAND, argv)
 
 
 def command_of(pipeline: str, action: str = "") -> type[Command[Any]] | None:
     """Returns the declaration of a pipeline without actions, or of one action; None where it has none yet."""
     module = module_of(pipeline)
-    if action and hasattr(module, "command"):
+    if (action or pipeline in _PERTURBATIONS) and hasattr(module, "command"):
         declared: type[Command[Any]] = module.command(action)
         return declared
     if action and not hasattr(module, "parser"):
@@ -130,31 +130,31 @@ def command_of(pipeline: str, action: str = "") -> type[Command[Any]] | None:
     return getattr(module, "COMMAND", None)
 
 
-# Commands that have no module of their own, and the module that runs them by name.
-_SHARED = dict.fromkeys(("rewrite", *GROUPS["perturb dialogues with more options"]), "perturb")
+_PERTURBATIONS = ("rewrite", *GROUPS["perturb dialogues with more options"])
 
 
-class _Named(NamedTuple):
-    """A command that shares a module with others."""
+class _Perturbation(NamedTuple):
+    """A command named after a perturbation, which the module of ``perturb`` runs."""
 
-    module: str
     name: str
 
     def run(self, argv: Sequence[str]) -> int:
         """Runs the command. Returns the exit status."""
-        return int(importlib.import_module(f"parapet.pipelines.{self.module}").run_named(self.name, argv))
+        from parapet.pipelines import perturb
 
-    def parser(self) -> StrictParser:
-        """Builds the command line."""
-        module = importlib.import_module(f"parapet.pipelines.{self.module}")
-        parser: StrictParser = module.parser(self.name, self.name)
-        return parser
+        return perturb.run_named(self.name, argv)
+
+    def command(self, _: str) -> type[Command[Any]]:
+        """Returns its declaration."""
+        from parapet.pipelines import perturb
+
+        return perturb.command(self.name, program=self.name)
 
 
 def module_of(command: str) -> Any:
-    """Returns an object with a command's ``run`` and ``parser``: its module, or an adapter of a shared module."""
-    if command in _SHARED:
-        return _Named(_SHARED[command], command)
+    """Returns the module of a command, or what stands for that of a perturbation."""
+    if command in _PERTURBATIONS:
+        return _Perturbation(command)
     return importlib.import_module(f"parapet.pipelines.{command}")
 
 

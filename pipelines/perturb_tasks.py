@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
-import sys
-from collections.abc import Sequence
+from dataclasses import dataclass, make_dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import msgspec
-
-from parapet.pipelines.command import counted, run_command, say, starting
-from parapet.pipelines.flags import INPUT, Parser, add_seed
-from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS, TRANSLATING, class_of, command_of
+from parapet.pipelines import app
+from parapet.pipelines.command import counted, say
+from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS, TRANSLATING, combined, options_of
 from parapet.pipelines.sets import TASKS
 from parapet.schemas.errors import InputError, run_header
+from parapet.transforms.perturbation import PerturbationOptions
+from parapet.transforms.running import options
+from parapet.transforms.running.options import INPUT, REQUIRED, option
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -24,129 +23,144 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbation.task_corpus import Reworded
     from parapet.transforms.perturbation.toolkits import Toolkits
 
-_SEEDED = {"distractors": "the order of the tools", "corrupted": "the words"}  # what the seed decides
 
-
-class Config(msgspec.Struct, frozen=True):
-    """The settings of a run: the files of tasks, what is done to them, and the head of ``run.json``."""
+@dataclass(frozen=True)
+class TaskSets:
+    """The files of tasks, what is done to them, and the head of ``run.json``."""
 
     files: list[str]
-    output: str
     sets: Reworded | Toolkits
     header: dict[str, Any]
 
 
-def parser(name: str) -> Parser:
-    """Builds the command line: the options of a perturbation, or of a change of toolkits, with tasks as the input."""
-    command = None if name in TOOLKITS else command_of(name)
-    description = f"""\
-Perturbs what users say in tasks in BFCL's format, by {name}: OUT/SET/FILE, with the right calls beside it. Values that
-these need stay as they are. For 'parapet evaluate --task tool_calls --sets {name}=OUT/SET'."""
-    example = f"  parapet perturb {name} --tasks tasks.json --output perturbed"
-    result = Parser(f"perturb {name} --tasks", TOOLKITS.get(name, description), example)
-    result.group(INPUT)("--tasks", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
-    if name == "distractors":
-        text = "how many tools are added: one set for each number"
-        result.group(name)("--count", type=int, nargs="+", default=list(DISTRACTORS), metavar="N", help=text)
-    for title, options in command.groups.items() if command else ():
-        add = result.group(title)
-        for option in options:
-            add(f"--{option.name}", **option.flag())
-    if command.has_seed if command else name in _SEEDED:
-        add_seed(result, _SEEDED.get(name, ""))
-    return result
+@dataclass(frozen=True, kw_only=True)
+class TasksPipeline(app.Pipeline[TaskSets]):
+    """Writes each file of tasks in every set."""
+
+    tasks: list[str] = option(REQUIRED, TASKS, group=INPUT, metavar="PATH", reads=True)
+
+    def files(self) -> list[str]:
+        """Lists the files of ``--tasks``. Raises InputError if one cannot be read."""
+        from parapet.evaluation.tools.tasks import list_files, read_tasks
+
+        (files,) = list_files(self.tasks, {}).values()
+        for path in files:
+            read_tasks(path)
+        return files
+
+    def inputs(self, tasks: TaskSets) -> list[tuple[str, str]]:
+        """Lists the files that workers read: the tasks."""
+        return [("--tasks", path) for path in tasks.files]
+
+    def build(self, pipeline: beam.Pipeline, tasks: TaskSets) -> None:
+        """Wires the pipeline."""
+        import apache_beam as beam
+
+        from parapet.transforms.perturbation.toolkits import Toolkits, catalogue_of, tools_of
+        from parapet.transforms.running.counts import CountKey
+        from parapet.transforms.running.runs import WriteEach
+        from parapet.transforms.storage import files
+
+        files.prepare(self.output, tasks.header["pipeline"])
+        paths = pipeline | "Files" >> beam.Create(tasks.files)
+        side = []
+        if isinstance(tasks.sets, Toolkits) and tasks.sets.name != "corrupted":
+            tools = beam.pvalue.AsDict(paths | "Tools" >> beam.Map(tools_of))
+            once = pipeline | "Once" >> beam.Create([tasks.files], reshuffle=False)
+            side = [beam.pvalue.AsSingleton(once | "Catalogue" >> beam.Map(catalogue_of, tools))]
+        write = partial(tasks.sets.write, output=self.output)
+        outputs = paths | "Tasks" >> WriteEach(write, *side, shown=0, progress=())
+        counts = outputs.counts | "By name" >> beam.MapTuple(lambda key, n: (str(CountKey(*key)), n))
+        _ = outputs.written | "Publish" >> files.Publish(self.output, tasks.header, counts, tasks.sets.check)
+
+    def report(self, tasks: TaskSets, counters: dict[str, int]) -> None:
+        """Prints the number of tasks, or of changed messages, in each set."""
+        from parapet.schemas.layout import MANIFEST
+        from parapet.transforms.perturbation.languages import OTHER_LANGUAGES
+        from parapet.transforms.perturbation.task_corpus import Reworded
+        from parapet.transforms.storage.files import read_written
+
+        counts = json.loads(read_written(self.output, MANIFEST))["counts"]
+        if isinstance(tasks.sets, Reworded):
+            if n := counts[OTHER_LANGUAGES]:
+                known = ", ".join(tasks.sets.perturbation.languages)
+                logging.warning("%s in other languages than %s: they stay as they are", counted(n, "message"), known)
+            for name in tasks.sets.sets:
+                messages = counted(counts["messages"], "message")
+                say(f"{self.output}/{name}: {counts[f'changed/{name}']:,} of {messages} changed")
+            return
+        for name in tasks.sets.sets:
+            fewer = counters.get(f"fewer_tools/{name}")
+            lacking = f", {fewer:,} of them with fewer tools than asked for" if fewer else ""
+            say(f"{self.output}/{name}: {counted(counts[name], 'task')}{lacking}")
 
 
-def run(name: str, argv: Sequence[str]) -> int:
-    """Runs the command. Returns the exit status."""
-    check = _check_toolkit if name in TOOLKITS else _check
-    try:
-        with starting(f"parapet perturb {name}", argv):  # importing a perturbation may take long
-            flags = parser(name)
-    except InputError as error:
-        print(f"parapet perturb: {error}", file=sys.stderr)
-        return 2
-    return run_command(flags, argv, partial(check, name), build, report, inputs)
+@dataclass(frozen=True, kw_only=True)
+class PerturbTasks(PerturbationOptions, TasksPipeline):
+    """A perturbation of what users say in tasks."""
+
+    def check(self) -> TaskSets:
+        """Makes the perturbation. Raises InputError if it needs dialogues."""
+        from parapet.transforms.perturbation.corpus import complete
+        from parapet.transforms.perturbation.task_corpus import Reworded
+
+        files, perturbation = self.files(), complete(self.make())
+        if not perturbation.keeps_turns or perturbation.needs_corpus():
+            reason = f"{perturbation.name} requires dialogues, but the request of a task is a single turn"
+            raise InputError(reason, "--tasks")
+        recorded = {"perturbation": perturbation.name, **perturbation.recorded_options()}
+        return TaskSets(files, Reworded(perturbation), run_header("perturb_tasks", recorded))
 
 
-def _check(name: str, args: argparse.Namespace) -> Config:
-    from parapet.transforms.perturbation.corpus import complete
-    from parapet.transforms.perturbation.task_corpus import Reworded
+@dataclass(frozen=True, kw_only=True)
+class ChangeToolkits(TasksPipeline):
+    """A change of the tools that tasks offer."""
 
-    files = _files_of(args)
+    change: ClassVar[str]
+    seeded: ClassVar[str] = ""
+    without: ClassVar[tuple[str, ...]] = ()
+    count: list[int] = option(
+        [*DISTRACTORS], "how many tools are added: one set for each number", group="distractors", ge=1
+    )
+    seed: str = options.seed("{seeded}")
+
+    def check(self) -> TaskSets:
+        """Reads the tasks."""
+        from parapet.transforms.perturbation.toolkits import Toolkits
+
+        recorded = {name: getattr(self, name) for name in ("seed", "count") if name not in self.without}
+        sets = Toolkits(self.change, recorded.get("count", ()), recorded.get("seed", ""))
+        return TaskSets(self.files(), sets, run_header(f"perturb_{self.change}", recorded))
+
+
+# What the seed of a change decides, and the options that the change does not have.
+_CHANGES = {
+    "distractors": ("the order of the tools", ()),
+    "corrupted": ("the words", ("count",)),
+    "missing_tool": ("", ("count", "seed")),
+}
+
+
+def command(name: str) -> type[TasksPipeline]:
+    """Returns the command of a perturbation of tasks, or of a change of their tools.
+
+    Raises InputError if the perturbation is for dialogues, or is not installed.
+    """
     if name == TRANSLATING:
         raise InputError(f"{name} is for dialogues: use typos, verbose, simple or paraphrase", "--tasks")
-    perturbation = complete(class_of(name, command_of(name)).from_flags({"dry_run": False, **vars(args), "sgd": ""}))
-    if not perturbation.keeps_turns or perturbation.needs_corpus():
-        raise InputError(f"{name} requires dialogues, but the request of a task is a single turn", "--tasks")
-    options = {"perturbation": perturbation.name, **perturbation.recorded_options()}
-    return Config(files, args.output, Reworded(perturbation), run_header("perturb_tasks", options))
-
-
-def _check_toolkit(name: str, args: argparse.Namespace) -> Config:
-    from parapet.transforms.perturbation.toolkits import Toolkits
-
-    options = {key: vars(args)[key] for key in ("seed", "count") if key in args}
-    sets = Toolkits(name, options.get("count", ()), str(options.get("seed", "")))
-    if min(sets.counts, default=1) < 1:
-        raise InputError("must be 1 or more", "--count")
-    return Config(_files_of(args), args.output, sets, run_header(f"perturb_{name}", options))
-
-
-def _files_of(args: argparse.Namespace) -> list[str]:
-    """Lists the files of ``--tasks``. Raises InputError if one cannot be read."""
-    from parapet.evaluation.tools.tasks import list_files, read_tasks
-
-    (files,) = list_files(args.tasks, {}).values()
-    for path in files:
-        read_tasks(path)
-    return files
-
-
-def inputs(config: Config) -> list[tuple[str, str]]:
-    """Lists the files that workers read: the tasks."""
-    return [("--tasks", path) for path in config.files]
-
-
-def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Wires the pipeline: writes each file of tasks in every set."""
-    import apache_beam as beam
-
-    from parapet.transforms.perturbation.toolkits import Toolkits, catalogue_of, tools_of
-    from parapet.transforms.running.counts import CountKey
-    from parapet.transforms.running.runs import WriteEach
-    from parapet.transforms.storage import files
-
-    files.prepare(config.output, config.header["pipeline"])
-    paths = pipeline | "Files" >> beam.Create(config.files)
-    side = []
-    if isinstance(config.sets, Toolkits) and config.sets.name != "corrupted":
-        tools = beam.pvalue.AsDict(paths | "Tools" >> beam.Map(tools_of))
-        once = pipeline | "Once" >> beam.Create([config.files], reshuffle=False)
-        side = [beam.pvalue.AsSingleton(once | "Catalogue" >> beam.Map(catalogue_of, tools))]
-    write = partial(config.sets.write, output=config.output)
-    outputs = paths | "Tasks" >> WriteEach(write, *side, shown=0, progress=())
-    counts = outputs.counts | "By name" >> beam.MapTuple(lambda key, n: (str(CountKey(*key)), n))
-    _ = outputs.written | "Publish" >> files.Publish(config.output, config.header, counts, config.sets.check)
-
-
-def report(config: Config, counters: dict[str, int]) -> None:
-    """Prints the number of tasks, or of changed messages, in each set."""
-    from parapet.schemas.layout import MANIFEST
-    from parapet.transforms.perturbation.languages import OTHER_LANGUAGES
-    from parapet.transforms.perturbation.task_corpus import Reworded
-    from parapet.transforms.storage.files import read_written
-
-    counts = json.loads(read_written(config.output, MANIFEST))["counts"]
-    if isinstance(config.sets, Reworded):
-        if n := counts[OTHER_LANGUAGES]:
-            known = ", ".join(config.sets.perturbation.languages)
-            logging.warning("%s in other languages than %s: they stay as they are", counted(n, "message"), known)
-        for name in config.sets.sets:
-            messages = counted(counts["messages"], "message")
-            say(f"{config.output}/{name}: {counts[f'changed/{name}']:,} of {messages} changed")
-        return
-    for name in config.sets.sets:
-        fewer = counters.get(f"fewer_tools/{name}")
-        lacking = f", {fewer:,} of them with fewer tools than asked for" if fewer else ""
-        say(f"{config.output}/{name}: {counted(counts[name], 'task')}{lacking}")
+    program = f"perturb {name} --tasks"
+    example = f"  parapet perturb {name} --tasks tasks.json --output perturbed"
+    if name in TOOLKITS:
+        seeded, without = _CHANGES[name]
+        attributes = {
+            "name": program, "description": TOOLKITS[name], "example": example,
+            "change": name, "seeded": seeded, "without": without,
+        }  # fmt: skip
+        return make_dataclass(name, (), bases=(ChangeToolkits,), namespace=attributes, frozen=True, kw_only=True)
+    description = (
+        f"Perturbs what users say in tasks in BFCL's format, by {name}: OUT/SET/FILE, with the right calls beside it. "
+        f"Values that these need stay as they are. For 'parapet evaluate --task tool_calls --sets {name}=OUT/SET'."
+    )
+    kind = options_of(name)
+    without = ("sgd", "messages", "split", "max_bad", "dry_run", *kind.without)
+    return combined(kind, PerturbTasks, name=program, description=description, example=example, without=without)

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 from commands import RELEASE
-from kit import json_of, lacking, rows_of, run, write
+from kit import json_of, lacking, raised, rows_of, run, write
 
 import parapet
+from parapet.pipelines import app, perturb
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 
 PLUGIN = "dropped_articles"  # of docs/plugin_example
@@ -113,7 +115,7 @@ def test_too_many_bad_records_publish_nothing(corpus, tmp_path):
 MISTAKES = [
     (["droped_articles"], 2, "there is no perturbation 'droped_articles': did you mean 'dropped_articles'?"),
     ([PLUGIN, "--raet", "1", "--output", "out"], 2, "unknown flag --raet: did you mean --rate?"),
-    ([PLUGIN, "--rate", "half", "--output", "out"], 2, "argument --rate: invalid float value: 'half'"),
+    ([PLUGIN, "--rate", "half", "--output", "out"], 2, "argument --rate: 'half' is not a number"),
     (["ood", "--rates", "2", "--output", "out"], 2, "--rates"),
     ([PLUGIN], 2, "the following arguments are required: --output"),
     ([], 2, "dropped_articles    plug-in of parapet-example 1.2.0"),
@@ -133,6 +135,36 @@ def test_the_help_of_one_has_its_options():
     told = run("perturb", PLUGIN, "--help").output
     described = "--rate X the probability that an article is left out. Those inside slot values stay (default: 0.5)"
     assert described in " ".join(told.split())
+
+
+class Louder(parapet.Perturbation):
+    """Users who shout.
+
+    Args:
+      share: of the {name}s, such as 5%.
+      marks: what is appended.
+    """
+
+    name = "louder"
+
+    def __init__(self, *, seed=0, share: float | None = None, marks=("!", "?"), twice=False):
+        super().__init__(seed=seed)
+        self.options = (share, marks, twice)
+
+
+class OfSplit(Louder):
+    def __init__(self, *, split="test"):
+        super().__init__()
+
+
+def test_keyword_arguments_are_options():
+    raised(InputError, perturb.declared_options, OfSplit, match="'split', a name that Parapet uses")
+    kind = perturb.combined(perturb.declared_options(Louder), perturb.Perturb, name="perturb louder")
+    assert kind(output="out", marks="!").make().options == (None, "!", False)
+    told = " ".join(app.parser_of(kind).format_help().split())
+    assert not lacking(
+        told, "--share X of the {name}s, such as 5% --marks LIST what is appended (default: !,?) --twice"
+    )
 
 
 DROPPED = """

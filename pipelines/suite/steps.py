@@ -271,7 +271,7 @@ def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
 
     Raises InputError for wrong options.
     """
-    from parapet.pipelines.perturb import options_of, type_of
+    from parapet.pipelines.perturb import declared_options, own_flags
     from parapet.transforms.perturbation.corpus import perturbation_of
 
     if name in TOOLKITS:
@@ -283,11 +283,11 @@ def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
         sets, in_folders = sets_of("verbose", {key: options[key] for key in ("env",) if key in options})
         return [name + set_name.removeprefix("verbose") for set_name in sets], in_folders
     values = {}
-    for option in options_of(chosen):
+    for option in own_flags(declared_options(chosen)):
         value = options.get(option.name, False)
         if value is not False:
             try:
-                values[option.name] = value if value is True else type_of(option)(_joined(value))
+                values[option.name] = value if value is True else option.kind(_joined(value))
             except ValueError:
                 raise InputError(f"{option.name}: {value!r} is not a number") from None
     perturbation = perturbation_of(chosen, {"seed": str(options.get("seed", "0")), **values}, as_flags=True)

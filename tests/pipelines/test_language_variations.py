@@ -176,7 +176,7 @@ def test_what_cannot_be_mended(tmp_path):
     (["--rates", "omision=3"], "--rates: there is no rate 'omision': did you mean omission?"),
     (["--at_least", "-1"], "--at_least: -1: must be 0 or more"),
     (["--least_changed", "50"], "--least_changed: 50 is not a number between 0 and 1"),
-    (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for the kind typos"),
+    (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for typos, which --kinds does not include"),
     (["--split", "validation"], "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
     (["--split", ","], "--split: must be one or more of train, dev, test"),
 )

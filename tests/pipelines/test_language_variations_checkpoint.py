@@ -84,10 +84,7 @@ def test_of_several_results_the_first_that_is_no_copy(checkpoint):
     (["--model", "a", "b"], "--model: must name exactly one folder, that of the checkpoint"),
     (["--model", "nowhere"], "nowhere: --model: there is no such folder"),
     (["--model", "GPT"], "contains a model of type 'gpt2'"),
-    (
-        ["--model", "GPT", "--pivots", "de"],
-        "--pivots: is for an engine that translates, but this is --engine checkpoint",
-    ),
+    (["--model", "GPT", "--pivots", "de"], "--pivots: is for an engine that translates, but the engine is checkpoint"),
     (["--model", "GPT", "--temperature", "1"], "--temperature: is for --engine llm, but the engine is checkpoint"),
 )
 def test_mistakes(flags, reason, tmp_path):

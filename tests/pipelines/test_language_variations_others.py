@@ -133,7 +133,7 @@ def google(server):
     return {"engine": "google", "google_project": "p", "google_endpoint": server.url}
 
 
-NOT_NAMED = "is for the kind paraphrase, but --kinds does not include it: add it, or leave the flag out"
+NOT_NAMED = "is for paraphrase, which --kinds does not include: change --kinds, or leave the flag out"
 FOR_ENGINES = "is for an engine that translates, but the engine is rules"
 
 
@@ -141,11 +141,11 @@ FOR_ENGINES = "is for an engine that translates, but the engine is rules"
     "flags told",
     (["--kinds", "typos", "--engine", "memory"], f"--engine: {NOT_NAMED}"),
     (["--engine", "rules", "--dry_run"], f"--dry_run: {FOR_ENGINES}"),
-    (["--beams", "2"], "--beams: is for --engine local, but this is --engine embedded"),
+    (["--beams", "2"], "--beams: is for --engine local, but the engine is embedded"),
     (["--kinds", "typos", "--memory", "EMPTY"], f"--memory: {NOT_NAMED}"),
     (["--engine", "memory", "--pivots", "fr"], "add a --memory that contains the user turns, or choose another"),
     (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is not a language code"),
-    (["--engine", "memory", "--prefix", "x"], "--prefix: is for --engine checkpoint, but this is --engine memory"),
+    (["--engine", "memory", "--prefix", "x"], "--prefix: is for --engine checkpoint, but the engine is memory"),
     (["--engine", "google"], "--google_project: is required"),
     (["--rewritten", "EMPTY"], "--rewritten: contains no line that can be used"),
     (["--rewritten", "ONE", "--kinds", "typos"], "typos: --rewritten contains no line of this kind, only verbose"),

@@ -1,84 +1,66 @@
-"""The framework of perturbations; this module declares them as commands, and imports nothing heavy, for fast help."""
+"""The framework of perturbations; this module has the options that all share, and imports nothing heavy."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from typing import Any, NamedTuple
+import importlib
+import inspect
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+from parapet.schemas.layout import sample_root
+from parapet.transforms.running import options
+from parapet.transforms.running.options import option
+
+if TYPE_CHECKING:
+    from parapet.transforms.perturbation.base import Perturbation
 
 
-class Option(NamedTuple):
-    """An option of a perturbation as a flag.
-
-    Attributes:
-      name: the name of the flag, and of the keyword argument of the class.
-      help: the text in help.
-      metavar: the placeholder for its value; empty for switches and flags with choices.
-      default: the default of the flag.
-      choices: the allowed values.
-      type: the type of its value.
-      many: whether it accepts several values.
-      reads: whether its values are files or folders that must exist.
-      apart: whether its value may be a folder, which must differ from the output.
-      rare: whether only ``--help-all`` shows it.
-    """
-
-    name: str
-    help: str
-    metavar: str = ""
-    default: Any = None
-    choices: Container[str] | None = None
-    type: type = str
-    many: bool = False
-    reads: bool = False
-    apart: bool = False
-    rare: bool = False
-
-    def flag(self) -> dict[str, Any]:
-        """Return the arguments for ``add`` of a parser's group."""
-        flag: dict[str, Any] = {"help": self.help, "rare": self.rare}
-        if not self.metavar and self.choices is None:
-            return flag | {"action": "store_true"}
-        flag |= {"reads": self.reads, "apart": self.apart, "type": self.type}
-        flag |= {"required": True} if self.default is REQUIRED else {"default": self.default}
-        further = {"metavar": self.metavar or None, "choices": self.choices, "nargs": "+" if self.many else None}
-        return flag | {name: value for name, value in further.items() if value is not None}
-
-
-REQUIRED: Any = object()  # the default of a required flag
-
-
-class Command(NamedTuple):
-    """The command of a perturbation.
+@dataclass(frozen=True, kw_only=True)
+class PerturbationOptions:
+    """The options that perturbations share. A subclass declares those of one perturbation.
 
     Attributes:
-      target: ``module:class``.
-      description: the description in help.
-      examples: command lines.
-      groups: the options of this perturbation, by the title of their group in help.
-      records: the records that ``--max_bad`` is a share of.
-      done: what could not be done to a bad record, for messages.
-      unusable: what becomes of bad records, for messages.
-      has_messages: whether it perturbs chat messages, too, which have no annotation.
-      has_split: whether it perturbs some splits; else all there are.
-      has_seed: whether something is drawn.
-      has_dry_run: whether it can say what a run would cost: its class has ``plan_lines``.
-      is_slow: whether a few dialogues repay the start of several workers.
+      target: ``module:class`` of the perturbation.
+      without: the shared options that it does not have.
+      records: what ``max_bad`` is a share of.
+      done: what could not be done to a bad record; ``unusable`` says what becomes of it.
     """
 
-    target: str
-    description: str
-    examples: str
-    groups: Mapping[str, Sequence[Option]] = {}
-    records: str = "dialogues"
-    done: str = "perturbed"
-    unusable: str = "left out"
-    has_messages: bool = False
-    has_split: bool = True
-    has_seed: bool = True
-    has_dry_run: bool = False
-    is_slow: bool = False
+    target: ClassVar[str]
+    description: ClassVar[str]
+    example: ClassVar[str]
+    without: ClassVar[tuple[str, ...]] = ("messages", "dry_run")
+    records: ClassVar[str] = "dialogues"
+    done: ClassVar[str] = "perturbed"
+    unusable: ClassVar[str] = "left out"
+
+    output: str = options.output_folder()
+    sgd: str = options.sgd()
+    messages: list[str] = option(
+        [], "chats (JSON lines) instead of a corpus", group=options.INPUT, metavar="FILE", reads=True
+    )
+    split: str = options.split(many=True)
+    max_bad: Fraction = options.max_bad("{records}")
+    dry_run: bool = options.dry_run()
+    seed: str = options.seed()
 
     @property
-    def options(self) -> list[Option]:
-        """Return the options of all groups."""
-        return [option for options in self.groups.values() for option in options]
+    def root(self) -> str:
+        """The corpus."""
+        return self.sgd or str(sample_root())
+
+    @classmethod
+    def perturbation(cls) -> type[Perturbation]:
+        """Imports the class of the perturbation."""
+        module, _, name = cls.target.partition(":")
+        kind: type[Perturbation] = getattr(importlib.import_module(module), name)
+        return kind
+
+    def make(self, **more: object) -> Perturbation:
+        """Makes the perturbation: its keyword arguments are the options of the same names, and ``more``."""
+        kind = self.perturbation()
+        values = {name: getattr(self, name, None) for name in inspect.signature(kind).parameters}
+        return kind(
+            **{name: value for name, value in values.items() if value is not None and value is not False} | more
+        )

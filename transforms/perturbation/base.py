@@ -8,7 +8,6 @@ turn.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
@@ -27,7 +26,6 @@ from parapet.transforms.running.seeding import key_of, seed_text
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.perturbation import Command
     from parapet.transforms.reports.report import Example
     from parapet.transforms.running.counts import Tally
     from parapet.transforms.running.plugins import Chosen
@@ -164,7 +162,6 @@ class Perturbation:
 
     Attributes:
       name: the name of the perturbation.
-      command: how it is run from the command line; if None, its flags are derived from its options.
       row_schema: the Arrow schema of the rows that record changes.
       rows_folder: the folder for the rows, below that of a set.
       metrics: the counts, and how the page shows them. ``CHANGES`` are counted automatically.
@@ -210,7 +207,6 @@ class Perturbation:
     """
 
     name: ClassVar[str]
-    command: ClassVar[Command | None] = None
     row_schema: ClassVar[pa.Schema] = CHANGED_TURNS
     rows_folder: ClassVar[str] = "turns"
     metrics: ClassVar[Sequence[Metric]] = CHANGES
@@ -386,18 +382,6 @@ class Perturbation:
         return iter(())
 
     # Further hooks of the command.
-
-    @classmethod
-    def from_flags(cls, flags: Mapping[str, Any]) -> Perturbation:
-        """Create an object from the flags of a command: by default, each is the argument with its name.
-
-        Args:
-          flags: the values of all flags of the command, including its output.
-        """
-        taken = inspect.signature(cls).parameters
-        options_here = {name: value for name, value in flags.items() if value is not None and value is not False}
-        options = {name: value for name, value in options_here.items() if name in taken}
-        return cls(**options)
 
     def remarks(self) -> Iterator[tuple[int, str]]:
         """Yield messages about what :meth:`fit` has learned, with their levels (``logging.WARNING``)."""

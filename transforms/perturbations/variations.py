@@ -39,7 +39,6 @@ from parapet.transforms.perturbation.languages import ENGLISH, language_of
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbation.user_turns import edited as edited_text
-from parapet.transforms.perturbations import COMMAND
 from parapet.transforms.perturbations.gate import CHARACTERS, NEAR, NEAR_OF_REST, farthest, keeps_characters, passed
 from parapet.transforms.perturbations.generated import written
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers, paraphrased, pivot_of, rephrased
@@ -547,7 +546,6 @@ class LanguageVariations(LanguageVariation):
     """
 
     name = "language_variations"
-    command = COMMAND
     title = "Language variations"
 
     def __init__(

@@ -20,7 +20,7 @@ from parapet.transforms.perturbation.corpora import Corpus, Item, read_items
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Counted, Counts, Tally, of_variants
-from parapet.transforms.variants import COMMAND, matching
+from parapet.transforms.variants import matching
 
 NO_INTENT = "NONE"
 _FRAME_KEYS = {"service", "slots", "actions", "state", "service_call", "service_results"}
@@ -324,7 +324,6 @@ class ApplyVariants(Perturbation):
     """
 
     name = "rewrite"
-    command = COMMAND
     metrics = ()
     title = "Dialogues under the names of schema variants"
     tables = (
@@ -347,19 +346,6 @@ class ApplyVariants(Perturbation):
         self.variants, self.splits_of = plan.variants, plan.splits
         self.schemas, self.mapping = plan.schemas, matching.mapping_bytes(plan.mapped)
         self.problems, self.plan_remarks, self.matched_by = plan.problems, plan.remarks, ""
-
-    @classmethod
-    def from_flags(cls, flags: Mapping[str, Any]) -> ApplyVariants:
-        """Read and match the schemas. Raises InputError if no service of a variant matches."""
-        variants = matching.find_variants(flags["variants"], [name for name in flags["variant"].split(",") if name])
-        mapping = matching.find_mapping(flags["variants"], flags["mapping"])
-        plan = matching.make_plan(flags["sgd"], variants, mapping)
-        matching.check_matched(
-            [variant for split in plan.splits.values() for variant in split.variants], plan.problems, flags["max_bad"]
-        )
-        perturbation = cls(plan)
-        perturbation.matched_by = "position" if mapping is None else "mapping"
-        return perturbation
 
     def remarks(self) -> Iterator[tuple[int, str]]:
         """What does not match."""

@@ -17,7 +17,6 @@ from parapet.transforms.perturbation.base import Analysis, Perturbation, Perturb
 from parapet.transforms.perturbation.corpora import Corpus, read_corpus
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
-from parapet.transforms.perturbations.entities import COMMAND
 from parapet.transforms.perturbations.entities.choosing import GENERATED
 from parapet.transforms.perturbations.entities.replacing import PLACES, Replaced, Replacer, replaced
 from parapet.transforms.perturbations.entities.study import Config, Inputs, Study, inputs_of, study_corpus
@@ -44,7 +43,6 @@ class UnseenEntities(Perturbation):
     name = "unseen_entities"
     languages = (ENGLISH,)
     needs_annotation = True
-    command = COMMAND
     row_schema = REPLACEMENTS
     rows_folder = "replacements"
     metrics = ()

@@ -25,7 +25,7 @@ from parapet.transforms.perturbation.base import (
 from parapet.transforms.perturbation.corpora import Corpus
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
-from parapet.transforms.perturbations.ood import COMMAND, OWN, PLACES
+from parapet.transforms.perturbations.ood import OWN, PLACES
 from parapet.transforms.perturbations.ood.language import Schemas, schemas_of
 from parapet.transforms.perturbations.ood.plan import (
     MOST_USES,
@@ -62,7 +62,6 @@ class OutOfDomain(Perturbation):
     name = "ood"
     languages = (ENGLISH,)
     needs_annotation = True
-    command = COMMAND
     row_schema = OOD_TURNS
     metrics = ()
     title = "Out-of-domain utterances"

@@ -1,92 +1,115 @@
 """Speech errors: user turns as a recogniser transcribes them, with noise, at a given word error rate."""
 
-from parapet.transforms.perturbation import Command, Option
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, cast
+
+from parapet.schemas.errors import InputError
+from parapet.transforms.perturbation import PerturbationOptions
 from parapet.transforms.running import plugins
+from parapet.transforms.running.options import OUTPUT, option
+
+if TYPE_CHECKING:
+    from parapet.transforms.perturbations.speech.perturbation import SpeechErrors
 
 # Defaults: possible signal-to-noise ratios in dB; number of texts for calibration; maximum number of characters spoken.
 RATIOS, SAMPLE, LONGEST = "10,6,4,2,0,-2,-4", 24, 1000
 AUDIO = ("wav", "flac")
-# Flags of only one engine.
-FLAGS_OF = {"azure": ("azure_region", "azure_endpoint", "parallel_calls")}
-
+CACHE = ".heard"  # below a command's output: transcripts by content, kept for the next run
+# Options of only one engine.
+AZURE = ("azure_region", "azure_endpoint", "parallel_calls")
 _ENGINES = plugins.Names(plugins.SPEECH_ENGINES)
-_ERRORS, _ENGINE, _AZURE = "errors", "engine", "--engine azure"
+_ENGINE = "engine"
 
-COMMAND = Command(
-    "parapet.transforms.perturbations.speech.perturbation:SpeechErrors",
-    "Replaces user turns by ASR transcripts: they are spoken, mixed with noise and recognised. "
-    "One set of dialogues for each word error rate: OUT/SR-20/test/dialogues_001.json.",
-    """\
+
+@dataclass(frozen=True, kw_only=True)
+class SpeechErrorOptions(PerturbationOptions):
+    """The options of speech errors."""
+
+    target = "parapet.transforms.perturbations.speech.perturbation:SpeechErrors"
+    description = (
+        "Replaces user turns by ASR transcripts: they are spoken, mixed with noise and recognised. "
+        "One set of dialogues for each word error rate: OUT/SR-20/test/dialogues_001.json."
+    )
+    example = """\
   parapet speech_errors --wer 0.2 --output heard
   parapet speech_errors --sgd sgd --split dev --noise babble --reverberation 0.4 --audio flac --output heard
-  parapet speech_errors --sgd sgd --engine azure --azure_region westeurope --output heard --dry_run""",
-    {
-        "output": (
-            Option("audio", "also write the sound, in OUT/SR-20/audio", default="", choices=AUDIO),
-            Option(
-                "form",
-                "transcripts as they are, or correctly recognised words as the original spells them",
-                default="heard",
-                choices=("heard", "restored"),
-                rare=True,
-            ),
-            Option("cache", "folder of transcripts that are reused (default: OUT/.heard)", "DIR", rare=True),
-        ),
-        _ERRORS: (
-            Option("wer", "word error rates, a set for each", "LIST", default="0.1,0.2,0.3"),
-            Option("noise", "pink, white, babble, or a folder of recordings", "KIND", default="pink", apart=True),
-            Option(
-                "reverberation",
-                "of the speaker's room: seconds until a sound has decayed by 60 dB, such as 0.4 (default: 0)",
-                "SECONDS",
-                default=0.0,
-                type=float,
-            ),
-            Option("snr", f"signal-to-noise ratios to choose from, in dB (default: {RATIOS})", "LIST", rare=True),
-            Option(
-                "sample",
-                f"texts that are transcribed first, to calibrate the rates (default: {SAMPLE})",
-                "N",
-                type=int,
-                rare=True,
-            ),
-            Option(
-                "longest",
-                "maximum length of a turn that is spoken, in characters",
-                "N",
-                default=LONGEST,
-                type=int,
-                rare=True,
-            ),
-        ),
-        _ENGINE: (
-            Option(
-                "engine", "engine of text to speech and ASR; embedded is offline", default="embedded", choices=_ENGINES
-            ),
-            Option(
-                "voices",
-                "voices of the engine, one for each dialogue; name, speed and pitch: heart,heart:1.1:0.9",
-                "LIST",
-                rare=True,
-            ),
-            Option("speaker", "text-to-speech engine (default: --engine)", "ENGINE", choices=_ENGINES, rare=True),
-            Option("listener", "ASR engine (default: --engine)", "ENGINE", choices=_ENGINES, rare=True),
-            Option("parallel_calls", "requests at a time, up to 32 (default: 4)", "N", type=int, rare=True),
-        ),
-        _AZURE: (
-            Option(
-                "azure_region",
-                "region, with the key in AZURE_SPEECH_KEY (default: AZURE_SPEECH_REGION)",
-                "NAME",
-                rare=True,
-            ),
-            Option("azure_endpoint", "another address: wss://HOST, or ws://127.0.0.1:PORT", "URL", rare=True),
-        ),
-    },
-    records="dialogues or transcripts",
-    done="transcribed",
-    unusable="left out, or turns that keep their utterance",
-    has_messages=True,
-    has_dry_run=True,
-    is_slow=True,
-)
+  parapet speech_errors --sgd sgd --engine azure --azure_region westeurope --output heard --dry_run"""
+    group = "errors"
+    large = 64 << 10  # a few dialogues repay the start of several workers
+    records = "dialogues or transcripts"
+    done = "transcribed"
+    unusable = "left out, or turns that keep their utterance"
+    without = ()
+    large = 64 << 10
+
+    audio: str = option("", "also write the sound, in OUT/SR-20/audio", group=OUTPUT, choices=AUDIO)
+    form: Literal["heard", "restored"] = option(
+        "heard",
+        "transcripts as they are, or correctly recognised words as the original spells them",
+        group=OUTPUT,
+        rare=True,
+    )
+    cache: str = option(
+        "",
+        "folder of transcripts that are reused (default: OUT/.heard)",
+        group=OUTPUT,
+        metavar="DIR",
+        rare=True,
+    )
+    wer: str = option("0.1,0.2,0.3", "word error rates, a set for each", metavar="LIST")
+    noise: str = option("pink", "pink, white, babble, or a folder of recordings", metavar="KIND", path=True)
+    reverberation: float = option(
+        0.0,
+        "of the speaker's room: seconds until a sound has decayed by 60 dB, such as 0.4 (default: 0)",
+        metavar="SECONDS",
+    )
+    snr: str = option(
+        "", f"signal-to-noise ratios to choose from, in dB (default: {RATIOS})", metavar="LIST", rare=True
+    )
+    sample: int | None = option(
+        None, f"texts that are transcribed first, to calibrate the rates (default: {SAMPLE})", rare=True
+    )
+    longest: int = option(LONGEST, "maximum length of a turn that is spoken, in characters", rare=True)
+    engine: str = option(
+        "embedded", "engine of text to speech and ASR; embedded is offline", group=_ENGINE, choices=_ENGINES
+    )
+    voices: str | None = option(
+        None,
+        "voices of the engine, one for each dialogue; name, speed and pitch: heart,heart:1.1:0.9",
+        group=_ENGINE,
+        metavar="LIST",
+        rare=True,
+    )
+    speaker: str = option(
+        "", "text-to-speech engine (default: --engine)", group=_ENGINE, metavar="ENGINE", choices=_ENGINES, rare=True
+    )
+    listener: str = option(
+        "", "ASR engine (default: --engine)", group=_ENGINE, metavar="ENGINE", choices=_ENGINES, rare=True
+    )
+    parallel_calls: int | None = option(None, "requests at a time, up to 32 (default: 4)", group=_ENGINE, rare=True)
+    azure_region: str = option(
+        "",
+        "region, with the key in AZURE_SPEECH_KEY (default: AZURE_SPEECH_REGION)",
+        group="--engine azure",
+        metavar="NAME",
+        rare=True,
+    )
+    azure_endpoint: str = option(
+        "",
+        "another address: wss://HOST, or ws://127.0.0.1:PORT",
+        group="--engine azure",
+        metavar="URL",
+        rare=True,
+    )
+
+    def make(self, **more: object) -> SpeechErrors:
+        """Makes the perturbation. Raises InputError if an option belongs to an engine that is not used."""
+        of_azure = {name: value for name in AZURE if (value := getattr(self, name)) not in (None, "")}
+        if of_azure and "azure" not in (self.speaker or self.engine, self.listener or self.engine):
+            raise InputError(f"is for --engine azure, but this is --engine {self.engine}", f"--{next(iter(of_azure))}")
+        cache = (self.cache or f"{self.output}/{CACHE}").rstrip("/")
+        perturbation = cast("SpeechErrors", super().make(engine_options=of_azure, cache=cache, **more))
+        perturbation.try_engines = not self.dry_run
+        return perturbation

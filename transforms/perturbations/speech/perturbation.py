@@ -37,7 +37,7 @@ from parapet.transforms.perturbation.corpora import (
 )
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
-from parapet.transforms.perturbations.speech import AUDIO, COMMAND, FLAGS_OF, LONGEST, RATIOS, SAMPLE
+from parapet.transforms.perturbations.speech import AUDIO, AZURE, LONGEST, RATIOS, SAMPLE
 from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, set_name
 from parapet.transforms.perturbations.speech.engine import choose
 from parapet.transforms.perturbations.speech.replacing import (
@@ -76,7 +76,6 @@ from parapet.transforms.running.counts import Balance, Counted, CountKey, Counts
 from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.running.plugins import Chosen
 
-CACHE = ".heard"  # below a command's output: transcripts by content, kept for the next run
 WER = Metric(
     "wer", "word error rate", percent=True,
     meaning="Substituted, deleted and inserted words, divided by the words of the reference. Words are lower case "
@@ -122,7 +121,6 @@ class SpeechErrors(Perturbation):
 
     name = "speech_errors"
     languages = (ENGLISH,)
-    command = COMMAND
     row_schema = ASR_TURNS
     metrics = ()
     tables = (
@@ -217,27 +215,6 @@ class SpeechErrors(Perturbation):
     def sets(self) -> tuple[str, ...]:
         """Return the names of sets (``SR-10``), one for each rate."""
         return tuple(map(set_name, self.targets))
-
-    @classmethod
-    def from_flags(cls, flags: Mapping[str, Any]) -> Perturbation:
-        """Create an object from flags; flags of the engines become engine options.
-
-        Raises:
-          InputError: a flag belongs to an engine that is not used.
-        """
-        flags, engine_options = dict(flags), dict[str, str | int]()
-        for name, names in FLAGS_OF.items():
-            settings = {flag: value for flag in names if (value := flags.pop(flag)) is not None}
-            if settings and name not in (flags["speaker"] or flags["engine"], flags["listener"] or flags["engine"]):
-                raise InputError(
-                    f"is for --engine {name}, but this is --engine {flags['engine']}", f"--{next(iter(settings))}"
-                )
-            engine_options |= settings
-        flags["cache"] = (flags["cache"] or f"{flags['output']}/{CACHE}").rstrip("/")
-        perturbation = super().from_flags({**flags, "engine_options": engine_options})
-        assert isinstance(perturbation, SpeechErrors)
-        perturbation.try_engines = not flags["dry_run"]
-        return perturbation
 
     def fit(self, corpus: Corpus) -> None:
         """Create the engines and the noise."""
@@ -397,7 +374,7 @@ class SpeechErrors(Perturbation):
             "snr": self.ratios,
             "sample": self.sample,
             **self.setup.made_with,
-            **dict.fromkeys(("cache", *FLAGS_OF["azure"]), ""),
+            **dict.fromkeys(("cache", *AZURE), ""),
         }
 
     def example(self, shown: Mapping[str, Any]) -> Example:
