@@ -80,6 +80,11 @@ class Pipeline(Command[Settings]):
     output: str = options.output_folder()
     workers: int | None = options.workers()
 
+    @property
+    def processes(self) -> int | None:
+        """The number of local processes; None for as many as the inputs repay."""
+        return self.workers
+
     def inputs(self, settings: Settings) -> list[tuple[str, str]]:
         """Lists (flag, path) of the files that workers read, which on Dataflow must be in a bucket."""
         return []
@@ -113,7 +118,10 @@ def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
 
     def check(args: argparse.Namespace) -> tuple[Any, Any]:
         command = read_config(kind, args)
-        return command, command.check()
+        settings = command.check()
+        if isinstance(command, Pipeline):
+            args.workers = command.processes
+        return command, settings
 
     if isinstance(parser, Parser):
         return running.run_command(
@@ -209,7 +217,7 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
                 arguments |= {"type": partial(_parsed, flag), "metavar": facts["metavar"] or metavar}
             arguments["default"] = None if flag.default is options.REQUIRED else _as_text(flag)
         if flag.many and not flag.has_commas:
-            arguments["nargs"] = "+"
+            arguments |= {"nargs": "+", "action": "extend" if facts["extend"] else "store"}
         if flag.default is options.REQUIRED:
             arguments["required"] = True
         action = add(f"--{flag.name}", reads=facts["reads"], apart=facts["path"], **arguments)

@@ -1,4 +1,4 @@
-"""The flags that name a corpus and its sets, shared by all tasks of ``evaluate`` and models of ``predict``."""
+"""The options that name a corpus and its sets, shared by all tasks of ``evaluate`` and models of ``predict``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from parapet.pipelines.app import add_flags, read_config
-from parapet.pipelines.flags import INPUT, StrictParser, add_reference
+from parapet.pipelines.flags import StrictParser, add_reference
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST, as_path, is_there, sample_root, split_of_folder
 from parapet.transforms.running import options
-from parapet.transforms.running.options import option
+from parapet.transforms.running.options import INPUT, REQUIRED, option
 
 if TYPE_CHECKING:
     from parapet.evaluation.sets import Sources
@@ -65,6 +66,43 @@ class LabelledSetOptions(SetOptions):
     )
 
 
+def of_run(path: str, task: str) -> str:
+    """Returns the folder of predictions in the output of ``predict``; any other path unchanged."""
+    folder = as_path(path)
+    if path and is_there(path) and (folder / MANIFEST).is_file():
+        for name in ("responses", "predictions") if task == "response" else ("predictions",):
+            if (folder / name).is_dir():
+                return str(folder / name)
+    return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    """Agents' tasks and further sets of them."""
+
+    reference: list[str] = option(REQUIRED, TASKS, group=INPUT, metavar="PATH", reads=True)
+    variants: str | None = option(
+        None,
+        "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words",
+        group=INPUT,
+        metavar="DIR",
+        reads=True,
+    )
+    sets: list[str] = option([], "further tasks: typos=varied/typos", group=INPUT, metavar="NAME=PATH", reads=True)
+
+    def task_sets(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Returns the sets by name, and the names of those that are variants. Raises InputError if there are none."""
+        from parapet.evaluation.sets import parse_sets
+
+        others, folder = parse_sets(self.sets), as_path(self.variants or "")
+        if not self.variants:
+            return others, ()
+        names = sorted(path.name for path in folder.glob("*") if path.is_dir() and path.name[0] != ".")
+        if not names:
+            raise InputError("contains no folders of variants, such as v1", self.variants, "--variants")
+        return {**{name: str(folder / name) for name in names}, **others}, tuple(names)
+
+
 def add_sets(
     parser: StrictParser,
     *,
@@ -91,16 +129,6 @@ def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sour
     return read_config(SetOptions, args).sources(predictions)
 
 
-def of_run(path: str, task: str) -> str:
-    """Returns the folder of predictions in the output of ``predict``; any other path unchanged."""
-    folder = as_path(path)
-    if path and is_there(path) and (folder / MANIFEST).is_file():
-        for name in ("responses", "predictions") if task == "response" else ("predictions",):
-            if (folder / name).is_dir():
-                return str(folder / name)
-    return path
-
-
 def add_tasks(parser: StrictParser) -> None:
     """Adds the flags that name agents' tasks, and further sets of them."""
     add = parser.group(INPUT)
@@ -116,7 +144,6 @@ def task_sets(args: argparse.Namespace) -> tuple[dict[str, str], tuple[str, ...]
     Raises InputError if there are none.
     """
     from parapet.evaluation.sets import parse_sets
-    from parapet.schemas.errors import InputError
 
     others, folder = parse_sets(args.sets), as_path(args.variants or "")
     if not args.variants:

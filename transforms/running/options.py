@@ -39,6 +39,7 @@ def option(
     reads: bool = False,
     path: bool = False,
     commas: bool = False,
+    extend: bool = False,
     either: str = "",
     choices: Iterable[Any] = (),
     completes: Sequence[str] = (),
@@ -59,6 +60,7 @@ def option(
       reads: its values are files or folders that must exist.
       path: its values are files or folders that are checked elsewhere, or may be.
       commas: several values are one text with commas; else they are several words.
+      extend: the values of all occurrences count; else only those of the last.
       either: a name shared by options that exclude each other.
       choices: the allowed values, where the type is no ``Literal``; a container that is filled when it is asked.
       completes: values that the shell proposes.
@@ -67,8 +69,8 @@ def option(
     """
     facts = {
         "text": text, "group": group, "rare": rare, "metavar": metavar, "reads": reads, "path": path or reads,
-        "commas": commas, "either": either, "choices": choices, "completes": completes, "parse": parse,
-        "ge": ge, "gt": gt, "le": le, "lt": lt
+        "commas": commas, "extend": extend, "either": either, "choices": choices, "completes": completes,
+        "parse": parse, "ge": ge, "gt": gt, "le": le, "lt": lt
     }  # fmt: skip
     if isinstance(default, list):
         return field(default_factory=default.copy, metadata=facts)
