@@ -64,6 +64,16 @@ class Command(Generic[Settings]):
     group: ClassVar[str] = "input"
     stopped: ClassVar[str] = "nothing was written, run the same command again"
 
+    @classmethod
+    def defaults(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the defaults that depend on given options. Raises InputError if these exclude each other."""
+        return {}
+
+    @classmethod
+    def terms(cls) -> dict[str, dict[str, str]]:
+        """Returns further sections of the help: title to terms and their meanings."""
+        return {}
+
     def check(self) -> Settings:
         """Reads what the options name. Raises InputError, before anything is done, for what cannot be used."""
         raise NotImplementedError
@@ -109,6 +119,7 @@ def parser_of(kind: type[Command[Any]]) -> StrictParser:
     parser_type = Parser if issubclass(kind, Pipeline) else StrictParser
     parser = parser_type(kind.name, kind.description, kind.example, kind.note)
     add_flags(parser, kind, kind.group)
+    parser.terms, parser.dependent = kind.terms(), kind.defaults
     return parser
 
 
@@ -220,7 +231,7 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
             arguments |= {"nargs": "+", "action": "extend" if facts["extend"] else "store"}
         if flag.default is options.REQUIRED:
             arguments["required"] = True
-        action = add(f"--{flag.name}", reads=facts["reads"], apart=facts["path"], **arguments)
+        action = add(f"--{flag.name}", *facts["also"], reads=facts["reads"], apart=facts["path"], **arguments)
         if completes := facts["completes"]:
             action.completer = lambda completes=completes, **_: completes  # type: ignore[attr-defined]
 
@@ -289,7 +300,7 @@ def from_table(kind: type[Config], table: Mapping[str, Any]) -> Config:
     for name, flag in flags.items():
         if flag.default is options.REQUIRED and name not in values:
             raise InputError("is required", "", name)
-    return kind(**values)
+    return kind(**(getattr(kind, "defaults", dict)(values) | values))
 
 
 def _from_toml(flag: Flag, value: Any) -> Any:
@@ -364,5 +375,5 @@ def input_paths(config: Any) -> list[tuple[str, str]]:
 
 def content_options(config: Any) -> dict[str, Option]:
     """Lists the flags that determine the content of an output, for ``run.json``: all except files and folders."""
-    names = sorted(flag.name for flag in flags_of(type(config)) if not flag.facts["path"])
+    names = sorted(flag.name for flag in flags_of(type(config)) if not flag.facts["path"] and flag.name != "output")
     return {name: getattr(config, name) for name in names}

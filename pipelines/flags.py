@@ -88,6 +88,8 @@ class StrictParser(argparse.ArgumentParser):
 
     Attributes:
       options: the declared options and arguments; ``flags`` has those with a name by each of their names.
+      terms: further sections of the help: title to terms and their meanings.
+      dependent: returns the defaults that depend on given options; these have other values than None.
       raises: whether errors are raised as InputError, instead of ending the program.
     """
 
@@ -102,7 +104,8 @@ class StrictParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.example, self.note, self.rare_note = example, note, ""
-        self.terms: dict[str, dict[str, str]] = {}  # further sections of the help: title to terms and their meanings
+        self.terms: dict[str, dict[str, str]] = {}
+        self.dependent: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
         self.options: list[argparse.Action] = []
         self.flags: dict[str, argparse.Action] = {}
         self._sections: dict[str, list[argparse.Action]] = {INPUT: [], OUTPUT: []}
@@ -192,6 +195,17 @@ class StrictParser(argparse.ArgumentParser):
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses strictly; returns the flags and an empty list, as no flags are left for others."""
         return self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple)), []
+
+    def parse_known_args(  # type: ignore[override]
+        self, argv: Sequence[str], namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parses the arguments, and adds the defaults that depend on them."""
+        args, rest = super().parse_known_args(argv, namespace)
+        if namespace is None:
+            values, _ = super().parse_known_args(argv, argparse.Namespace(**dict.fromkeys(vars(args))))
+            given = {name: value for name, value in vars(values).items() if value is not None}
+            vars(args).update(self.dependent(given) | given)
+        return args, rest
 
     def check_flags(self, argv: Sequence[str], others: Callable[[], Iterable[str]]) -> list[str]:
         """Returns the arguments with each flag spelled as it is defined, and paths for ``@sample``.

@@ -18,7 +18,7 @@ from parapet.pipelines.app import Command
 from parapet.pipelines.command import check_apart, check_input, say
 from parapet.pipelines.dispatch import hand_over
 from parapet.pipelines.endpoint_flags import ModelOptions, address, model_name
-from parapet.pipelines.sets import LabelledSetOptions, SetOptions, TaskOptions, of_run
+from parapet.pipelines.sets import BabiOptions, LabelledSetOptions, SetOptions, TaskOptions, of_run
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path
 from parapet.transforms.running import options
@@ -346,23 +346,7 @@ have "domains", those that the response is about."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _BabiFiles:
-    """Test files, which precede the predictions in the help."""
-
-    reference: list[str] = options.option(
-        [], "test files in the bAbI format", group=options.INPUT, metavar="FILE", reads=True
-    )
-    sets: list[str] = options.option(
-        [],
-        "further sets, files or folders: OOV=babi/task1-tst-OOV.txt",
-        group=options.INPUT,
-        metavar="NAME=PATH",
-        reads=True,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ranking(PredictionOptions, _BabiFiles, Evaluation):
+class Ranking(PredictionOptions, BabiOptions, Evaluation):
     """``parapet evaluate --task ranking``."""
 
     name = "evaluate --task ranking"
@@ -379,6 +363,7 @@ plain; API calls by field (Bordes et al. 2017, Table 2)."""
 A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}; dialogues of the file
 and what the bot says in them are counted from 0. A folder has FILE.jsonl for each FILE.txt, with --sets in a folder for
 each set. With --top a row has "answers", too: up to K candidates, the best first."""
+    reference_text = "test files in the bAbI format"
     predictions: list[str] = options.option(  # type: ignore[assignment]
         options.REQUIRED,
         "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ...",

@@ -35,6 +35,7 @@ def option(
     *,
     group: str = "",
     rare: bool = False,
+    also: Sequence[str] = (),
     metavar: str = "",
     reads: bool = False,
     path: bool = False,
@@ -56,6 +57,7 @@ def option(
       text: the help; ``{NAME}`` stands for the class variable of this name.
       group: the section of the help; by default that of the command.
       rare: only ``--help-all`` shows it.
+      also: further names of the flag.
       metavar: the name of its value in the help.
       reads: its values are files or folders that must exist.
       path: its values are files or folders that are checked elsewhere, or may be.
@@ -68,9 +70,9 @@ def option(
       ge, gt, le, lt: the range of a number: at least, above, at most, below.
     """
     facts = {
-        "text": text, "group": group, "rare": rare, "metavar": metavar, "reads": reads, "path": path or reads,
-        "commas": commas, "extend": extend, "either": either, "choices": choices, "completes": completes,
-        "parse": parse, "ge": ge, "gt": gt, "le": le, "lt": lt
+        "text": text, "group": group, "rare": rare, "also": also, "metavar": metavar, "reads": reads,
+        "path": path or reads, "commas": commas, "extend": extend, "either": either, "choices": choices,
+        "completes": completes, "parse": parse, "ge": ge, "gt": gt, "le": le, "lt": lt
     }  # fmt: skip
     if isinstance(default, list):
         return field(default_factory=default.copy, metadata=facts)
