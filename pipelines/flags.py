@@ -382,11 +382,6 @@ def add_sgd(parser: StrictParser) -> None:
     parser.group(INPUT)("--sgd", metavar="ROOT", reads=True, help=text)
 
 
-def add_reference(parser: StrictParser, text: str = "corpus or release", *names: str) -> None:
-    """Adds ``--reference``, the corpus that was predicted; ``names`` are aliases of the flag."""
-    parser.group(INPUT)("--reference", *names, metavar="ROOT", reads=True, help=f"{text} (default: the bundled sample)")
-
-
 def add_split(parser: StrictParser, default: str = TEST, many: bool = False) -> None:
     """Adds ``--split``; if ``many``, it takes several splits. Training commands use the default ``train``."""
     text = "train, dev, test, comma-separated" if many else "train, dev or test"

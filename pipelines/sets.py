@@ -55,11 +55,7 @@ class LabelledSetOptions(SetOptions):
     """A corpus and its sets, if the labels are not in the predictions."""
 
     reference: str | None = option(
-        None,
-        "{reference_text} (default: the labels in the predictions)",
-        group=INPUT,
-        metavar="PATH",
-        reads=True,
+        None, "{reference_text} (default: the labels in the predictions)", group=INPUT, metavar="PATH", reads=True
     )
 
 

@@ -22,6 +22,7 @@ from parapet.pipelines.sets import BabiOptions, LabelledSetOptions, SetOptions, 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path
 from parapet.transforms.running import options
+from parapet.transforms.running.options import INPUT, REQUIRED, option
 
 if TYPE_CHECKING:
     from parapet.evaluation.task import Task
@@ -138,9 +139,7 @@ class PredictionOptions:
 
     name: ClassVar[str]
     predictions_text: ClassVar[str]
-    predictions: str = options.option(
-        options.REQUIRED, "{predictions_text}", group=options.INPUT, metavar="PATH", reads=True
-    )
+    predictions: str = option(REQUIRED, "{predictions_text}", group=INPUT, metavar="PATH", reads=True)
 
     @property
     def predicted(self) -> Any:
@@ -158,13 +157,13 @@ class UserModel(PredictionOptions):
     group_of_model: ClassVar[str] = "model, instead of --predictions"
     model_text: ClassVar[str] = "FILE.py:NAME or MODULE:NAME"
     predictions: str | None = None  # type: ignore[assignment]
-    model: str | None = options.option(
+    model: str | None = option(
         None,
         "class with predict(batch), function, or object: {model_text}",
         group=group_of_model,
         metavar="FILE.py:NAME",
     )
-    model_args: list[str] = options.option(
+    model_args: list[str] = option(
         [],
         "its arguments: checkpoint=my_model beams=4 greedy=true",
         group=group_of_model,
@@ -248,14 +247,10 @@ instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "respon
     reference_text = "output of 'ood', a corpus (all in-domain), or JSON lines with label"
     sets_text = "sets: ood-10=foreign/ood-10; or which of --reference: ood-10 ood-20 (default: all)"
     predictions_text = "JSON lines with score or predicted; or a folder with ood-10/, ood-20/, ..."
-    dev: str | None = options.option(
-        None,
-        "predictions on other turns, on which the threshold is tuned",
-        group=options.INPUT,
-        metavar="PATH",
-        reads=True,
+    dev: str | None = option(
+        None, "predictions on other turns, on which the threshold is tuned", group=INPUT, metavar="PATH", reads=True
     )
-    dev_split: str = options.option("dev", "split of --dev", group=options.INPUT, rare=True, choices=SPLITS)
+    dev_split: str = option("dev", "split of --dev", group=INPUT, rare=True, choices=SPLITS)
 
     def task(self) -> Task[Any]:
         """Makes the task."""
@@ -295,31 +290,27 @@ A row of the predictions: {"dialogue_id": "1_00000", "turn": 3, "response": "...
 placeholders such as [restaurant_name]; its row has the "state" too, {"Restaurants_1": {"city": ["San Jose"]}}, and may
 have "domains", those that the response is about."""
     variants_text = "schema variants whose responses were predicted; scored as the original's"
-    predictions: str = options.option(
-        options.REQUIRED,
+    predictions: str = option(
+        REQUIRED,
         "JSON lines, a folder with original/, typos/, ..., or 'reference' for the corpus's own responses",
-        group=options.INPUT,
+        group=INPUT,
         metavar="PATH|reference",
         reads=True,
     )
-    knowledge_base: str | None = options.option(
-        None,
-        "more entities: JSON, or a folder of SERVICE_db.json",
-        group=options.INPUT,
-        metavar="PATH",
-        reads=True,
+    knowledge_base: str | None = option(
+        None, "more entities: JSON, or a folder of SERVICE_db.json", group=INPUT, metavar="PATH", reads=True
     )
-    goals: str | None = options.option(
+    goals: str | None = option(
         None, "goals, as MultiWOZ has them", group="goals, instead of a corpus", metavar="FILE", reads=True
     )
-    responses: str | None = options.option(
+    responses: str | None = option(
         None,
         "with --goals: reference responses, for BLEU",
         group="goals, instead of a corpus",
         metavar="FILE",
         reads=True,
     )
-    tokenizer: Literal["13a", "none", "intl", "char"] = options.option(
+    tokenizer: Literal["13a", "none", "intl", "char"] = option(
         "13a", "tokenizer of sacrebleu, which changes BLEU", group="scoring"
     )
 
@@ -364,20 +355,20 @@ A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french lond
 and what the bot says in them are counted from 0. A folder has FILE.jsonl for each FILE.txt, with --sets in a folder for
 each set. With --top a row has "answers", too: up to K candidates, the best first."""
     reference_text = "test files in the bAbI format"
-    predictions: list[str] = options.option(  # type: ignore[assignment]
-        options.REQUIRED,
+    predictions: list[str] = option(  # type: ignore[assignment]
+        REQUIRED,
         "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ...",
-        group=options.INPUT,
+        group=INPUT,
         metavar="PATH",
         reads=True,
     )
-    candidates: str | None = options.option(
-        None, "all possible answers, '1 text' a line", group=options.INPUT, metavar="FILE", reads=True
+    candidates: str | None = option(
+        None, "all possible answers, '1 text' a line", group=INPUT, metavar="FILE", reads=True
     )
-    top: int = options.option(
+    top: int = option(
         1,
         "also score what is right within the first 2, 3, ... K of the answers of 'parapet predict MODEL --top K'",
-        group=options.INPUT,
+        group=INPUT,
         metavar="K",
         ge=1,
         le=100,
@@ -401,29 +392,27 @@ each set. With --top a row has "answers", too: up to K candidates, the best firs
 class _Scoring(SetOptions):
     """What judges utterances; these options precede those of the language model in the help."""
 
-    scorer: Literal["lexical", "nli", "llm"] = options.option(
+    scorer: Literal["lexical", "nli", "llm"] = option(
         "lexical",
         "what judges entailment: rules, a model of language inference, or a language model (--endpoint)",
         group="scoring",
     )
-    nli_model: str | None = options.option(
+    nli_model: str | None = option(
         None, "model of --scorer nli, such as roberta-large-mnli", group="scoring", metavar="DIR"
     )
-    metrics: list[str] = options.option(
-        [], "metrics of plug-ins, on pairs of utterances", group="scoring", metavar="NAME"
-    )
-    batch: int = options.option(32, "pairs in a batch", group="scoring", rare=True)
-    cache: str | None = options.option(
+    metrics: list[str] = option([], "metrics of plug-ins, on pairs of utterances", group="scoring", metavar="NAME")
+    batch: int = option(32, "pairs in a batch", group="scoring", rare=True)
+    cache: str | None = option(
         None,
         "judgements that are kept for other runs, and for this one if it is interrupted",
         group="scoring",
         rare=True,
         metavar="FILE",
     )
-    rules: Literal["paper", "extended"] = options.option(
+    rules: Literal["paper", "extended"] = option(
         "paper", "by which references are built: the paper's, or ours, which are better English", group="scoring"
     )
-    no_validation: bool = options.option(
+    no_validation: bool = option(
         False, "count all turns, whatever the ground truth says of their references", group="scoring", rare=True
     )
     seed: str = options.seed("the tampered values")
@@ -451,10 +440,10 @@ with others. With --scorer llm, --nli_model says how often the two judges agree.
     group = "language model of --scorer llm"
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
-    predictions: str = options.option(
-        options.REQUIRED,
+    predictions: str = option(
+        REQUIRED,
         "JSON lines, SGD dialogues, a folder with original/, v1/, ..., or 'reference' for the corpus's own turns",
-        group=options.INPUT,
+        group=INPUT,
         metavar="PATH|reference",
         reads=True,
     )

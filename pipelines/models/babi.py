@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from parapet.evaluation.models import configs
 from parapet.pipelines.app import Option, input_paths
@@ -15,9 +14,6 @@ from parapet.schemas.errors import InputError, parapet_version
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import read_whole
 from parapet.transforms.running.options import OUTPUT, REQUIRED, option
-
-if TYPE_CHECKING:
-    from parapet.evaluation.models.training import Learner
 
 PREDICTIONS, ATTENTION = "predictions", "attention"
 MOST_ATTENDED = 64  # dialogues: a chunk of a prediction
@@ -210,12 +206,11 @@ class Net(configs.BabiConfig, family.TrainNet, family.PresetOptions):
             raise InputError(f"{given['preset']} {problem}: give --task", "--preset")
         return {"task": task, **dict(zip(columns, rows[task], strict=True))}
 
-    def learner(self, *_: Any) -> tuple[Callable[[], Learner], family.Inputs]:
+    def data(self, *_: Any) -> tuple[list[Any], family.Inputs]:
         """Reads the training data. Raises InputError for files that cannot be used."""
         from parapet.evaluation.models.babi.data import read_corpus
 
-        corpus = read_corpus(self.train, self.dev, self.candidates, self.match)
-        return partial(family.load_class(self.learner_class), self, corpus), input_paths(self)
+        return [read_corpus(self.train, self.dev, self.candidates, self.match)], input_paths(self)
 
 
 _SGD: family.Preset = {"optimiser": "sgd", "batch_size": 1, "epochs": 50, "patience": 10}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parapet.evaluation.models.configs import ClassifierConfig, ClassifierPrediction, Schedule
@@ -16,16 +15,13 @@ from parapet.pipelines.models.family import (
     PredictTrained,
     Training,
     TrainNet,
-    load_class,
 )
 from parapet.pipelines.sets import SetOptions
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path, sample_root
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.training import Learner
     from parapet.evaluation.models.turns import Job
-    from parapet.transforms.storage.checkpoints import Checkpoint
 
 FROM_SCRATCH = {"learning_rate": 0.01, "schedule": "constant", "warmup": 0.0, "clip": 0.0}
 FINE_TUNED = {"learning_rate": 5e-5, "schedule": "linear", "warmup": 0.06, "clip": 1.0}
@@ -65,12 +61,12 @@ or RoBERTa, or from scratch on hashed words and character n-grams, in seconds.""
             )
         return super().check()
 
-    def learner(self, *checkpoint: Checkpoint) -> tuple[Callable[[], Learner], Inputs]:
+    def data(self, *checkpoint: Any) -> tuple[list[Any], Inputs]:
         """Reads labelled turns. Raises InputError for files that cannot be used."""
         from parapet.evaluation.models.classifier import read_training
 
         corpus = read_training(self, self.train or [str(sample_root())])
-        return partial(load_class(self.learner_class), self, corpus, *checkpoint), corpus.files
+        return [corpus, *checkpoint], corpus.files
 
 
 @dataclass(frozen=True, kw_only=True)

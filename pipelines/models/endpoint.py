@@ -64,11 +64,7 @@ class LanguageModel(ModelOptions, family.Predict):
     unit: ClassVar[str]
     group = "language model"
     cache: str | None = option(
-        None,
-        f"SQLite file in which answers are kept (default: OUT/{_CACHE})",
-        group=OUTPUT,
-        rare=True,
-        metavar="FILE",
+        None, f"SQLite file in which answers are kept (default: OUT/{_CACHE})", group=OUTPUT, rare=True, metavar="FILE"
     )
     max_bad: Fraction = options.max_bad("requests")
     dry_run: bool = options.dry_run()

@@ -121,7 +121,7 @@ class TrainNet(TrainingConfig, Train[Training]):
     """A training by epochs or steps.
 
     Attributes:
-      learner_class: see :func:`load_class`.
+      learner_class: the class of the net and its training, ``MODULE:CLASS`` in :mod:`parapet.evaluation.models`.
       presets: by name; each has defaults of options.
       packages: required packages besides torch and safetensors; ``recorded`` are those whose versions go into
         ``run.json``.
@@ -175,8 +175,8 @@ same command is run again, and ends with the same model."""
         return values
 
     @abstractmethod
-    def learner(self, *checkpoint: Any) -> tuple[Callable[[], Learner], Inputs]:
-        """Returns a function that makes the model with its data, and the files read.
+    def data(self, *checkpoint: Any) -> tuple[list[Any], Inputs]:
+        """Returns the arguments of the learner besides the settings, and the files read.
 
         Raises InputError for unusable files.
         """
@@ -190,7 +190,10 @@ same command is run again, and ends with the same model."""
         checkpoint = [inspect(place, BY_MODEL[self.model_name], "--checkpoint")] if place else []
         check_installed("torch", "safetensors", *(self.packages if checkpoint else ()))
         config = dataclasses.replace(self, device=device_of(self.device).type)
-        return Training(config, *config.learner(*checkpoint))
+        data, inputs = config.data(*checkpoint)
+        module, _, name = self.learner_class.partition(":")
+        learner = getattr(import_module(f"parapet.evaluation.models.{module}"), name)
+        return Training(config, partial(learner, config, *data), inputs)
 
     def act(self, training: Training) -> None:
         """Trains, publishes the model with its log, and prints its results."""
@@ -222,43 +225,40 @@ same command is run again, and ends with the same model."""
             say(f"{name.replace('_', ' ')}: {value:.6g}")
 
 
-def load_class(name: str) -> Any:
-    """Imports a class of :mod:`parapet.evaluation.models`, as ``MODULE:CLASS``; most of these modules import torch."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(f"parapet.evaluation.models.{module}"), attribute)
+@dataclass(frozen=True, kw_only=True)
+class TrainOnCorpora(CorpusTraining, TrainNet):
+    """A training on corpora in the SGD format."""
 
+    def read_sets(
+        self, read: Callable[[str, str], Examples[Row]], dialogue: Callable[[Row], str]
+    ) -> tuple[list[Row], list[Row], Inputs]:
+        """Reads the examples to learn from, those that choose the best epoch, and the list of files read.
 
-def read_sets(
-    config: CorpusTraining, read: Callable[[str, str], Examples[Row]], dialogue: Callable[[Row], str]
-) -> tuple[list[Row], list[Row], Inputs]:
-    """Reads the examples to learn from, those that choose the best epoch, and the list of files read.
+        Args:
+          read: reads the examples of (a corpus, a split).
+          dialogue: identifies the dialogue of an example, for ``--held_out``.
 
-    Args:
-      config: names the corpora.
-      read: reads the examples of (a corpus, a split).
-      dialogue: identifies the dialogue of an example, for ``--held_out``.
+        Raises:
+          InputError: a corpus cannot be read or has no examples.
+        """
+        from parapet.evaluation.models.examples import held_out
 
-    Raises:
-      InputError: a corpus cannot be read or has no examples.
-    """
-    from parapet.evaluation.models.examples import held_out
-
-    if config.held_out is not None and config.dev:
-        raise InputError(
-            "give only one of the two: dialogues that choose the best epoch, or a share of the training dialogues",
-            "--dev, --held_out",
-        )
-    roots = config.train or [str(sample_root())]
-    corpora = [read(root, config.split) for root in roots]
-    train = [row for corpus in corpora for row in corpus.rows]
-    inputs = [("train", path) for corpus in corpora for path in corpus.paths]
-    if config.held_out is None:
-        chosen_by = read(config.dev or roots[0], config.dev_split)
-        return train, chosen_by.rows, inputs + [("dev", path) for path in chosen_by.paths]
-    train, dev = held_out(train, config.held_out, config.seed, dialogue)
-    if not train or not dev:
-        raise InputError(f"{config.held_out}: there are too few dialogues, one part would be empty", "--held_out")
-    return train, dev, inputs
+        if self.held_out is not None and self.dev:
+            raise InputError(
+                "give only one of the two: dialogues that choose the best epoch, or a share of the training dialogues",
+                "--dev, --held_out",
+            )
+        roots = self.train or [str(sample_root())]
+        corpora = [read(root, self.split) for root in roots]
+        train = [row for corpus in corpora for row in corpus.rows]
+        inputs = [("train", path) for corpus in corpora for path in corpus.paths]
+        if self.held_out is None:
+            chosen_by = read(self.dev or roots[0], self.dev_split)
+            return train, chosen_by.rows, inputs + [("dev", path) for path in chosen_by.paths]
+        train, dev = held_out(train, self.held_out, self.seed, dialogue)
+        if not train or not dev:
+            raise InputError(f"{self.held_out}: there are too few dialogues, one part would be empty", "--held_out")
+        return train, dev, inputs
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parapet.evaluation.models.generation.inference import Job, Reranker
-    from parapet.evaluation.models.training import Learner
 
 # SGSAcc (Chen, Lin and Byrne 2023), Appendix E. The dev set neither chooses an epoch nor stops the training.
 SGSACC: family.Preset = {
@@ -43,7 +42,7 @@ WARNINGS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generation(GenerationConfig, family.TrainNet, family.PresetOptions):
+class Generation(GenerationConfig, family.TrainOnCorpora, family.PresetOptions):
     """A T5 that is fine-tuned to generate system utterances."""
 
     learner_class = "generation.net:GenerationLearner"
@@ -56,15 +55,15 @@ schema's words, as in T2G2 (Kale and Rastogi 2020)."""
     example = "  parapet train {model} --train my_corpus --checkpoint t5-small --output my_model"
     preset: Literal["sgsacc"] | None = None
 
-    def learner(self, *checkpoint: Any) -> tuple[Callable[[], Learner], family.Inputs]:
+    def data(self, *checkpoint: Any) -> tuple[list[Any], family.Inputs]:
         """Reads system turns and templates. Raises InputError for files that cannot be used."""
         from parapet.evaluation.models.generation.data import read_examples, read_templates
 
         templates, files = read_templates(self.templates) if self.templates else ({}, [])
         read = partial(read_examples, templates=templates)
-        train, dev, inputs = family.read_sets(self, read, lambda example: example.opening)
+        train, dev, inputs = self.read_sets(read, lambda example: example.opening)
         inputs += [("templates", str(path)) for path in files]
-        return partial(family.load_class(self.learner_class), self, *checkpoint, train, dev, templates), inputs
+        return [*checkpoint, train, dev, templates], inputs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from parapet.evaluation.models.configs import DamdConfig, SoloistConfig, SystemPrediction, SystemTraining
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import SetOptions
-
-if TYPE_CHECKING:
-    from parapet.evaluation.models.training import Learner
 
 WARNINGS = {
     "too_long": ("turn", "{n} with more history than the model reads: the oldest part was cut off"),
@@ -22,16 +19,16 @@ WARNINGS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainSystem(SystemTraining, family.TrainNet, family.PresetOptions):
+class TrainSystem(SystemTraining, family.TrainOnCorpora, family.PresetOptions):
     """A training of a whole system."""
 
-    def learner(self, *checkpoint: Any) -> tuple[Callable[[], Learner], family.Inputs]:
+    def data(self, *checkpoint: Any) -> tuple[list[Any], family.Inputs]:
         """Reads the user turns of the corpora."""
         from parapet.evaluation.models.systems.data import read_steps
 
         read = partial(read_steps, knowledge_base=self.knowledge_base)
-        train, dev, inputs = family.read_sets(self, read, lambda step: step.dialogue_id)
-        return partial(family.load_class(self.learner_class), self, *checkpoint, train, dev), inputs
+        train, dev, inputs = self.read_sets(read, lambda step: step.dialogue_id)
+        return [*checkpoint, train, dev], inputs
 
 
 # The settings of SOLOIST's training scripts.

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from parapet.evaluation.models.configs import CorpusTraining, SgpDstConfig, T5DstConfig, TinyConfig
+from parapet.evaluation.models.configs import SgpDstConfig, T5DstConfig, TinyConfig
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import SetOptions
 
-if TYPE_CHECKING:
-    from parapet.evaluation.models.training import Learner
-
 
 @dataclass(frozen=True, kw_only=True)
-class TrainTracker(CorpusTraining, family.TrainNet):
+class TrainTracker(family.TrainOnCorpora):
     """A training of a model of dialogue states."""
 
-    def learner(self, *checkpoint: Any) -> tuple[Callable[[], Learner], family.Inputs]:
+    def data(self, *checkpoint: Any) -> tuple[list[Any], family.Inputs]:
         """Reads the frames of the corpora."""
         from parapet.evaluation.models.dst.data import Openings, read_labels
 
-        train, dev, inputs = family.read_sets(self, read_labels, Openings())
-        return partial(family.load_class(self.learner_class), self, *checkpoint, train, dev), inputs
+        train, dev, inputs = self.read_sets(read_labels, Openings())
+        return [*checkpoint, train, dev], inputs
 
 
 @dataclass(frozen=True, kw_only=True)
