@@ -285,7 +285,7 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
     example = "  parapet predict {model} --model my_model --reference babi/task1-tst*.txt --output my_answers"
     without: ClassVar[tuple[str, ...]] = ("attention",)
     unit = "turns"
-    asked, answered = "turns", "answers"
+    count_in, count_out = "turns", "answers"
     batch_size: int = 256
     any_task: bool = option(
         False, "predict even if file names say that the model was trained on another task", rare=True

@@ -90,7 +90,7 @@ class LanguageModel(ModelOptions, family.Predict):
             make=task.make,
             endpoint=endpoint,
             cache=self.cache or str(Path(self.output) / _CACHE),
-            counted=self.answered,
+            counted=self.count_out,
         )
         about = {"name": endpoint.model, **endpoint.parameters(), "dollars": list(endpoint.dollars)}
         if not endpoint.known_as:
@@ -107,7 +107,7 @@ class LanguageModel(ModelOptions, family.Predict):
             header=header,
             inputs=[*task.inputs, *([("--prompt", self.prompt)] if self.prompt else [])],
             outputs=tuple(
-                family.Output(path, f"{self.answered}{name}", self.unit, (f"unread{name}", _UNREAD))
+                family.Output(path, f"{self.count_out}{name}", self.unit, (f"unread{name}", _UNREAD))
                 for path, name in names
             ),
             notes=(f"answers: {self.output}/answers",),
@@ -140,7 +140,7 @@ Answers that cannot be read count as wrong; refused requests are not scored."""
   parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\
       --predictions my_states/predictions --output my_scores"""
 
-    answered, unit = "predicted", "frame"
+    count_out, unit = "predicted", "frame"
     reference: str | None = option(None, "{reference_text}", group=INPUT, also=("--sgd",), metavar="ROOT", reads=True)
     style: Literal["tools", "json", "text"] = option(
         "json", "how states are asked for: a function to call, a JSON Schema, or lines of text"
@@ -233,7 +233,7 @@ Asks a language model for an utterance of the acts of each system turn, given as
 
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
-    asked, answered, unit = "turns", "said", "turn"
+    count_in, count_out, unit = "turns", "said", "turn"
 
     def plan(self, prompt: Prompt) -> Task:
         """Lists the system turns."""
@@ -269,7 +269,7 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
   parapet evaluate --task ranking --reference babi/task1-tst.txt --predictions my_answers/predictions \\
       --candidates babi/candidates.txt --output my_scores"""
 
-    asked, answered, unit = "turns", "answers", "answer"
+    count_in, count_out, unit = "turns", "answers", "answer"
     examples: str | None = option(
         None,
         "dialogues of the same task, of which the prompt shows the first --shots",
@@ -325,7 +325,7 @@ are kept, and count, as those of 'predict llm'."""
   parapet evaluate --task tool_calls --reference BFCL_v4_multiple.json --predictions my_calls/predictions \\
       --output my_scores"""
 
-    answered, unit = "called", "task"
+    count_out, unit = "called", "task"
     style: Literal["tools", "json"] = option(
         "tools", "how calls are asked for: the API's function calling, or a list of calls as JSON"
     )

@@ -303,11 +303,11 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Predict(Pipeline[Prediction]):
-    """``parapet predict MODEL``; ``asked`` and ``answered`` are the kinds of counts that must be equal."""
+    """``parapet predict MODEL``; ``count_in`` and ``count_out`` are the kinds of counts that must be equal."""
 
     model_name: ClassVar[str]
-    asked: ClassVar[str] = "asked"
-    answered: ClassVar[str] = "answered"
+    count_in: ClassVar[str] = "asked"
+    count_out: ClassVar[str] = "answered"
 
     def inputs(self, prediction: Prediction) -> Inputs:
         """Lists the files that workers read."""
@@ -320,7 +320,7 @@ class Predict(Pipeline[Prediction]):
 
         files.prepare(self.output, f"predict_{self.model_name}")
         written, counts = pipeline | "Predict" >> Predict(prediction.job)
-        check = partial(_check_counts, asked=self.asked, answered=self.answered, max_bad=prediction.max_bad)
+        check = partial(_check_counts, asked=self.count_in, answered=self.count_out, max_bad=prediction.max_bad)
         _ = written | "Publish" >> files.Publish(self.output, prediction.header, counts, check)
 
     def report(self, prediction: Prediction, counters: dict[str, int]) -> None:

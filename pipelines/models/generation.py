@@ -95,7 +95,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
     example = _EXAMPLE
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
-    asked, answered = "turns", "said"
+    count_in, count_out = "turns", "said"
 
     def check(self) -> family.Prediction:
         """Checks the model, the sets and the scorer. Raises InputError if they cannot be used."""

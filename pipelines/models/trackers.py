@@ -111,7 +111,7 @@ OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
   parapet predict {model} --model my_model --reference my_corpus --variants my_dialogues --output my_states
   parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\
       --predictions my_states/predictions --output my_scores"""
-    answered = "predicted"
+    count_out = "predicted"
 
     def check(self) -> family.Prediction:
         """Checks the model and the sets. Raises InputError if they cannot be used."""

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 from inn_toy import texts, write_corpus
-from kit import raised
+from kit import lacking, raised
 from tiny_checkpoints import save_gpt2
 
 from parapet.evaluation.models.systems.data import read_steps
@@ -108,12 +108,9 @@ def test_epochs_take_the_place_of_a_presets_steps():
 def test_presets_are_options_of_their_model(model):
     """--help shows what each sets."""
     kind = train_command(model)
-    parser = parser_of(kind)
-    presets = getattr(kind, "presets", {})
-    names = {flag.name for flag in flags_of(kind)}
-    assert ("preset" in names) == bool(presets)
+    presets, options = getattr(kind, "presets", {}), {flag.name for flag in flags_of(kind)}
+    assert ("preset" in options) == bool(presets)
+    text = " ".join(parser_of(kind).format_help().partition("presets:")[2].split())
     for name, table in presets.items():
-        text = " ".join(parser.format_help().partition("presets:")[2].split())
-        assert f"{name} --" in text
-        assert names >= set(table)
-        assert not [flag for flag in table if f"--{flag}" not in text]
+        assert options >= set(table)
+        assert not lacking(text, f"{name} --", *(f"--{flag}" for flag in table))

@@ -90,8 +90,7 @@ def parse_share(text: str) -> Fraction:
         raise InputError(f"{text!r} is ambiguous: write {words}% or 100%")
     share = number / 100 if words.endswith("%") else number
     if not 0 <= share <= 1:
-        reason = "is not a share: give a percentage from 0% to 100%, or a fraction such as 0.05"
-        raise InputError(f"{text!r} {reason}")
+        raise InputError(f"{text!r} is not a share: give a percentage from 0% to 100%, or a fraction such as 0.05")
     return share
 
 
@@ -129,8 +128,7 @@ def folder(text: str, metavar: str = "DIR", **facts: Any) -> Any:
 
 def variant() -> Any:
     """``--variant``, which selects variants from the folder ``--variants``."""
-    text = "variants to use, such as v1,v3 (default: all)"
-    return option("", text, group=INPUT, rare=True, metavar="LIST")
+    return option("", "variants to use, such as v1,v3 (default: all)", group=INPUT, rare=True, metavar="LIST")
 
 
 def seed(of: str = "", default: str | int = "0") -> Any:
