@@ -31,7 +31,7 @@ from typing import (
 
 from parapet.pipelines import command as running
 from parapet.pipelines.dispatch import canonical
-from parapet.pipelines.flags import Add, Parser, StrictParser
+from parapet.pipelines.flags import Parser, StrictParser
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
 
@@ -208,14 +208,11 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
       group: the help section of flags that name none.
       words: replacements of ``{NAME}`` in help texts, besides class variables.
     """
-    exclusive: dict[str, Add] = {}
     for flag in flags_of(config):
         facts, title = flag.facts, flag.facts["group"] or group
         if f"--{flag.name}" in parser.flags:
             continue
         add = parser.group(title)
-        if either := facts["either"]:
-            add = exclusive.setdefault(either, parser.group(title, exclusive=True))
         text = re.sub(r"\{(\w+)\}", lambda match: words.get(match[1]) or getattr(config, match[1]), facts["text"])
         arguments: dict[str, Any] = {"help": text.replace("%", "%%"), "rare": facts["rare"]}
         if flag.kind is bool:

@@ -116,20 +116,19 @@ class StrictParser(argparse.ArgumentParser):
         add("--help-all", rare=True, dest="help", action=_HelpAll, help="show all flags")
         self._of_all_commands = list(self.options)
 
-    def group(self, title: str, rare: bool = False, exclusive: bool = False) -> Add:
+    def group(self, title: str, rare: bool = False) -> Add:
         """Returns a function that adds flags to the group with this title.
 
         The function takes the arguments of ``add_argument``, and three more: ``rare`` (only ``--help-all`` shows the
         flag), ``reads`` (its values are files or folders that must exist) and ``apart`` (they may be, so that the
-        output must not be one of them). At most one of the ``exclusive`` flags may be used.
+        output must not be one of them).
         """
         section = self._sections.setdefault(title, [])
-        container = self.add_mutually_exclusive_group() if exclusive else self
 
         def add(
             *names: str, rare: bool = rare, reads: bool = False, apart: bool = False, **options: Any
         ) -> argparse.Action:
-            action = container.add_argument(*names, **options)
+            action = self.add_argument(*names, **options)
             action.rare, action.reads, action.apart = rare, reads, reads or apart  # type: ignore[attr-defined]
             section.append(action)
             self.options.append(action)

@@ -46,8 +46,8 @@ class TrainingConfig:
     unit: ClassVar[str] = "examples"
     rate_of: ClassVar[str] = " of Adam"
     largest: ClassVar[str] = ""
-    epochs: int | None = option(None, "maximum number of epochs", ge=1, either="length")
-    steps: int | None = option(None, "number of optimiser steps, instead of --epochs", ge=1, either="length")
+    epochs: int | None = option(None, "maximum number of epochs", ge=1)
+    steps: int | None = option(None, "number of optimiser steps, instead of --epochs", ge=1)
     patience: int | None = option(None, "stop after N epochs without an improvement on dev", rare=True, ge=1)
     eval_steps: int | None = option(
         None,

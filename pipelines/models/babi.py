@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from parapet.evaluation.models import configs
 from parapet.pipelines.app import Option, input_paths
@@ -14,6 +14,9 @@ from parapet.schemas.errors import InputError, parapet_version
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import read_whole
 from parapet.transforms.running.options import OUTPUT, REQUIRED, option
+
+if TYPE_CHECKING:
+    from parapet.evaluation.models.babi.inference import BabiFile
 
 PREDICTIONS, ATTENTION = "predictions", "attention"
 MOST_ATTENDED = 64  # dialogues: a chunk of a prediction
@@ -274,6 +277,18 @@ class AnswerOptions(BabiOptions):
         group=OUTPUT,
     )
 
+    def files(self) -> tuple[BabiFile, ...]:
+        """Lists the files of all sets. Raises InputError if one is missing."""
+        from parapet.evaluation.models.babi.inference import BabiFile
+        from parapet.evaluation.ranking import list_tests, stem_of
+        from parapet.evaluation.sets import parse_sets
+
+        return tuple(
+            BabiFile(path, f"{PREDICTIONS}/{name}/{stem_of(path)}.jsonl", f"{ATTENTION}/{name}/{stem_of(path)}")
+            for name, paths in list_tests(self.reference, parse_sets(self.sets)).items()
+            for path in sorted(paths, key=stem_of)
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class PredictAnswers(AnswerOptions, family.PredictTrained):
@@ -300,29 +315,21 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
 
     def check(self) -> family.Prediction:
         """Checks the model and the files. Raises InputError if they cannot be used."""
-        from parapet.evaluation.ranking import list_tests, stem_of
-        from parapet.evaluation.sets import parse_sets
-
-        tests = list_tests(self.reference, parse_sets(self.sets))
+        files = self.files()
         self.check_device()
         from parapet.evaluation.models.babi.data import task_of
-        from parapet.evaluation.models.babi.inference import BabiFile, Job, load
+        from parapet.evaluation.models.babi.inference import Job, load
         from parapet.evaluation.models.saving import MODEL, WEIGHTS
 
         card, _ = load(self.model, self.model_name, self.device, self.batch_size)
-        for path in (path for paths in tests.values() for path in paths):
-            task = task_of([path])
+        for file in files:
+            task = task_of([file.path])
             if card.task and task and task != card.task and not self.any_task:
                 reason = (
                     f"is for task {task}, but the model was trained for task {card.task}: add --any_task to "
                     "predict nevertheless"
                 )
-                raise InputError(reason, path)
-        files = tuple(
-            BabiFile(path, f"{PREDICTIONS}/{name}/{stem_of(path)}.jsonl", f"{ATTENTION}/{name}/{stem_of(path)}")
-            for name, paths in tests.items()
-            for path in sorted(paths, key=stem_of)
-        )
+                raise InputError(reason, file.path)
         model = [as_path(self.model) / name for name in (MODEL, WEIGHTS)]
         recorded = {"attention": self.attention} if self.attention else {}
         recorded |= {"top": self.top} if self.top > 1 else {}

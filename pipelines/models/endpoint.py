@@ -139,7 +139,6 @@ Answers that cannot be read count as wrong; refused requests are not scored."""
       --reference my_corpus --variants my_dialogues --output my_states --dry_run
   parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\
       --predictions my_states/predictions --output my_scores"""
-
     count_out, unit = "predicted", "frame"
     reference: str | None = option(None, "{reference_text}", group=INPUT, also=("--sgd",), metavar="ROOT", reads=True)
     style: Literal["tools", "json", "text"] = option(
@@ -178,7 +177,6 @@ decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as tho
   parapet ood --output my_foreign_turns
   parapet predict llm_ood --endpoint embedded --reference my_foreign_turns --output my_scores
   parapet evaluate --task ood --reference my_foreign_turns --predictions my_scores/predictions --output my_metrics"""
-
     reference_text = "corpus, output of 'ood', or JSON lines with utterance (default: the bundled sample)"
     unit = "turn"
     domains: str | None = option(
@@ -230,7 +228,6 @@ Asks a language model for an utterance of the acts of each system turn, given as
     example = """\
   parapet predict llm_utterances --endpoint embedded --output my_utterances
   parapet evaluate --task generation --predictions my_utterances/predictions --output my_scores"""
-
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
     count_in, count_out, unit = "turns", "said", "turn"
@@ -268,7 +265,6 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
       --candidates babi/candidates.txt --output my_answers
   parapet evaluate --task ranking --reference babi/task1-tst.txt --predictions my_answers/predictions \\
       --candidates babi/candidates.txt --output my_scores"""
-
     count_in, count_out, unit = "turns", "answers", "answer"
     examples: str | None = option(
         None,
@@ -286,21 +282,13 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
         """Lists the test files. Raises InputError if one cannot be used."""
         from parapet.evaluation.endpoint.tasks import Bot
         from parapet.evaluation.models.babi.data import read_candidates, read_dialogues
-        from parapet.evaluation.models.babi.inference import BabiFile, Job
-        from parapet.evaluation.ranking import list_tests, stem_of
-        from parapet.evaluation.sets import parse_sets
+        from parapet.evaluation.models.babi.inference import Job
 
         if self.top > 1 and not self.candidates:
             raise InputError("requires --candidates, which are ranked: add them", "--candidates")
-        others = parse_sets(self.sets)
-        tests = list_tests(self.reference, others)
+        files = self.files()
         shown = tuple(read_dialogues(self.examples)[: self.shots]) if self.examples else ()
         candidates = tuple(read_candidates(self.candidates)) if self.candidates else ()
-        files = tuple(
-            BabiFile(path, f"predictions/{name}/{stem_of(path)}.jsonl")
-            for name, paths in tests.items()
-            for path in sorted(paths, key=stem_of)
-        )
         more = [(flag, path) for flag in ("examples", "candidates") if (path := getattr(self, flag))]
         return Task(
             of=Job(output=self.output, model="llm_babi", memory=None, inputs=files, top=self.top),
@@ -324,7 +312,6 @@ are kept, and count, as those of 'predict llm'."""
       --reference BFCL_v4_multiple.json --output my_calls
   parapet evaluate --task tool_calls --reference BFCL_v4_multiple.json --predictions my_calls/predictions \\
       --output my_scores"""
-
     count_out, unit = "called", "task"
     style: Literal["tools", "json"] = option(
         "tools", "how calls are asked for: the API's function calling, or a list of calls as JSON"

@@ -156,6 +156,8 @@ same command is run again, and ends with the same model."""
         Raises:
           InputError: an option belongs to the other of the two.
         """
+        if "epochs" in given and "steps" in given:
+            raise InputError("not allowed with --steps", "--epochs")
         values: dict[str, Any] = {}
         if name := given.get("preset"):
             kinds = {flag.name: flag.kind for flag in flags_of(cls)}

@@ -51,7 +51,7 @@ def test_a_preset_in_a_suites_step():
 def test_what_contradicts_itself_is_refused(capsys):
     assert "argument --preset: invalid choice: 'sgd_x'" in refused(capsys, "--preset", "sgd_x")
     assert "argument --preset: expected one argument" in refused(capsys, "--preset")
-    assert "argument --epochs: not allowed with argument --steps" in refused(capsys, "--steps", "9", "--epochs", "1")
+    assert "--epochs: not allowed with --steps" in contradicts("--steps", "9", "--epochs", "1")
     assert "--patience: requires --epochs" in contradicts("--steps", "9", "--patience", "1")
     assert "--patience: requires --epochs" in contradicts("--preset", "sgdx", "--patience", "1")
     for argv in (("--keep", "last"), ("--preset=sgdx", "--epochs=2")):

@@ -41,7 +41,6 @@ def option(
     path: bool = False,
     commas: bool = False,
     extend: bool = False,
-    either: str = "",
     choices: Iterable[Any] = (),
     completes: Sequence[str] = (),
     parse: Callable[[str], Any] | None = None,
@@ -63,7 +62,6 @@ def option(
       path: its values are files or folders that are checked elsewhere, or may be.
       commas: several values are one text with commas; else they are several words.
       extend: the values of all occurrences count; else only those of the last.
-      either: a name shared by options that exclude each other.
       choices: the allowed values, where the type is no ``Literal``; a container that is filled when it is asked.
       completes: values that the shell proposes.
       parse: makes the value of its text; raises InputError for a text that it cannot use.
@@ -71,7 +69,7 @@ def option(
     """
     facts = {
         "text": text, "group": group, "rare": rare, "also": also, "metavar": metavar, "reads": reads,
-        "path": path or reads, "commas": commas, "extend": extend, "either": either, "choices": choices,
+        "path": path or reads, "commas": commas, "extend": extend, "choices": choices,
         "completes": completes, "parse": parse, "ge": ge, "gt": gt, "le": le, "lt": lt
     }  # fmt: skip
     if isinstance(default, list):
