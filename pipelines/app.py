@@ -30,7 +30,7 @@ from typing import (
 )
 
 from parapet.pipelines.dispatch import canonical
-from parapet.pipelines.flags import Add, Parser, StrictParser
+from parapet.pipelines.flags import Parser, StrictParser
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
 
@@ -65,6 +65,16 @@ class Command(Generic[Settings]):
     takes_beam_flags: ClassVar[bool] = False
     stopped: ClassVar[str] = "nothing was written, run the same command again"
 
+    @classmethod
+    def defaults(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the defaults that depend on given options. Raises InputError if these exclude each other."""
+        return {}
+
+    @classmethod
+    def terms(cls) -> dict[str, dict[str, str]]:
+        """Returns further sections of the help: title to terms and their meanings."""
+        return {}
+
     def check(self) -> Settings:
         """Reads what the options name. Raises InputError, before anything is done, for what cannot be used."""
         raise NotImplementedError
@@ -88,6 +98,11 @@ class Pipeline(Command[Settings]):
     takes_beam_flags: ClassVar[bool] = True
     output: str = options.output_folder()
     workers: int | None = options.workers()
+
+    @property
+    def processes(self) -> int | None:
+        """The number of local processes; None for as many as the inputs repay."""
+        return self.workers
 
     def inputs(self, settings: Settings) -> list[tuple[str, str]]:
         """Lists (flag, path) of the files that workers read, which on Dataflow must be in a bucket."""
@@ -113,6 +128,7 @@ def parser_of(kind: type[Command[Any]]) -> StrictParser:
     words = (kind.name, kind.description, kind.example, kind.note)
     parser = Parser(*words, is_declared=True) if kind.takes_beam_flags else StrictParser(*words)
     add_flags(parser, kind, kind.group)
+    parser.terms, parser.dependent = kind.terms(), kind.defaults
     return parser
 
 
@@ -183,14 +199,11 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
       group: the help section of flags that name none.
       words: replacements of ``{NAME}`` in help texts, besides class variables.
     """
-    exclusive: dict[str, Add] = {}
     for flag in flags_of(config):
         facts, title = flag.facts, flag.facts["group"] or group
         if f"--{flag.name}" in parser.flags:
             continue
         add = parser.group(title)
-        if either := facts["either"]:
-            add = exclusive.setdefault(either, parser.group(title, exclusive=True))
         text = re.sub(r"\{(\w+)\}", lambda match: words.get(match[1]) or getattr(config, match[1]), facts["text"])
         arguments: dict[str, Any] = {"help": text.replace("%", "%%"), "rare": facts["rare"]}
         if flag.kind is bool:
@@ -205,15 +218,11 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
         if facts["repeated"]:
             arguments["action"] = "append"
         elif flag.many and not flag.has_commas:
-            arguments["nargs"] = "+"
+            arguments |= {"nargs": "+", "action": "extend" if facts["extend"] else "store"}
         if flag.default is options.REQUIRED and not facts["positional"]:
             arguments["required"] = True
-        action = add(
-            flag.name if facts["positional"] else f"--{flag.name}",
-            reads=facts["reads"],
-            apart=facts["path"],
-            **arguments,
-        )
+        names = (flag.name,) if facts["positional"] else (f"--{flag.name}", *facts["also"])
+        action = add(*names, reads=facts["reads"], apart=facts["path"], **arguments)
         if completes := facts["completes"]:
             action.completer = lambda completes=completes, **_: completes  # type: ignore[attr-defined]
 
@@ -282,7 +291,7 @@ def from_table(kind: type[Config], table: Mapping[str, Any]) -> Config:
     for name, flag in flags.items():
         if flag.default is options.REQUIRED and name not in values:
             raise InputError("is required", "", name)
-    return kind(**values)
+    return kind(**(getattr(kind, "defaults", dict)(values) | values))
 
 
 def _from_toml(flag: Flag, value: Any) -> Any:
@@ -361,5 +370,5 @@ def input_paths(config: Any) -> list[tuple[str, str]]:
 
 def content_options(config: Any) -> dict[str, Option]:
     """Lists the flags that determine the content of an output, for ``run.json``: all except files and folders."""
-    names = sorted(flag.name for flag in flags_of(type(config)) if not flag.facts["path"])
+    names = sorted(flag.name for flag in flags_of(type(config)) if not flag.facts["path"] and flag.name != "output")
     return {name: getattr(config, name) for name in names}

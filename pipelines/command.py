@@ -160,7 +160,7 @@ def _plan_on_dataflow(command: Pipeline[Any], runner_flags: Sequence[str]) -> in
     read = [(f"--{flag.name}", path) for flag, path in _inputs(command) if "://" in path]
     with TemporaryDirectory() as folder:
         substitutes = dry_run.stand_ins()
-        values = {name: substitutes.get(name, flag.default) for name, flag in replaced.items()}
+        values: dict[str, Any] = {name: substitutes.get(name, flag.default) for name, flag in replaced.items()}
         local = replace(command, output=f"{folder}/output", **values)
         check_there(local)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import counted, say
@@ -11,28 +11,31 @@ from parapet.pipelines.sets import TaskOptions
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
 
+Format = Literal["bfcl", "inspect", "promptfoo"]
+FORMATS = get_args(Format)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Export(TaskOptions, Command[dict[str, list[str]]]):
-    """``parapet export``; its settings are the files of each set."""
+    """``parapet export``; its settings are the files of tasks by set."""
 
     name = "export"
     description = (
         "Writes tasks of agents, their variants and perturbed sets as other tools read them: OUT/original, OUT/v1, ..."
     )
     example = "  parapet export --reference tasks.jsonl --variants rewritten --to promptfoo --output exported"
-    note = (
-        "bfcl: files for bfcl-eval's data folder; inspect: a dataset of inspect-ai; promptfoo: a configuration with "
-        "test cases. docs/tools.md shows how each is used."
-    )
-    to: Literal["bfcl", "inspect", "promptfoo"] = options.option(options.REQUIRED, "format", group=options.OUTPUT)
+    note = """\
+bfcl: files for bfcl-eval's data folder; inspect: a dataset of inspect-ai; promptfoo: a configuration with test cases.
+docs/tools.md shows how each is used."""
+    to: Format = options.option(options.REQUIRED, "format", group=options.OUTPUT)
     output: str = options.output_folder()
 
     def check(self) -> dict[str, list[str]]:
         """Lists the tasks' files. Raises InputError if there are none."""
         from parapet.evaluation.tools.tasks import list_files
 
-        return list_files(self.reference, self.task_sets()[0])
+        sets, _ = self.task_sets()
+        return list_files(self.reference, sets)
 
     def act(self, sets: dict[str, list[str]]) -> None:
         """Reads the tasks and publishes the exported files."""

@@ -91,12 +91,12 @@ def local_runner(options: Any, flags: Iterable[str], command: Pipeline[Any], pat
         # Beam's default looks for a Prism binary to download before it falls back to this runner.
         standard.runner = standard.runner or "FnApiRunner"
         return None
-    workers = command.workers or _default_workers(paths, command.large)
+    workers = command.processes or _default_workers(paths, command.large)
     if workers == 1:
         return FnApiRunner()
     options.view_as(DirectOptions).direct_num_workers = workers
     buckets = [path for path in (command.output, *paths) if "://" in path]
-    command = _WORKER.format(
+    words = _WORKER.format(
         memory=_MEMORY,
         paths=shlex.quote(os.pathsep.join(map(os.path.abspath, sys.path))),  # with the folder of a user's perturbation
         python=shlex.quote(sys.executable),
@@ -104,7 +104,7 @@ def local_runner(options: Any, flags: Iterable[str], command: Pipeline[Any], pat
         errors="&2" if os.environ.get("PARAPET_DEBUG") == "1" else os.devnull,
     )
     report_lost_workers()
-    return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(command))
+    return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(words))
 
 
 def cores() -> int:

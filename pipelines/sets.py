@@ -1,17 +1,14 @@
-"""The flags that name a corpus and its sets, shared by all tasks of ``evaluate`` and models of ``predict``."""
+"""The options that name a corpus and its sets, shared by all tasks of ``evaluate`` and models of ``predict``."""
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from parapet.pipelines.app import add_flags, read_config
-from parapet.pipelines.flags import INPUT, StrictParser, add_reference
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST, as_path, is_there, sample_root, split_of_folder
 from parapet.transforms.running import options
-from parapet.transforms.running.options import option
+from parapet.transforms.running.options import INPUT, REQUIRED, option
 
 if TYPE_CHECKING:
     from parapet.evaluation.sets import Sources
@@ -58,38 +55,8 @@ class LabelledSetOptions(SetOptions):
     """A corpus and its sets, if the labels are not in the predictions."""
 
     reference: str | None = option(
-        None,
-        "{reference_text} (default: the labels in the predictions)",
-        group=INPUT,
-        metavar="PATH",
-        reads=True,
+        None, "{reference_text} (default: the labels in the predictions)", group=INPUT, metavar="PATH", reads=True
     )
-
-
-def add_sets(
-    parser: StrictParser,
-    *,
-    reference: str = REFERENCE,
-    variants: str = VARIANTS,
-    sets: str = SETS,
-    names: tuple[str, ...] = (),
-) -> None:
-    """Adds the flags of :class:`SetOptions` to the parser of a command that is no declaration.
-
-    Args:
-      parser: the command's parser.
-      reference: describes ``--reference``.
-      variants: describes ``--variants``.
-      sets: describes ``--sets``.
-      names: further names of ``--reference``.
-    """
-    add_reference(parser, reference, *names)
-    add_flags(parser, SetOptions, INPUT, variants_text=variants, sets_text=sets)
-
-
-def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sources:
-    """Reads the sources that the flags name, as :meth:`SetOptions.sources`."""
-    return read_config(SetOptions, args).sources(predictions)
 
 
 def of_run(path: str, task: str) -> str:
@@ -103,10 +70,21 @@ def of_run(path: str, task: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BabiOptions:
+    """Dialogues in the bAbI format, and further sets of them."""
+
+    reference_text: ClassVar[str] = "dialogues in the bAbI format"
+    reference: list[str] = option([], "{reference_text}", group=INPUT, metavar="FILE", reads=True)
+    sets: list[str] = option(
+        [], "further sets, files or folders: OOV=babi/task1-tst-OOV.txt", group=INPUT, metavar="NAME=PATH", reads=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskOptions:
     """Agents' tasks and further sets of them."""
 
-    reference: list[str] = option(options.REQUIRED, TASKS, group=INPUT, metavar="PATH", reads=True)
+    reference: list[str] = option(REQUIRED, TASKS, group=INPUT, metavar="PATH", reads=True)
     variants: str | None = option(
         None,
         "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words",
@@ -127,13 +105,3 @@ class TaskOptions:
         if not names:
             raise InputError("contains no folders of variants, such as v1", self.variants, "--variants")
         return {**{name: str(folder / name) for name in names}, **others}, tuple(names)
-
-
-def add_tasks(parser: StrictParser) -> None:
-    """Adds the flags of :class:`TaskOptions` to the parser of a command that is no declaration."""
-    add_flags(parser, TaskOptions, INPUT)
-
-
-def task_sets(args: argparse.Namespace) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Returns the sets that the flags name, as :meth:`TaskOptions.task_sets`."""
-    return read_config(TaskOptions, args).task_sets()
