@@ -382,12 +382,6 @@ def add_schemas(parser: StrictParser) -> None:
     parser.group(INPUT)("--schemas", metavar="ROOT", reads=True, help=text)
 
 
-def add_variant(parser: StrictParser) -> None:
-    """Adds ``--variant``, which selects variants from the folder ``--variants``."""
-    text = "variants to use, such as v1,v3 (default: all)"
-    parser.group(INPUT)("--variant", rare=True, metavar="LIST", default="", help=text)
-
-
 def add_seed(parser: StrictParser, of: str = "", kind: type = str, default: str | int = "0") -> None:
     """Adds ``--seed``: any text, or a number if ``kind`` is int. ``of`` names the part of the run that is random."""
     text = f"random seed{f' of {of}' * bool(of)}"
