@@ -126,7 +126,7 @@ class Pipeline(Command[Settings]):
 def parser_of(kind: type[Command[Any]]) -> StrictParser:
     """Builds the command line of a command."""
     words = (kind.name, kind.description, kind.example, kind.note)
-    parser = Parser(*words, is_declared=True) if kind.takes_beam_flags else StrictParser(*words)
+    parser = Parser(*words) if kind.takes_beam_flags else StrictParser(*words)
     add_flags(parser, kind, kind.group)
     parser.terms, parser.dependent = kind.terms(), kind.defaults
     return parser
@@ -222,7 +222,7 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
         if flag.default is options.REQUIRED and not facts["positional"]:
             arguments["required"] = True
         names = (flag.name,) if facts["positional"] else (f"--{flag.name}", *facts["also"])
-        action = add(*names, reads=facts["reads"], apart=facts["path"], **arguments)
+        action = add(*names, reads=facts["reads"], **arguments)
         if completes := facts["completes"]:
             action.completer = lambda completes=completes, **_: completes  # type: ignore[attr-defined]
 

@@ -62,6 +62,10 @@ GROUPS = {
 PIPELINES = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 
+# The tables of what may follow a command's name, and the word for their entries.
+_KINDS = {"ACTIONS": "action", "MODELS": "model", "TASKS": "task"}
+
+
 def canonical(name: str) -> str:
     """Replaces each ``-`` in a name by ``_``: flags and commands may be spelled either way."""
     return name.replace("-", "_")
@@ -111,23 +115,23 @@ def run(command: str, argv: Sequence[str]) -> int:
 def _run(module: Any, argv: Sequence[str]) -> int:
     if hasattr(module, "run"):
         return int(module.run(argv))
-    if hasattr(module, "ACTIONS"):
-        program = f"parapet {module.__name__.rpartition('.')[2]}"
-        return hand_over(program, "action", module.ACTIONS, module.__name__, module.USAGE, argv)
+    for names, what in _KINDS.items():
+        if hasattr(module, names):
+            program = f"parapet {module.__name__.rpartition('.')[2]}"
+            return hand_over(program, what, getattr(module, names), module.__name__, module.USAGE, argv)
     from parapet.pipelines import command
 
     return command.run(module.COMMAND, argv)
 
 
-def command_of(pipeline: str, action: str = "") -> type[Command[Any]] | None:
-    """Returns the declaration of a pipeline without actions, or of one action; None where it has none yet."""
+def command_of(pipeline: str, action: str = "") -> type[Command[Any]]:
+    """Returns the declaration of a pipeline without actions, or of one action."""
     module = module_of(pipeline)
-    if (action or pipeline in _PERTURBATIONS) and hasattr(module, "command"):
-        declared: type[Command[Any]] = module.command(action)
-        return declared
-    if action and not hasattr(module, "parser"):
+    if action and not hasattr(module, "command"):
         module = importlib.import_module(f"parapet.pipelines.{pipeline}.{canonical(action)}")
-    return getattr(module, "COMMAND", None)
+    own = (action or pipeline in _PERTURBATIONS) and hasattr(module, "command")
+    declared: type[Command[Any]] = module.command(action) if own else module.COMMAND
+    return declared
 
 
 _PERTURBATIONS = ("rewrite", *GROUPS["perturb dialogues with more options"])
@@ -161,7 +165,7 @@ def module_of(command: str) -> Any:
 def actions_of(pipeline: str) -> Mapping[str, str]:
     """Returns the actions, models or tasks that may follow a pipeline's name, with summaries."""
     module = module_of(pipeline)
-    for names in ("ACTIONS", "MODELS", "TASKS"):
+    for names in _KINDS:
         if hasattr(module, names):
             actions: Mapping[str, str] = getattr(module, names)
             return actions
@@ -169,16 +173,7 @@ def actions_of(pipeline: str) -> Mapping[str, str]:
 
 
 def parser_of(pipeline: str, action: str = "") -> StrictParser:
-    """Builds the parser of a pipeline without actions, or of one action of a pipeline."""
-    if (declared := command_of(pipeline, action)) is not None:
-        from parapet.pipelines import app
+    """Builds the command line of a pipeline without actions, or of one action of a pipeline."""
+    from parapet.pipelines import app
 
-        return app.parser_of(declared)
-    module = module_of(pipeline)
-    if action and hasattr(module, "parser"):
-        parser: StrictParser = module.parser(action)  # each model has flags of its own
-        return parser
-    if action:
-        module = importlib.import_module(f"parapet.pipelines.{pipeline}.{canonical(action)}")
-    parser = module.parser()
-    return parser
+    return app.parser_of(command_of(pipeline, action))

@@ -8,9 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines.flags import PARALLEL_CALLS
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.options import option
+from parapet.transforms.running.options import PARALLEL_CALLS, option
 
 if TYPE_CHECKING:
     from parapet.transforms.running.chat import Endpoint

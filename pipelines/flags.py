@@ -13,14 +13,13 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from functools import cache
 from typing import Any, NoReturn
 
 from parapet.pipelines import progress, runners
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SPLITS, TEST, as_path, sample_root
+from parapet.schemas.layout import as_path, sample_root
 
 EXIT_USAGE = 2
 INPUT, OUTPUT, RUNNING = "input", "output", "running"
@@ -90,10 +89,9 @@ class StrictParser(argparse.ArgumentParser):
       options: the declared options and arguments; ``flags`` has those with a name by each of their names.
       terms: further sections of the help: title to terms and their meanings.
       dependent: returns the defaults that depend on given options; these have other values than None.
-      raises: whether errors are raised as InputError, instead of ending the program.
     """
 
-    raises = False
+    rare_note = ""
 
     def __init__(self, name: str, description: str, example: str, note: str = "") -> None:
         super().__init__(
@@ -103,7 +101,7 @@ class StrictParser(argparse.ArgumentParser):
             add_help=False,
             allow_abbrev=False,
         )
-        self.example, self.note, self.rare_note = example, note, ""
+        self.example, self.note = example, note
         self.terms: dict[str, dict[str, str]] = {}
         self.dependent: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
         self.options: list[argparse.Action] = []
@@ -116,20 +114,17 @@ class StrictParser(argparse.ArgumentParser):
         add("--help-all", rare=True, dest="help", action=_HelpAll, help="show all flags")
         self._of_all_commands = list(self.options)
 
-    def group(self, title: str, rare: bool = False) -> Add:
+    def group(self, title: str) -> Add:
         """Returns a function that adds flags to the group with this title.
 
-        The function takes the arguments of ``add_argument``, and three more: ``rare`` (only ``--help-all`` shows the
-        flag), ``reads`` (its values are files or folders that must exist) and ``apart`` (they may be, so that the
-        output must not be one of them).
+        The function takes the arguments of ``add_argument``, and two more: ``rare`` (only ``--help-all`` shows the
+        flag) and ``reads`` (its values are files or folders that must exist).
         """
         section = self._sections.setdefault(title, [])
 
-        def add(
-            *names: str, rare: bool = rare, reads: bool = False, apart: bool = False, **options: Any
-        ) -> argparse.Action:
+        def add(*names: str, rare: bool = False, reads: bool = False, **options: Any) -> argparse.Action:
             action = self.add_argument(*names, **options)
-            action.rare, action.reads, action.apart = rare, reads, reads or apart  # type: ignore[attr-defined]
+            action.rare, action.reads = rare, reads  # type: ignore[attr-defined]
             section.append(action)
             self.options.append(action)
             self.flags |= dict.fromkeys(action.option_strings, action)
@@ -186,9 +181,7 @@ class StrictParser(argparse.ArgumentParser):
         sys.exit(status)
 
     def error(self, message: str) -> NoReturn:
-        """Exits with status 2 after one line that says what to do; or raises InputError."""
-        if self.raises:
-            raise InputError(message.removeprefix("argument "))
+        """Exits with status 2 after one line that says what to do."""
         self.exit(EXIT_USAGE, f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
@@ -243,12 +236,7 @@ class StrictParser(argparse.ArgumentParser):
 class Parser(StrictParser):
     """The parser of a Beam pipeline: it has ``--output``, and leaves Beam's own flags to the runner."""
 
-    def __init__(self, name: str, description: str, example: str, note: str = "", *, is_declared: bool = False) -> None:
-        super().__init__(name, description, example, note)
-        self.rare_note = _WHERE_RUNNER_FLAGS_GO
-        if not is_declared:
-            add_output(self)
-            add_workers(self)
+    rare_note = _WHERE_RUNNER_FLAGS_GO
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses our flags strictly; also returns Beam's flags, for the runner."""
@@ -321,11 +309,6 @@ def is_input(action: argparse.Action) -> bool:
     return getattr(action, "reads", False)
 
 
-def may_be_path(action: argparse.Action) -> bool:
-    """Whether the values of a flag are files or folders, or may be."""
-    return getattr(action, "apart", False)
-
-
 def wrap_commands(text: str, width: int = 78) -> list[str]:
     """Wraps command lines before flags, and moves comments that do not fit to the line above."""
     commands, comments = [], ""
@@ -349,88 +332,3 @@ def wrap_commands(text: str, width: int = 78) -> list[str]:
 
 def _wrapped(text: str, width: int, further: str = "") -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent=further, break_on_hyphens=False, break_long_words=False)
-
-
-SCHEMA_VARIANTS = "schema variants: output of 'compose', or sgd_x/data"
-PARALLEL_CALLS = "requests at a time, up to 32"
-
-# Flags that many commands share, with the same help text everywhere.
-
-
-def add_output(parser: StrictParser) -> None:
-    """Adds ``--output``, a folder."""
-    parser.group(OUTPUT)("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
-
-
-def add_sgd(parser: StrictParser) -> None:
-    """Adds ``--sgd``: the corpus."""
-    text = "corpus in the SGD format (default: the bundled sample)"
-    parser.group(INPUT)("--sgd", metavar="ROOT", reads=True, help=text)
-
-
-def add_split(parser: StrictParser, default: str = TEST, many: bool = False) -> None:
-    """Adds ``--split``; if ``many``, it takes several splits. Training commands use the default ``train``."""
-    text = "train, dev, test, comma-separated" if many else "train, dev or test"
-    metavar = "LIST" if many else "NAME"
-    action = parser.group(INPUT)("--split", metavar=metavar, default=default, help=text)
-    action.completer = lambda **_: SPLITS  # type: ignore[attr-defined]  # for argcomplete
-
-
-def add_schemas(parser: StrictParser) -> None:
-    """Adds ``--schemas``."""
-    text = "corpus, schemas or tools (default: the bundled sample)"
-    parser.group(INPUT)("--schemas", metavar="ROOT", reads=True, help=text)
-
-
-def add_seed(parser: StrictParser, of: str = "", kind: type = str, default: str | int = "0") -> None:
-    """Adds ``--seed``: any text, or a number if ``kind`` is int. ``of`` names the part of the run that is random."""
-    text = f"random seed{f' of {of}' * bool(of)}"
-    parser.group(RUNNING)("--seed", type=kind, default=default, metavar="TEXT" if kind is str else "N", help=text)
-
-
-def add_dry_run(parser: StrictParser) -> None:
-    """Adds ``--dry_run``."""
-    parser.group(RUNNING)("--dry_run", action="store_true", help="print what would be done, and its cost; do nothing")
-
-
-def add_workers(parser: StrictParser) -> None:
-    """Adds ``--workers``, the number of local processes."""
-    text = "local processes (default: 1; for large inputs one for each core, up to 8)"
-    parser.group(RUNNING)("--workers", rare=True, type=whole_number(1), metavar="N", help=text)
-
-
-def whole_number(least: int, most: int = sys.maxsize) -> Callable[[str], int]:
-    """Returns the type of a flag whose value is a whole number from ``least`` to ``most``."""
-    allowed = f"of {least} or more" if most == sys.maxsize else f"from {least} to {most}"
-
-    def parse(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number {allowed}")
-        return int(text)
-
-    return parse
-
-
-def add_max_bad(parser: StrictParser, records: str = "dialogues") -> None:
-    """Adds ``--max_bad``, the share of the input records that may be unusable, as a Fraction."""
-    text = f"share of {records} that may be unusable (default: 1%%)"
-    parser.group(RUNNING)("--max_bad", type=_share, default=Fraction(1, 100), metavar="SHARE", help=text)
-
-
-def _share(text: str) -> Fraction:
-    """Parses ``5%`` or ``0.05``. Refuses a bare 1, which could mean 1% or 100%."""
-    try:
-        number = Fraction(text.strip().removesuffix("%"))
-    except (ValueError, ZeroDivisionError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a share: give a percentage from 0% to 100%, or a fraction such as 0.05"
-        ) from None
-    is_percentage = text.strip().endswith("%")
-    if not is_percentage and number >= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is ambiguous: write {text.strip()}% or 100%")
-    share = number / 100 if is_percentage else number
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a share: give a percentage from 0% to 100%, or a fraction such as 0.05"
-        )
-    return share

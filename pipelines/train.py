@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from parapet.pipelines.models import MODELS, train_command
 
-from parapet.pipelines.dispatch import hand_over
-from parapet.pipelines.models import MODELS
+command = train_command
 
 USAGE = f"""usage: parapet train MODEL [flags]
 
@@ -22,9 +21,3 @@ example:
 
 'parapet train MODEL --help' shows the flags of a model.
 """
-
-
-def run(argv: Sequence[str]) -> int:
-    """Runs ``parapet train``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-
-    return hand_over("parapet train", "model", MODELS, __name__, USAGE, argv)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from parapet.pipelines.command import counted
-from parapet.pipelines.flags import PARALLEL_CALLS
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import plugins
-from parapet.transforms.running.options import option
+from parapet.transforms.running.options import PARALLEL_CALLS, option
 
 if TYPE_CHECKING:
     from parapet.schemas.rows import Translation

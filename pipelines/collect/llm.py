@@ -17,11 +17,10 @@ import msgspec
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import EXIT_FAILURE, counted, read_good, say
 from parapet.pipelines.endpoint_flags import NONE, EndpointOptions
-from parapet.pipelines.flags import PARALLEL_CALLS
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import DEAD_LETTERS, sample_root, services_by_name
 from parapet.transforms.running import options
-from parapet.transforms.running.options import REQUIRED, option
+from parapet.transforms.running.options import PARALLEL_CALLS, REQUIRED, option
 
 if TYPE_CHECKING:
     from parapet.transforms.crowd.collection.llm import Work

@@ -10,10 +10,9 @@ from typing import Any
 
 from parapet.pipelines.app import Command
 from parapet.pipelines.dispatch import canonical
-from parapet.pipelines.flags import PARALLEL_CALLS
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
-from parapet.transforms.running.options import REQUIRED, option
+from parapet.transforms.running.options import PARALLEL_CALLS, REQUIRED, option
 
 Act = Callable[[], int]
 

@@ -2,29 +2,39 @@
 
 import re
 import shutil
-from argparse import Namespace
+from dataclasses import dataclass
 
 import pytest
 from kit import cases, corpus, json_of, lacking, refused, run, sample_dialogues, write
 
 from parapet.pipelines import compose
-from parapet.pipelines.command import check_there, run_checked
-from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
-from parapet.pipelines.flags import StrictParser, is_input
+from parapet.pipelines.app import Command, flags_of
+from parapet.pipelines.command import check_there, execute
+from parapet.pipelines.dispatch import PIPELINES, actions_of, command_of
 from parapet.schemas.errors import InputError, MissingExtra, install_line
+from parapet.transforms.running.options import REQUIRED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Practice(Command[None]):
+    """Raises an error when it is checked, or when it runs."""
+
+    name = "practice"
+    error: Exception
+    at_once: bool
+
+    def check(self):
+        if self.at_once:
+            raise self.error
+
+    def act(self, settings):
+        raise self.error
 
 
 @cases("error status", (MissingExtra("boto3", "mturk"), 2), (InputError("no such key", "a.csv"), 1))
 def test_a_missing_extra_is_the_user_s_whenever_it_is_found(error, status, capsys):
-    def act(*_):
-        raise error
-
-    def check(_):
-        raise error
-
-    parser = StrictParser("practice", "Nothing.", "  parapet practice")
-    assert run_checked(parser, [], lambda args: args, act, "") == status
-    assert run_checked(parser, [], check, act, "") == 2
+    assert execute(Practice(error=error, at_once=False)) == status
+    assert execute(Practice(error=error, at_once=True)) == 2
     assert str(error) in capsys.readouterr().err
     if isinstance(error, MissingExtra):
         assert str(error) == f"boto3 is not installed: {install_line('mturk')}"
@@ -35,12 +45,14 @@ def test_a_folder_is_refused_where_a_file_is_read(tmp_path):
     told = {}
     for command in PIPELINES:
         for action in actions_of(command) or {"": ""}:
-            parser = parser_of(command, action)
-            for option in parser._actions:
-                if is_input(option) and option.metavar == "FILE":
+            kind = command_of(command, action)
+            required = {flag.name: "" for flag in flags_of(kind) if flag.default is REQUIRED}
+            for flag in flags_of(kind):
+                if flag.reads and flag.facts["metavar"] == "FILE":
+                    value = [str(tmp_path)] if flag.many else str(tmp_path)
                     with pytest.raises(InputError) as refused:
-                        check_there(parser, Namespace(**{option.dest: str(tmp_path)}))
-                    told[command, action, option.dest] = (refused.value.reason, refused.value.path)
+                        check_there(kind(**required | {flag.name: value}))
+                    told[command, action, flag.name] = (refused.value.reason, refused.value.path)
     assert len(told) > 30
     assert set(told.values()) == {("is a folder: give a file", str(tmp_path))}
 

@@ -33,7 +33,7 @@ SWITCHES = ("--flink_submit_uber_jar", "--spark_submit_uber_jar")
 
 def options_of(*flags):
     """What Beam makes of the flags that a command's parser leaves."""
-    _, rest = Parser("name", "what", "example").parse(["--output", "out", *flags])
+    _, rest = parser_of("statistics").parse(["--output", "out", *flags])
     return PipelineOptions(rest).get_all_options()
 
 

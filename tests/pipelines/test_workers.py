@@ -12,7 +12,7 @@ import pytest
 from kit import raised
 
 from parapet.pipelines import runners
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.dispatch import parser_of
 from parapet.schemas.errors import InputError
 
 
@@ -49,7 +49,7 @@ def test_large_inputs_have_a_worker_for_each_core(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
 def test_other_numbers_are_refused(text, capsys):
-    raised(SystemExit, Parser("x", "", "").parse, ["--output", "out", f"--workers={text}"], match="2")
+    raised(SystemExit, parser_of("statistics").parse, ["--output", "out", f"--workers={text}"], match="2")
     assert f"{text!r} is not a number of 1 or more" in capsys.readouterr().err
 
 

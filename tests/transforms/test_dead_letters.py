@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import raised
 
-from parapet.pipelines.flags import StrictParser, add_max_bad
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import Tally, check_bad, warnings_of
+from parapet.transforms.running.options import parse_share
 
 ONE = Fraction(1, 100)
 
@@ -44,9 +44,7 @@ def test_the_limit_that_is_advised_passes(found, hundredths):
             all(one.bad == one.total for one in tallies)
         )
         if said:
-            parser = StrictParser("test", "", "")
-            add_max_bad(parser)
-            check_bad(tallies, parser.parse_args(["--max_bad", advice.split()[0]]).max_bad, "used", {}, [])
+            check_bad(tallies, parse_share(advice.split()[0]), "used", {}, [])
     else:
         assert all(one.share <= Fraction(hundredths, 100) for one in tallies)
 

@@ -99,6 +99,7 @@ def parse_share(text: str) -> Fraction:
 # Options that many commands share.
 
 _SAMPLE = "(default: the bundled sample)"
+PARALLEL_CALLS = "requests at a time, up to 32"
 SCHEMA_VARIANTS = "schema variants: output of 'compose', or sgd_x/data"
 
 
