@@ -7,16 +7,17 @@ files as the trained models of each task.
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from parapet.pipelines.command import counted
+from parapet.pipelines.command import counted, say
 from parapet.pipelines.endpoint_flags import ModelOptions
 from parapet.pipelines.models import family
 from parapet.pipelines.models.babi import AnswerOptions
@@ -110,17 +111,57 @@ class LanguageModel(ModelOptions, family.Predict):
                 family.Output(path, f"{self.count_out}{name}", self.unit, (f"unread{name}", _UNREAD))
                 for path, name in names
             ),
-            notes=(f"answers: {self.output}/answers",),
-            cost=endpoint.cost,
-            max_bad=self.max_bad,
         )
+
+    def check_of_counts(self) -> Callable[[dict[str, int]], dict[str, int]]:
+        """Returns a function that checks the counts of a run; too many refused requests are an InputError."""
+        return partial(_check_counts, check=super().check_of_counts(), max_bad=self.max_bad)
 
     def report(self, prediction: family.Prediction, counters: dict[str, int]) -> None:
         """Prints what was written and what it cost; or the plan, in a dry run."""
-        if not self.dry_run:
-            return super().report(prediction, counters)
-        for line in _plan_of(prediction.job):
-            print(line)
+        job: Any = prediction.job
+        if self.dry_run:
+            for line in _plan_of(job):
+                print(line)
+            return
+        super().report(prediction, counters)
+        counts = self.counts()
+        if n := sum(n for name, n in counts.items() if name.partition("/")[0] == "written_calls"):
+            say(f"{counted(n, 'call')} written as text, because the endpoint passed none in the form of its API")
+        _report_requests(counts, job.endpoint.cost)
+        say(f"answers: {self.output}/answers")
+
+
+def _check_counts(
+    counts: dict[str, int], check: Callable[[dict[str, int]], dict[str, int]], max_bad: Fraction
+) -> dict[str, int]:
+    from parapet.evaluation.endpoint.outcomes import check_refusals
+
+    check_refusals(counts, max_bad)
+    return check(counts)
+
+
+def _report_requests(counts: dict[str, int], price: Callable[[int, int], float]) -> None:
+    """Prints what a language model's answers cost, and warns about refused requests and parameters."""
+    from parapet.evaluation.endpoint.outcomes import left_out, refusals, totals
+
+    sums = totals(counts)
+    sent, answered = (sums.get(kind, 0) for kind in ("tokens_sent", "tokens_answered"))
+    if sent or answered:
+        dollars = price(sent, answered)
+        cost = f", ${dollars:,.2f}" if dollars else ""
+        say(
+            f"{sent:,} tokens of requests and {answered:,} tokens of answers{cost}, including those of answers "
+            "that were kept from earlier runs"
+        )
+    else:
+        say("tokens: not reported by the endpoint")
+    if names := left_out(counts):
+        logging.warning("left out of all requests, as the endpoint does not take it: %s", names)
+    refused, requests, reason = refusals(counts)
+    if refused:
+        text = "%s of %s were refused and will not be scored: %s; run the same command again to ask for them again"
+        logging.warning(text, f"{refused:,}", counted(requests, "request"), reason)
 
 
 @dataclass(frozen=True, kw_only=True)

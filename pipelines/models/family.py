@@ -11,7 +11,6 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -40,7 +39,6 @@ Preset = Mapping[str, str | int | float | bool]  # option to its value
 
 EPOCHS, STEPS = ("epochs", "patience"), ("steps", "eval_steps")
 MEASUREMENTS = 10  # evaluations of the dev set during a training by --steps, unless --eval_steps is set
-TOKENS = ("tokens_sent", "tokens_answered")  # counts of language models
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,8 +287,6 @@ class Prediction:
       outputs: the outputs, for the summary.
       warnings: for the summary: a kind of count to (unit, message); ``{n}`` is replaced by the count.
       notes: further lines of the summary.
-      cost: computes the dollars for tokens sent and answered; None if tokens are not counted.
-      max_bad: the share of requests to a language model that may be refused.
     """
 
     job: Job[Any, Any, Any]  # each kind of job has its own types of files, chunks and models
@@ -299,8 +295,6 @@ class Prediction:
     outputs: tuple[Output, ...]
     warnings: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    cost: Callable[[int, int], float] | None = None
-    max_bad: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,14 +316,24 @@ class Predict(Pipeline[Prediction]):
 
         files.prepare(self.output, f"predict_{self.model_name}")
         written, counts = pipeline | "Predict" >> Predict(prediction.job)
-        check = partial(_check_counts, asked=self.count_in, answered=self.count_out, max_bad=prediction.max_bad)
-        _ = written | "Publish" >> files.Publish(self.output, prediction.header, counts, check)
+        _ = written | "Publish" >> files.Publish(self.output, prediction.header, counts, self.check_of_counts())
 
-    def report(self, prediction: Prediction, counters: dict[str, int]) -> None:
-        """Prints what was written, and warns about inputs that did not fit the model."""
+    def check_of_counts(self) -> Callable[[dict[str, int]], dict[str, int]]:
+        """Returns a function that checks the counts of a run; it raises InputError."""
+        from parapet.evaluation.models.inference import check_invariants
+
+        return partial(check_invariants, asked=self.count_in, answered=self.count_out)
+
+    def counts(self) -> dict[str, int]:
+        """Reads the counts of the run."""
         from parapet.transforms.storage.files import read_written
 
         counts: dict[str, int] = json.loads(read_written(self.output, MANIFEST))["counts"]
+        return counts
+
+    def report(self, prediction: Prediction, counters: dict[str, int]) -> None:
+        """Prints what was written, and warns about inputs that did not fit the model."""
+        counts = self.counts()
         for written in prediction.outputs:
             line = f"{self.output}/{written.path}: {counted(counts.get(written.count, 0), written.unit)}"
             if written.also:
@@ -339,43 +343,8 @@ class Predict(Pipeline[Prediction]):
             for kind, (unit, text) in prediction.warnings.items():
                 if n := counts.get(f"{kind}/{name}".rstrip("/"), 0):
                     logging.warning("%s: %s", name or written.path, text.replace("{n}", counted(n, unit)))
-        if n := sum(n for name, n in counts.items() if name.partition("/")[0] == "written_calls"):
-            say(f"{counted(n, 'call')} written as text, because the endpoint passed none in the form of its API")
-        if prediction.cost:
-            _report_requests(counts, prediction.cost)
         for note in prediction.notes:
             say(note)
-
-
-def _check_counts(counts: dict[str, int], max_bad: Fraction, **kinds: str) -> dict[str, int]:
-    from parapet.evaluation.endpoint.outcomes import check_refusals
-    from parapet.evaluation.models.inference import check_invariants
-
-    check_refusals(counts, max_bad)
-    return check_invariants(counts, **kinds)
-
-
-def _report_requests(counts: dict[str, int], price: Callable[[int, int], float]) -> None:
-    """Prints what a language model's answers cost, and warns about refused requests and parameters."""
-    from parapet.evaluation.endpoint.outcomes import left_out, refusals, totals
-
-    sums = totals(counts)
-    sent, answered = (sums.get(kind, 0) for kind in TOKENS)
-    if sent or answered:
-        dollars = price(sent, answered)
-        cost = f", ${dollars:,.2f}" if dollars else ""
-        say(
-            f"{sent:,} tokens of requests and {answered:,} tokens of answers{cost}, including those of answers "
-            "that were kept from earlier runs"
-        )
-    else:
-        say("tokens: not reported by the endpoint")
-    if names := left_out(counts):
-        logging.warning("left out of all requests, as the endpoint does not take it: %s", names)
-    refused, requests, reason = refusals(counts)
-    if refused:
-        text = "%s of %s were refused and will not be scored: %s; run the same command again to ask for them again"
-        logging.warning(text, f"{refused:,}", counted(requests, "request"), reason)
 
 
 @dataclass(frozen=True, kw_only=True)

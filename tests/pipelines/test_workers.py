@@ -1,6 +1,5 @@
 """``--workers``: what is refused, what happens when a process dies, and the quick import of Beam."""
 
-import argparse
 import signal
 import subprocess
 import sys
@@ -9,10 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import raised
+from kit import cases, raised
 
 from parapet.pipelines import runners
 from parapet.pipelines.dispatch import parser_of
+from parapet.pipelines.statistics import Statistics
 from parapet.schemas.errors import InputError
 
 
@@ -24,21 +24,21 @@ def program(script, *arguments):
 
 def test_workers_and_flags_of_beams_for_the_same(tmp_path):
     options = runners.parsed(["--direct_num_workers=2"])
-    args = argparse.Namespace(workers=None, output=str(tmp_path), runner_flags=["--direct_num_workers=2"])
-    assert runners.local_runner(options, args, []) is None
-    args.workers = 2
+    flags = ["--direct_num_workers=2"]
+    assert runners.local_runner(options, flags, Statistics(output=str(tmp_path)), []) is None
     reason = "--direct_num_workers=2: cannot be combined with --workers, which also says how Beam runs"
-    raised(InputError, runners.local_runner, options, args, [], match=reason)
+    command = Statistics(output=str(tmp_path), workers=2)
+    raised(InputError, runners.local_runner, options, flags, command, [], match=reason)
 
 
 def test_large_inputs_have_a_worker_for_each_core(tmp_path, monkeypatch):
     (tmp_path / "sgd").mkdir()
     (tmp_path / "sgd/dialogues_001.json").write_bytes(b" " * 1_000)
 
-    def workers_of(**flags):
-        options = runners.parsed([])
-        args = argparse.Namespace(output=str(tmp_path / "out"), runner_flags=[], **{"workers": None, **flags})
-        runners.local_runner(options, args, [str(tmp_path / "sgd"), "gs://bucket/sgd"])
+    def workers_of(large=1_001, workers=None):
+        monkeypatch.setattr(Statistics, "large", large)
+        options, command = runners.parsed([]), Statistics(output=str(tmp_path / "out"), workers=workers)
+        runners.local_runner(options, [], command, [str(tmp_path / "sgd"), "gs://bucket/sgd"])
         return options.get_all_options()["direct_num_workers"]
 
     monkeypatch.setattr(runners, "cores", lambda: 3)
@@ -47,17 +47,25 @@ def test_large_inputs_have_a_worker_for_each_core(tmp_path, monkeypatch):
     assert workers_of(large=1_000) == 1
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
-def test_other_numbers_are_refused(text, capsys):
+@cases(
+    "text reason",
+    ("0", "0: must be 1 or more"),
+    ("-1", "-1: must be 1 or more"),
+    ("two", "'two' is not a whole number"),
+    ("1.5", "'1.5' is not a whole number"),
+    ("", "'' is not a whole number"),
+)
+def test_other_numbers_are_refused(text, reason, capsys):
     raised(SystemExit, parser_of("statistics").parse, ["--output", "out", f"--workers={text}"], match="2")
-    assert f"{text!r} is not a number of 1 or more" in capsys.readouterr().err
+    assert f"argument --workers: {reason}" in capsys.readouterr().err
 
 
 WAITS = """
-    import argparse, os, signal, sys
+    import os, signal, sys
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
     from parapet.pipelines import runners
+    from parapet.pipelines.statistics import Statistics
 
     def work(number, path):
         if number == 1:
@@ -66,8 +74,8 @@ WAITS = """
             signal.pause()
 
     options = PipelineOptions([])
-    args = argparse.Namespace(workers=2, output="out", runner_flags=[])
-    with beam.Pipeline(runners.local_runner(options, args, []), options=options) as pipeline:
+    runner = runners.local_runner(options, [], Statistics(output="out", workers=2), [])
+    with beam.Pipeline(runner, options=options) as pipeline:
         pipeline | beam.Create([0, 1, 2, 3]) | beam.Map(work, sys.argv[1])
 """
 
