@@ -283,7 +283,7 @@ def from_table(kind: type[Config], table: Mapping[str, Any]) -> Config:
         if name not in flags:
             near = difflib.get_close_matches(name, flags, n=1)
             hint = f": did you mean {near[0]!r}?" if near else f": must be one of {', '.join(sorted(flags))}"
-            raise InputError(f"{key!r} is not an option{hint}", "", key)
+            raise InputError(f"unknown option {key!r}{hint}", "", key)
         try:
             values[name] = _from_toml(flags[name], value)
         except InputError as error:
@@ -315,8 +315,8 @@ def command_line(command: Command[Any]) -> list[str]:
     """Formats a command as people type it, without options that have their default."""
     words = command.name.split()
     for flag in flags_of(type(command)):
-        value = getattr(command, flag.name)
-        if value == flag.default or (flag.many and list(value or ()) == list(flag.default or ())):
+        value, default = getattr(command, flag.name), None if flag.default is options.REQUIRED else flag.default
+        if value == default or (flag.many and list(value or ()) == list(default or ())):
             continue
         if flag.facts["positional"]:
             words.append(str(value))

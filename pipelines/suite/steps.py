@@ -306,7 +306,7 @@ def command_of(step: Step, output: Path) -> Command[Any]:
     """
     kind = kind_of(step)
     if "output" in step.options:
-        raise InputError("the suite chooses the folder of each step", "", "output")
+        raise InputError("unknown option 'output': the suite chooses the folder of each step", "", "output")
     table = {key: resolved(value, output) for key, value in step.options.items()}
     return from_table(kind, {**table, "output": str(output / step.name)})
 
