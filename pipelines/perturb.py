@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, make_dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import app, runners
 from parapet.pipelines.command import run as run_command
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbation.base import Perturbation
     from parapet.transforms.perturbation.corpora import Corpus
     from parapet.transforms.running.runs import RunInfo
-
-Base = TypeVar("Base", bound="app.Pipeline[Any]")
 
 EXAMPLE = """\
   parapet perturb typos --output typos           # the sample's test dialogues
@@ -198,10 +196,10 @@ def command(name: str, has_tasks: bool = False, program: str = "") -> type[app.P
     return combined(options_of(name), Perturb, name=program)
 
 
-def combined(options: type[PerturbationOptions], base: type[Base], **attributes: object) -> type[Base]:
-    """Makes the command of a perturbation's options and of what is perturbed."""
-    bases = (options,) if issubclass(options, base) else (options, base)
-    return make_dataclass(options.__name__, (), bases=bases, namespace=attributes, frozen=True, kw_only=True)
+def combined(*bases: type[Any], **attributes: object) -> type[Any]:
+    """Makes the class of a command: of a perturbation's options, and of what is perturbed."""
+    distinct = [base for base in bases if base is bases[0] or not issubclass(bases[0], base)]
+    return make_dataclass(bases[0].__name__, (), bases=(*distinct,), namespace=attributes, frozen=True, kw_only=True)
 
 
 def options_of(name: str) -> type[PerturbationOptions]:

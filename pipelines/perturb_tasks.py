@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -152,11 +152,8 @@ def command(name: str) -> type[TasksPipeline]:
     example = f"  parapet perturb {name} --tasks tasks.json --output perturbed"
     if name in TOOLKITS:
         seeded, without = _CHANGES[name]
-        attributes = {
-            "name": program, "description": TOOLKITS[name], "example": example,
-            "change": name, "seeded": seeded, "without": without,
-        }  # fmt: skip
-        return make_dataclass(name, (), bases=(ChangeToolkits,), namespace=attributes, frozen=True, kw_only=True)
+        attributes = {"change": name, "seeded": seeded, "without": without}
+        return combined(ChangeToolkits, name=program, description=TOOLKITS[name], example=example, **attributes)
     description = (
         f"Perturbs what users say in tasks in BFCL's format, by {name}: OUT/SET/FILE, with the right calls beside it. "
         f"Values that these need stay as they are. For 'parapet evaluate --task tool_calls --sets {name}=OUT/SET'."

@@ -45,10 +45,7 @@ class TranslationOptions:
         choices=plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY),
     )
     pivots: str = option(
-        "",
-        "pivot languages (default: pt with --engine embedded, else zh,ja,ko)",
-        group=_GROUP,
-        metavar="LIST",
+        "", "pivot languages (default: pt with --engine embedded, else zh,ja,ko)", group=_GROUP, metavar="LIST"
     )
     memory: list[str] = option(
         [],

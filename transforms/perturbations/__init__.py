@@ -37,10 +37,7 @@ class VariationOptions(PerturbationOptions):
         metavar="LIST",
     )
     env: str = option(
-        "0.1,0.5,0.8",
-        "shares of varied turns in the mixes of each kind, or none",
-        group=_VARIATION,
-        metavar="LIST",
+        "0.1,0.5,0.8", "shares of varied turns in the mixes of each kind, or none", group=_VARIATION, metavar="LIST"
     )
     rates: str = option(
         "",

@@ -32,10 +32,7 @@ class VariantOptions(PerturbationOptions):
     without = ("messages", "split", "dry_run", "seed")
 
     variants: str = option(
-        REQUIRED,
-        "schema variants, or tool variants: output of 'compose', or sgd_x/data",
-        metavar="DIR",
-        reads=True,
+        REQUIRED, "schema variants, or tool variants: output of 'compose', or sgd_x/data", metavar="DIR", reads=True
     )
     tasks: list[str] = option(
         [],
@@ -62,9 +59,7 @@ class VariantOptions(PerturbationOptions):
         matching.check_matched(
             [variant for split in plan.splits.values() for variant in split.variants], plan.problems, self.max_bad
         )
-        perturbation = ApplyVariants(plan)
-        perturbation.matched_by = "position" if mapping is None else "mapping"
-        return perturbation
+        return ApplyVariants(plan, "position" if mapping is None else "mapping")
 
     @property
     def variant_names(self) -> list[str]:

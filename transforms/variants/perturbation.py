@@ -321,6 +321,7 @@ class ApplyVariants(Perturbation):
 
     Args:
       plan: the variants, matched with the corpus.
+      matched_by: what they were matched by, for ``run.json``.
     """
 
     name = "rewrite"
@@ -341,11 +342,11 @@ class ApplyVariants(Perturbation):
     keeps_empty_files = False
     shown = 0
 
-    def __init__(self, plan: matching.Plan) -> None:
+    def __init__(self, plan: matching.Plan, matched_by: str = "") -> None:
         super().__init__()
         self.variants, self.splits_of = plan.variants, plan.splits
         self.schemas, self.mapping = plan.schemas, matching.mapping_bytes(plan.mapped)
-        self.problems, self.plan_remarks, self.matched_by = plan.problems, plan.remarks, ""
+        self.problems, self.plan_remarks, self.matched_by = plan.problems, plan.remarks, matched_by
 
     def remarks(self) -> Iterator[tuple[int, str]]:
         """What does not match."""

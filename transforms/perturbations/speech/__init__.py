@@ -52,11 +52,7 @@ class SpeechErrorOptions(PerturbationOptions):
         rare=True,
     )
     cache: str = option(
-        "",
-        "folder of transcripts that are reused (default: OUT/.heard)",
-        group=OUTPUT,
-        metavar="DIR",
-        rare=True,
+        "", "folder of transcripts that are reused (default: OUT/.heard)", group=OUTPUT, metavar="DIR", rare=True
     )
     wer: str = option("0.1,0.2,0.3", "word error rates, a set for each", metavar="LIST")
     noise: str = option("pink", "pink, white, babble, or a folder of recordings", metavar="KIND", path=True)
@@ -97,11 +93,7 @@ class SpeechErrorOptions(PerturbationOptions):
         rare=True,
     )
     azure_endpoint: str = option(
-        "",
-        "another address: wss://HOST, or ws://127.0.0.1:PORT",
-        group="--engine azure",
-        metavar="URL",
-        rare=True,
+        "", "another address: wss://HOST, or ws://127.0.0.1:PORT", group="--engine azure", metavar="URL", rare=True
     )
 
     def make(self, **more: object) -> SpeechErrors:
