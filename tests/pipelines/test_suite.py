@@ -570,7 +570,7 @@ def test_the_results(made):
         assert (out / f"scores/keywords/dst/failures/{name}.html").is_file()
         # Mixes are folded away: in the table of scores, and in that of failures.
         assert (name == "wordy-env1") == (page.index(f">{name}</th>") > mixes)
-    assert "parapet perturb verbose --sgd=corpus --split=test --env=0.5 --output out/sets/wordy" in page
+    assert "parapet perturb verbose --sgd=corpus --env=0.5 --output=out/sets/wordy" in page
     manifest = json_of(out / "run.json")
     assert manifest["steps"]["sets/typos"]["sha256"] == State(out).hash_of(out / "sets/typos")
     assert set(manifest["files"]) == {"index.html", "README.md", "table.csv", "table.parquet", "table.tex", "table.md"}
