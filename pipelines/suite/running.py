@@ -31,7 +31,7 @@ from parapet.pipelines.app import Pipeline, command_line
 from parapet.pipelines.command import execute
 from parapet.pipelines.progress import Display
 from parapet.pipelines.suite.state import FOLDER, State, write
-from parapet.pipelines.suite.steps import Graph, Step, command_of, without
+from parapet.pipelines.suite.steps import Graph, Step, command_of, resolved, without
 from parapet.transforms.reports.text import counted
 from parapet.transforms.storage.disk import writing
 
@@ -166,7 +166,18 @@ class Runner:
         context = multiprocessing.get_context("forkserver")
         messages, to_suite = context.Pipe(duplex=False)
         lock = self.state.folder / "steps.lock"
-        arguments = (step, self.state.output, runner_flags, dict(os.environ), self.folder, log, lock, to_suite)
+        options = {key: resolved(value, self.state.output) for key, value in step.options.items()}
+        without_references = msgspec.structs.replace(step, options=options)
+        arguments = (
+            without_references,
+            self.state.output,
+            runner_flags,
+            dict(os.environ),
+            self.folder,
+            log,
+            lock,
+            to_suite,
+        )
         process = context.Process(target=_run_step, args=arguments, name=step.name)
         process.start()
         to_suite.close()
