@@ -217,9 +217,8 @@ def report_of(statistics: Mapping[str, Any], rule: Rule) -> Report:
         command="few_shot",
         title="Few-shot splits",
         headline="Few-shot splits",
-        lead=f"Small training sets {of_other}, of `{rule.train_split}`, with tests of `{rule.test_split}`. A "
-        "smaller set has the first dialogues of the next. Dialogues that touch other domains: "
-        f"{'taken' if rule.multi_domain else 'left out'}. Seed: `{rule.seed}`.",
+        lead=f"Training sets {of_other} from `{rule.train_split}`, each with the first dialogues of the next larger "
+        f"one, and test dialogues from `{rule.test_split}`.",
         tiles=[
             Tile("domains", number(len(domains))),
             Tile("sizes of training sets", ", ".join(map(str, rule.sizes))),
@@ -232,7 +231,8 @@ def report_of(statistics: Mapping[str, Any], rule: Rule) -> Report:
                 columns=["domain", "set", "dialogues", "user turns", "slots"],
                 rows=[row for name, domain in domains.items() for row in _rows(name, domain)],
                 text_columns=2,
-                note="Slots: how many of the slots that occur in the domain's training dialogues a set has.",
+                note="Slots: how many of the slots that occur in the domain's training dialogues a set has. Dialogues "
+                f"that touch other domains are {'taken' if rule.multi_domain else 'left out'}. Seed: `{rule.seed}`.",
             ),
         ],
         links={"statistics.json": "all numbers", "dead_letters.jsonl": "what could not be used"},

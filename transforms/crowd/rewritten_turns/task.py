@@ -265,7 +265,10 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Tur
         lead=f"{counted(complete, 'turn')} {'has' if complete == 1 else 'have'} all four kinds: {', '.join(kinds)}.",
         tiles=report.tiles(numbers, {"still missing": number(short)}),
         notes=report.notes(numbers, notes if short else []),
-        sections=report.sections(numbers, rules.EXPLANATIONS, tables, "in rewritten.jsonl"),
+        sections=[
+            report.answers_chart(numbers["answers"]),
+            *report.sections(numbers, rules.EXPLANATIONS, tables, "in rewritten.jsonl"),
+        ],
         links={
             "rewritten.jsonl": "the rewritten turns that are used, for `parapet language_variations --rewritten`",
             **report.FILES,
@@ -289,9 +292,8 @@ def _example_tables(outcomes: Iterable[TurnOutcome]) -> Iterator[Table]:
     columns = ["reason", "dialogue:turn", "kind", "original", "answer"]
     tables = {"Some rewritten turns": used, "Some answers that were rejected or held for review": unused}
     for title, rows in tables.items():
-        if rows:
-            n = len(rows[0])
-            yield Table(title=title, columns=columns[-n:], rows=rows, text_columns=n, in_card=False)
+        n = len(rows[0]) if rows else 0
+        yield Table(title=title, columns=columns[-n:], rows=rows, text_columns=n, in_card=False)
 
 
 class TurnOfCorpus(msgspec.Struct):

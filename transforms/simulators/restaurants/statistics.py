@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from parapet.transforms.reports.numbers import Numbers, metrics_named
-from parapet.transforms.reports.report import Examples, Report, Section, Text, Tile, dialogue_example
+from parapet.transforms.reports.report import Dot, Dots, Examples, Report, Section, Text, Tile, dialogue_example
 from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Counts
@@ -129,6 +129,7 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
         lead=f"{dialogues} of {counted(len(tasks), 'task')} of Bordes et al. 2017, section 3.",
         tiles=[Tile(name, f"{n:,}") for name, n in tiles.items()],
         sections=[
+            _lengths(tasks),
             *_tables(numbers),
             Text(title="About these dialogues", paragraphs=list(_about(numbers, seed, plus))),
             *(
@@ -141,6 +142,25 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
         ],
         terms=TERMS,
         links={"statistics.json": "all numbers"},
+    )
+
+
+def _lengths(tasks: Mapping[str, Any]) -> Dots:
+    """Chart the mean lengths of dialogues beside those of the paper and its files."""
+    sources = {"here": "all", "paper, Table 1": "paper", "published files": "published_files"}
+    lengths = {
+        (TITLES[task], name): parts[key]["utterances"]
+        for task, parts in tasks.items()
+        for name, key in sources.items()
+        if parts[key]
+    }
+    pairs = [(n, lengths[title, "paper, Table 1"], title) for (title, name), n in lengths.items() if name == "here"]
+    here, paper, title = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
+    return Dots(
+        title="Utterances per dialogue",
+        note=f"The largest difference from the paper is in {title}: {here:.1f} utterances here, {paper:.1f} there.",
+        dots=[Dot(title, value, group=name) for (title, name), value in lengths.items()],
+        percent=False,
     )
 
 
