@@ -317,7 +317,8 @@ def set_report(
     overall = overall or main_group(metrics)
     of_all = metrics[overall]
     tiles = {key: label for key, label in headings.items() if key in of_all} if tiles is None else tiles
-    drawn = [group_dots(f"{' and '.join(chart.values())} by set", groups, chart)] if chart else []
+    has_sets = len(groups.keys() - {group_label(ALL)}) > 1
+    drawn = [group_dots(f"{' and '.join(chart.values())} by set", groups, chart)] if chart and has_sets else []
     return Report(
         command="evaluate",
         tiles=[

@@ -124,7 +124,7 @@ class Dots(msgspec.Struct, frozen=True, kw_only=True):
         (low, lowest), (high, highest) = names[0], names[-1]
         if low == high:
             return f"All are {self.form(low)}."
-        return f"The lowest is {self.form(low)} ({lowest}), the highest {self.form(high)} ({highest})."
+        return f"The lowest number is {self.form(low)}, for {lowest}; the highest is {self.form(high)}, for {highest}."
 
 
 class Bars(Dots, frozen=True, kw_only=True):
