@@ -138,7 +138,7 @@ def report(judged: Sequence[Judged], metrics: Metrics, details: Details) -> Repo
     validated, invalid = metrics.get(VALIDATED, {}), metrics.get(INVALID, {})
     tiles = [
         Tile("agreement, validated", text.percent(validated.get("agreement"))),
-        Tile("agreement, not validated", text.percent(invalid.get("agreement"))),
+        *([Tile("agreement, not validated", text.percent(invalid["agreement"]))] if invalid else []),
         Tile("Fleiss' kappa, validated", text.number(validated.get("fleiss_kappa"), 2)),
         Tile("judged faithful", text.percent(of_all["human_faithful"])),
     ]

@@ -120,7 +120,8 @@ class Dots(msgspec.Struct, frozen=True, kw_only=True):
 
     def extremes(self) -> str:
         """Say in a sentence which numbers are the lowest and the highest."""
-        names = sorted((value, dot.name) for dot, value in self.known.items()) or [(0, "")]
+        several = len(self.groups) > 1
+        names = sorted((value, dot.name if several else dot.label) for dot, value in self.known.items()) or [(0, "")]
         (low, lowest), (high, highest) = names[0], names[-1]
         if low == high:
             return f"All are {self.form(low)}."

@@ -170,7 +170,7 @@ def _tables(numbers: Mapping[str, Any]) -> list[Section]:
             "all": parts["all"],
             **parts["splits"],
             "paper, Table 1": parts["paper"],
-            "published files": parts["published_files"],
+            **({"published files": parts["published_files"]} if parts["published_files"] else {}),
         }
         for task, parts in numbers["tasks"].items()
     }
@@ -185,7 +185,7 @@ def _tables(numbers: Mapping[str, Any]) -> list[Section]:
         note="The answers that it finds, given everything before; `plus` has disfluencies. Also the dialogues solved.",
         in_card=False,
     )
-    return sections_of({**numbers, "means": means}, table, bot)
+    return [*sections_of({"means": means}, table), *sections_of(numbers, bot)]
 
 
 def _about(numbers: Mapping[str, Any], seed: str, plus: bool) -> Iterator[str]:
