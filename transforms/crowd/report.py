@@ -8,7 +8,9 @@ from typing import Any
 
 from parapet.schemas.rows import IN_WORDS
 from parapet.schemas.service import TASKS
+from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Bars, Dot, Report, Section, Table, Text, Tile
+from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.variants.table1 import TERMS, distance_charts, measures_table
 
@@ -54,7 +56,7 @@ def compose_report(
         totals["self-BLEU"] = number(statistics["self_bleu"], 1)
     seen = statistics["not_blind_assignments"]
     not_blind = f"The workers of {counted(seen, 'assignment')} had seen the texts that were hidden from others."
-    more: list[Section] = [_meaning_table(statistics["meaning"]), _services_table(services)]
+    more: list[Section] = [*_meaning(statistics["meaning"]), _services_table(services)]
     columns = ["original", *variants]
     for service, rows in examples.items():
         title = f"Some texts of {service} and their variants"
@@ -207,20 +209,22 @@ def reasons_table(
     return Table(title=title, columns=columns, rows=rows, text_columns=3)
 
 
-def _meaning_table(stated: Mapping[str, Any]) -> Table:
-    """Return the table of the thresholds on meaning, and their expected false alarm rates."""
-    rows = []
-    for task in TASKS:
-        for row in stated[task]:
-            limits = number(row["margin"], 3), number(row["floor"], 3)
-            rows.append([task, number(row["others"]), *limits, percent(row["expected_false_alarms"])])
-    note = (
-        f"Compared by {stated['measure']}. An answer is held if it is less near to its own element than to another one "
-        "of the service, by the margin, or hardly similar to its own. Both depend on how many others have answered. "
-        "The last column: how many of the right answers that SGD-X has published were held."
+def _meaning(stated: Mapping[str, Any]) -> list[Section]:
+    """Return the table of limits by the number of other answers."""
+    table = Numbers(
+        "How meaning is checked",
+        "*/*",
+        ("answers", "others, at least"),
+        (
+            Metric("margin", "margin below", digits=3),
+            Metric("floor", "similarity below", digits=3),
+            Metric("expected_false_alarms", "right answers held", percent=True),
+        ),
+        note=f"Compared by {stated['measure']}. An answer is held if it is less near to its own element than to "
+        "another one of the service, by the margin, or hardly similar to its own. Both depend on how many others have "
+        "answered. The last column: how many of the right answers that SGD-X has published were held.",
     )
-    columns = ["answers", "others, at least", "margin below", "similarity below", "right answers held"]
-    return Table(title="How meaning is checked", columns=columns, rows=rows, note=note)
+    return sections_of({task: {row["others"]: row for row in stated[task]} for task in TASKS}, table)
 
 
 def words(identifier: str) -> str:
