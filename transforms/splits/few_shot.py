@@ -234,7 +234,7 @@ def report_of(statistics: Mapping[str, Any], rule: Rule) -> Report:
         f"one, and test dialogues from `{rule.test_split}`.",
         tiles=[
             Tile("domains", number(len(domains))),
-            Tile("sizes of training sets", ", ".join(map(str, rule.sizes))),
+            Tile("dialogues of a training set", ", ".join(map(str, rule.sizes))),
             Tile("test dialogues", number(sum(numbers["test"]["dialogues"] for numbers in domains.values()))),
         ],
         notes=[f"{line[:1].upper()}{line[1:]}." for line in statistics["short"]],
