@@ -148,20 +148,16 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
 def _lengths(tasks: Mapping[str, Any]) -> Dots:
     """Chart the mean lengths of dialogues beside those of the paper and its files."""
     sources = {"here": "all", "paper, Table 1": "paper", "published files": "published_files"}
-    lengths = {
-        (TITLES[task], name): parts[key]["utterances"]
+    dots = [
+        Dot(TITLES[task], parts[key]["utterances"], group=name)
         for task, parts in tasks.items()
         for name, key in sources.items()
         if parts[key]
-    }
-    pairs = [(n, lengths[title, "paper, Table 1"], title) for (title, name), n in lengths.items() if name == "here"]
+    ]
+    pairs = [(parts["all"]["utterances"], parts["paper"]["utterances"], TITLES[task]) for task, parts in tasks.items()]
     here, paper, title = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
-    return Dots(
-        title="Utterances per dialogue",
-        note=f"The largest difference from the paper is in {title}: {here:.1f} utterances here, {paper:.1f} there.",
-        dots=[Dot(title, value, group=name) for (title, name), value in lengths.items()],
-        percent=False,
-    )
+    note = f"The largest difference from the paper is in {title}: {here:.1f} utterances here, {paper:.1f} there."
+    return Dots(title="Utterances per dialogue", note=note, dots=dots, percent=False)
 
 
 def _tables(numbers: Mapping[str, Any]) -> list[Section]:
