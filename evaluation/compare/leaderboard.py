@@ -24,7 +24,6 @@ from parapet.evaluation.compare.results import (
     absent_groups,
     accuracies,
     columns_of,
-    mixes,
     of_100,
     read_outcome,
     selected,
@@ -42,7 +41,7 @@ from parapet.evaluation.compare.significance import (
 )
 from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, ResultRow, macro_average
-from parapet.evaluation.sets import ALL, ORIGINAL, existing_file, group_label
+from parapet.evaluation.sets import ALL, ORIGINAL, existing_file, group_label, mixes
 from parapet.evaluation.task import NOT_DEFINED, change_text, sensitivity_is_defined
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole

@@ -36,12 +36,11 @@ from parapet.evaluation.compare.results import (
     OF_100,
     Column,
     Selection,
-    mixes,
     of_100,
 )
 from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.sets import ORIGINAL, mixes
 from parapet.evaluation.task import (
     FLOOR,
     NOT_DEFINED,

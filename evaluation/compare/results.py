@@ -27,7 +27,6 @@ from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import read_whole
 
 JGA = "joint_goal_accuracy"
-_MIX = re.compile(r"(.+)-env[0-9]+")
 
 # The metrics of each task that enter the average, and further ones that are shown: RADDLE's Table 2 averages joint goal
 # accuracy, Combined, intent accuracy and F1.
@@ -134,11 +133,6 @@ def set_order(name: str, first: Sequence[str] = ()) -> tuple[object, ...]:
     rank = next(i for i, pattern in enumerate(_ORDER) if pattern.match(name))
     parts = re.split(r"([0-9]+)", name.casefold())
     return chosen, rank, parts[::2], [int(part) for part in parts[1::2]], name
-
-
-def mixes(sets: Collection[str]) -> set[str]:
-    """Returns the sets that mix another set with the original: ``typos-env1`` if ``typos`` is a set, too."""
-    return {name for name in sets if (match := _MIX.fullmatch(name)) and match[1] in sets}
 
 
 def read_outcome(path: str) -> Outcome:

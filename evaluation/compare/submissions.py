@@ -15,7 +15,7 @@ from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.markdown import is_url, quoted
-from parapet.transforms.reports.report import Report, Section, Table, Tile, page
+from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page
 from parapet.transforms.storage.toml import convert, parse_toml
 
 FILE = "submission.toml"
@@ -89,10 +89,14 @@ def files_of(
     note = "In small print: the 95% interval, and the change from the original."
     columns = ["rank", "system", "average", *whole.headings]
     ranking = Table(title="Ranking, of 100", columns=columns, rows=shown, text_columns=2, note=note, hrefs=hrefs)
-    all_sections: list[Section] = [ranking, *sections(board)]
-    if refused:
-        reasons = [list(pair) for pair in refused.items()]
-        all_sections.append(Table(title="Not scored", columns=["folder", "reason"], rows=reasons, text_columns=2))
+    dots = [Dot(name, board.average[name].value, board.average[name].low, board.average[name].high) for name in ranks]
+    reasons = [list(pair) for pair in refused.items()]
+    all_sections: list[Section] = [
+        Dots(title="Average of each submission", dots=dots, percent=False),
+        ranking,
+        *sections(board),
+        Table(title="Not scored", columns=["folder", "reason"], rows=reasons, text_columns=2),
+    ]
     report = Report(
         command="leaderboard",
         title=title,
