@@ -56,6 +56,11 @@ class ResultRow(msgspec.Struct, frozen=True):
     n: int | None = None
     run: int = 0
 
+    @property
+    def column(self) -> str:
+        """What it is a number of: ``ood/ood-50/f1``, or with a group ``dst/v1/seen/joint_goal_accuracy``."""
+        return "/".join([self.task, self.set, *([self.group] if self.group != WHOLE else []), self.metric])
+
 
 def variants_of(sets: Iterable[str]) -> list[str]:
     """Returns the sets that are variants of the schema, v2 before v10."""

@@ -60,9 +60,8 @@ def parser() -> StrictParser:
 
 def task(args: argparse.Namespace) -> Compare:
     """Makes the comparison that the flags describe."""
-    from parapet.evaluation.compare.leaderboard import SignificanceConfig
     from parapet.evaluation.compare.page import Compare
-    from parapet.evaluation.compare.results import Selection
+    from parapet.evaluation.compare.systems import Config
 
     if not 0 <= args.replicates <= 1_000_000:
         raise InputError("must be from 0 to 1000000", "--replicates")
@@ -74,10 +73,15 @@ def task(args: argparse.Namespace) -> Compare:
         raise InputError(f"there is no system {args.baseline!r}: must be one of {known}", "--baseline")
     return Compare(
         systems=systems,
-        metrics=tuple(args.metrics),
-        everything=args.all,
-        settings=SignificanceConfig(args.baseline, args.seed, args.replicates),
-        selection=Selection(tuple(args.sets), tuple(args.average)),
+        config=Config(
+            metrics=tuple(args.metrics),
+            average=tuple(args.average),
+            sets=tuple(args.sets),
+            everything=args.all,
+            baseline=args.baseline,
+            seed=args.seed,
+            replicates=args.replicates,
+        ),
     )
 
 

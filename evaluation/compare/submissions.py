@@ -7,9 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.evaluation.compare.leaderboard import Board, cell, one_row, with_interval
+from parapet.evaluation.compare.board import Board
+from parapet.evaluation.compare.columns import of_100
 from parapet.evaluation.compare.page import sections, terms
-from parapet.evaluation.compare.results import of_100
+from parapet.evaluation.compare.tables import cell, one_row
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
@@ -78,16 +79,15 @@ def files_of(
       lead: the line below it.
     """
     ranks, whole = ranks_of(board), one_row(board)
-    shown, rows = [], []
-    for name, values in zip(whole.systems, whole.blocks[0].numbers, strict=True):
-        average = board.average[name]
-        shown.append([ranks[name], name, with_interval(average), *(cell(value, values) for value in values)])
-        numbers = [None if not v or v.value is None else of_100(v.metric, v.value) for v in values]
-        texts = ["" if number is None else repr(number) for number in (average.value, *numbers)]
-        rows.append([ranks[name], name, submissions[name].url, *texts])
-    hrefs = {(i, 1): quoted(url) for i, name in enumerate(whole.systems) if (url := submissions[name].url)}
+    numbers = dict(zip(board.systems, whole.blocks[0].rows, strict=True))
+    shown = [[ranks[name], name, *(cell(row, of) for row in of)] for name, of in numbers.items()]
+    rows = []
+    for name, of in numbers.items():
+        values = ("" if row is None or row.value is None else repr(of_100(row.metric, row.value)) for row in of)
+        rows.append([ranks[name], name, submissions[name].url, *values])
+    hrefs = {(i, 1): quoted(url) for i, name in enumerate(board.systems) if (url := submissions[name].url)}
     note = "In small print: the 95% interval, and the change from the original."
-    columns = ["rank", "system", "average", *whole.headings]
+    columns = ["rank", "system", *whole.columns]
     ranking = Table(title="Ranking, of 100", columns=columns, rows=shown, text_columns=2, note=note, hrefs=hrefs)
     all_sections: list[Section] = [ranking, *sections(board)]
     if refused:
@@ -107,5 +107,5 @@ def files_of(
     return {
         "index.html": page(report).encode(),
         "leaderboard.json": json_bytes(everything),
-        "leaderboard.csv": csv_bytes(["rank", "system", "url", "average", *whole.headings], rows),
+        "leaderboard.csv": csv_bytes(["rank", "system", "url", *whole.columns], rows),
     }

@@ -1,0 +1,284 @@
+"""Reads the outputs of ``parapet evaluate`` for several systems, and finds what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from parapet.evaluation.compare.columns import AVERAGED, absent_groups, columns_of, has_name, is_undefined, long_names
+from parapet.evaluation.compare.columns import LOW_IS_GOOD, mixes, set_order
+from parapet.evaluation.compare.significance import Parts, read_rows, refused_turns
+from parapet.evaluation.dst.failures import HurtFrame
+from parapet.evaluation.results import RESULTS, VARIANTS, WHOLE, ResultRow, read_results, variants_of
+from parapet.evaluation.sets import ALL
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, check_published, is_there
+from parapet.schemas.limits import read_whole
+
+# Options in which systems may differ.
+_OWN = frozenset({"system", "seed", "replicates", "batch_size", "own_turns", "sets"})
+_OWN_OF_STATES = _OWN | {"model", "model_args", "variants"}  # in other tasks, the model is the scorer
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """What is compared, and how.
+
+    Attributes:
+      metrics: the columns, see :func:`columns_of`.
+      average: the columns of the average; empty for the main metric of each task on each set.
+      sets: the sets, in the order of the columns; empty for all.
+      everything: whether tasks and sets that only some systems have are shown, too.
+      baseline: the system to compare the others with; empty compares all pairs.
+      seed: the seed of tests and intervals.
+      replicates: the replicates of the tests; 0 for no tests.
+    """
+
+    metrics: tuple[str, ...] = ()
+    average: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    everything: bool = False
+    baseline: str = ""
+    seed: str = "0"
+    replicates: int = 10_000
+
+
+class TaskResults(msgspec.Struct, frozen=True):
+    """An output folder of ``parapet evaluate``: the results of a system in a task.
+
+    Attributes:
+      variants: the sets that ``#VARIANTS`` averages.
+      options: the options of the evaluation.
+      examples: the frames that variants hurt most.
+      refused: set to the number of its items that were not scored, as the endpoint refused the requests.
+    """
+
+    system: str
+    task: str
+    path: str
+    rows: list[ResultRow]
+    variants: tuple[str, ...] = ()
+    options: dict[str, Any] = {}
+    examples: tuple[HurtFrame, ...] = ()
+    refused: dict[str, int] = {}
+
+    @property
+    def sets(self) -> dict[str, None]:
+        """The names of its sets, and of aggregates over several."""
+        return dict.fromkeys(row.set for row in self.rows)
+
+
+class Systems(msgspec.Struct, frozen=True):
+    """The numbers of some systems, on what they have in common.
+
+    Attributes:
+      rows: system to column to its number, with the interval that the evaluation computed.
+      columns: a row of each column of the comparison; ``averaged`` are those that the average includes.
+      parts: the sums by dialogue by system and column, for numbers that are means of rows.
+      variants: task to the sets that ``#VARIANTS`` averages, if there are several.
+      examples: system to the frames that variants hurt most.
+      left_out: messages on what some systems were not scored on.
+    """
+
+    config: Config
+    rows: dict[str, dict[str, ResultRow]]
+    columns: list[ResultRow]
+    averaged: list[ResultRow]
+    parts: dict[tuple[str, str], Parts]
+    variants: dict[str, list[str]]
+    examples: dict[str, list[HurtFrame]]
+    left_out: list[str]
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    """The part of ``run.json`` that comparisons need."""
+
+    pipeline: str
+    options: dict[str, Any] = {}
+    counts: dict[str, Any] = {}
+
+
+def read_task(path: str, system: str = "") -> TaskResults:
+    """Reads the numbers of a folder. Raises InputError if it is not a finished evaluation."""
+    folder = as_path(path)
+    if not is_there(path):
+        raise InputError("there is no such folder", path)
+    check_published(path)
+    if not (folder / "run.json").is_file():
+        raise InputError("has no run.json: give the output of 'parapet evaluate', after it has finished", path)
+    manifest: _Manifest = _decoded(folder / "run.json", _Manifest)
+    if not manifest.pipeline.startswith("evaluate"):
+        reason = f"contains the output of 'parapet {manifest.pipeline}': give the output of 'parapet evaluate'"
+        raise InputError(reason, path)
+    rows = read_results(folder / RESULTS)
+    rows = [replace(row, value=None, low=None, high=None) if is_undefined(row, rows) else row for row in rows]
+    task = manifest.pipeline.removeprefix("evaluate_")
+    sets = {row.set for row in rows}
+    variants = manifest.options.get("variants", ()) if task == "dst" else variants_of(sets)
+    return TaskResults(
+        system,
+        task,
+        path,
+        [replace(row, system=system) for row in rows],
+        tuple(variants) if VARIANTS in sets else (),
+        manifest.options,
+        _decoded(folder / "examples.json", tuple[HurtFrame, ...]) if (folder / "examples.json").is_file() else (),
+        {name.removeprefix("refused/"): n for name, n in manifest.counts.items() if name.startswith("refused/")},
+    )
+
+
+def _decoded(path: Any, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(read_whole(path), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not written by 'parapet evaluate': {error}", path) from None
+
+
+def read_systems(systems: Mapping[str, Sequence[str]], config: Config = Config()) -> Systems:
+    """Reads the outputs of ``parapet evaluate`` for some systems: name to folders, one for each task.
+
+    Raises InputError if the systems cannot be compared, or a metric does not exist.
+    """
+    read = [read_task(path, name) for name, paths in systems.items() for path in paths]
+    known_sets = {name for results in read for name in results.sets}
+    absent = [name for name in config.sets if name not in known_sets]
+    if absent and not config.everything:
+        raise InputError(f"no system has a set {absent[0]!r}", "--sets")
+    sets = [name for name in config.sets if name in known_sets]
+    tasks, left_out = _shared([_of_sets(results, sets) for results in read], list(systems), config.everything)
+    left_out += [f"set {name}: no system has it" for name in absent]
+    rows = [row for results in tasks for row in results.rows]
+    average = config.average
+    if config.everything:
+        average = tuple(name for name in average if any(has_name(row, name) for row in rows))
+        lacking = [name for name in config.average if name not in average]
+        left_out += [f"from the average, because no system has it: {', '.join(lacking)}"] if lacking else []
+    numbers: dict[str, dict[str, ResultRow]] = {name: {} for name in systems}
+    for row in rows:
+        numbers[row.system][row.column] = row
+    columns = columns_of(rows, config.metrics, sets)
+    mixed = mixes({row.set for row in columns})  # mixes only repeat the result of their set, diluted
+    averaged = [row for row in columns if row.set not in mixed and _is_averaged(row, config.metrics)]
+    if config.everything:
+        averaged = _common(averaged, numbers)
+    if average:
+        averaged = columns_of(rows, average, sets, "--average")
+        if bad := next((row.column for row in averaged if row.metric in LOW_IS_GOOD), None):
+            raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
+        columns = columns_of(rows, list(dict.fromkeys(row.column for row in [*averaged, *columns])), sets)
+    left_out += [f"{name}: the systems were not scored on such services" for name in absent_groups(rows, config.metrics)]
+    parts: dict[tuple[str, str], Parts] = {}
+    for task in dict.fromkeys(results.task for results in tasks):
+        of_task = [results for results in tasks if results.task == task]
+        tables = [(results, table) for results in of_task if (table := read_rows(results, columns)) is not None]
+        left_out += refused_turns(tables)
+        for results, table in tables:
+            parts |= {(results.system, column): of for column, of in table.parts.items()}
+    return Systems(
+        replace(config, sets=tuple(sets), average=average),
+        numbers,
+        columns,
+        averaged,
+        parts,
+        {results.task: list(results.variants) for results in tasks if len(results.variants) > 1},
+        {results.system: list(results.examples) for results in tasks if results.examples},
+        left_out,
+    )
+
+
+def _is_averaged(row: ResultRow, requested: Sequence[str]) -> bool:
+    if row.metric in LOW_IS_GOOD or (row.set == VARIANTS and long_names(row).isdisjoint(requested)):
+        return False
+    return bool(requested) or row.metric in AVERAGED.get(row.task, ())
+
+
+def _common(columns: Sequence[ResultRow], numbers: Mapping[str, Mapping[str, ResultRow]]) -> list[ResultRow]:
+    """Returns the columns that all systems have, so that their means can be compared.
+
+    If there are none, those that all systems with a result of the column's task have.
+    """
+
+    def having(row: ResultRow) -> set[str]:
+        return {name for name, of in numbers.items() if row.column in of and of[row.column].value is not None}
+
+    def of_task(task: str) -> set[str]:
+        return set().union(*(having(row) for row in columns if row.task == task))
+
+    return [row for row in columns if len(having(row)) == len(numbers)] or [
+        row for row in columns if having(row) == of_task(row.task)
+    ]
+
+
+def _of_sets(results: TaskResults, sets: Sequence[str]) -> TaskResults:
+    """Restricts results to some sets, if there are any. Numbers over all sets remain if there are no single sets."""
+    is_named = any(not name.startswith("#") for name in results.sets)
+    wanted = {*sets, *([] if is_named else [ALL])}
+    return replace(results, rows=[row for row in results.rows if row.set in wanted]) if sets else results
+
+
+def _shared(
+    read: Sequence[TaskResults], systems: Sequence[str], everything: bool
+) -> tuple[list[TaskResults], list[str]]:
+    """Returns the results of all systems on what all were scored on, and a message for each thing that is left out.
+
+    Raises InputError if the systems share nothing, were scored with different options, or one has two results of a
+    task.
+    """
+    by_task: dict[str, dict[str, TaskResults]] = {}
+    for results in filter(lambda results: results.rows, read):
+        if results.system in by_task.setdefault(results.task, {}):
+            raise InputError(f"{results.system!r} has two results of task {results.task!r}", results.path)
+        by_task[results.task][results.system] = results
+    kept: list[TaskResults] = []
+    left_out: list[str] = []
+    for task, of_task in by_task.items():
+        if len(of_task) < len(systems) and not everything:
+            left_out.append(f"task {task}: {_lacking(of_task, systems)}")
+            continue
+        _check_options(list(of_task.values()))
+        sets = _common_sets(task, of_task, everything, left_out)
+        restricted = (replace(of, rows=[row for row in of.rows if row.set in sets]) for of in of_task.values())
+        kept += [results for results in restricted if results.rows]
+    if {results.system for results in kept} != set(systems):
+        reason = f"the systems have no task and set in common: {'; '.join(left_out)}"
+        raise InputError(f"{reason}. --all shows all numbers", "--systems")
+    return sorted(kept, key=lambda results: systems.index(results.system)), left_out
+
+
+def _common_sets(task: str, of_task: Mapping[str, TaskResults], everything: bool, left_out: list[str]) -> set[str]:
+    """Returns the sets of a task to keep; adds a message for each other set to ``left_out``."""
+    sets = {name: results.sets for name, results in of_task.items()}
+    # Other rows whose name begins with # are groups, or choices among candidates; all are computed over the sets.
+    alike = len({frozenset(name for name in names if name[:1] != "#") for names in sets.values()}) == 1
+    kept = set()
+    for set_name in sorted(set().union(*sets.values()), key=set_order):
+        having = [name for name in sets if set_name in sets[name]]
+        is_aggregate = set_name.startswith("#")
+        if is_aggregate and set_name != VARIANTS and not alike:
+            continue  # is computed over different sets
+        if set_name == VARIANTS and len({of_task[name].variants for name in having}) > 1:
+            left_out.append(f"mean over the variants of {task}: the systems were not scored on the same variants")
+        elif everything or len(having) == len(sets):
+            kept.add(set_name)
+        elif not is_aggregate:
+            left_out.append(f"set {set_name} of task {task}: {_lacking(having, sets)}")
+    return kept
+
+
+def _lacking(having: Iterable[str], systems: Iterable[str]) -> str:
+    has = set(having)
+    return f"not scored for {', '.join(repr(name) for name in systems if name not in has)}"
+
+
+def _check_options(of_task: Sequence[TaskResults]) -> None:
+    """Raises InputError if a system was scored with other options than the first."""
+    mine, *others = of_task
+    own = _OWN_OF_STATES if mine.task == "dst" else _OWN
+    for theirs in others:
+        for option in sorted((mine.options.keys() | theirs.options.keys()) - own):
+            values = [results.options.get(option) for results in (mine, theirs)]
+            if values[0] != values[1]:
+                reason = f"scored in different ways: {option} is {values[0]!r} for {mine.system!r}, "
+                raise InputError(f"{reason}{values[1]!r} for {theirs.system!r}", theirs.path)
