@@ -93,13 +93,17 @@ def _average(systems: Systems, name: str, parts: Parts) -> ResultRow:
 def _rows(systems: Systems, name: str) -> list[ResultRow]:
     """Returns all numbers of a system, with the intervals of the evaluation, or else those computed from the rows."""
     known = systems.rows[name]
-    columns = {row.column: replace(row, system=name, value=None, low=None, high=None) for row in systems.columns}
-    rows = [known.get(column, columns.get(column)) for column in with_groups(systems.columns, known.values())]
+    numbers = {
+        row.column: replace(row, system=name, value=None, low=None, high=None) for row in systems.columns
+    } | known
+    rows = [numbers[column] for column in with_groups(systems.columns, known.values())]
     lacking = [row for row in rows if row.low is None and (name, row.column) in systems.parts]
-    numbers = [systems.parts[name, row.column] for row in lacking]
-    computed = intervals(numbers, systems.config.seed, [row.metric for row in lacking])
+    sums = [systems.parts[name, row.column] for row in lacking]
+    computed = intervals(sums, systems.config.seed, [row.metric for row in lacking])
     ends = {row.column: interval for row, interval in zip(lacking, computed, strict=True) if interval}
-    return [replace(row, low=low, high=high) for row in rows for low, high in [ends.get(row.column, (row.low, row.high))]]
+    return [
+        replace(row, low=low, high=high) for row in rows for low, high in [ends.get(row.column, (row.low, row.high))]
+    ]
 
 
 def _tests(systems: Systems, ranked: Sequence[str], parts: dict[tuple[str, str], Parts]) -> list[Difference]:

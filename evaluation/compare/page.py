@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from msgspec.structs import asdict
-
 from parapet.evaluation.compare.board import Board, leaderboard
 from parapet.evaluation.compare.columns import AVERAGE, JGA, OF_100, mixes, of_100, shown
 from parapet.evaluation.compare.systems import Config, Systems, read_systems
@@ -93,7 +91,11 @@ def sections(board: Board) -> list[Section]:
         *_seen_and_unseen_chart(board),
         *_services(board),
         *_differences(board),
-        *(examples_table(examples[:EXAMPLES], title.format(name)) for name, examples in board.examples.items()),
+        *(
+            examples_table(board.examples[name][:EXAMPLES], title.format(name))
+            for name in board.systems
+            if name in board.examples
+        ),
     ]
 
 
@@ -251,7 +253,7 @@ def _differences(board: Board) -> list[Table]:
             ours, theirs, test = numbers[first, column], numbers[second, column], tests.get((first, second, column))
             if (sets.get(column) in mixed) != is_mix or ours.value is None or theirs.value is None:
                 continue
-            value, other = (of_100(row.metric, row.value) for row in (ours, theirs))
+            value, other = of_100(ours.metric, ours.value), of_100(theirs.metric, theirs.value)
             change = relative_change(value / 100, other / 100, theirs.low)
             cells = [f"{value - other:+.2f}", percent(change, signed=True), *["–"] * 4]
             if test is not None:
@@ -282,7 +284,9 @@ def tiles(board: Board) -> list[Tile]:
         (metric,) = metrics
         label, sign = f"{metric_label(metric)}, mean over {over}", "%" if unit(metric) == "%" else ""
     means = {name: board.average[name].value for name in board.systems[:6]}
-    return [Tile(f"{name}: {label}", number(mean, 1) + (sign if mean is not None else "")) for name, mean in means.items()]
+    return [
+        Tile(f"{name}: {label}", number(mean, 1) + (sign if mean is not None else "")) for name, mean in means.items()
+    ]
 
 
 def notes(board: Board) -> list[str]:
@@ -366,7 +370,7 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
     name = "compare"
 
     systems: dict[str, list[str]]
-    config: Config = Config()
+    config: Config
 
     def read(self) -> Systems:
         """Reads the results. Raises InputError if they cannot be compared."""

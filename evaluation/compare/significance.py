@@ -186,7 +186,9 @@ def refused_turns(of_task: Sequence[tuple[TaskResults, Rows]]) -> list[str]:
                     if n
                 }
                 continue
-            only = f"{len(ours - theirs):,} only for {first.system!r}, {len(theirs - ours):,} only for {results.system!r}"
+            only = (
+                f"{len(ours - theirs):,} only for {first.system!r}, {len(theirs - ours):,} only for {results.system!r}"
+            )
             dialogue, turn, _ = min(ours ^ theirs)
             quoted = f" of set {name!r}" if name else ""
             raise InputError(

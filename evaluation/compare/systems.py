@@ -8,11 +8,20 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from parapet.evaluation.compare.columns import AVERAGED, absent_groups, columns_of, has_name, is_undefined, long_names
-from parapet.evaluation.compare.columns import LOW_IS_GOOD, mixes, set_order
+from parapet.evaluation.compare.columns import (
+    AVERAGED,
+    LOW_IS_GOOD,
+    absent_groups,
+    columns_of,
+    has_name,
+    is_undefined,
+    long_names,
+    mixes,
+    set_order,
+)
 from parapet.evaluation.compare.significance import Parts, read_rows, refused_turns
 from parapet.evaluation.dst.failures import HurtFrame
-from parapet.evaluation.results import RESULTS, VARIANTS, WHOLE, ResultRow, read_results, variants_of
+from parapet.evaluation.results import RESULTS, VARIANTS, ResultRow, read_results, variants_of
 from parapet.evaluation.sets import ALL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there
@@ -43,6 +52,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str = ""
     seed: str = "0"
     replicates: int = 10_000
+
+
+DEFAULT = Config()
 
 
 class TaskResults(msgspec.Struct, frozen=True):
@@ -136,7 +148,7 @@ def _decoded(path: Any, kind: Any) -> Any:
         raise InputError(f"not written by 'parapet evaluate': {error}", path) from None
 
 
-def read_systems(systems: Mapping[str, Sequence[str]], config: Config = Config()) -> Systems:
+def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT) -> Systems:
     """Reads the outputs of ``parapet evaluate`` for some systems: name to folders, one for each task.
 
     Raises InputError if the systems cannot be compared, or a metric does not exist.
@@ -168,7 +180,9 @@ def read_systems(systems: Mapping[str, Sequence[str]], config: Config = Config()
         if bad := next((row.column for row in averaged if row.metric in LOW_IS_GOOD), None):
             raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
         columns = columns_of(rows, list(dict.fromkeys(row.column for row in [*averaged, *columns])), sets)
-    left_out += [f"{name}: the systems were not scored on such services" for name in absent_groups(rows, config.metrics)]
+    left_out += [
+        f"{name}: the systems were not scored on such services" for name in absent_groups(rows, config.metrics)
+    ]
     parts: dict[tuple[str, str], Parts] = {}
     for task in dict.fromkeys(results.task for results in tasks):
         of_task = [results for results in tasks if results.task == task]

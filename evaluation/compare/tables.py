@@ -84,7 +84,9 @@ def metric_label(metric: str) -> str:
 
 def full_label(board: Board, task: str, metric: str) -> str:
     """Returns the label of a metric, with its task if there are several: ``intent accuracy``, ``out-of-domain F1``."""
-    tasks_of = {row.task: {other.metric for other in board.column_rows if other.task == row.task} for row in board.column_rows}
+    tasks_of = {
+        row.task: {other.metric for other in board.column_rows if other.task == row.task} for row in board.column_rows
+    }
     label = metric_label(metric)
     if len(tasks_of) < 2 or metric in (JGA, SENSITIVITY):
         return label
@@ -171,7 +173,9 @@ def one_row(board: Board) -> Grid:
         key=lambda row: (set_order(row.set, board.config.sets), row.group, metrics.index(row.metric)),
     )
     names, numbers = headings(board), board.numbers
-    rows = [[board.average[name], *(numbers[name, row.column] for row in averaged)] for name in board.systems]
+    rows: list[list[ResultRow | None]] = [
+        [board.average[name], *(numbers[name, row.column] for row in averaged)] for name in board.systems
+    ]
     columns = [names[row.column].replace(metric_label(JGA), "JGA") for row in averaged]
     return Grid([AVERAGE, *columns], [Block(AVERAGE, AVERAGE, averaged_over(board), rows)], [], True)
 
@@ -286,9 +290,11 @@ def _change(row: ResultRow, others: Iterable[ResultRow | None]) -> list[str]:
     """Formats the change from the original; empty for the original itself, a mean of sets, or without a number."""
     originals = (other for other in others if other and (other.set, other.metric) == (ORIGINAL, row.metric))
     original = next(originals, None)
-    if row.set in (ORIGINAL, MEAN) or row.metric == SENSITIVITY or not original or None in (row.value, original.value):
+    if row.set in (ORIGINAL, MEAN) or row.metric == SENSITIVITY or row.value is None:
         return []
-    before, after = (of_100(row.metric, share) / 100 for share in (original.value, row.value))
+    if original is None or original.value is None:
+        return []
+    before, after = (of_100(row.metric, value) / 100 for value in (original.value, row.value))
     points, _, relative = change_text(after, before, original.low).partition(" (")
     return [points, *filter(None, [relative.rstrip(")")])]
 
@@ -324,7 +330,8 @@ def long_table(board: Board) -> dict[str, bytes]:
     from parapet.schemas.rows import parquet_bytes
 
     names = ("system", "task", "set", "group", "metric", "value", "low", "high")
-    rows = [*board.rows, *(board.average.values() if len(board.columns) > 1 else ())]
+    averages = [board.average[name] for name in board.systems] if len(board.columns) > 1 else []
+    rows = [*board.rows, *averages]
     columns = {name: [getattr(row, name) for row in rows] for name in names}
     arrays = {name: pa.array(of, pa.string() if name in names[:5] else pa.float64()) for name, of in columns.items()}
     texts = (["" if value is None else str(value) for value in row] for row in zip(*columns.values(), strict=True))

@@ -56,7 +56,17 @@ def test_the_average_is_raddles(tmp_path):
     averages = {name: round(number.value or 0, 2) for name, number in board.average.items()}
     assert (averages, len(board.averaged)) == ({"Soloist": 59.09, "GPT-2": 47.46}, 16)
     whole = grid(board)
-    assert whole.columns == ["mean", "original", "typos", "verbose", "simple", "paraphrase", "SR-30", "unseen", "ood-50"]
+    assert whole.columns == [
+        "mean",
+        "original",
+        "typos",
+        "verbose",
+        "simple",
+        "paraphrase",
+        "SR-30",
+        "unseen",
+        "ood-50",
+    ]
     assert [block.label for block in whole.blocks] == [
         "average", "joint goal accuracy", "Combined", "Inform", "Success", "BLEU", "intent accuracy", "intent macro-F1",
         "out-of-domain F1",
