@@ -60,8 +60,8 @@ def parser() -> StrictParser:
 
 def task(args: argparse.Namespace) -> Compare:
     """Makes the comparison that the flags describe."""
+    from parapet.evaluation.compare.board import Config
     from parapet.evaluation.compare.page import Compare
-    from parapet.evaluation.compare.systems import Config
 
     if not 0 <= args.replicates <= 1_000_000:
         raise InputError("must be from 0 to 1000000", "--replicates")

@@ -83,9 +83,9 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
 
 def act(args: argparse.Namespace) -> None:
     """Scores the submissions and publishes the page. Raises InputError if none can be scored."""
-    from parapet.evaluation.compare.board import leaderboard
+    from parapet.evaluation.compare.board import Config, leaderboard
     from parapet.evaluation.compare.submissions import Submission, files_of, ranks_of, read_submission
-    from parapet.evaluation.compare.systems import Config, read_systems
+    from parapet.evaluation.compare.systems import read_systems
     from parapet.evaluation.task import publish
     from parapet.pipelines.progress import running
     from parapet.schemas.errors import run_header
@@ -114,7 +114,7 @@ def act(args: argparse.Namespace) -> None:
             first = "".join(f"; the first: {name}: {reason}" for name, reason in [*refused.items()][:1])
             raise InputError(f"no submission was scored{first or ': the folder contains none'}", "--submissions")
         progress.stage("page")
-        board = leaderboard(read_systems(systems, Config(metrics=tuple(args.metrics), replicates=0)))
+        board = leaderboard(*read_systems(systems, Config(metrics=tuple(args.metrics), replicates=0)))
     manifest = args.release.manifest
     lead = f"{counted(len(submissions), 'submission')} to {manifest.name} {manifest.version}, split {args.split}."
     files = files_of(board, submissions, refused, manifest.title, lead)

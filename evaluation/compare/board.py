@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from itertools import combinations
 
 import msgspec
 from msgspec.structs import replace
 
-from parapet.evaluation.compare.columns import AVERAGE, OF_100, of_100, with_groups
+from parapet.evaluation.compare.columns import AVERAGE, OF_100, of_100
 from parapet.evaluation.compare.significance import Difference, Parts, holm, intervals, paired
-from parapet.evaluation.compare.systems import Config, Systems
 from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.results import VARIANTS, WHOLE, ResultRow, macro_average
 from parapet.evaluation.sets import ALL, existing_file
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
+
+# The sums by dialogue of the numbers that are means of rows, by system and column.
+PartsOf = Mapping[tuple[str, str], Parts]
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """What is compared, and how.
+
+    Attributes:
+      metrics: the columns, see :func:`columns_of`.
+      average: the columns of the average; empty for the main metric of each task on each set.
+      sets: the sets, in the order of the columns; empty for all.
+      everything: whether tasks and sets that only some systems have are shown, too.
+      baseline: the system to compare the others with; empty compares all pairs.
+      seed: the seed of tests and intervals.
+      replicates: the replicates of the tests; 0 for no tests.
+    """
+
+    metrics: tuple[str, ...] = ()
+    average: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    everything: bool = False
+    baseline: str = ""
+    seed: str = "0"
+    replicates: int = 10_000
+
+
+DEFAULT = Config()
 
 
 class Board(msgspec.Struct, frozen=True):
@@ -25,10 +52,10 @@ class Board(msgspec.Struct, frozen=True):
       systems: the best average first.
       columns: the columns, in the order of the page; ``averaged`` are those that the average includes.
       rows: the numbers of each system, its columns first, as ``parapet evaluate`` writes them: shares are from 0 to 1.
-      average: the average of each system, on a scale of 100.
       variants: task to the sets that ``#VARIANTS`` averages, for tasks with several variants.
       examples: system to the frames that variants hurt most.
       left_out: messages on what some systems were not scored on.
+      average: the average of each system, on a scale of 100.
     """
 
     config: Config
@@ -36,16 +63,21 @@ class Board(msgspec.Struct, frozen=True):
     columns: list[str]
     averaged: list[str]
     rows: list[ResultRow]
-    average: dict[str, ResultRow]
-    tests: list[Difference]
     variants: dict[str, list[str]]
     examples: dict[str, list[HurtFrame]]
     left_out: list[str]
+    average: dict[str, ResultRow] = {}
+    tests: list[Difference] = []
 
     @property
     def column_rows(self) -> list[ResultRow]:
         """A row of each column."""
         return self.rows[: len(self.columns)]
+
+    @property
+    def averaged_rows(self) -> list[ResultRow]:
+        """A row of each column that the average includes."""
+        return [row for row in self.column_rows if row.column in self.averaged]
 
     @property
     def numbers(self) -> dict[tuple[str, str], ResultRow]:
@@ -54,83 +86,59 @@ class Board(msgspec.Struct, frozen=True):
         return {(row.system, row.column): row for row in self.rows} | averages
 
 
-def leaderboard(systems: Systems) -> Board:
-    """Makes the leaderboard."""
-    names = list(systems.rows)
-    columns = [row.column for row in systems.columns]
-    parts = dict(systems.parts)
-    for name in names:
-        of_columns = [parts.get((name, row.column), ()) for row in systems.averaged]
+def leaderboard(board: Board, parts: PartsOf) -> Board:
+    """Completes what ``read_systems`` returns: ranks the systems, and adds intervals, averages and tests."""
+    parts = dict(parts)
+    for name in board.systems:
+        of_columns = [parts.get((name, column), ()) for column in board.averaged]
         if all(of_columns) and len(set(map(len, of_columns))) == 1:  # the mean of the columns is that of their parts
             parts[name, AVERAGE] = tuple(part for of in of_columns for part in of)
-    average = {name: _average(systems, name, parts.get((name, AVERAGE), ())) for name in names}
-    ranked = sorted(names, key=lambda name: (average[name].value is None, -(average[name].value or 0.0), name))
-    return Board(
-        systems.config,
-        ranked,
-        columns,
-        [row.column for row in systems.averaged],
-        [row for name in ranked for row in _rows(systems, name)],
-        {name: average[name] for name in ranked},
-        _tests(systems, ranked, parts),
-        systems.variants,
-        {name: systems.examples[name] for name in ranked if name in systems.examples},
-        systems.left_out,
+    average = {name: _average(board, name, parts.get((name, AVERAGE), ())) for name in board.systems}
+    ranked = sorted(board.systems, key=lambda name: (average[name].value is None, -(average[name].value or 0.0), name))
+    rows = sorted(board.rows, key=lambda row: ranked.index(row.system))
+    # Intervals are those of the evaluation, or else computed from the rows.
+    lacking = [row for row in rows if row.low is None and (row.system, row.column) in parts]
+    computed = intervals(
+        [parts[row.system, row.column] for row in lacking], board.config.seed, [row.metric for row in lacking]
     )
+    ends = {row: interval for row, interval in zip(lacking, computed, strict=True) if interval}
+    rows = [replace(row, low=low, high=high) for row in rows for low, high in [ends.get(row, (row.low, row.high))]]
+    board = replace(board, systems=ranked, rows=rows, average=average)
+    return replace(board, tests=_tests(board, parts))
 
 
-def _average(systems: Systems, name: str, parts: Parts) -> ResultRow:
+def _average(board: Board, name: str, parts: Parts) -> ResultRow:
     """Computes the average of a system, with an interval if all of its numbers are shares and means of rows."""
-    rows = [systems.rows[name].get(row.column, replace(row, value=None)) for row in systems.averaged]
+    rows = [board.numbers[name, column] for column in board.averaged]
     value = macro_average([None if row.value is None else of_100(row.metric, row.value) for row in rows])
     interval = None
     if parts and not any(row.metric in OF_100 for row in rows):
-        interval = intervals([parts], systems.config.seed, [AVERAGE])[0]
+        interval = intervals([parts], board.config.seed, [AVERAGE])[0]
     low, high = [100 * end for end in interval] if interval else (None, None)
     return ResultRow(name, WHOLE, ALL, WHOLE, AVERAGE, value, low, high)
 
 
-def _rows(systems: Systems, name: str) -> list[ResultRow]:
-    """Returns all numbers of a system, with the intervals of the evaluation, or else those computed from the rows."""
-    known = systems.rows[name]
-    numbers = {
-        row.column: replace(row, system=name, value=None, low=None, high=None) for row in systems.columns
-    } | known
-    rows = [numbers[column] for column in with_groups(systems.columns, known.values())]
-    lacking = [row for row in rows if row.low is None and (name, row.column) in systems.parts]
-    sums = [systems.parts[name, row.column] for row in lacking]
-    computed = intervals(sums, systems.config.seed, [row.metric for row in lacking])
-    ends = {row.column: interval for row, interval in zip(lacking, computed, strict=True) if interval}
-    return [
-        replace(row, low=low, high=high) for row in rows for low, high in [ends.get(row.column, (row.low, row.high))]
-    ]
-
-
-def _tests(systems: Systems, ranked: Sequence[str], parts: dict[tuple[str, str], Parts]) -> list[Difference]:
+def _tests(board: Board, parts: PartsOf) -> list[Difference]:
     """Tests all pairs of systems, or each system against the baseline, on the columns and on the average."""
-    config = systems.config
-    pairs = list(combinations(ranked, 2))
-    if config.baseline:
-        pairs = [(name, config.baseline) for name in ranked if name != config.baseline]
-    counts = {row.column: {len(parts.get((name, row.column), ())) for name in ranked} for row in systems.columns}
-    testable = [row for row in systems.columns if len(counts[row.column]) == 1 and 0 not in counts[row.column]]
-    factors = {row.column: [of_100(row.metric, 1.0)] * counts[row.column].pop() for row in testable}
+    baseline, replicates = board.config.baseline, board.config.replicates
+    pairs = list(combinations(board.systems, 2))
+    if baseline:
+        pairs = [(name, baseline) for name in board.systems if name != baseline]
+    factors: dict[str, list[float]] = {}
+    for row in board.column_rows:
+        counts = {len(parts.get((name, row.column), ())) for name in board.systems}
+        if len(counts) == 1 and 0 not in counts:
+            factors[row.column] = [of_100(row.metric, 1.0)] * counts.pop()
     # Numbers computed over several sets are tested by the bootstrap; the average only if all of its columns can be
     # tested.
-    over_sets = {row.column: factors[row.column] for row in testable if row.set == VARIANTS}
-    single = {column: of for column, of in factors.items() if column not in over_sets}
-    averaged = [row.column for row in systems.averaged]
-    if len(averaged) > 1 and set(averaged) <= set(single) and all((name, AVERAGE) in parts for name in ranked):
-        single[AVERAGE] = [factor for column in averaged for factor in factors[column]]
-    if not config.replicates or not pairs or not testable:
+    over_sets = {row.column for row in board.column_rows if row.set == VARIANTS}
+    averaged = board.averaged
+    is_tested = len(averaged) > 1 and set(averaged) <= factors.keys() - over_sets
+    if is_tested and all((name, AVERAGE) in parts for name in board.systems):
+        factors[AVERAGE] = [factor for column in averaged for factor in factors[column]]
+    if not replicates or not pairs or not factors:
         return []
-    tests = [
-        test
-        for columns, method in ((single, "randomisation"), (over_sets, "bootstrap"))
-        for test in paired(parts, pairs, columns, config.seed, config.replicates, method)
-    ]
-    order = [*factors, AVERAGE]
-    tests.sort(key=lambda test: (pairs.index((test.first, test.second)), order.index(test.column)))
+    tests = paired(parts, pairs, factors, board.config.seed, replicates, over_sets)
     corrected = holm([test.p for test in tests])
     return [replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True)]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from parapet.evaluation.compare.board import Board, leaderboard
+from parapet.evaluation.compare.board import Board, Config, PartsOf, leaderboard
 from parapet.evaluation.compare.columns import AVERAGE, JGA, OF_100, mixes, of_100, shown
-from parapet.evaluation.compare.systems import Config, Systems, read_systems
+from parapet.evaluation.compare.systems import read_systems
 from parapet.evaluation.compare.tables import (
     ALL_HAVE,
     Grid,
@@ -360,7 +360,7 @@ def files_of(board: Board) -> dict[str, bytes]:
     }
 
 
-class Compare(Task[Systems], frozen=True, kw_only=True):
+class Compare(Task[tuple[Board, PartsOf]], frozen=True, kw_only=True):
     """The task of ``parapet compare``.
 
     Attributes:
@@ -372,14 +372,14 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
     systems: dict[str, list[str]]
     config: Config
 
-    def read(self) -> Systems:
+    def read(self) -> tuple[Board, PartsOf]:
         """Reads the results. Raises InputError if they cannot be compared."""
         return read_systems(self.systems, self.config)
 
-    def score(self, inputs: Systems, stage: Stage) -> Result:
+    def score(self, inputs: tuple[Board, PartsOf], stage: Stage) -> Result:
         """Makes the leaderboard and its files."""
         stage("intervals and tests")
-        board, config = leaderboard(inputs), self.config
+        board, config = leaderboard(*inputs), self.config
         clear = sum(test.p_holm < 0.05 for test in board.tests)
         told = f"{clear:,} of {len(board.tests):,} differences have p < 0.05 after Holm's correction"
         return Result(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -50,25 +50,19 @@ _FRAMES = ("frame", "original_service", "seen")  # columns of task dst
 _SAME = 1e-9  # differences closer than this are equal
 
 
-class Rows(msgspec.Struct, frozen=True):
-    """The scored items of a system in a task.
-
-    Attributes:
-      turns: set to its scored turns: ``dialogue_id``, ``turn``, and the number of rows of each.
-      parts: column to the sums by dialogue, for numbers that are means of rows. Other numbers, such as macro-F1, BLEU,
-        or joint accuracy by turn, have none.
-    """
-
-    turns: dict[str, pa.Table]
-    parts: dict[str, Parts]
-
-
-def read_rows(results: TaskResults, columns: Sequence[ResultRow]) -> Rows | None:
+def read_rows(
+    results: TaskResults, columns: Sequence[ResultRow]
+) -> tuple[dict[str, pa.Table], dict[str, Parts]] | None:
     """Reads the rows of a system's results; None if there are none.
 
     Args:
       results: the results.
       columns: a row of each column whose sums are needed; those of its groups are, too.
+
+    Returns:
+      Set to its scored turns: ``dialogue_id``, ``turn``, and the number of rows of each. And column to the sums by
+      dialogue, for numbers that are means of rows. Other numbers, such as macro-F1, BLEU, or joint accuracy by turn,
+      have none.
 
     Raises:
       InputError: rows cannot be read.
@@ -87,7 +81,7 @@ def read_rows(results: TaskResults, columns: Sequence[ResultRow]) -> Rows | None
         members = tuple(_sums(tables.get(name), row) for name in (results.variants if is_over_variants else [row.set]))
         if _is_mean(members, row.value):
             parts[row.column] = members
-    return Rows(turns, parts)
+    return turns, parts
 
 
 def _read(results: TaskResults, metrics: Iterable[str]) -> pa.Table | None:
@@ -163,39 +157,32 @@ def _is_mean(parts: Parts, value: float | None) -> bool:
     return math.isclose(math.fsum(means) / len(means), value, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def refused_turns(of_task: Sequence[tuple[TaskResults, Rows]]) -> list[str]:
+def refused_turns(of_task: Sequence[tuple[TaskResults, Mapping[str, pa.Table]]]) -> list[str]:
     """Says which turns of a set some systems lack because an endpoint refused the requests for them.
 
     Raises InputError if two systems were scored on different turns of a set for another reason.
     """
-    firsts: dict[str, tuple[TaskResults, Rows]] = {}
+    firsts: dict[str, tuple[TaskResults, Mapping[str, pa.Table]]] = {}
     refused: dict[str, None] = {}
-    for results, rows in of_task:
-        for name in dict.fromkeys([*rows.turns, *(name for name in results.sets if name[:1] != "#")]):
-            first, first_rows = firsts.setdefault(name, (results, rows))
-            tables = [of.turns.get(name, pa.table({})) for of in (first_rows, rows)]
+    for results, turns in of_task:
+        for name in dict.fromkeys([*turns, *(name for name in results.sets if name[:1] != "#")]):
+            first, first_turns = firsts.setdefault(name, (results, turns))
+            tables = [of.get(name, pa.table({})) for of in (first_turns, turns)]
             if tables[0].equals(tables[1]):
                 continue
             ours, theirs = ({tuple(turn.values()) for turn in table.to_pylist()} for table in tables)
             lacking = ((first, len(theirs - ours)), (results, len(ours - theirs)))
-            if all(n <= of.refused.get(name, 0) for of, n in lacking):
-                of_set = f"of set {name} of task {results.task}"
-                refused |= {
-                    f"{counted(n, 'item')} {of_set} for {of.system!r}, which its endpoint refused": None
-                    for of, n in lacking
-                    if n
-                }
-                continue
-            only = (
-                f"{len(ours - theirs):,} only for {first.system!r}, {len(theirs - ours):,} only for {results.system!r}"
-            )
-            dialogue, turn, _ = min(ours ^ theirs)
-            quoted = f" of set {name!r}" if name else ""
-            raise InputError(
-                f"different turns{quoted} were scored: {only}; the first is turn {turn} of dialogue {dialogue!r}. "
-                "Evaluate the systems on the same dialogues",
-                results.path,
-            )
+            if any(n > of.refused.get(name, 0) for of, n in lacking):
+                only = f"{len(ours - theirs):,} only for {first.system!r}, {len(theirs - ours):,} only for "
+                dialogue, turn, _ = min(ours ^ theirs)
+                raise InputError(
+                    f"different turns{f' of set {name!r}' if name else ''} were scored: {only}{results.system!r}; the "
+                    f"first is turn {turn} of dialogue {dialogue!r}. Evaluate the systems on the same dialogues",
+                    results.path,
+                )
+            for of, n in ((of, n) for of, n in lacking if n):
+                place = f"of set {name} of task {results.task} for {of.system!r}, which its endpoint refused"
+                refused[f"{counted(n, 'item')} {place}"] = None
     return [*refused]
 
 
@@ -225,7 +212,7 @@ def paired(
     columns: Mapping[str, Sequence[float]],
     seed: str,
     replicates: int,
-    method: str = "randomisation",
+    bootstrapped: Collection[str] = (),
 ) -> list[Difference]:
     """Tests the differences of pairs of systems, pair by pair.
 
@@ -235,23 +222,26 @@ def paired(
       columns: column to the factor of each of its parts, which all systems have.
       seed: any text.
       replicates: the replicates of the test. The intervals of randomisation use ``bootstrap.REPLICATES``.
-      method: ``randomisation``, or ``bootstrap``, in which p is twice the share of replicates beyond zero.
+      bootstrapped: the columns tested by the bootstrap: p is twice the share of replicates beyond zero.
     """
-    if not columns:
-        return []
-    is_bootstrap = method == "bootstrap"
-    numbers = [parts[name, column] for name in dict.fromkeys(chain(*pairs)) for column in columns]
-    seen = _totals(numbers, lambda _: np.ones(1, np.int64))
-    drawn = _totals(numbers, partial(_weights, seed, replicates=replicates if is_bootstrap else bootstrap.REPLICATES))
-    swapped = seen if is_bootstrap else _totals(numbers, partial(coins_of, seed, replicates=replicates))
+    names = dict.fromkeys(chain(*pairs))
+    single, over_sets = (
+        [parts[name, column] for name in names for column in columns if (column in bootstrapped) == is_over]
+        for is_over in (False, True)
+    )
+    seen = _totals([*single, *over_sets], lambda _: np.ones(1, np.int64))
+    swapped = _totals(single, partial(coins_of, seed, replicates=replicates))
+    drawn = _totals(single, partial(_weights, seed))
+    drawn_over_sets = _totals(over_sets, partial(_weights, seed, replicates=replicates))
 
     def test(first: str, second: str, column: str) -> Difference:
         ours, theirs, factors = parts[first, column], parts[second, column], np.asarray(columns[column])
         difference = float(_gaps(seen(ours), seen(theirs), factors)[0])
-        resampled = _gaps(drawn(ours), drawn(theirs), factors)
+        of = drawn_over_sets if column in bootstrapped else drawn
+        resampled = _gaps(of(ours), of(theirs), factors)
         # Replicates without a value must count against significance, so the conditions are negated: not "at least as
         # large".
-        if is_bootstrap:
+        if column in bootstrapped:
             beyond = replicates - max(int((resampled > _SAME).sum()), int((resampled < -_SAME).sum()))
             p = min(1.0, 2 * (1 + beyond) / (1 + replicates))
         else:

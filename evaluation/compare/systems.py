@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from parapet.evaluation.compare.board import DEFAULT, Board, Config, PartsOf
 from parapet.evaluation.compare.columns import (
     AVERAGED,
     LOW_IS_GOOD,
@@ -18,6 +20,7 @@ from parapet.evaluation.compare.columns import (
     long_names,
     mixes,
     set_order,
+    with_groups,
 )
 from parapet.evaluation.compare.significance import Parts, read_rows, refused_turns
 from parapet.evaluation.dst.failures import HurtFrame
@@ -30,31 +33,6 @@ from parapet.schemas.limits import read_whole
 # Options in which systems may differ.
 _OWN = frozenset({"system", "seed", "replicates", "batch_size", "own_turns", "sets"})
 _OWN_OF_STATES = _OWN | {"model", "model_args", "variants"}  # in other tasks, the model is the scorer
-
-
-class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """What is compared, and how.
-
-    Attributes:
-      metrics: the columns, see :func:`columns_of`.
-      average: the columns of the average; empty for the main metric of each task on each set.
-      sets: the sets, in the order of the columns; empty for all.
-      everything: whether tasks and sets that only some systems have are shown, too.
-      baseline: the system to compare the others with; empty compares all pairs.
-      seed: the seed of tests and intervals.
-      replicates: the replicates of the tests; 0 for no tests.
-    """
-
-    metrics: tuple[str, ...] = ()
-    average: tuple[str, ...] = ()
-    sets: tuple[str, ...] = ()
-    everything: bool = False
-    baseline: str = ""
-    seed: str = "0"
-    replicates: int = 10_000
-
-
-DEFAULT = Config()
 
 
 class TaskResults(msgspec.Struct, frozen=True):
@@ -80,28 +58,6 @@ class TaskResults(msgspec.Struct, frozen=True):
     def sets(self) -> dict[str, None]:
         """The names of its sets, and of aggregates over several."""
         return dict.fromkeys(row.set for row in self.rows)
-
-
-class Systems(msgspec.Struct, frozen=True):
-    """The numbers of some systems, on what they have in common.
-
-    Attributes:
-      rows: system to column to its number, with the interval that the evaluation computed.
-      columns: a row of each column of the comparison; ``averaged`` are those that the average includes.
-      parts: the sums by dialogue by system and column, for numbers that are means of rows.
-      variants: task to the sets that ``#VARIANTS`` averages, if there are several.
-      examples: system to the frames that variants hurt most.
-      left_out: messages on what some systems were not scored on.
-    """
-
-    config: Config
-    rows: dict[str, dict[str, ResultRow]]
-    columns: list[ResultRow]
-    averaged: list[ResultRow]
-    parts: dict[tuple[str, str], Parts]
-    variants: dict[str, list[str]]
-    examples: dict[str, list[HurtFrame]]
-    left_out: list[str]
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -148,10 +104,11 @@ def _decoded(path: Any, kind: Any) -> Any:
         raise InputError(f"not written by 'parapet evaluate': {error}", path) from None
 
 
-def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT) -> Systems:
+def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT) -> tuple[Board, PartsOf]:
     """Reads the outputs of ``parapet evaluate`` for some systems: name to folders, one for each task.
 
-    Raises InputError if the systems cannot be compared, or a metric does not exist.
+    Returns their numbers on what they have in common, and what these are means of, for :func:`leaderboard`. Raises
+    InputError if the systems cannot be compared, or a metric does not exist.
     """
     read = [read_task(path, name) for name, paths in systems.items() for path in paths]
     known_sets = {name for results in read for name in results.sets}
@@ -167,39 +124,42 @@ def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT)
         average = tuple(name for name in average if any(has_name(row, name) for row in rows))
         lacking = [name for name in config.average if name not in average]
         left_out += [f"from the average, because no system has it: {', '.join(lacking)}"] if lacking else []
-    numbers: dict[str, dict[str, ResultRow]] = {name: {} for name in systems}
-    for row in rows:
-        numbers[row.system][row.column] = row
     columns = columns_of(rows, config.metrics, sets)
     mixed = mixes({row.set for row in columns})  # mixes only repeat the result of their set, diluted
     averaged = [row for row in columns if row.set not in mixed and _is_averaged(row, config.metrics)]
     if config.everything:
-        averaged = _common(averaged, numbers)
+        averaged = _common(averaged, rows, len(systems))
     if average:
         averaged = columns_of(rows, average, sets, "--average")
         if bad := next((row.column for row in averaged if row.metric in LOW_IS_GOOD), None):
             raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
         columns = columns_of(rows, list(dict.fromkeys(row.column for row in [*averaged, *columns])), sets)
-    left_out += [
-        f"{name}: the systems were not scored on such services" for name in absent_groups(rows, config.metrics)
-    ]
+    of_groups = absent_groups(rows, config.metrics)
+    left_out += [f"{name}: the systems were not scored on such services" for name in of_groups]
     parts: dict[tuple[str, str], Parts] = {}
     for task in dict.fromkeys(results.task for results in tasks):
-        of_task = [results for results in tasks if results.task == task]
-        tables = [(results, table) for results in of_task if (table := read_rows(results, columns)) is not None]
-        left_out += refused_turns(tables)
-        for results, table in tables:
-            parts |= {(results.system, column): of for column, of in table.parts.items()}
-    return Systems(
+        turns = []
+        for results in (results for results in tasks if results.task == task):
+            if of_rows := read_rows(results, columns):
+                turns.append((results, of_rows[0]))
+                parts |= {(results.system, column): of for column, of in of_rows[1].items()}
+        left_out += refused_turns(turns)
+    numbers = []
+    for name in systems:
+        known = {row.column: row for row in rows if row.system == name}
+        lacking_rows = {row.column: replace(row, system=name, value=None, low=None, high=None) for row in columns}
+        numbers += [(lacking_rows | known)[column] for column in with_groups(columns, known.values())]
+    board = Board(
         replace(config, sets=tuple(sets), average=average),
+        list(systems),
+        [row.column for row in columns],
+        [row.column for row in averaged],
         numbers,
-        columns,
-        averaged,
-        parts,
         {results.task: list(results.variants) for results in tasks if len(results.variants) > 1},
         {results.system: list(results.examples) for results in tasks if results.examples},
         left_out,
     )
+    return board, parts
 
 
 def _is_averaged(row: ResultRow, requested: Sequence[str]) -> bool:
@@ -208,21 +168,17 @@ def _is_averaged(row: ResultRow, requested: Sequence[str]) -> bool:
     return bool(requested) or row.metric in AVERAGED.get(row.task, ())
 
 
-def _common(columns: Sequence[ResultRow], numbers: Mapping[str, Mapping[str, ResultRow]]) -> list[ResultRow]:
+def _common(columns: Sequence[ResultRow], rows: Sequence[ResultRow], systems: int) -> list[ResultRow]:
     """Returns the columns that all systems have, so that their means can be compared.
 
     If there are none, those that all systems with a result of the column's task have.
     """
-
-    def having(row: ResultRow) -> set[str]:
-        return {name for name, of in numbers.items() if row.column in of and of[row.column].value is not None}
-
-    def of_task(task: str) -> set[str]:
-        return set().union(*(having(row) for row in columns if row.task == task))
-
-    return [row for row in columns if len(having(row)) == len(numbers)] or [
-        row for row in columns if having(row) == of_task(row.task)
-    ]
+    names = {row.column for row in columns}
+    known = [row for row in rows if row.value is not None and row.column in names]
+    having = Counter(row.column for row in known)
+    of_task = {task: len({row.system for row in known if row.task == task}) for task in {row.task for row in known}}
+    common = [row for row in columns if having[row.column] == systems]
+    return common or [row for row in columns if having[row.column] == of_task.get(row.task, 0)]
 
 
 def _of_sets(results: TaskResults, sets: Sequence[str]) -> TaskResults:

@@ -150,7 +150,7 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
         ]
         blocks.append(_with_means(full_label(board, task, metric), metric, rows))
     averages = [board.average[name] for name in board.systems]
-    if group == WHOLE and several and len({row.metric for row in _averaged(board)}) > 1:
+    if group == WHOLE and several and len({row.metric for row in board.averaged_rows}) > 1:
         nothing = [[average, *[None] * len(keys)] for average in averages]
         blocks.insert(0, Block(AVERAGE, AVERAGE, averaged_over(board), nothing))
     elif group == WHOLE and len(blocks) == 1:
@@ -169,7 +169,7 @@ def one_row(board: Board) -> Grid:
     """Makes the table that has all numbers of the average in one row per system, set by set (RADDLE, Table 2)."""
     metrics = list(dict.fromkeys(row.metric for row in board.column_rows))
     averaged = sorted(
-        _averaged(board),
+        board.averaged_rows,
         key=lambda row: (set_order(row.set, board.config.sets), row.group, metrics.index(row.metric)),
     )
     names, numbers = headings(board), board.numbers
@@ -178,10 +178,6 @@ def one_row(board: Board) -> Grid:
     ]
     columns = [names[row.column].replace(metric_label(JGA), "JGA") for row in averaged]
     return Grid([AVERAGE, *columns], [Block(AVERAGE, AVERAGE, averaged_over(board), rows)], [], True)
-
-
-def _averaged(board: Board) -> list[ResultRow]:
-    return [row for row in board.column_rows if row.column in board.averaged]
 
 
 def _with_means(label: str, metric: str, rows: list[list[ResultRow | None]]) -> Block:
@@ -204,7 +200,7 @@ def _over(n: int, noun: str, some_lack_others: bool) -> str:
 
 def averaged_over(board: Board) -> str:
     """Says what the average of a board is over."""
-    metrics = [row.metric for row in _averaged(board)]
+    metrics = [row.metric for row in board.averaged_rows]
     mixed = mixes({row.set for row in board.column_rows})
     fewer = not board.config.average and any(
         row.metric in metrics and not (row.column in board.averaged or row.set[:1] == "#" or row.set in mixed)

@@ -11,9 +11,9 @@ from compare_folders import JGA, groups, intents, mean, sensitivity, states
 from kit import lacking, raised, write
 from msgspec.structs import replace
 
-from parapet.evaluation.compare.board import leaderboard, read_board
+from parapet.evaluation.compare.board import Config, leaderboard, read_board
 from parapet.evaluation.compare.page import files_of, headline, page_of, sections, terms, tiles
-from parapet.evaluation.compare.systems import Config, read_systems
+from parapet.evaluation.compare.systems import read_systems
 from parapet.evaluation.compare.tables import grid, terminal_lines
 from parapet.evaluation.results import SENSITIVITY, VARIANTS
 from parapet.evaluation.task import json_bytes
@@ -28,7 +28,7 @@ SOLOIST = "53.17 76.13 40.27 64.89 37.18 63.61 22.73 57.77 38.21 65.71 36.81 70.
 
 
 def board_of(systems, *metrics, baseline="", replicates=99):
-    return leaderboard(read_systems(systems, Config(metrics=metrics, baseline=baseline, replicates=replicates)))
+    return leaderboard(*read_systems(systems, Config(metrics=metrics, baseline=baseline, replicates=replicates)))
 
 
 def table(board, title):
@@ -201,8 +201,8 @@ def test_everything_with_dashes(tmp_path, trackers):
     ood = [groups(tmp_path / "ood", "ood", {"ood-10": {"f1": 0.9}})]
     config = Config(everything=True, replicates=9)
     read = read_systems({"damd": damd, "ft": trackers["ft"] + ood, "detector": ood}, config)
-    board = leaderboard(read)
-    assert (read.left_out, board.systems) == ([], ["ft", "damd", "detector"])
+    board = leaderboard(*read)
+    assert (board.left_out, board.systems) == ([], ["ft", "damd", "detector"])
     assert [board.average[name].value is None for name in board.systems] == [False, True, True]
     shown = table(board, "Systems by set")
     rows = {(i // 3, row[0]): [cell.split("\n")[0] for cell in row[1:]] for i, row in enumerate(shown.rows)}
@@ -220,7 +220,7 @@ def test_means_are_over_the_sets_that_all_systems_have(tmp_path):
     sets = {"original": 0.9, "v1": 0.8, "typos": 0.7, "verbose": 0.6}
     best = [states(tmp_path / "best", {name: numbers(1, right) for name, right in list(sets.items())[:2]})]
     weak = [states(tmp_path / "weak", {name: numbers(2, right / 3) for name, right in sets.items()})]
-    board = leaderboard(read_systems({"weak": weak, "best": best}, Config(everything=True, replicates=0)))
+    board = leaderboard(*read_systems({"weak": weak, "best": best}, Config(everything=True, replicates=0)))
     over = "mean over the 2 sets that all systems have"
     assert (board.systems, headline(board)) == (["best", "weak"], "best leads")
     assert [(tile.label, tile.value == "–%") for tile in tiles(board)] == [
@@ -290,8 +290,8 @@ def test_relative_changes_only_from_an_original_that_is_clearly_above_zero(tmp_p
 def test_what_no_system_has_is_left_out_of_everything(trackers):
     chosen = Config(sets=("typos", "SR-30", "original"), average=("joint_goal_accuracy", "combined", "SR-30/f1"))
     raised(InputError, read_systems, trackers, chosen, match="no system has a set 'SR-30'")
-    read = read_systems(trackers, replace(chosen, everything=True))
-    assert [row.column for row in read.averaged] == [
+    read, _ = read_systems(trackers, replace(chosen, everything=True))
+    assert read.averaged == [
         "dst/typos/joint_goal_accuracy",
         "dst/original/joint_goal_accuracy",
     ]
