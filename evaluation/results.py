@@ -15,7 +15,6 @@ from msgspec.structs import astuple
 
 from parapet.evaluation.sets import ALL, MEAN
 from parapet.schemas.errors import InputError
-from parapet.schemas.limits import open_path
 
 RESULTS = "results.parquet"
 VARIANTS = "#VARIANTS"  # the set of means over the variants, and of schema sensitivity
@@ -127,15 +126,11 @@ def results_bytes(rows: Iterable[ResultRow]) -> bytes:
 
 def read_results(path: Path) -> list[ResultRow]:
     """Reads ``results.parquet``. Raises InputError if it is missing or another table."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from parapet.schemas.rows import read_parquet
 
     if not path.is_file():
         raise InputError("there is no such file", path)
     try:
-        with open_path(path) as handle:
-            table = pq.ParquetFile(handle).read()
-        table.validate(full=True)  # detects text that is not UTF-8
-        return msgspec.convert(table.to_pylist(), list[ResultRow])
-    except (pa.ArrowException, OSError, msgspec.ValidationError) as error:
+        return msgspec.convert(read_parquet(path).to_pylist(), list[ResultRow])
+    except msgspec.ValidationError as error:
         raise InputError(f"not written by 'parapet evaluate': {error}", path) from None

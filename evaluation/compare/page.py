@@ -4,41 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+from parapet.evaluation import task
+from parapet.evaluation.compare import tables
 from parapet.evaluation.compare.board import Board, Config, PartsOf, leaderboard
 from parapet.evaluation.compare.columns import AVERAGE, JGA, OF_100, mixes, of_100, shown
 from parapet.evaluation.compare.systems import read_systems
-from parapet.evaluation.compare.tables import (
-    ALL_HAVE,
-    Grid,
-    averaged_over,
-    capital,
-    cell,
-    full_label,
-    grid,
-    grid_tables,
-    headings,
-    latex,
-    long_table,
-    metric_label,
-    one_row,
-    set_label,
-    tables_markdown,
-    terminal_lines,
-    unit,
-)
 from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE
 from parapet.evaluation.sets import ORIGINAL
-from parapet.evaluation.task import (
-    FLOOR,
-    NOT_DEFINED,
-    UNDEFINED_SENSITIVITY,
-    Result,
-    Stage,
-    Task,
-    json_bytes,
-    relative_change,
-)
 from parapet.transforms.reports.charts import sets_chart
 from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page
 from parapet.transforms.reports.text import counted, number, percent
@@ -54,12 +27,12 @@ TERMS = {
     "variants) or enter others (Inform, Success, BLEU).",
     "JGA": "Joint goal accuracy.",
     "Small print": "Below each number: its 95% interval and its change from the original, in percentage points and "
-    f"relative; the latter where the interval of the original is above 0 and the original is at least {FLOOR:.0%}. "
-    "Intervals are from a Poisson bootstrap over dialogues; where each dialogue has one number, 0 or 1, "
+    "relative; the latter where the interval of the original is above 0 and the original is at least "
+    f"{task.FLOOR:.0%}. Intervals are from a Poisson bootstrap over dialogues; where each dialogue has one number, 0 or 1, "
     "and at 0 and 100%, they are Wilson's.",
     "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: the standard "
     "deviation divided by the mean, averaged over frames (Lee et al. 2022). It can exceed 100%. At the same "
-    f"accuracy, less is better; therefore it is never bold. {UNDEFINED_SENSITIVITY}",
+    f"accuracy, less is better; therefore it is never bold. {task.UNDEFINED_SENSITIVITY}",
     "Seen, unseen": "Seen services are in the schema of the training split, unseen services are not.",
     "p": "How often the difference would be at least as large if chance decided, for each dialogue, which result "
     "belongs to which system: two-sided approximate randomisation over dialogues. For the mean over variants and for "
@@ -74,7 +47,7 @@ _MEANINGS = {
     "joint_goal_accuracy": "Joint goal accuracy: the share of frames (a service in a user turn) whose whole predicted "
     "state is right.",
     SENSITIVITY: "Schema sensitivity: how much it varies over the wordings v1 to v5. Less is better at the same "
-    f"accuracy only; where that is below {FLOOR:.0%} on the original or over the variants, it is not defined.",
+    f"accuracy only; where that is below {task.FLOOR:.0%} on the original or over the variants, it is not defined.",
 }
 
 
@@ -101,48 +74,42 @@ def sections(board: Board) -> list[Section]:
 
 def main_tables(board: Board) -> list[Table]:
     """Makes the tables of numbers by set; a chosen average comes first, with its columns in one row per system."""
-    whole, averaged = grid(board), one_row(board)
-    tables = grid_tables(board.systems, {"": whole}, _title(whole, "by set", "Systems by set"), _note(board, whole))
-    title = "The average and its numbers, of 100"
-    first = grid_tables(board.systems, {"": averaged}, title, _note(board, averaged)) if board.config.average else []
-    return [*first, *tables]
+    whole, averaged = tables.grid(board), tables.one_row(board)
+    grids = {"The average and its numbers, of 100": averaged} if board.config.average else {}
+    grids |= {_title(whole, "by set", "Systems by set"): whole}
+    return [
+        table
+        for title, of in grids.items()
+        for table in tables.grid_tables(board.systems, {"": of}, title, _note(board, of))
+    ]
 
 
-def _title(whole: Grid, by: str, several: str) -> str:
+def _title(whole: tables.Grid, by: str, several: str) -> str:
     """Makes a table's title from metric and unit. With several metrics it is ``several``, as headings name them."""
     first = whole.blocks[0]
-    return f"{capital(first.label)} {by}, {unit(first.metric)}" if len(whole.blocks) == 1 else several
+    return f"{tables.capital(first.label)} {by}, {tables.unit(first.metric)}" if len(whole.blocks) == 1 else several
 
 
 def seen_and_unseen(board: Board) -> list[Table]:
     """Makes the main table for seen and for unseen services."""
-    grids = {f"{group} services": grid(board, group) for group in (SEEN, UNSEEN)}
+    grids = {f"{group} services": tables.grid(board, group) for group in (SEEN, UNSEEN)}
     grids = {title: of for title, of in grids.items() if of.blocks}
     if len({tuple(of.columns) for of in grids.values()}) != 1:
         return []
     note = "Generated utterances: by domain." if any(row.task == "generation" for row in board.column_rows) else ""
     title = _title(next(iter(grids.values())), "of seen and unseen services", "Seen and unseen services")
-    return grid_tables(board.systems, grids, title, note)
+    return tables.grid_tables(board.systems, grids, title, note)
 
 
-def _note(board: Board, whole: Grid) -> str:
-    rows = [row for block in whole.blocks for rows in block.rows for row in rows[1:] if row is not None]
-    parts = ["its 95% interval"] if any(row.low is not None for row in rows) else []
-    if any(row.set == ORIGINAL for row in rows) and len(whole.columns) > 2:
-        parts.append("its change from the original, in percentage points and relative")
-    lines = [f"Below each number: {' and '.join(parts)}."] if parts else []
-    metrics = {block.metric for block in whole.blocks} | {row.metric for row in rows}
-    lines += [meaning for metric, meaning in _MEANINGS.items() if metric in metrics]
-    over = list(dict.fromkeys(block.over for block in whole.blocks))
-    if any(ALL_HAVE in text for text in over):
-        lines.append(f"The mean is over {over[0] if len(over) == 1 else f'the sets that {ALL_HAVE}'}.")
+def _note(board: Board, whole: tables.Grid) -> str:
+    metrics = {row.metric for block in whole.blocks for rows in block.rows for row in rows if row is not None}
+    lines = [meaning for metric, meaning in _MEANINGS.items() if metric in metrics]
     return " ".join([*lines, *(["The best number of a column is bold."] if len(board.systems) > 1 else [])])
 
 
 def _relative_changes(board: Board) -> list[Table]:
     """Makes SGD-X's Table 3: each system over the variants, with its relative change from the baseline above it."""
-    baseline, label, numbers = board.config.baseline, set_label(board, "dst", VARIANTS), board.numbers
-    significant = {(test.first, test.column) for test in board.tests if test.p_holm < 0.05}
+    baseline, label, numbers = board.config.baseline, tables.set_label(board, "dst", VARIANTS), board.numbers
     columns = {
         f"dst/{VARIANTS}/{JGA}": f"JGA {label}",
         f"dst/{VARIANTS}/{SENSITIVITY}": "schema sensitivity",
@@ -151,21 +118,19 @@ def _relative_changes(board: Board) -> list[Table]:
     }
     columns = {name: title for name, title in columns.items() if (baseline, name) in numbers}
     names = sorted(board.systems, key=lambda name: name != baseline)
-    rows: list[list[str]] = []
-    bold: list[tuple[int, int]] = []
-    for name in names:
-        rows.append([name])
-        for column in columns:
-            value, other = numbers.get((name, column)), numbers[baseline, column]
-            if value is None or value.value is None:
-                rows[-1].append(NOT_DEFINED if column.endswith(SENSITIVITY) else "–")
-                continue
-            text, change = shown(value.metric, value.value), None
-            if name != baseline and other.value is not None:
-                change = relative_change(value.value, other.value, other.low)
-            if (name, column) in significant and value.metric != SENSITIVITY:
-                bold.append((len(rows) - 1, len(rows[-1])))
-            rows[-1].append(text if change is None else f"{text} ({percent(change, 0, signed=True)})")
+
+    def text(name: str, column: str) -> str:
+        value, other = numbers.get((name, column)), numbers[baseline, column]
+        if value is None or value.value is None:
+            return task.NOT_DEFINED if column.endswith(SENSITIVITY) else "–"
+        relative = None if name == baseline else tables.relative_change_of(value, other)
+        change = "" if relative is None else f" ({percent(relative, 0, signed=True)})"
+        return shown(value.metric, value.value) + change
+
+    rows = [[name, *(text(name, column) for column in columns)] for name in names]
+    significant = {(test.first, test.column) for test in board.tests if test.p_holm < 0.05}
+    bold = [(i, j) for i, name in enumerate(names) for j, column in enumerate(columns, 1)
+            if (name, column) in significant and not column.endswith(SENSITIVITY)]  # fmt: skip
     note = "Of 100; in brackets the relative change from the baseline, which comes first."
     note += " Bold: p < 0.05 after Holm's correction." if board.tests else ""
     title = "Joint goal accuracy and schema sensitivity under variants, against the baseline"
@@ -179,16 +144,16 @@ def charts(board: Board) -> list[Dots]:
     columns = [row for row in columns if row.set != VARIANTS and row.group == WHOLE]
     mixed, numbers = mixes({row.set for row in columns}), board.numbers
     drawn = []
-    for task, metric in dict.fromkeys((row.task, row.metric) for row in columns):
+    for of, metric in dict.fromkeys((row.task, row.metric) for row in columns):
         marks = [
-            (set_label(board, task, row.set), name, mark.value, mark.low, mark.high)
+            (tables.set_label(board, of, row.set), name, mark.value, mark.low, mark.high)
             for row in columns
-            if (row.task, row.metric) == (task, metric) and row.set not in mixed
+            if (row.task, row.metric) == (of, metric) and row.set not in mixed
             for name in board.systems[:MOST_SYSTEMS]
             for mark in [numbers[name, row.column]]
         ]
         if len(marks) > 1:
-            drawn.append(sets_chart(f"{capital(full_label(board, task, metric))} by set", marks))
+            drawn.append(sets_chart(f"{tables.capital(tables.full_label(board, of, metric))} by set", marks))
     return drawn
 
 
@@ -199,7 +164,7 @@ def _seen_and_unseen_chart(board: Board) -> list[Dots]:
         for row in sorted(board.rows, key=lambda row: row.system != board.config.baseline)
         if row.set == VARIANTS and row.metric == JGA and row.group in (SEEN, UNSEEN)
     ]
-    title = f"Joint goal accuracy over {set_label(board, 'dst', VARIANTS)} of seen and unseen services"
+    title = f"Joint goal accuracy over {tables.set_label(board, 'dst', VARIANTS)} of seen and unseen services"
     return [Dots(title=title, dots=dots)] if len({dot.group for dot in dots}) > 1 else []
 
 
@@ -209,7 +174,7 @@ def _services(board: Board) -> list[Table]:
     services = sorted({group for group, *_ in numbers} - {WHOLE, SEEN, UNSEEN})
     kinds = {
         (ORIGINAL, JGA): ORIGINAL,
-        (VARIANTS, JGA): set_label(board, "dst", VARIANTS),
+        (VARIANTS, JGA): tables.set_label(board, "dst", VARIANTS),
         (VARIANTS, SENSITIVITY): "sensitivity",
     }
     kinds = {kind: label for kind, label in kinds.items() if any(key[2:] == kind for key in numbers)}
@@ -218,7 +183,7 @@ def _services(board: Board) -> list[Table]:
     rows = []
     for service in services:
         of_systems = {name: [numbers.get((service, name, *kind)) for kind in kinds] for name in board.systems}
-        rows.append([service, *(cell(row, of) or "–" for of in of_systems.values() for row in of)])
+        rows.append([service, *(tables.cell(row, of) or "–" for of in of_systems.values() for row in of)])
     table = Table(
         title="Joint goal accuracy by service, %",
         columns=["service", *(f"{name} {label}" if several else label for (name, *_), label in columns.items())],
@@ -234,7 +199,7 @@ def _differences(board: Board) -> list[Table]:
 
     Differences on mixes are folded.
     """
-    names, numbers, baseline = headings(board), board.numbers, board.config.baseline
+    names, numbers, baseline = tables.headings(board), board.numbers, board.config.baseline
     sets = {row.column: row.set for row in board.column_rows}
     mixed = mixes({*sets.values()})
     tests = {(test.first, test.second, test.column): test for test in board.tests}
@@ -243,9 +208,9 @@ def _differences(board: Board) -> list[Table]:
         pairs = dict.fromkeys((name, baseline) for name in board.systems if name != baseline)
     points = "points of 100" if OF_100 & {row.metric for row in board.column_rows} else "percentage points"
     note = f"The first system's score minus the second's, in {points}; and as a share of the second's, where its "
-    note += f"interval is above 0 and it is at least {FLOOR:.0%}."
+    note += f"interval is above 0 and it is at least {task.FLOOR:.0%}."
     note += " Bold: p < 0.05 after Holm's correction." if tests else ""
-    tables = []
+    sections = []
     for is_mix in (False, True):
         rows: list[list[str]] = []
         bold: list[tuple[int, int]] = []
@@ -253,9 +218,9 @@ def _differences(board: Board) -> list[Table]:
             ours, theirs, test = numbers[first, column], numbers[second, column], tests.get((first, second, column))
             if (sets.get(column) in mixed) != is_mix or ours.value is None or theirs.value is None:
                 continue
-            value, other = of_100(ours.metric, ours.value), of_100(theirs.metric, theirs.value)
-            change = relative_change(value / 100, other / 100, theirs.low)
-            cells = [f"{value - other:+.2f}", percent(change, signed=True), *["–"] * 4]
+            difference = of_100(ours.metric, ours.value) - of_100(theirs.metric, theirs.value)
+            relative = percent(tables.relative_change_of(ours, theirs), signed=True)
+            cells = [f"{difference:+.2f}", relative, *["–"] * 4]
             if test is not None:
                 bold += [(len(rows), 2)] if test.p_holm < 0.05 else []
                 interval = "–" if test.interval is None else "{:+.2f} to {:+.2f}".format(*test.interval)
@@ -272,17 +237,20 @@ def _differences(board: Board) -> list[Table]:
             numbers_in="leaderboard.json",
             folded=f"{counted(len(rows), 'more difference')}: mixes with the original" if is_mix else "",
         )
-        tables += [table] if rows else []
-    return tables
+        sections += [table] if rows else []
+    return sections
 
 
 def tiles(board: Board) -> list[Tile]:
     """Makes the tiles with the averages."""
-    over, metrics = averaged_over(board), {row.metric for row in board.column_rows if row.column in board.averaged}
+    over, metrics = (
+        tables.averaged_over(board),
+        {row.metric for row in board.column_rows if row.column in board.averaged},
+    )
     label, sign = f"average of {over}, of 100", ""
     if len(metrics) == 1:
         (metric,) = metrics
-        label, sign = f"{metric_label(metric)}, mean over {over}", "%" if unit(metric) == "%" else ""
+        label, sign = f"{tables.metric_label(metric)}, mean over {over}", "%" if tables.unit(metric) == "%" else ""
     means = {name: board.average[name].value for name in board.systems[:6]}
     return [
         Tile(f"{name}: {label}", number(mean, 1) + (sign if mean is not None else "")) for name, mean in means.items()
@@ -296,7 +264,7 @@ def notes(board: Board) -> list[str]:
     tested = {test.column for test in board.tests}
     lacking = [name for name in board.columns if name not in tested and defined[name] == len(board.systems)]
     if lacking and tested:
-        names = ", ".join(headings(board)[name] for name in lacking)
+        names = ", ".join(tables.headings(board)[name] for name in lacking)
         lines.append(f"Not tested, because they are not means over rows of dialogues: {names}.")
     return lines
 
@@ -305,7 +273,7 @@ def terms(board: Board) -> dict[str, str]:
     """Returns the terms that the sections use, with their meanings."""
     metrics, groups = {row.metric for row in board.rows}, {row.group for row in board.rows}
     uses = {
-        "Average": headings(board)[AVERAGE] == AVERAGE,
+        "Average": tables.headings(board)[AVERAGE] == AVERAGE,
         "JGA": bool(board.config.average or any(board.examples.values())),
         "Schema sensitivity": SENSITIVITY in metrics,
         "Seen, unseen": bool(groups & {SEEN, UNSEEN}),
@@ -350,17 +318,17 @@ def page_of(board: Board) -> bytes:
 
 def files_of(board: Board) -> dict[str, bytes]:
     """Makes the files of a comparison: all numbers in long form, and the tables of the page for LaTeX and Markdown."""
-    tables = [*main_tables(board), *seen_and_unseen(board)]
+    shown_tables = [*main_tables(board), *seen_and_unseen(board)]
     return {
-        "leaderboard.json": json_bytes(board),
-        **long_table(board),
-        "table.tex": "\n".join(map(latex, tables)).encode("utf-8", "replace"),
-        "table.md": tables_markdown(tables, notes(board)).encode("utf-8", "replace"),
+        "leaderboard.json": task.json_bytes(board),
+        **tables.long_table(board),
+        "table.tex": "\n".join(map(tables.latex, shown_tables)).encode("utf-8", "replace"),
+        "table.md": tables.tables_markdown(shown_tables, notes(board)).encode("utf-8", "replace"),
         "report.html": page_of(board),
     }
 
 
-class Compare(Task[tuple[Board, PartsOf]], frozen=True, kw_only=True):
+class Compare(task.Task[tuple[Board, PartsOf]], frozen=True, kw_only=True):
     """The task of ``parapet compare``.
 
     Attributes:
@@ -376,16 +344,16 @@ class Compare(Task[tuple[Board, PartsOf]], frozen=True, kw_only=True):
         """Reads the results. Raises InputError if they cannot be compared."""
         return read_systems(self.systems, self.config)
 
-    def score(self, inputs: tuple[Board, PartsOf], stage: Stage) -> Result:
+    def score(self, inputs: tuple[Board, PartsOf], stage: task.Stage) -> task.Result:
         """Makes the leaderboard and its files."""
         stage("intervals and tests")
         board, config = leaderboard(*inputs), self.config
         clear = sum(test.p_holm < 0.05 for test in board.tests)
         told = f"{clear:,} of {len(board.tests):,} differences have p < 0.05 after Holm's correction"
-        return Result(
+        return task.Result(
             files=files_of(board),
             summary=[
-                *terminal_lines(board),
+                *tables.terminal_lines(board),
                 *([told] if board.tests else []),
                 *(note for note in notes(board) if not note.startswith("Left out")),
             ],
@@ -393,9 +361,7 @@ class Compare(Task[tuple[Board, PartsOf]], frozen=True, kw_only=True):
                 "systems": sorted(self.systems),
                 "columns": board.columns,
                 "average": board.averaged,
-                "baseline": config.baseline,
-                "seed": config.seed,
-                "replicates": config.replicates,
+                **{name: getattr(config, name) for name in ("baseline", "seed", "replicates")},
             },
             warnings=[f"left out: {line}" for line in board.left_out],
         )

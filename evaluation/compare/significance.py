@@ -20,7 +20,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
@@ -30,7 +29,7 @@ from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOL
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.schemas.limits import open_path
+from parapet.schemas.rows import read_parquet
 from parapet.transforms.reports.text import counted
 
 if TYPE_CHECKING:
@@ -91,13 +90,7 @@ def _read(results: TaskResults, metrics: Iterable[str]) -> pa.Table | None:
     wanted = {*_KEYS, *_FRAMES, *metrics, JGA}
     tables = []
     for path in [single] if single.is_file() else sorted(folder.glob("rows/**/*.parquet")):
-        try:
-            with open_path(path) as handle:
-                file = pq.ParquetFile(handle)
-                table = file.read([name for name in file.schema_arrow.names if name in wanted])
-            table.validate(full=True)  # detects text that is not UTF-8
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"cannot be read as Parquet: {error}", path) from None
+        table = read_parquet(path, wanted)
         if lacking := [name for name in _KEYS if name not in table.column_names]:
             raise InputError(f"has no column {lacking[0]!r}: not the rows of 'parapet evaluate'", path)
         tables.append(table)

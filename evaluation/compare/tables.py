@@ -23,7 +23,7 @@ from parapet.evaluation.compare.columns import (
 )
 from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow, macro_average
 from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, group_label
-from parapet.evaluation.task import NOT_DEFINED, change_text
+from parapet.evaluation.task import NOT_DEFINED, change_text, relative_change
 from parapet.schemas.decisions import csv_bytes
 from parapet.transforms.reports import markdown
 from parapet.transforms.reports.report import Table, table_markdown
@@ -284,15 +284,24 @@ def cell(row: ResultRow | None, others: Sequence[ResultRow | None] = ()) -> str:
 
 def _change(row: ResultRow, others: Iterable[ResultRow | None]) -> list[str]:
     """Formats the change from the original; empty for the original itself, a mean of sets, or without a number."""
-    originals = (other for other in others if other and (other.set, other.metric) == (ORIGINAL, row.metric))
-    original = next(originals, None)
-    if row.set in (ORIGINAL, MEAN) or row.metric == SENSITIVITY or row.value is None:
+    originals = [other for other in others if other and (other.set, other.metric) == (ORIGINAL, row.metric)]
+    if row.set in (ORIGINAL, MEAN) or row.metric == SENSITIVITY or not originals:
         return []
-    if original is None or original.value is None:
+    value, before = _share(row), _share(originals[0])
+    if value is None or before is None:
         return []
-    before, after = (of_100(row.metric, value) / 100 for value in (original.value, row.value))
-    points, _, relative = change_text(after, before, original.low).partition(" (")
+    points, _, relative = change_text(value, before, originals[0].low).partition(" (")
     return [points, *filter(None, [relative.rstrip(")")])]
+
+
+def relative_change_of(row: ResultRow, original: ResultRow) -> float | None:
+    """Computes a relative change; None where it says nothing."""
+    value, before = _share(row), _share(original)
+    return None if value is None or before is None else relative_change(value, before, original.low)
+
+
+def _share(row: ResultRow) -> float | None:
+    return None if row.value is None else of_100(row.metric, row.value) / 100
 
 
 def terminal_lines(board: Board, width: int = 100) -> list[str]:

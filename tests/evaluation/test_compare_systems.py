@@ -124,7 +124,7 @@ def test_requests_that_an_endpoint_refused_are_no_other_turns(tmp_path):
     ({"run.json": "[]"}, "not written by 'parapet evaluate'"),
     ({"run.json": '{"pipeline": "ood"}'}, "contains the output of 'parapet ood'"),
     ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
-    ({"run.json": '{"pipeline": "evaluate_ood"}', "results.parquet": "{"}, "not written by 'parapet evaluate'"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "results.parquet": "{"}, "cannot be read as Parquet"),
 )
 def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():
