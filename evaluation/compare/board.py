@@ -8,7 +8,7 @@ from itertools import combinations
 import msgspec
 from msgspec.structs import replace
 
-from parapet.evaluation.compare.columns import AVERAGE, OF_100, of_100
+from parapet.evaluation.compare import kinds
 from parapet.evaluation.compare.significance import Difference, Parts, holm, intervals, paired
 from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.results import VARIANTS, WHOLE, ResultRow, macro_average
@@ -82,7 +82,7 @@ class Board(msgspec.Struct, frozen=True):
     @property
     def numbers(self) -> dict[tuple[str, str], ResultRow]:
         """The numbers and averages by system and column."""
-        averages = {(name, AVERAGE): row for name, row in self.average.items()}
+        averages = {(name, kinds.AVERAGE): row for name, row in self.average.items()}
         return {(row.system, row.column): row for row in self.rows} | averages
 
 
@@ -92,8 +92,8 @@ def leaderboard(board: Board, parts: PartsOf) -> Board:
     for name in board.systems:
         of_columns = [parts.get((name, column), ()) for column in board.averaged]
         if all(of_columns) and len(set(map(len, of_columns))) == 1:  # the mean of the columns is that of their parts
-            parts[name, AVERAGE] = tuple(part for of in of_columns for part in of)
-    average = {name: _average(board, name, parts.get((name, AVERAGE), ())) for name in board.systems}
+            parts[name, kinds.AVERAGE] = tuple(part for of in of_columns for part in of)
+    average = {name: _average(board, name, parts.get((name, kinds.AVERAGE), ())) for name in board.systems}
     ranked = sorted(board.systems, key=lambda name: (average[name].value is None, -(average[name].value or 0.0), name))
     rows = sorted(board.rows, key=lambda row: ranked.index(row.system))
     # Intervals are those of the evaluation, or else computed from the rows.
@@ -110,12 +110,12 @@ def leaderboard(board: Board, parts: PartsOf) -> Board:
 def _average(board: Board, name: str, parts: Parts) -> ResultRow:
     """Computes the average of a system, with an interval if all of its numbers are shares and means of rows."""
     rows = [board.numbers[name, column] for column in board.averaged]
-    value = macro_average([None if row.value is None else of_100(row.metric, row.value) for row in rows])
+    value = macro_average([None if row.value is None else kinds.of_100(row.metric, row.value) for row in rows])
     interval = None
-    if parts and not any(row.metric in OF_100 for row in rows):
-        interval = intervals([parts], board.config.seed, [AVERAGE])[0]
+    if parts and not any(row.metric in kinds.OF_100 for row in rows):
+        interval = intervals([parts], board.config.seed, [kinds.AVERAGE])[0]
     low, high = [100 * end for end in interval] if interval else (None, None)
-    return ResultRow(name, WHOLE, ALL, WHOLE, AVERAGE, value, low, high)
+    return ResultRow(name, WHOLE, ALL, WHOLE, kinds.AVERAGE, value, low, high)
 
 
 def _tests(board: Board, parts: PartsOf) -> list[Difference]:
@@ -128,14 +128,14 @@ def _tests(board: Board, parts: PartsOf) -> list[Difference]:
     for row in board.column_rows:
         counts = {len(parts.get((name, row.column), ())) for name in board.systems}
         if len(counts) == 1 and 0 not in counts:
-            factors[row.column] = [of_100(row.metric, 1.0)] * counts.pop()
+            factors[row.column] = [kinds.of_100(row.metric, 1.0)] * counts.pop()
     # Numbers computed over several sets are tested by the bootstrap; the average only if all of its columns can be
     # tested.
     over_sets = {row.column for row in board.column_rows if row.set == VARIANTS}
     averaged = board.averaged
     is_tested = len(averaged) > 1 and set(averaged) <= factors.keys() - over_sets
-    if is_tested and all((name, AVERAGE) in parts for name in board.systems):
-        factors[AVERAGE] = [factor for column in averaged for factor in factors[column]]
+    if is_tested and all((name, kinds.AVERAGE) in parts for name in board.systems):
+        factors[kinds.AVERAGE] = [factor for column in averaged for factor in factors[column]]
     if not replicates or not pairs or not factors:
         return []
     tests = paired(parts, pairs, factors, board.config.seed, replicates, over_sets)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from parapet.evaluation import task
-from parapet.evaluation.compare import tables
+from parapet.evaluation.compare import kinds, tables
 from parapet.evaluation.compare.board import Board, Config, PartsOf, leaderboard
-from parapet.evaluation.compare.columns import AVERAGE, JGA, OF_100, mixes, of_100, shown
 from parapet.evaluation.compare.systems import read_systems
 from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE
@@ -28,8 +27,8 @@ TERMS = {
     "JGA": "Joint goal accuracy.",
     "Small print": "Below each number: its 95% interval and its change from the original, in percentage points and "
     "relative; the latter where the interval of the original is above 0 and the original is at least "
-    f"{task.FLOOR:.0%}. Intervals are from a Poisson bootstrap over dialogues; where each dialogue has one number, 0 or 1, "
-    "and at 0 and 100%, they are Wilson's.",
+    f"{task.FLOOR:.0%}. Intervals are from a Poisson bootstrap over dialogues; where each dialogue has one number, 0 "
+    "or 1, and at 0 and 100%, they are Wilson's.",
     "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: the standard "
     "deviation divided by the mean, averaged over frames (Lee et al. 2022). It can exceed 100%. At the same "
     f"accuracy, less is better; therefore it is never bold. {task.UNDEFINED_SENSITIVITY}",
@@ -111,10 +110,10 @@ def _relative_changes(board: Board) -> list[Table]:
     """Makes SGD-X's Table 3: each system over the variants, with its relative change from the baseline above it."""
     baseline, label, numbers = board.config.baseline, tables.set_label(board, "dst", VARIANTS), board.numbers
     columns = {
-        f"dst/{VARIANTS}/{JGA}": f"JGA {label}",
+        f"dst/{VARIANTS}/{kinds.JGA}": f"JGA {label}",
         f"dst/{VARIANTS}/{SENSITIVITY}": "schema sensitivity",
-        f"dst/{VARIANTS}/{SEEN}/{JGA}": f"JGA {label}, seen",
-        f"dst/{VARIANTS}/{UNSEEN}/{JGA}": f"JGA {label}, unseen",
+        f"dst/{VARIANTS}/{SEEN}/{kinds.JGA}": f"JGA {label}, seen",
+        f"dst/{VARIANTS}/{UNSEEN}/{kinds.JGA}": f"JGA {label}, unseen",
     }
     columns = {name: title for name, title in columns.items() if (baseline, name) in numbers}
     names = sorted(board.systems, key=lambda name: name != baseline)
@@ -125,7 +124,7 @@ def _relative_changes(board: Board) -> list[Table]:
             return task.NOT_DEFINED if column.endswith(SENSITIVITY) else "–"
         relative = None if name == baseline else tables.relative_change_of(value, other)
         change = "" if relative is None else f" ({percent(relative, 0, signed=True)})"
-        return shown(value.metric, value.value) + change
+        return kinds.shown(value.metric, value.value) + change
 
     rows = [[name, *(text(name, column) for column in columns)] for name in names]
     significant = {(test.first, test.column) for test in board.tests if test.p_holm < 0.05}
@@ -140,9 +139,9 @@ def _relative_changes(board: Board) -> list[Table]:
 
 def charts(board: Board) -> list[Dots]:
     """Charts each metric that is a share: a row for each set, without mixes, and a mark for each system."""
-    columns = [row for row in board.column_rows if row.metric not in OF_100 | {SENSITIVITY}]
+    columns = [row for row in board.column_rows if row.metric not in kinds.OF_100 | {SENSITIVITY}]
     columns = [row for row in columns if row.set != VARIANTS and row.group == WHOLE]
-    mixed, numbers = mixes({row.set for row in columns}), board.numbers
+    mixed, numbers = kinds.mixes({row.set for row in columns}), board.numbers
     drawn = []
     for of, metric in dict.fromkeys((row.task, row.metric) for row in columns):
         marks = [
@@ -162,7 +161,7 @@ def _seen_and_unseen_chart(board: Board) -> list[Dots]:
     dots = [
         Dot(row.system, row.value, row.low, row.high, group=f"{row.group} services")
         for row in sorted(board.rows, key=lambda row: row.system != board.config.baseline)
-        if row.set == VARIANTS and row.metric == JGA and row.group in (SEEN, UNSEEN)
+        if row.set == VARIANTS and row.metric == kinds.JGA and row.group in (SEEN, UNSEEN)
     ]
     title = f"Joint goal accuracy over {tables.set_label(board, 'dst', VARIANTS)} of seen and unseen services"
     return [Dots(title=title, dots=dots)] if len({dot.group for dot in dots}) > 1 else []
@@ -172,25 +171,17 @@ def _services(board: Board) -> list[Table]:
     """Makes a table with a row per service: joint goal accuracy on original and variants, and schema sensitivity."""
     numbers = {(row.group, row.system, row.set, row.metric): row for row in board.rows if row.task == "dst"}
     services = sorted({group for group, *_ in numbers} - {WHOLE, SEEN, UNSEEN})
-    kinds = {
-        (ORIGINAL, JGA): ORIGINAL,
-        (VARIANTS, JGA): tables.set_label(board, "dst", VARIANTS),
-        (VARIANTS, SENSITIVITY): "sensitivity",
-    }
-    kinds = {kind: label for kind, label in kinds.items() if any(key[2:] == kind for key in numbers)}
-    columns = {(name, *kind): label for name in board.systems for kind, label in kinds.items()}
-    several = len(board.systems) > 1
+    label = tables.set_label(board, "dst", VARIANTS)
+    columns = {(ORIGINAL, kinds.JGA): ORIGINAL, (VARIANTS, kinds.JGA): label, (VARIANTS, SENSITIVITY): "sensitivity"}
+    columns = {column: heading for column, heading in columns.items() if any(key[2:] == column for key in numbers)}
     rows = []
     for service in services:
-        of_systems = {name: [numbers.get((service, name, *kind)) for kind in kinds] for name in board.systems}
-        rows.append([service, *(tables.cell(row, of) or "–" for of in of_systems.values() for row in of)])
-    table = Table(
-        title="Joint goal accuracy by service, %",
-        columns=["service", *(f"{name} {label}" if several else label for (name, *_), label in columns.items())],
-        rows=rows,
-        numbers_in="table.csv",
-        in_card=False,
-    )
+        of_systems = [[numbers.get((service, name, *column)) for column in columns] for name in board.systems]
+        rows.append([service, *(tables.cell(row, of_system) or "–" for of_system in of_systems for row in of_system)])
+    of_one = [""] if len(board.systems) == 1 else [f"{name} " for name in board.systems]
+    headings = ["service", *(f"{name}{heading}" for name in of_one for heading in columns.values())]
+    title = "Joint goal accuracy by service, %"
+    table = Table(title=title, columns=headings, rows=rows, numbers_in="table.csv", in_card=False)
     return [table] if rows else []
 
 
@@ -201,12 +192,12 @@ def _differences(board: Board) -> list[Table]:
     """
     names, numbers, baseline = tables.headings(board), board.numbers, board.config.baseline
     sets = {row.column: row.set for row in board.column_rows}
-    mixed = mixes({*sets.values()})
+    mixed = kinds.mixes({*sets.values()})
     tests = {(test.first, test.second, test.column): test for test in board.tests}
     pairs = dict.fromkeys((test.first, test.second) for test in board.tests)
     if baseline:
         pairs = dict.fromkeys((name, baseline) for name in board.systems if name != baseline)
-    points = "points of 100" if OF_100 & {row.metric for row in board.column_rows} else "percentage points"
+    points = "points of 100" if kinds.OF_100 & {row.metric for row in board.column_rows} else "percentage points"
     note = f"The first system's score minus the second's, in {points}; and as a share of the second's, where its "
     note += f"interval is above 0 and it is at least {task.FLOOR:.0%}."
     note += " Bold: p < 0.05 after Holm's correction." if tests else ""
@@ -218,7 +209,7 @@ def _differences(board: Board) -> list[Table]:
             ours, theirs, test = numbers[first, column], numbers[second, column], tests.get((first, second, column))
             if (sets.get(column) in mixed) != is_mix or ours.value is None or theirs.value is None:
                 continue
-            difference = of_100(ours.metric, ours.value) - of_100(theirs.metric, theirs.value)
+            difference = kinds.of_100(ours.metric, ours.value) - kinds.of_100(theirs.metric, theirs.value)
             relative = percent(tables.relative_change_of(ours, theirs), signed=True)
             cells = [f"{difference:+.2f}", relative, *["–"] * 4]
             if test is not None:
@@ -243,18 +234,13 @@ def _differences(board: Board) -> list[Table]:
 
 def tiles(board: Board) -> list[Tile]:
     """Makes the tiles with the averages."""
-    over, metrics = (
-        tables.averaged_over(board),
-        {row.metric for row in board.column_rows if row.column in board.averaged},
-    )
+    over, metrics = tables.averaged_over(board), {row.metric for row in board.averaged_rows}
     label, sign = f"average of {over}, of 100", ""
     if len(metrics) == 1:
         (metric,) = metrics
         label, sign = f"{tables.metric_label(metric)}, mean over {over}", "%" if tables.unit(metric) == "%" else ""
-    means = {name: board.average[name].value for name in board.systems[:6]}
-    return [
-        Tile(f"{name}: {label}", number(mean, 1) + (sign if mean is not None else "")) for name, mean in means.items()
-    ]
+    values = {name: number(board.average[name].value, 1) for name in board.systems[:6]}
+    return [Tile(f"{name}: {label}", value + (sign if value != "–" else "")) for name, value in values.items()]
 
 
 def notes(board: Board) -> list[str]:
@@ -273,7 +259,7 @@ def terms(board: Board) -> dict[str, str]:
     """Returns the terms that the sections use, with their meanings."""
     metrics, groups = {row.metric for row in board.rows}, {row.group for row in board.rows}
     uses = {
-        "Average": tables.headings(board)[AVERAGE] == AVERAGE,
+        "Average": tables.headings(board)[kinds.AVERAGE] == kinds.AVERAGE,
         "JGA": bool(board.config.average or any(board.examples.values())),
         "Schema sensitivity": SENSITIVITY in metrics,
         "Seen, unseen": bool(groups & {SEEN, UNSEEN}),
@@ -289,7 +275,7 @@ def headline(board: Board) -> str:
     first, second = board.systems[:2]
     if board.average[first].value in (None, board.average[second].value):
         return "Systems next to each other"
-    decides = board.averaged[0] if len(board.averaged) == 1 else AVERAGE
+    decides = board.averaged[0] if len(board.averaged) == 1 else kinds.AVERAGE
     tests = [test for test in board.tests if {test.first, test.second} == {first, second} and test.column == decides]
     doubtful = any(test.p_holm >= 0.05 for test in tests)
     return f"{first} is ahead, but not significantly" if doubtful else f"{first} leads"

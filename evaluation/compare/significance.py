@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.compare.columns import JGA, with_groups
+from parapet.evaluation.compare import kinds
 from parapet.evaluation.dst.totals import coefficient
 from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, ResultRow
 from parapet.evaluation.sets import ALL, ORIGINAL
@@ -66,7 +66,7 @@ def read_rows(
     Raises:
       InputError: rows cannot be read.
     """
-    names = with_groups(columns, results.rows)
+    names = kinds.with_groups(columns, results.rows)
     wanted = [row for row in results.rows if row.value is not None and row.column in names]
     table = _read(results, {row.metric for row in wanted})
     if table is None:
@@ -87,7 +87,7 @@ def _read(results: TaskResults, metrics: Iterable[str]) -> pa.Table | None:
     """Reads ``rows.parquet``, or all Parquet files below ``rows``, for the sets of the results."""
     folder = as_path(results.path)
     single = folder / "rows.parquet"
-    wanted = {*_KEYS, *_FRAMES, *metrics, JGA}
+    wanted = {*_KEYS, *_FRAMES, *metrics, kinds.JGA}
     tables = []
     for path in [single] if single.is_file() else sorted(folder.glob("rows/**/*.parquet")):
         table = read_parquet(path, wanted)
@@ -112,12 +112,12 @@ def _coefficients(tables: Mapping[str, pa.Table], results: TaskResults) -> pa.Ta
     Frames that a variant lacks have none.
     """
     of_variants = [tables[name] for name in results.variants if name in tables]
-    if len(of_variants) < 2 or not {*_FRAMES, JGA} <= set(of_variants[0].column_names):
+    if len(of_variants) < 2 or not {*_FRAMES, kinds.JGA} <= set(of_variants[0].column_names):
         return None
     keys = ["dialogue_id", "turn", "frame", "original_service"]
-    frames = _grouped(pa.concat_tables(of_variants), keys, [(JGA, "list")])
-    frames = frames.filter(pc.equal(pc.list_value_length(frames[f"{JGA}_list"]), len(results.variants)))
-    values = pc.list_flatten(frames[f"{JGA}_list"]).to_numpy().reshape(len(frames), len(results.variants))
+    frames = _grouped(pa.concat_tables(of_variants), keys, [(kinds.JGA, "list")])
+    frames = frames.filter(pc.equal(pc.list_value_length(frames[f"{kinds.JGA}_list"]), len(results.variants)))
+    values = pc.list_flatten(frames[f"{kinds.JGA}_list"]).to_numpy().reshape(len(frames), len(results.variants))
     coefficients = coefficient(values.T)
     if results.options.get("zero") == "drop":
         coefficients[np.all(values == 0, axis=1)] = math.nan

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from parapet.evaluation.compare import kinds
 from parapet.evaluation.compare.board import Board
-from parapet.evaluation.compare.columns import of_100
 from parapet.evaluation.compare.page import sections, terms
 from parapet.evaluation.compare.tables import cell, one_row
 from parapet.evaluation.task import json_bytes
@@ -83,7 +83,7 @@ def files_of(
     shown = [[ranks[name], name, *(cell(row, of) for row in of)] for name, of in numbers.items()]
     rows = []
     for name, of in numbers.items():
-        values = ("" if row is None or row.value is None else repr(of_100(row.metric, row.value)) for row in of)
+        values = ("" if row is None or row.value is None else repr(kinds.of_100(row.metric, row.value)) for row in of)
         rows.append([ranks[name], name, submissions[name].url, *values])
     hrefs = {(i, 1): quoted(url) for i, name in enumerate(board.systems) if (url := submissions[name].url)}
     note = "In small print: the 95% interval, and the change from the original."

@@ -9,19 +9,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from parapet.evaluation.compare import kinds
 from parapet.evaluation.compare.board import DEFAULT, Board, Config, PartsOf
-from parapet.evaluation.compare.columns import (
-    AVERAGED,
-    LOW_IS_GOOD,
-    absent_groups,
-    columns_of,
-    has_name,
-    is_undefined,
-    long_names,
-    mixes,
-    set_order,
-    with_groups,
-)
 from parapet.evaluation.compare.significance import Parts, read_rows, refused_turns
 from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.results import RESULTS, VARIANTS, ResultRow, read_results, variants_of
@@ -81,7 +70,7 @@ def read_task(path: str, system: str = "") -> TaskResults:
         reason = f"contains the output of 'parapet {manifest.pipeline}': give the output of 'parapet evaluate'"
         raise InputError(reason, path)
     rows = read_results(folder / RESULTS)
-    rows = [replace(row, value=None, low=None, high=None) if is_undefined(row, rows) else row for row in rows]
+    rows = [replace(row, value=None, low=None, high=None) if kinds.is_undefined(row, rows) else row for row in rows]
     task = manifest.pipeline.removeprefix("evaluate_")
     sets = {row.set for row in rows}
     variants = manifest.options.get("variants", ()) if task == "dst" else variants_of(sets)
@@ -121,20 +110,20 @@ def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT)
     rows = [row for results in tasks for row in results.rows]
     average = config.average
     if config.everything:
-        average = tuple(name for name in average if any(has_name(row, name) for row in rows))
+        average = tuple(name for name in average if any(kinds.has_name(row, name) for row in rows))
         lacking = [name for name in config.average if name not in average]
         left_out += [f"from the average, because no system has it: {', '.join(lacking)}"] if lacking else []
-    columns = columns_of(rows, config.metrics, sets)
-    mixed = mixes({row.set for row in columns})  # mixes only repeat the result of their set, diluted
+    columns = kinds.columns_of(rows, config.metrics, sets)
+    mixed = kinds.mixes({row.set for row in columns})  # mixes only repeat the result of their set, diluted
     averaged = [row for row in columns if row.set not in mixed and _is_averaged(row, config.metrics)]
     if config.everything:
         averaged = _common(averaged, rows, len(systems))
     if average:
-        averaged = columns_of(rows, average, sets, "--average")
-        if bad := next((row.column for row in averaged if row.metric in LOW_IS_GOOD), None):
+        averaged = kinds.columns_of(rows, average, sets, "--average")
+        if bad := next((row.column for row in averaged if row.metric in kinds.LOW_IS_GOOD), None):
             raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
-        columns = columns_of(rows, list(dict.fromkeys(row.column for row in [*averaged, *columns])), sets)
-    of_groups = absent_groups(rows, config.metrics)
+        columns = kinds.columns_of(rows, list(dict.fromkeys(row.column for row in [*averaged, *columns])), sets)
+    of_groups = kinds.absent_groups(rows, config.metrics)
     left_out += [f"{name}: the systems were not scored on such services" for name in of_groups]
     parts: dict[tuple[str, str], Parts] = {}
     for task in dict.fromkeys(results.task for results in tasks):
@@ -148,7 +137,7 @@ def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT)
     for name in systems:
         known = {row.column: row for row in rows if row.system == name}
         lacking_rows = {row.column: replace(row, system=name, value=None, low=None, high=None) for row in columns}
-        numbers += [(lacking_rows | known)[column] for column in with_groups(columns, known.values())]
+        numbers += [(lacking_rows | known)[column] for column in kinds.with_groups(columns, known.values())]
     board = Board(
         replace(config, sets=tuple(sets), average=average),
         list(systems),
@@ -163,9 +152,9 @@ def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT)
 
 
 def _is_averaged(row: ResultRow, requested: Sequence[str]) -> bool:
-    if row.metric in LOW_IS_GOOD or (row.set == VARIANTS and long_names(row).isdisjoint(requested)):
+    if row.metric in kinds.LOW_IS_GOOD or (row.set == VARIANTS and kinds.long_names(row).isdisjoint(requested)):
         return False
-    return bool(requested) or row.metric in AVERAGED.get(row.task, ())
+    return bool(requested) or row.metric in kinds.AVERAGED.get(row.task, ())
 
 
 def _common(columns: Sequence[ResultRow], rows: Sequence[ResultRow], systems: int) -> list[ResultRow]:
@@ -223,7 +212,7 @@ def _common_sets(task: str, of_task: Mapping[str, TaskResults], everything: bool
     # Other rows whose name begins with # are groups, or choices among candidates; all are computed over the sets.
     alike = len({frozenset(name for name in names if name[:1] != "#") for names in sets.values()}) == 1
     kept = set()
-    for set_name in sorted(set().union(*sets.values()), key=set_order):
+    for set_name in sorted(set().union(*sets.values()), key=kinds.set_order):
         having = [name for name in sets if set_name in sets[name]]
         is_aggregate = set_name.startswith("#")
         if is_aggregate and set_name != VARIANTS and not alike:

@@ -8,19 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from parapet.evaluation.compare import kinds
 from parapet.evaluation.compare.board import Board
-from parapet.evaluation.compare.columns import (
-    AVERAGE,
-    JGA,
-    LOW_IS_GOOD,
-    OF_100,
-    is_undefined,
-    main_metric,
-    mixes,
-    of_100,
-    set_order,
-    shown,
-)
 from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow, macro_average
 from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, group_label
 from parapet.evaluation.task import NOT_DEFINED, change_text, relative_change
@@ -31,7 +20,7 @@ from parapet.transforms.reports.text import counted
 
 ALL_HAVE = "all systems have"
 
-_LABELS = {JGA: "joint goal accuracy", "active_intent_accuracy": "intent accuracy",
+_LABELS = {kinds.JGA: "joint goal accuracy", "active_intent_accuracy": "intent accuracy",
            "inform": "Inform", "success": "Success", "combined": "Combined",
            "f1": "F1", "macro_f1": "macro-F1", "bleu": "BLEU", "sgsacc": "SGSAcc",
            "sgsacc_all": "SGSAcc of all turns", "sgsacc_acts": "SGSAcc by act", "sgsacc_acts_all": "SGSAcc of all acts",
@@ -88,7 +77,7 @@ def full_label(board: Board, task: str, metric: str) -> str:
         row.task: {other.metric for other in board.column_rows if other.task == row.task} for row in board.column_rows
     }
     label = metric_label(metric)
-    if len(tasks_of) < 2 or metric in (JGA, SENSITIVITY):
+    if len(tasks_of) < 2 or metric in (kinds.JGA, SENSITIVITY):
         return label
     if task in _TASKS:
         return f"{_TASKS[task]} {label}"
@@ -106,7 +95,7 @@ def set_label(board: Board, task: str, name: str) -> str:
 def headings(board: Board) -> dict[str, str]:
     """Returns the labels of the columns, by name: as short as possible without ambiguity."""
     metrics = {(row.task, row.metric) for row in board.column_rows if row.metric != SENSITIVITY}
-    titles = {AVERAGE: "average" if board.config.average or len(metrics) > 1 else "mean"}
+    titles = {kinds.AVERAGE: "average" if board.config.average or len(metrics) > 1 else "mean"}
     for row in board.column_rows:
         parts = [row.group] if row.group != WHOLE else []
         if row.metric != SENSITIVITY and not (parts and row.set == ALL):  # a group without a set refers to all sets
@@ -118,19 +107,19 @@ def headings(board: Board) -> dict[str, str]:
 
 def unit(metric: str) -> str:
     """Returns the unit of a metric in tables."""
-    return "of 100" if metric in OF_100 else "%"
+    return "of 100" if metric in kinds.OF_100 else "%"
 
 
 def grid(board: Board, group: str = WHOLE) -> Grid:
     """Makes the table of all services, or of a group of services: a column for each set, a block for each metric."""
     numbers = {(row.system, row.task, row.set, row.metric): row for row in board.rows if row.group == group}
     present = {key[1:]: row for key, row in numbers.items()}
-    with_main = {task for task, _, metric in present if metric == main_metric(task)}
+    with_main = {task for task, _, metric in present if metric == kinds.main_metric(task)}
     beside = {name for task, name, metric in present if metric == SENSITIVITY and task in with_main}
     of_rows = [key for key in present if key[2] != SENSITIVITY or key[0] not in with_main]
     keys = sorted(
         {(name, "") for _, name, _ in of_rows} | {(name, SENSITIVITY) for name in beside},
-        key=lambda key: (set_order(key[0], board.config.sets), key[1]),
+        key=lambda key: (kinds.set_order(key[0], board.config.sets), key[1]),
     )
 
     def value(system: str, task: str, name: str, metric: str) -> ResultRow | None:
@@ -143,7 +132,7 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
     for task, metric in dict.fromkeys((task, metric) for task, _, metric in of_rows):
         rows = [
             [
-                value(system, task, name, extra or metric) if not extra or metric == main_metric(task) else None
+                value(system, task, name, extra or metric) if not extra or metric == kinds.main_metric(task) else None
                 for name, extra in keys
             ]
             for system in board.systems
@@ -152,7 +141,7 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
     averages = [board.average[name] for name in board.systems]
     if group == WHOLE and several and len({row.metric for row in board.averaged_rows}) > 1:
         nothing = [[average, *[None] * len(keys)] for average in averages]
-        blocks.insert(0, Block(AVERAGE, AVERAGE, averaged_over(board), nothing))
+        blocks.insert(0, Block(kinds.AVERAGE, kinds.AVERAGE, averaged_over(board), nothing))
     elif group == WHOLE and len(blocks) == 1:
         rows = [[average, *row[1:]] for average, row in zip(averages, blocks[0].rows, strict=True)]
         blocks = [replace(blocks[0], over=averaged_over(board), rows=rows)]
@@ -161,7 +150,7 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
         f"{metric_label(extra)}, {unit(extra)}" if extra else set_label(board, task_of[name], name)
         for name, extra in keys
     ]
-    mixed = mixes({name for name, _ in keys})
+    mixed = kinds.mixes({name for name, _ in keys})
     return Grid(["mean", *columns], blocks, [j for j, (name, _) in enumerate(keys, 1) if name in mixed], several)
 
 
@@ -170,21 +159,21 @@ def one_row(board: Board) -> Grid:
     metrics = list(dict.fromkeys(row.metric for row in board.column_rows))
     averaged = sorted(
         board.averaged_rows,
-        key=lambda row: (set_order(row.set, board.config.sets), row.group, metrics.index(row.metric)),
+        key=lambda row: (kinds.set_order(row.set, board.config.sets), row.group, metrics.index(row.metric)),
     )
     names, numbers = headings(board), board.numbers
     rows: list[list[ResultRow | None]] = [
         [board.average[name], *(numbers[name, row.column] for row in averaged)] for name in board.systems
     ]
-    columns = [names[row.column].replace(metric_label(JGA), "JGA") for row in averaged]
-    return Grid([AVERAGE, *columns], [Block(AVERAGE, AVERAGE, averaged_over(board), rows)], [], True)
+    columns = [names[row.column].replace(metric_label(kinds.JGA), "JGA") for row in averaged]
+    return Grid([kinds.AVERAGE, *columns], [Block(kinds.AVERAGE, kinds.AVERAGE, averaged_over(board), rows)], [], True)
 
 
 def _with_means(label: str, metric: str, rows: list[list[ResultRow | None]]) -> Block:
     """Puts the mean over the sets that all systems with a number have before each row."""
     present = {j: row for j, row in enumerate(rows[0]) if row is not None and row.metric == metric}
     sets = {row.set for row in present.values() if not row.set.startswith("#")}
-    sets -= mixes(sets)
+    sets -= kinds.mixes(sets)
     places = [j for j, row in present.items() if (row.set in sets if sets else row.set != VARIANTS)]
     values = [[row[j].value for j in places] for row in rows]  # type: ignore[union-attr]  # as they are present
     having = [row for row in values if any(value is not None for value in row)]
@@ -201,7 +190,7 @@ def _over(n: int, noun: str, some_lack_others: bool) -> str:
 def averaged_over(board: Board) -> str:
     """Says what the average of a board is over."""
     metrics = [row.metric for row in board.averaged_rows]
-    mixed = mixes({row.set for row in board.column_rows})
+    mixed = kinds.mixes({row.set for row in board.column_rows})
     fewer = not board.config.average and any(
         row.metric in metrics and not (row.column in board.averaged or row.set[:1] == "#" or row.set in mixed)
         for row in board.column_rows
@@ -213,12 +202,12 @@ def _best(block: Block) -> set[tuple[int, int]]:
     """Finds the (row, column) of the best number of each column, as printed."""
     places = set()
     for j, column in enumerate(zip(*block.rows, strict=True)):
-        known = {i: float(shown(row.metric, row.value).replace(",", "")) for i, row in enumerate(column)
+        known = {i: float(kinds.shown(row.metric, row.value).replace(",", "")) for i, row in enumerate(column)
                  if row is not None and row.value is not None}  # fmt: skip
         metrics = {row.metric for row in column if row is not None}
         # A low sensitivity is good only beside a high accuracy.
         if len(set(known.values())) > 1 and SENSITIVITY not in metrics:
-            top = (min if metrics & LOW_IS_GOOD else max)(known.values())
+            top = (min if metrics & kinds.LOW_IS_GOOD else max)(known.values())
             places |= {(i, j) for i, value in known.items() if value == top}
     return places
 
@@ -235,7 +224,7 @@ def grid_tables(systems: Sequence[str], grids: Mapping[str, Grid], title: str, n
     first = next(iter(grids.values()))
     blocks = [(suffix, block) for suffix, of in grids.items() for block in of.blocks]
     fewer = list(dict.fromkeys(block.over for _, block in blocks if ALL_HAVE in block.over))
-    mean = AVERAGE if [block.metric for block in first.blocks] == [AVERAGE] else "mean"
+    mean = kinds.AVERAGE if [block.metric for block in first.blocks] == [kinds.AVERAGE] else "mean"
     over = f" over {fewer[0] if len(fewer) == 1 else f'the sets that {ALL_HAVE}'}" if fewer else ""
     names = [mean + over, *first.columns[1:]]
     folded = f"{counted(len(first.mixes), 'more set')}: mixes of these sets with the original"
@@ -275,10 +264,10 @@ def cell(row: ResultRow | None, others: Sequence[ResultRow | None] = ()) -> str:
     if row is None:
         return ""
     if row.value is None:
-        return NOT_DEFINED if is_undefined(row, others) else "–"
-    lines = [shown(row.metric, row.value)]
+        return NOT_DEFINED if kinds.is_undefined(row, others) else "–"
+    lines = [kinds.shown(row.metric, row.value)]
     if row.low is not None and row.high is not None:
-        lines.append(f"{shown(row.metric, row.low)}–{shown(row.metric, row.high)}")
+        lines.append(f"{kinds.shown(row.metric, row.low)}–{kinds.shown(row.metric, row.high)}")
     return "\n".join([*lines, *_change(row, others)])
 
 
@@ -301,7 +290,7 @@ def relative_change_of(row: ResultRow, original: ResultRow) -> float | None:
 
 
 def _share(row: ResultRow) -> float | None:
-    return None if row.value is None else of_100(row.metric, row.value) / 100
+    return None if row.value is None else kinds.of_100(row.metric, row.value) / 100
 
 
 def terminal_lines(board: Board, width: int = 100) -> list[str]:
@@ -312,7 +301,7 @@ def terminal_lines(board: Board, width: int = 100) -> list[str]:
     whole = grid(board)
     lines: list[str] = []
     for block in whole.blocks:
-        rows = [[block.label + ("" if block.metric in OF_100 else ", %"), *board.systems]]
+        rows = [[block.label + ("" if block.metric in kinds.OF_100 else ", %"), *board.systems]]
         for j in [*filter(None, whole.shown), *([0] if whole.has_mean else [])]:  # the mean comes last
             name = whole.columns[j] if j else f"mean over {block.over}"
             if any(row[j] is not None for row in block.rows):

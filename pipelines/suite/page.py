@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from parapet.evaluation.compare import page as scores
 from parapet.evaluation.compare.board import Board, read_board
-from parapet.evaluation.compare.columns import mixes, set_order
+from parapet.evaluation.compare.kinds import mixes, set_order
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.dst.results import worst_set
 from parapet.evaluation.endpoint import outcomes

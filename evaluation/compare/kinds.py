@@ -1,4 +1,4 @@
-"""The columns of a comparison: which numbers it shows, in which order, and how metrics are printed.
+"""The kinds of numbers that a comparison shows: which numbers it shows, in which order, and how metrics are printed.
 
 A column is what a number is of, without the system: :attr:`ResultRow.column`.
 """
