@@ -281,8 +281,8 @@ def headline(board: Board) -> str:
     return f"{first} is ahead, but not significantly" if doubtful else f"{first} leads"
 
 
-def page_of(board: Board) -> bytes:
-    """Makes ``report.html``."""
+def files_of(board: Board) -> dict[str, bytes]:
+    """Makes the files of a comparison: all numbers in long form, and the tables for people."""
     report = Report(
         command="compare",
         title="Leaderboard",
@@ -299,18 +299,13 @@ def page_of(board: Board) -> bytes:
             "table.md": "the tables as Markdown",
         },
     )
-    return page(report).encode()
-
-
-def files_of(board: Board) -> dict[str, bytes]:
-    """Makes the files of a comparison: all numbers in long form, and the tables of the page for LaTeX and Markdown."""
-    shown_tables = [*main_tables(board), *seen_and_unseen(board)]
+    main = [*main_tables(board), *seen_and_unseen(board)]
     return {
         "leaderboard.json": task.json_bytes(board),
         **tables.long_table(board),
-        "table.tex": "\n".join(map(tables.latex, shown_tables)).encode("utf-8", "replace"),
-        "table.md": tables.tables_markdown(shown_tables, notes(board)).encode("utf-8", "replace"),
-        "report.html": page_of(board),
+        "table.tex": "\n".join(map(tables.latex, main)).encode("utf-8", "replace"),
+        "table.md": tables.tables_markdown(main, notes(board)).encode("utf-8", "replace"),
+        "report.html": page(report).encode(),
     }
 
 

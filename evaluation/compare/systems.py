@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -185,20 +185,33 @@ def _shared(
     Raises InputError if the systems share nothing, were scored with different options, or one has two results of a
     task.
     """
-    by_task: dict[str, dict[str, TaskResults]] = {}
-    for results in filter(lambda results: results.rows, read):
-        if results.system in by_task.setdefault(results.task, {}):
-            raise InputError(f"{results.system!r} has two results of task {results.task!r}", results.path)
-        by_task[results.task][results.system] = results
     kept: list[TaskResults] = []
     left_out: list[str] = []
-    for task, of_task in by_task.items():
-        if len(of_task) < len(systems) and not everything:
-            left_out.append(f"task {task}: {_lacking(of_task, systems)}")
+    for task in dict.fromkeys(results.task for results in read if results.rows):
+        of_task = [results for results in read if results.rows and results.task == task]
+        sets: dict[str, dict[str, None]] = {}
+        for results in of_task:
+            if results.system in sets:
+                raise InputError(f"{results.system!r} has two results of task {task!r}", results.path)
+            sets[results.system] = results.sets
+        if len(sets) < len(systems) and not everything:
+            left_out.append(f"task {task}: {_lacking(sets, systems)}")
             continue
-        _check_options(list(of_task.values()))
-        sets = _common_sets(task, of_task, everything, left_out)
-        restricted = (replace(of, rows=[row for row in of.rows if row.set in sets]) for of in of_task.values())
+        _check_options(of_task)
+        wanted = set()
+        # Other rows whose name begins with # are groups, or choices among candidates; all are computed over the sets.
+        alike = len({frozenset(name for name in names if name[:1] != "#") for names in sets.values()}) == 1
+        for name in sorted(set().union(*sets.values()), key=kinds.set_order):
+            having = [results for results in of_task if name in results.sets]
+            if name == VARIANTS and len({results.variants for results in having}) > 1:
+                left_out.append(f"mean over the variants of {task}: the systems were not scored on the same variants")
+            elif name[:1] == "#" and name != VARIANTS and not alike:
+                continue
+            elif everything or len(having) == len(sets):
+                wanted.add(name)
+            elif name[:1] != "#":
+                left_out.append(f"set {name} of task {task}: {_lacking([of.system for of in having], sets)}")
+        restricted = (replace(of, rows=[row for row in of.rows if row.set in wanted]) for of in of_task)
         kept += [results for results in restricted if results.rows]
     if {results.system for results in kept} != set(systems):
         reason = f"the systems have no task and set in common: {'; '.join(left_out)}"
@@ -206,29 +219,8 @@ def _shared(
     return sorted(kept, key=lambda results: systems.index(results.system)), left_out
 
 
-def _common_sets(task: str, of_task: Mapping[str, TaskResults], everything: bool, left_out: list[str]) -> set[str]:
-    """Returns the sets of a task to keep; adds a message for each other set to ``left_out``."""
-    sets = {name: results.sets for name, results in of_task.items()}
-    # Other rows whose name begins with # are groups, or choices among candidates; all are computed over the sets.
-    alike = len({frozenset(name for name in names if name[:1] != "#") for names in sets.values()}) == 1
-    kept = set()
-    for set_name in sorted(set().union(*sets.values()), key=kinds.set_order):
-        having = [name for name in sets if set_name in sets[name]]
-        is_aggregate = set_name.startswith("#")
-        if is_aggregate and set_name != VARIANTS and not alike:
-            continue  # is computed over different sets
-        if set_name == VARIANTS and len({of_task[name].variants for name in having}) > 1:
-            left_out.append(f"mean over the variants of {task}: the systems were not scored on the same variants")
-        elif everything or len(having) == len(sets):
-            kept.add(set_name)
-        elif not is_aggregate:
-            left_out.append(f"set {set_name} of task {task}: {_lacking(having, sets)}")
-    return kept
-
-
-def _lacking(having: Iterable[str], systems: Iterable[str]) -> str:
-    has = set(having)
-    return f"not scored for {', '.join(repr(name) for name in systems if name not in has)}"
+def _lacking(having: Collection[str], systems: Iterable[str]) -> str:
+    return f"not scored for {', '.join(repr(name) for name in systems if name not in having)}"
 
 
 def _check_options(of_task: Sequence[TaskResults]) -> None:

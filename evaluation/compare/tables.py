@@ -43,22 +43,15 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Grid(msgspec.Struct, frozen=True):
-    """A table with blocks of rows. The first of the columns is the mean.
-
-    Attributes:
-      mixes: the columns whose sets mix another set with the original.
-      has_mean: whether the mean is shown; it is not over a single set.
-    """
+    """A table with blocks of rows. The first column is the mean; its heading is empty if it is not shown."""
 
     columns: list[str]
     blocks: list[Block]
-    mixes: list[int]
-    has_mean: bool
 
-    @property
-    def shown(self) -> list[int]:
-        """The columns that are not mixes."""
-        return [j for j in range(len(self.columns)) if j not in self.mixes and (j or self.has_mean)]
+    def places(self, of_mixes: bool) -> list[int]:
+        """The shown columns that are mixes of another set with the original, or the others."""
+        mixed = kinds.mixes(self.columns)
+        return [j for j, name in enumerate(self.columns) if name and (name in mixed) == of_mixes]
 
 
 def capital(text: str) -> str:
@@ -73,15 +66,13 @@ def metric_label(metric: str) -> str:
 
 def full_label(board: Board, task: str, metric: str) -> str:
     """Returns the label of a metric, with its task if there are several: ``intent accuracy``, ``out-of-domain F1``."""
-    tasks_of = {
-        row.task: {other.metric for other in board.column_rows if other.task == row.task} for row in board.column_rows
-    }
     label = metric_label(metric)
-    if len(tasks_of) < 2 or metric in (kinds.JGA, SENSITIVITY):
+    if len({row.task for row in board.column_rows}) < 2 or metric in (kinds.JGA, SENSITIVITY):
         return label
     if task in _TASKS:
         return f"{_TASKS[task]} {label}"
-    return f"{label} of {task}" if any(metric in of for other, of in tasks_of.items() if other != task) else label
+    is_of_others = any(row.metric == metric and row.task != task for row in board.column_rows)
+    return f"{label} of {task}" if is_of_others else label
 
 
 def set_label(board: Board, task: str, name: str) -> str:
@@ -150,8 +141,7 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
         f"{metric_label(extra)}, {unit(extra)}" if extra else set_label(board, task_of[name], name)
         for name, extra in keys
     ]
-    mixed = kinds.mixes({name for name, _ in keys})
-    return Grid(["mean", *columns], blocks, [j for j, (name, _) in enumerate(keys, 1) if name in mixed], several)
+    return Grid(["mean" if several else "", *columns], blocks)  # the mean of a single set is not shown
 
 
 def one_row(board: Board) -> Grid:
@@ -166,7 +156,7 @@ def one_row(board: Board) -> Grid:
         [board.average[name], *(numbers[name, row.column] for row in averaged)] for name in board.systems
     ]
     columns = [names[row.column].replace(metric_label(kinds.JGA), "JGA") for row in averaged]
-    return Grid([kinds.AVERAGE, *columns], [Block(kinds.AVERAGE, kinds.AVERAGE, averaged_over(board), rows)], [], True)
+    return Grid([kinds.AVERAGE, *columns], [Block(kinds.AVERAGE, kinds.AVERAGE, averaged_over(board), rows)])
 
 
 def _with_means(label: str, metric: str, rows: list[list[ResultRow | None]]) -> Block:
@@ -224,12 +214,11 @@ def grid_tables(systems: Sequence[str], grids: Mapping[str, Grid], title: str, n
     first = next(iter(grids.values()))
     blocks = [(suffix, block) for suffix, of in grids.items() for block in of.blocks]
     fewer = list(dict.fromkeys(block.over for _, block in blocks if ALL_HAVE in block.over))
-    mean = kinds.AVERAGE if [block.metric for block in first.blocks] == [kinds.AVERAGE] else "mean"
     over = f" over {fewer[0] if len(fewer) == 1 else f'the sets that {ALL_HAVE}'}" if fewer else ""
-    names = [mean + over, *first.columns[1:]]
-    folded = f"{counted(len(first.mixes), 'more set')}: mixes of these sets with the original"
+    names = [first.columns[0] + over, *first.columns[1:]]
     tables = []
-    for places, summary in ((first.shown, ""), (first.mixes, folded)):
+    for is_of_mixes in (False, True):
+        places = first.places(is_of_mixes)
         rows: list[list[str]] = []
         groups: dict[int, str] = {}
         bold: list[tuple[int, int]] = []
@@ -243,7 +232,8 @@ def grid_tables(systems: Sequence[str], grids: Mapping[str, Grid], title: str, n
                     groups |= {len(rows): heading} if len(blocks) > 1 and heading not in groups.values() else {}
                     bold += [(len(rows), at) for at, j in enumerate(places, 1) if (i, j) in best]
                     rows.append([systems[i], *cells])
-        if places or not summary:
+        summary = f"{counted(len(places), 'more set')}: mixes of these sets with the original" if is_of_mixes else ""
+        if rows:
             tables.append(
                 Table(
                     title=f"{title}: mixes" if summary else title,
@@ -302,7 +292,7 @@ def terminal_lines(board: Board, width: int = 100) -> list[str]:
     lines: list[str] = []
     for block in whole.blocks:
         rows = [[block.label + ("" if block.metric in kinds.OF_100 else ", %"), *board.systems]]
-        for j in [*filter(None, whole.shown), *([0] if whole.has_mean else [])]:  # the mean comes last
+        for j in sorted(whole.places(of_mixes=False), key=lambda j: not j):  # the mean comes last
             name = whole.columns[j] if j else f"mean over {block.over}"
             if any(row[j] is not None for row in block.rows):
                 rows.append([name, *(cell(row[j], row).partition("\n")[0] for row in block.rows)])

@@ -12,7 +12,7 @@ from kit import lacking, raised, write
 from msgspec.structs import replace
 
 from parapet.evaluation.compare.board import Config, leaderboard, read_board
-from parapet.evaluation.compare.page import files_of, headline, page_of, sections, terms, tiles
+from parapet.evaluation.compare.page import files_of, headline, sections, terms, tiles
 from parapet.evaluation.compare.systems import read_systems
 from parapet.evaluation.compare.tables import grid, terminal_lines
 from parapet.evaluation.results import SENSITIVITY, VARIANTS
@@ -168,7 +168,7 @@ def test_mixes_are_folded_away(tmp_path):
     assert all(values[system, name] == max(values[one, name] for one in "ab") for system, name in best)
     charted = next(one for one in sections(board) if isinstance(one, Dots)).dots
     assert not [dot for dot in charted if dot.label.startswith("typos-env")]
-    page = page_of(board).decode()
+    page = files_of(board)["report.html"].decode()
     assert page.count("<summary>2 more sets: mixes of these sets with the original</summary>") == len(folded) - 1
     assert "<summary>2 more differences: mixes with the original</summary>" in page
     assert not [row for row in table(board, "Differences").rows if "typos-env" in row[1]]
@@ -361,4 +361,4 @@ def test_one_system(trackers):
     assert tile.value.endswith("%")
     assert "Differences" not in [section.title for section in sections(board)]
     assert list(terms(board)) == ["Mean", "JGA", "Small print", "Schema sensitivity", "Seen, unseen"]
-    assert b"ft by set" in page_of(board)
+    assert b"ft by set" in files_of(board)["report.html"]
