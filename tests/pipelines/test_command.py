@@ -18,7 +18,7 @@ from parapet.schemas.layout import sample_root
     (["compose", "--output", "OUT", "--schemaz", "x"], 2, "unknown flag --schemaz: did you mean --schemas?"),
     (["compose", "--output", "OUT", "--direct_running_mod=x"], 2, "did you mean --direct_running_mode?"),
     (["compose", "--output", "OUT", "--allow_partial=False"], 2, "ignored explicit argument 'False'"),
-    (["compose", "--output", "OUT", "--seed", "many"], 2, "argument --seed: invalid int value: 'many'"),
+    (["compose", "--output", "OUT", "--seed", "many"], 2, "argument --seed: 'many' is not a whole number"),
     (["compose", "--output", "OUT", "--selection", "best"], 2, "invalid choice: 'best'"),
     (["compose", "--output", "OUT", "--streaming", "stray"], 2, "unexpected argument 'stray'"),
     (["suite", "sample", "--output", "gs://bucket/out"], 2, "must be a local folder"),

@@ -12,7 +12,7 @@ import pytest
 
 from parapet.pipelines.collect import ACTIONS as COLLECT_ACTIONS
 from parapet.pipelines.completion import tree
-from parapet.pipelines.dispatch import PIPELINES, module_of, parser_of
+from parapet.pipelines.dispatch import PIPELINES, parser_of
 from parapet.pipelines.evaluate import TASKS
 from parapet.pipelines.mturk import ACTIONS
 from parapet.pipelines.release import ACTIONS as RELEASE_ACTIONS
@@ -81,7 +81,7 @@ GROUPS = {"collect": COLLECT_ACTIONS, "mturk": ACTIONS, "release": RELEASE_ACTIO
 @pytest.mark.parametrize("name", [name for name in PIPELINES if name not in ("evaluate", "train", "predict")])
 def test_every_flag_of_every_command_is_offered(name):
     if name not in GROUPS:
-        assert flags_of(leaf([name])) == flags_of(module_of(name).parser())
+        assert flags_of(leaf([name])) == flags_of(parser_of(name))
     for action in GROUPS.get(name, ()):
         assert flags_of(leaf([name, action])) == flags_of(parser_of(name, action))
 

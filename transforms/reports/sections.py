@@ -100,8 +100,7 @@ def _sections(table: Numbers, rows: Sequence[Row]) -> Iterator[Section]:
         note=table.note,
         columns=[*table.labels, *(metric.label for metric in table.metrics)],
         rows=[
-            [*row.keys[:-1], _word(table, row.keys[-1]), *(row.cell(metric) for metric in table.metrics)]
-            for row in rows
+            [*(_word(table, key) for key in row.keys), *(row.cell(metric) for metric in table.metrics)] for row in rows
         ],
         text_columns=len(table.labels),
         in_card=table.in_card,

@@ -1,6 +1,7 @@
 """Utterances from acts: templates, prefixes beside a frozen T5, beam search that no batch changes, the reranker."""
 
-import msgspec
+import dataclasses
+
 import pytest
 import torch
 from generation_toy import texts, write_toy
@@ -131,7 +132,7 @@ def test_what_is_too_long_loses_its_beginning(checkpoint, caplog, toy):
     )
     assert (said.cut, other.cut, short.cut, said, len(tokenizer(end)["input_ids"])) == (True, True, False, other, 8)
     rows = read_examples(str(toy), "train").rows
-    config = msgspec.structs.replace(CONFIG, max_input=8, max_output=4)
+    config = dataclasses.replace(CONFIG, max_input=8, max_output=4)
     learner = net.GenerationLearner(config, inspect(str(checkpoint), ["t5"]), rows, rows[:5])
     assert "train: 36 of 60 templates are longer than --max_input, 8 tokens: the beginning is cut off" in caplog.text
     assert "of 5 utterances are longer than --max_output, 4 tokens: the end is cut off" in caplog.text
