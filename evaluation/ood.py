@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parapet.evaluation.classify import Item, Truth, item_rows, item_table, label_of, matched
-from parapet.evaluation.results import results_of
+from parapet.evaluation.results import read_parquet, results_of
 from parapet.evaluation.sets import (
     ALL,
     MEAN,
@@ -306,8 +306,6 @@ def is_of_ood(path: str) -> bool:
 
 def _has_labels(root: Path) -> bool:
     """Whether a set has labels of its turns; other perturbations also have rows there."""
-    from parapet.schemas.rows import read_parquet
-
     path = next(iter(sorted((root / "turns").rglob("*.parquet"))), None)
     return path is not None and "label" in read_parquet(path).column_names
 
@@ -332,8 +330,6 @@ def _files_of(folder: Path, split: str) -> list[Path]:
 
 
 def _rows_of(path: Path) -> list[OodRow]:
-    from parapet.schemas.rows import read_parquet
-
     try:
         return msgspec.convert(read_parquet(path).to_pylist(), list[OodRow])
     except msgspec.ValidationError as error:

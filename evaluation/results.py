@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import astuple
 
 from parapet.evaluation.sets import ALL, MEAN
 from parapet.schemas.errors import InputError
+from parapet.schemas.limits import open_path
 
 RESULTS = "results.parquet"
 VARIANTS = "#VARIANTS"  # the set of means over the variants, and of schema sensitivity
@@ -124,10 +126,23 @@ def results_bytes(rows: Iterable[ResultRow]) -> bytes:
     return parquet_bytes(pa.table(arrays, schema))
 
 
+def read_parquet(path: Path, columns: Collection[str] | None = None) -> Any:
+    """Reads a Parquet file, or those of the columns that it has. Raises InputError if it cannot be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with open_path(path) as handle:
+            file = pq.ParquetFile(handle)
+            table = file.read([name for name in file.schema_arrow.names if columns is None or name in columns])
+        table.validate(full=True)  # detects text that is not UTF-8
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"cannot be read as Parquet: {error}", path) from None
+    return table
+
+
 def read_results(path: Path) -> list[ResultRow]:
     """Reads ``results.parquet``. Raises InputError if it is missing or another table."""
-    from parapet.schemas.rows import read_parquet
-
     if not path.is_file():
         raise InputError("there is no such file", path)
     try:

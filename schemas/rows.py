@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from pathlib import Path
 from typing import Literal, get_args
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.limits import open_path
 from parapet.schemas.service import Task
 
 # The tasks of crowd workers: names or descriptions of a schema, rewritten utterances, or ratings of utterances.
@@ -402,15 +398,3 @@ def parquet_bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table.combine_chunks(), sink, compression="zstd")
     return bytes(sink.getvalue())
-
-
-def read_parquet(path: Path, columns: Collection[str] | None = None) -> pa.Table:
-    """Read a Parquet file, or those of the columns that it has. Raises InputError if it cannot be read."""
-    try:
-        with open_path(path) as handle:
-            file = pq.ParquetFile(handle)
-            table = file.read([name for name in file.schema_arrow.names if columns is None or name in columns])
-        table.validate(full=True)  # a text may be invalid UTF-8
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"cannot be read as Parquet: {error}", path) from None
-    return table

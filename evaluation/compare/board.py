@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations
+from itertools import chain, combinations
 
 import msgspec
 from msgspec.structs import replace
@@ -92,7 +92,7 @@ def leaderboard(board: Board, parts: PartsOf) -> Board:
     for name in board.systems:
         of_columns = [parts.get((name, column), ()) for column in board.averaged]
         if all(of_columns) and len(set(map(len, of_columns))) == 1:  # the mean of the columns is that of their parts
-            parts[name, kinds.AVERAGE] = tuple(part for of in of_columns for part in of)
+            parts[name, kinds.AVERAGE] = tuple(chain(*of_columns))
     average = {name: _average(board, name, parts.get((name, kinds.AVERAGE), ())) for name in board.systems}
     ranked = sorted(board.systems, key=lambda name: (average[name].value is None, -(average[name].value or 0.0), name))
     rows = sorted(board.rows, key=lambda row: ranked.index(row.system))

@@ -78,8 +78,8 @@ def main_tables(board: Board) -> list[Table]:
     grids |= {_title(whole, "by set", "Systems by set"): whole}
     return [
         table
-        for title, of in grids.items()
-        for table in tables.grid_tables(board.systems, {"": of}, title, _note(board, of))
+        for title, grid in grids.items()
+        for table in tables.grid_tables(board.systems, {"": grid}, title, _note(board, grid))
     ]
 
 
@@ -92,8 +92,8 @@ def _title(whole: tables.Grid, by: str, several: str) -> str:
 def seen_and_unseen(board: Board) -> list[Table]:
     """Makes the main table for seen and for unseen services."""
     grids = {f"{group} services": tables.grid(board, group) for group in (SEEN, UNSEEN)}
-    grids = {title: of for title, of in grids.items() if of.blocks}
-    if len({tuple(of.columns) for of in grids.values()}) != 1:
+    grids = {title: grid for title, grid in grids.items() if grid.blocks}
+    if len({tuple(grid.columns) for grid in grids.values()}) != 1:
         return []
     note = "Generated utterances: by domain." if any(row.task == "generation" for row in board.column_rows) else ""
     title = _title(next(iter(grids.values())), "of seen and unseen services", "Seen and unseen services")
@@ -143,16 +143,16 @@ def charts(board: Board) -> list[Dots]:
     columns = [row for row in columns if row.set != VARIANTS and row.group == WHOLE]
     mixed, numbers = kinds.mixes({row.set for row in columns}), board.numbers
     drawn = []
-    for of, metric in dict.fromkeys((row.task, row.metric) for row in columns):
+    for name_of_task, metric in dict.fromkeys((row.task, row.metric) for row in columns):
         marks = [
-            (tables.set_label(board, of, row.set), name, mark.value, mark.low, mark.high)
+            (tables.set_label(board, name_of_task, row.set), name, mark.value, mark.low, mark.high)
             for row in columns
-            if (row.task, row.metric) == (of, metric) and row.set not in mixed
+            if (row.task, row.metric) == (name_of_task, metric) and row.set not in mixed
             for name in board.systems[:MOST_SYSTEMS]
             for mark in [numbers[name, row.column]]
         ]
         if len(marks) > 1:
-            drawn.append(sets_chart(f"{tables.capital(tables.full_label(board, of, metric))} by set", marks))
+            drawn.append(sets_chart(f"{tables.capital(tables.full_label(board, name_of_task, metric))} by set", marks))
     return drawn
 
 

@@ -25,11 +25,10 @@ from numpy.typing import NDArray
 from parapet.evaluation import bootstrap
 from parapet.evaluation.compare import kinds
 from parapet.evaluation.dst.totals import coefficient
-from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, ResultRow
+from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, ResultRow, read_parquet
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.schemas.rows import read_parquet
 from parapet.transforms.reports.text import counted
 
 if TYPE_CHECKING:
@@ -160,12 +159,12 @@ def refused_turns(of_task: Sequence[tuple[TaskResults, Mapping[str, pa.Table]]])
     for results, turns in of_task:
         for name in dict.fromkeys([*turns, *(name for name in results.sets if name[:1] != "#")]):
             first, first_turns = firsts.setdefault(name, (results, turns))
-            tables = [of.get(name, pa.table({})) for of in (first_turns, turns)]
+            tables = [scored.get(name, pa.table({})) for scored in (first_turns, turns)]
             if tables[0].equals(tables[1]):
                 continue
             ours, theirs = ({tuple(turn.values()) for turn in table.to_pylist()} for table in tables)
             lacking = ((first, len(theirs - ours)), (results, len(ours - theirs)))
-            if any(n > of.refused.get(name, 0) for of, n in lacking):
+            if any(n > system.refused.get(name, 0) for system, n in lacking):
                 only = f"{len(ours - theirs):,} only for {first.system!r}, {len(theirs - ours):,} only for "
                 dialogue, turn, _ = min(ours ^ theirs)
                 raise InputError(
@@ -173,8 +172,8 @@ def refused_turns(of_task: Sequence[tuple[TaskResults, Mapping[str, pa.Table]]])
                     f"first is turn {turn} of dialogue {dialogue!r}. Evaluate the systems on the same dialogues",
                     results.path,
                 )
-            for of, n in ((of, n) for of, n in lacking if n):
-                place = f"of set {name} of task {results.task} for {of.system!r}, which its endpoint refused"
+            for system, n in ((system, n) for system, n in lacking if n):
+                place = f"of set {name} of task {results.task} for {system.system!r}, which its endpoint refused"
                 refused[f"{counted(n, 'item')} {place}"] = None
     return [*refused]
 
@@ -230,8 +229,8 @@ def paired(
     def test(first: str, second: str, column: str) -> Difference:
         ours, theirs, factors = parts[first, column], parts[second, column], np.asarray(columns[column])
         difference = float(_gaps(seen(ours), seen(theirs), factors)[0])
-        of = drawn_over_sets if column in bootstrapped else drawn
-        resampled = _gaps(of(ours), of(theirs), factors)
+        resample = drawn_over_sets if column in bootstrapped else drawn
+        resampled = _gaps(resample(ours), resample(theirs), factors)
         # Replicates without a value must count against significance, so the conditions are negated: not "at least as
         # large".
         if column in bootstrapped:

@@ -16,7 +16,7 @@ from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.markdown import is_url, quoted
-from parapet.transforms.reports.report import Report, Section, Table, Tile, page
+from parapet.transforms.reports.report import Report, Table, Tile, page
 from parapet.transforms.storage.toml import convert, parse_toml
 
 FILE = "submission.toml"
@@ -79,27 +79,26 @@ def files_of(
       lead: the line below it.
     """
     ranks, whole = ranks_of(board), one_row(board)
-    numbers = dict(zip(board.systems, whole.blocks[0].rows, strict=True))
-    shown = [[ranks[name], name, *(cell(row, of) for row in of)] for name, of in numbers.items()]
-    rows = []
-    for name, of in numbers.items():
-        values = ("" if row is None or row.value is None else repr(kinds.of_100(row.metric, row.value)) for row in of)
-        rows.append([ranks[name], name, submissions[name].url, *values])
+    shown, rows = [], []
+    for name, numbers in zip(board.systems, whole.blocks[0].rows, strict=True):
+        values = [None if row is None or row.value is None else kinds.of_100(row.metric, row.value) for row in numbers]
+        shown.append([ranks[name], name, *(cell(row, numbers) for row in numbers)])
+        rows.append(
+            [ranks[name], name, submissions[name].url, *("" if value is None else repr(value) for value in values)]
+        )
     hrefs = {(i, 1): quoted(url) for i, name in enumerate(board.systems) if (url := submissions[name].url)}
     note = "In small print: the 95% interval, and the change from the original."
     columns = ["rank", "system", *whole.columns]
     ranking = Table(title="Ranking, of 100", columns=columns, rows=shown, text_columns=2, note=note, hrefs=hrefs)
-    all_sections: list[Section] = [ranking, *sections(board)]
-    if refused:
-        reasons = [list(pair) for pair in refused.items()]
-        all_sections.append(Table(title="Not scored", columns=["folder", "reason"], rows=reasons, text_columns=2))
+    reasons = [list(pair) for pair in refused.items()]
+    not_scored = Table(title="Not scored", columns=["folder", "reason"], rows=reasons, text_columns=2)
     report = Report(
         command="leaderboard",
         title=title,
         headline=title,
         lead=lead,
         tiles=[Tile("submissions", f"{len(submissions):,}"), Tile("not scored", f"{len(refused):,}")],
-        sections=all_sections,
+        sections=[ranking, *sections(board), *([not_scored] if refused else [])],
         terms=terms(board),
         links={"leaderboard.csv": "a row for each submission", "leaderboard.json": "all numbers"},
     )

@@ -131,7 +131,7 @@ def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT)
         for results in (results for results in tasks if results.task == task):
             if of_rows := read_rows(results, columns):
                 turns.append((results, of_rows[0]))
-                parts |= {(results.system, column): of for column, of in of_rows[1].items()}
+                parts |= {(results.system, column): sums for column, sums in of_rows[1].items()}
         left_out += refused_turns(turns)
     numbers = []
     for name in systems:
@@ -210,9 +210,10 @@ def _shared(
             elif everything or len(having) == len(sets):
                 wanted.add(name)
             elif name[:1] != "#":
-                left_out.append(f"set {name} of task {task}: {_lacking([of.system for of in having], sets)}")
-        restricted = (replace(of, rows=[row for row in of.rows if row.set in wanted]) for of in of_task)
-        kept += [results for results in restricted if results.rows]
+                left_out.append(f"set {name} of task {task}: {_lacking([results.system for results in having], sets)}")
+        for results in of_task:
+            if rows := [row for row in results.rows if row.set in wanted]:
+                kept.append(replace(results, rows=rows))
     if {results.system for results in kept} != set(systems):
         reason = f"the systems have no task and set in common: {'; '.join(left_out)}"
         raise InputError(f"{reason}. --all shows all numbers", "--systems")

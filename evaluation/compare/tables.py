@@ -212,7 +212,7 @@ def grid_tables(systems: Sequence[str], grids: Mapping[str, Grid], title: str, n
       note: the text above the table.
     """
     first = next(iter(grids.values()))
-    blocks = [(suffix, block) for suffix, of in grids.items() for block in of.blocks]
+    blocks = [(suffix, block) for suffix, grid in grids.items() for block in grid.blocks]
     fewer = list(dict.fromkeys(block.over for _, block in blocks if ALL_HAVE in block.over))
     over = f" over {fewer[0] if len(fewer) == 1 else f'the sets that {ALL_HAVE}'}" if fewer else ""
     names = [first.columns[0] + over, *first.columns[1:]]
@@ -317,7 +317,9 @@ def long_table(board: Board) -> dict[str, bytes]:
     averages = [board.average[name] for name in board.systems] if len(board.columns) > 1 else []
     rows = [*board.rows, *averages]
     columns = {name: [getattr(row, name) for row in rows] for name in names}
-    arrays = {name: pa.array(of, pa.string() if name in names[:5] else pa.float64()) for name, of in columns.items()}
+    arrays = {
+        name: pa.array(values, pa.string() if name in names[:5] else pa.float64()) for name, values in columns.items()
+    }
     texts = (["" if value is None else str(value) for value in row] for row in zip(*columns.values(), strict=True))
     return {"table.csv": csv_bytes(names, texts), "table.parquet": parquet_bytes(pa.table(arrays))}
 

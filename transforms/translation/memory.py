@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_text
-from parapet.schemas.rows import MEMORY, Translation, parquet_bytes, read_parquet
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, open_path, read_text
+from parapet.schemas.rows import MEMORY, Translation, parquet_bytes
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -128,7 +129,12 @@ def read_memory(path: str | Path) -> list[Translation]:
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    table = read_parquet(path)
+    try:
+        with open_path(path) as handle:
+            table = pq.read_table(handle)
+        table.validate(full=True)  # a text may be invalid UTF-8
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot be read as Parquet: {error}", path) from None
     _check_columns(table.column_names, path)
     for i, row in enumerate(table.select(MEMORY.names).to_pylist()):
         yield f"row {i}", row
