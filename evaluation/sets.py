@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Literal, NamedTuple, TypeVar
@@ -36,6 +37,11 @@ Key = tuple[str, str, int]
 
 ALL, MEAN = "#ALL", "#MEAN"
 ORIGINAL = "original"  # the name of the reference's set
+
+
+def mixes(sets: Collection[str]) -> set[str]:
+    """Returns the sets that mix another set with the original: ``typos-env1`` if ``typos`` is a set, too."""
+    return {name for name in sets if (match := re.fullmatch("(.+)-env[0-9]+", name)) and match[1] in sets}
 
 
 def group_label(name: str) -> str:

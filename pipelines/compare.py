@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.evaluate import run_task
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
@@ -71,18 +71,9 @@ def task(args: argparse.Namespace) -> Compare:
     if args.baseline and args.baseline not in systems:
         known = ", ".join(systems)
         raise InputError(f"there is no system {args.baseline!r}: must be one of {known}", "--baseline")
-    return Compare(
-        systems=systems,
-        config=Config(
-            metrics=tuple(args.metrics),
-            average=tuple(args.average),
-            sets=tuple(args.sets),
-            everything=args.all,
-            baseline=args.baseline,
-            seed=args.seed,
-            replicates=args.replicates,
-        ),
-    )
+    chosen: dict[str, Any] = {name: tuple(getattr(args, name)) for name in ("metrics", "average", "sets")}
+    tests: dict[str, Any] = {name: getattr(args, name) for name in ("baseline", "seed", "replicates")}
+    return Compare(systems=systems, config=Config(**chosen, **tests, everything=args.all))
 
 
 def _parse(values: Sequence[str]) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ A column is what a number is of, without the system: :attr:`ResultRow.column`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, ResultRow
 from parapet.evaluation.sets import ALL, ORIGINAL
@@ -37,8 +37,6 @@ _BESIDE = {
 }
 OF_100 = frozenset({"bleu", "combined", "naturalness", AVERAGE})  # on a scale of 100 already; all others are shares
 LOW_IS_GOOD = frozenset({"fpr95", "slot_error_rate", "word_error_rate", SENSITIVITY})  # enter no average
-
-_MIX = re.compile(r"(.+)-env[0-9]+")
 
 # The order of sets on the page: RADDLE's and SGD-X's first, then the others.
 _ORDER = tuple(
@@ -91,11 +89,6 @@ def set_order(name: str, first: Sequence[str] = ()) -> tuple[object, ...]:
     rank = next(i for i, pattern in enumerate(_ORDER) if pattern.match(name))
     parts = re.split(r"([0-9]+)", name.casefold())
     return chosen, rank, parts[::2], [int(part) for part in parts[1::2]], name
-
-
-def mixes(sets: Collection[str]) -> set[str]:
-    """Returns the sets that mix another set with the original: ``typos-env1`` if ``typos`` is a set, too."""
-    return {name for name in sets if (match := _MIX.fullmatch(name)) and match[1] in sets}
 
 
 def long_names(row: ResultRow) -> set[str]:

@@ -10,7 +10,7 @@ from parapet.evaluation.compare.board import Board, Config, PartsOf, leaderboard
 from parapet.evaluation.compare.systems import read_systems
 from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.sets import ORIGINAL, mixes
 from parapet.transforms.reports.charts import sets_chart
 from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page
 from parapet.transforms.reports.text import counted, number, percent
@@ -141,7 +141,7 @@ def charts(board: Board) -> list[Dots]:
     """Charts each metric that is a share: a row for each set, without mixes, and a mark for each system."""
     columns = [row for row in board.column_rows if row.metric not in kinds.OF_100 | {SENSITIVITY}]
     columns = [row for row in columns if row.set != VARIANTS and row.group == WHOLE]
-    mixed, numbers = kinds.mixes({row.set for row in columns}), board.numbers
+    mixed, numbers = mixes({row.set for row in columns}), board.numbers
     drawn = []
     for name_of_task, metric in dict.fromkeys((row.task, row.metric) for row in columns):
         marks = [
@@ -192,7 +192,7 @@ def _differences(board: Board) -> list[Table]:
     """
     names, numbers, baseline = tables.headings(board), board.numbers, board.config.baseline
     sets = {row.column: row.set for row in board.column_rows}
-    mixed = kinds.mixes({*sets.values()})
+    mixed = mixes({*sets.values()})
     tests = {(test.first, test.second, test.column): test for test in board.tests}
     pairs = dict.fromkeys((test.first, test.second) for test in board.tests)
     if baseline:

@@ -14,7 +14,7 @@ from parapet.evaluation.compare.board import DEFAULT, Board, Config, PartsOf
 from parapet.evaluation.compare.significance import Parts, read_rows, refused_turns
 from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.results import RESULTS, VARIANTS, ResultRow, read_results, variants_of
-from parapet.evaluation.sets import ALL
+from parapet.evaluation.sets import ALL, mixes
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import read_whole
@@ -114,7 +114,7 @@ def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT)
         lacking = [name for name in config.average if name not in average]
         left_out += [f"from the average, because no system has it: {', '.join(lacking)}"] if lacking else []
     columns = kinds.columns_of(rows, config.metrics, sets)
-    mixed = kinds.mixes({row.set for row in columns})  # mixes only repeat the result of their set, diluted
+    mixed = mixes({row.set for row in columns})  # mixes only repeat the result of their set, diluted
     averaged = [row for row in columns if row.set not in mixed and _is_averaged(row, config.metrics)]
     if config.everything:
         averaged = _common(averaged, rows, len(systems))

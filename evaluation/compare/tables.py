@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from parapet.evaluation.compare import kinds
 from parapet.evaluation.compare.board import Board
 from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow, macro_average
-from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, group_label
+from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, group_label, mixes
 from parapet.evaluation.task import NOT_DEFINED, change_text, relative_change
 from parapet.schemas.decisions import csv_bytes
 from parapet.transforms.reports import markdown
@@ -50,7 +50,7 @@ class Grid(msgspec.Struct, frozen=True):
 
     def places(self, of_mixes: bool) -> list[int]:
         """The shown columns that are mixes of another set with the original, or the others."""
-        mixed = kinds.mixes(self.columns)
+        mixed = mixes(self.columns)
         return [j for j, name in enumerate(self.columns) if name and (name in mixed) == of_mixes]
 
 
@@ -163,7 +163,7 @@ def _with_means(label: str, metric: str, rows: list[list[ResultRow | None]]) -> 
     """Puts the mean over the sets that all systems with a number have before each row."""
     present = {j: row for j, row in enumerate(rows[0]) if row is not None and row.metric == metric}
     sets = {row.set for row in present.values() if not row.set.startswith("#")}
-    sets -= kinds.mixes(sets)
+    sets -= mixes(sets)
     places = [j for j, row in present.items() if (row.set in sets if sets else row.set != VARIANTS)]
     values = [[row[j].value for j in places] for row in rows]  # type: ignore[union-attr]  # as they are present
     having = [row for row in values if any(value is not None for value in row)]
@@ -180,7 +180,7 @@ def _over(n: int, noun: str, some_lack_others: bool) -> str:
 def averaged_over(board: Board) -> str:
     """Says what the average of a board is over."""
     metrics = [row.metric for row in board.averaged_rows]
-    mixed = kinds.mixes({row.set for row in board.column_rows})
+    mixed = mixes({row.set for row in board.column_rows})
     fewer = not board.config.average and any(
         row.metric in metrics and not (row.column in board.averaged or row.set[:1] == "#" or row.set in mixed)
         for row in board.column_rows

@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from parapet.evaluation.compare import page as scores
 from parapet.evaluation.compare.board import Board, read_board
-from parapet.evaluation.compare.kinds import mixes, set_order
+from parapet.evaluation.compare.kinds import set_order
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.dst.results import worst_set
 from parapet.evaluation.endpoint import outcomes
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.sets import ORIGINAL, mixes
 from parapet.evaluation.task import NOT_DEFINED
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome

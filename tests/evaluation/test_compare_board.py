@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import random
 
 import pyarrow.parquet as pq
@@ -304,12 +303,6 @@ def test_what_no_system_has_is_left_out_of_everything(trackers):
 def test_no_board(tmp_path, content):
     raised(InputError, read_board, str(write(tmp_path / "leaderboard.json", content)), match=r"not a leaderboard\.json")
     raised(InputError, read_board, str(tmp_path / "none.json"), match="there is no such file")
-
-
-def test_the_board_is_json_of_its_own(trackers):
-    found = json.loads(json_bytes(board_of(trackers)))
-    assert (found["variants"], found["rows"][0]["set"]) == ({"dst": ["v1", "v2"]}, "original")
-    assert found["examples"]["ft"][0]["utterance"] == "<b>hi</b>"
 
 
 def test_files(trackers):
