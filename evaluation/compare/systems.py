@@ -113,16 +113,8 @@ def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT)
         average = tuple(name for name in average if any(kinds.has_name(row, name) for row in rows))
         lacking = [name for name in config.average if name not in average]
         left_out += [f"from the average, because no system has it: {', '.join(lacking)}"] if lacking else []
-    columns = kinds.columns_of(rows, config.metrics, sets)
-    mixed = mixes({row.set for row in columns})  # mixes only repeat the result of their set, diluted
-    averaged = [row for row in columns if row.set not in mixed and _is_averaged(row, config.metrics)]
-    if config.everything:
-        averaged = _common(averaged, rows, len(systems))
-    if average:
-        averaged = kinds.columns_of(rows, average, sets, "--average")
-        if bad := next((row.column for row in averaged if row.metric in kinds.LOW_IS_GOOD), None):
-            raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
-        columns = kinds.columns_of(rows, list(dict.fromkeys(row.column for row in [*averaged, *columns])), sets)
+    config = replace(config, sets=tuple(sets), average=average)
+    columns, averaged = _columns(rows, config, len(systems))
     of_groups = kinds.absent_groups(rows, config.metrics)
     left_out += [f"{name}: the systems were not scored on such services" for name in of_groups]
     parts: dict[tuple[str, str], Parts] = {}
@@ -136,10 +128,10 @@ def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT)
     numbers = []
     for name in systems:
         known = {row.column: row for row in rows if row.system == name}
-        lacking_rows = {row.column: replace(row, system=name, value=None, low=None, high=None) for row in columns}
-        numbers += [(lacking_rows | known)[column] for column in kinds.with_groups(columns, known.values())]
+        empty = {row.column: ResultRow(name, row.task, row.set, row.group, row.metric, None) for row in columns}
+        numbers += [(empty | known)[column] for column in kinds.with_groups(columns, known.values())]
     board = Board(
-        replace(config, sets=tuple(sets), average=average),
+        config,
         list(systems),
         [row.column for row in columns],
         [row.column for row in averaged],
@@ -149,6 +141,20 @@ def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT)
         left_out,
     )
     return board, parts
+
+
+def _columns(rows: Sequence[ResultRow], config: Config, systems: int) -> tuple[list[ResultRow], list[ResultRow]]:
+    """Returns a row of each column of the comparison, and of those that the average includes."""
+    columns = kinds.columns_of(rows, config.metrics, config.sets)
+    if config.average:
+        averaged = kinds.columns_of(rows, config.average, config.sets, "--average")
+        if bad := next((row.column for row in averaged if row.metric in kinds.LOW_IS_GOOD), None):
+            raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
+        names = dict.fromkeys(row.column for row in [*averaged, *columns])
+        return kinds.columns_of(rows, list(names), config.sets), averaged
+    mixed = mixes({row.set for row in columns})  # mixes only repeat the result of their set, diluted
+    averaged = [row for row in columns if row.set not in mixed and _is_averaged(row, config.metrics)]
+    return columns, _common(averaged, rows, systems) if config.everything else averaged
 
 
 def _is_averaged(row: ResultRow, requested: Sequence[str]) -> bool:
