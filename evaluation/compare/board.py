@@ -109,7 +109,8 @@ def leaderboard(board: Board, parts: PartsOf) -> Board:
 
 def _average(board: Board, name: str, parts: Parts) -> ResultRow:
     """Computes the average of a system, with an interval if all of its numbers are shares and means of rows."""
-    rows = [board.numbers[name, column] for column in board.averaged]
+    numbers = {row.column: row for row in board.rows if row.system == name}
+    rows = [numbers[column] for column in board.averaged]
     value = macro_average([None if row.value is None else kinds.of_100(row.metric, row.value) for row in rows])
     interval = None
     if parts and not any(row.metric in kinds.OF_100 for row in rows):

@@ -116,7 +116,8 @@ def _relative_changes(board: Board) -> list[Table]:
         f"dst/{VARIANTS}/{UNSEEN}/{kinds.JGA}": f"JGA {label}, unseen",
     }
     columns = {name: title for name, title in columns.items() if (baseline, name) in numbers}
-    names = sorted(board.systems, key=lambda name: name != baseline)
+    defined = {system for (system, column), row in numbers.items() if column in columns and row.value is not None}
+    names = sorted(filter(defined.__contains__, board.systems), key=lambda name: name != baseline)
 
     def text(name: str, column: str) -> str:
         value, other = numbers.get((name, column)), numbers[baseline, column]
@@ -133,7 +134,8 @@ def _relative_changes(board: Board) -> list[Table]:
     note = "Of 100; in brackets the relative change from the baseline, which comes first."
     note += " Bold: p < 0.05 after Holm's correction." if board.tests else ""
     title = "Joint goal accuracy and schema sensitivity under variants, against the baseline"
-    table = Table(title=title, note=note, columns=["system", *columns.values()], rows=rows, best=bold)
+    headings = ["system", *columns.values()]
+    table = Table(title=title, note=note, columns=headings, rows=rows, best=bold, numbers_in="leaderboard.json")
     return [table] if columns and len(names) > 1 else []
 
 
