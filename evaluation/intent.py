@@ -362,9 +362,9 @@ def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, De
         metrics,
         {**HEADINGS, "items": "items"},
         sizes={name: {"items": numbers["items"]} for name, numbers in details.items()},
-        sections=[table for table in tables if table.rows],
+        sections=tables,
         tiles=SHORT,
-        chart={"macro_f1": "macro-F1"},
+        chart=SHORT,
         terms=TERMS,
         title="Intents",
         headline=f"{with_group('Intent accuracy', metrics, group, 'accuracy')}: "

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from parapet.evaluation.results import results_of
-from parapet.evaluation.sets import ALL, ORIGINAL, Key, existing_file, read_lines, with_mean
+from parapet.evaluation.sets import ALL, ORIGINAL, Key, existing_file, group_label, read_lines, with_mean
 from parapet.evaluation.task import (
     Metrics,
     Result,
@@ -422,8 +422,8 @@ def report(
         of_file[NO_CANDIDATE] = "not among the candidates"
     within = {_within(metric, k): f"{label}, top {k}" for k in range(1, top + 1) for metric, label in HEADINGS.items()}
     within[RECIPROCAL_RANK] = "mean reciprocal rank"
-    with_calls = {name: values for name, values in metrics.items() if values[API_CALL] is not None}
-    rank_groups = metrics if top > 1 else {}
+    with_calls = {group_label(name): values for name, values in metrics.items() if values[API_CALL] is not None}
+    rank_groups = {group_label(name): values for name, values in metrics.items()} if top > 1 else {}
     tables = [
         group_table("Files", "file", files, of_file, numbers_in="details.json"),
         group_table("Within the first answers", "set", rank_groups, within, numbers_in="metrics.json"),
@@ -435,8 +435,9 @@ def report(
         metrics,
         HEADINGS,
         sizes={name: {} for name in metrics},
-        sections=[table for table in tables if table.rows],
+        sections=tables,
         tiles={**HEADINGS, API_CALL: "API calls"},
+        chart=HEADINGS,
         terms=TERMS,
         refused=refused,
         title="Response ranking",

@@ -18,10 +18,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from parapet.evaluation.results import RESULTS, ResultRow, results_bytes
-from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, Key, group_label
+from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, Key, group_label, mixes
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path
-from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page
+from parapet.transforms.reports.charts import sets_chart
+from parapet.transforms.reports.report import Dots, Report, Section, Table, Tile, page
 from parapet.transforms.reports.text import counted, number, percent
 
 ROWS = "rows.parquet"
@@ -249,14 +250,15 @@ def group_table(
 
 
 def group_dots(title: str, groups: Mapping[str, Mapping[str, Any]], metrics: Headings) -> Dots:
-    """Charts some metrics of the groups that have them."""
-    dots = [
-        Dot(name, numbers[key], group=label if len(metrics) > 1 else "")
+    """Charts some metrics of the groups that have them, without mixes."""
+    mixed = mixes(groups.keys())
+    rows = [
+        (name, label, numbers[key], None, None)
         for name, numbers in groups.items()
         for key, label in metrics.items()
-        if key in numbers
+        if key in numbers and name not in mixed
     ]
-    return Dots(title=title, dots=dots)
+    return sets_chart(title[:1].upper() + title[1:], rows)
 
 
 def refused_notes(refused: Mapping[str, int], unit: str = "request") -> list[str]:
@@ -315,9 +317,8 @@ def set_report(
     overall = overall or main_group(metrics)
     of_all = metrics[overall]
     tiles = {key: label for key, label in headings.items() if key in of_all} if tiles is None else tiles
-    sets: list[Section] = [group_table("Sets", "set", groups, headings, numbers_in="metrics.json")]
-    if len(groups) > 1 and chart:
-        sets.append(group_dots(f"{' and '.join(chart.values())} by set", groups, chart))
+    has_sets = len(groups.keys() - {group_label(ALL)}) > 1
+    drawn = [group_dots(f"{' and '.join(chart.values())} by set", groups, chart)] if chart and has_sets else []
     return Report(
         command="evaluate",
         tiles=[
@@ -327,7 +328,7 @@ def set_report(
             ),
             *(Tile(label, value) for label, value in facts.items()),
         ],
-        sections=[*sets, *sections],
+        sections=[*drawn, group_table("Sets", "set", groups, headings, numbers_in="metrics.json"), *sections],
         terms={**terms, **TERMS},
         links={**FILES, **links},
         **texts,

@@ -16,7 +16,7 @@ from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.markdown import is_url, quoted
-from parapet.transforms.reports.report import Report, Table, Tile, page
+from parapet.transforms.reports.report import Dot, Dots, Report, Table, Tile, page
 from parapet.transforms.storage.toml import convert, parse_toml
 
 FILE = "submission.toml"
@@ -91,6 +91,8 @@ def files_of(
     columns = ["rank", "system", *whole.columns]
     ranking = Table(title="Ranking, of 100", columns=columns, rows=shown, text_columns=2, note=note, hrefs=hrefs)
     reasons = [list(pair) for pair in refused.items()]
+    averages = {name: board.average[name] for name in ranks}
+    dots = [Dot(name, row.value, row.low, row.high) for name, row in averages.items()]
     not_scored = Table(title="Not scored", columns=["folder", "reason"], rows=reasons, text_columns=2)
     report = Report(
         command="leaderboard",
@@ -98,7 +100,12 @@ def files_of(
         headline=title,
         lead=lead,
         tiles=[Tile("submissions", f"{len(submissions):,}"), Tile("not scored", f"{len(refused):,}")],
-        sections=[ranking, *sections(board), *([not_scored] if refused else [])],
+        sections=[
+            Dots(title="Average of each submission", dots=dots, percent=False),
+            ranking,
+            *sections(board),
+            not_scored,
+        ],
         terms=terms(board),
         links={"leaderboard.csv": "a row for each submission", "leaderboard.json": "all numbers"},
     )

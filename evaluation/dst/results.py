@@ -17,9 +17,10 @@ from parapet.evaluation.dst.model import Config, Plan
 from parapet.evaluation.dst.totals import AGGREGATES, POLICIES, Totals, means, slot_accuracy
 from parapet.evaluation.results import RESULTS, SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow, results_bytes
 from parapet.evaluation.results import SENSITIVITY as SCHEMA_SENSITIVITY
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.sets import ORIGINAL, mixes
 from parapet.schemas.errors import InputError
-from parapet.transforms.reports.report import Dot, Dots, Point, Report, Scatter, Section, Table, Tile, page
+from parapet.transforms.reports.charts import sets_chart
+from parapet.transforms.reports.report import Dot, Dots, Report, Scatter, Section, Table, Tile, page
 from parapet.transforms.reports.text import counted, percent
 from parapet.transforms.running.counts import Counts
 
@@ -273,21 +274,6 @@ TERMS = {
 }
 
 
-def worst_set(sets: Mapping[str, Any]) -> tuple[str, int] | None:
-    """The set that costs most, and how many frames are right on the original and wrong in it; None if none are.
-
-    Args:
-      sets: of ``robustness.json``.
-    """
-    lost = {
-        name: numbers_of_set.get("failures", {}).get("right_on_original", 0)
-        for name, numbers_of_set in sets.items()
-        if name != ORIGINAL
-    }
-    name = max(lost, key=lambda name: lost[name], default="")
-    return (name, lost[name]) if name and lost[name] else None
-
-
 def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Report:
     """Makes the report.
 
@@ -359,21 +345,12 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
     if examples:
         sections.append(examples_table(examples, EXAMPLES_TITLE))
     matching = "fuzzy matching of free slots" if options["fuzzy"] else "exact matching"
-    lead = (
-        "Joint goal accuracy (JGA) is the share of frames, one for each service in a user turn, whose whole state is "
-        f"right. Split {options['split']}, {counted(len(sets), 'set')}; {matching}, as in the official SGD scoring."
-    )
-    links = {}
-    if worst := worst_set(sets):
-        name, frames = worst
-        links = {page_place(name): f"wrong frames of {name}"}
-        lead += f" Most is lost on {name}: {counted(frames, 'frame')} right on the original and wrong there "
-        lead += f"(`{page_place(name)}`)."
     return Report(
         command="evaluate",
         title="Dialogue state tracking",
         headline=f"How {numbers['system']} tracks dialogue states",
-        lead=lead,
+        lead=f"{counted(len(sets), 'set')} of the split {options['split']}, with {matching}, as in the official SGD "
+        "scoring.",
         tiles=tiles,
         sections=sections,
         notes=notes,
@@ -382,7 +359,6 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
             "metrics.json": "the original's metrics by aggregate, as the official scoring has them",
             "robustness.json": "all numbers",
             **({"examples.json": "the frames that variants hurt most"} if variants else {}),
-            **links,
             "failures/": "the wrong frames of each set as pages and as JSON: utterances, history and states",
             "rows/": "a row for every frame",
         },
@@ -390,17 +366,17 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
 
 
 def _by_set(sets: Mapping[str, Any]) -> Dots:
-    """Charts every set with its interval: all services, and the seen and unseen ones if there are both."""
-    dots = [
-        Dot(name, numbers_of_set["metrics"].get(key, {}).get(JGA), low, high, group)
+    """Charts every set but mixes, with its interval: all services, and the seen and unseen ones if there are both."""
+    mixed = mixes(sets.keys())
+    rows = [
+        (name, group, numbers_of_set["metrics"].get(key, {}).get(JGA), low, high)
         for key, group in GROUPS.items()
         if any(JGA in numbers_of_set["metrics"].get(key, {}) for numbers_of_set in sets.values())
         for name, numbers_of_set in sets.items()
+        if name not in mixed
         for low, high in [numbers_of_set["intervals"].get(key) or (None, None)]
     ]
-    note = "Bars are 95% intervals, dashed lines the original. Seen services are those that the training split has."
-    originals = {dot.group: dot.value for dot in dots if dot.label == ORIGINAL and dot.value is not None}
-    return Dots(title="Joint goal accuracy by set", note=note, dots=dots, references=originals)
+    return sets_chart("Joint goal accuracy by set", rows, subject="joint goal accuracy")
 
 
 def _share(value: float | None, interval: Sequence[float] | None) -> str:
@@ -465,13 +441,13 @@ def _services(
         if row:
             rows[service] |= {"difference": change_of(row), "schema_sensitivity": sensitivity_of(row)}
         if mean is not None and sensitivity is not None and sensitivity_of(row) != task.NOT_DEFINED:
-            points.append(Point(service, mean, sensitivity, f"{group} services"))
+            points.append(Dot(service, sensitivity, group=f"{group} services", x=mean))
     if variants and points:
         yield Scatter(
             title="Joint goal accuracy and schema sensitivity by service",
             x_label=f"JGA, mean of {variants['names'][0]} to {variants['names'][-1]}",
             y_label="schema sensitivity",
-            points=sorted(points, key=lambda point: point.group),
+            dots=sorted(points, key=lambda point: point.group),
         )
     headings = {"group": "in training", **(_SGDX if variants else {"original": "original"})}
     title, numbers_in = "Joint goal accuracy by service", "robustness.json"

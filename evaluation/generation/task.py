@@ -27,7 +27,7 @@ from parapet.evaluation.sets import ALL, ORIGINAL, Key, Sources, common_dialogue
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import domain_of
 from parapet.transforms.reports import text
-from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section
+from parapet.transforms.reports.report import Examples, Report, Section, dialogue_example
 from parapet.transforms.running.chat import Chat, Endpoint
 from parapet.transforms.running.plugins import recorded
 
@@ -359,10 +359,8 @@ def report(
             ("Types of slots", "type", details["by_slot_type"], OF_ACTS),
             ("True and tampered references, of those that the ground truth entails", "schema", checks, OF_CHECKS),
         )
-        if groups
     ]
-    if len(checks) > 1:
-        sections.append(task.group_dots("F1 on tampered references by schema", checks, {"f1": "F1"}))
+    sections.append(task.group_dots("F1 on tampered references by schema", checks, {"f1": "F1"}))
     notes = [SCORERS[scorer["name"]].format(model=scorer["model"]), *_judge(scorer), RULES[details["rules"]]]
     if not details["validation"]:
         notes.append("Turns were not validated (`--no_validation`): all count.")
@@ -372,7 +370,7 @@ def report(
         metrics,
         {**HEADINGS, **plugins},
         sizes={name: {} for name in metrics},
-        sections=[*sections, *_worst(sets)],
+        sections=[*sections, _worst(sets)],
         tiles={**SHORT, "sgsacc": f"SGSAcc ({scorer['name']})", "bleu": "BLEU"},
         facts={
             "coverage of SGSAcc": share_valid,
@@ -391,7 +389,7 @@ def report(
     )
 
 
-def _worst(sets: Mapping[str, ScoredSet]) -> list[Section]:
+def _worst(sets: Mapping[str, ScoredSet]) -> Examples:
     """Lists the turns with the most unfaithful acts, then those that miss the most values."""
     wrong: list[tuple[int, int, str, ScoredTurn]] = []
     for name, set_input in sets.items():
@@ -404,14 +402,11 @@ def _worst(sets: Mapping[str, ScoredSet]) -> list[Section]:
     examples = []
     for _, _, name, scored in worst:
         turn, utterance = scored.turn, scored.utterance
-        lines = {"before": turn.previous, "ground truth": turn.utterance, "utterance": utterance}
-        shown = [Line(label, [Part(content)]) for label, content in lines.items()]
+        lines = [("before", turn.previous), ("ground truth", turn.utterance), ("utterance", utterance)]
         references = [act.validated.reference for act in scored.acts if act.outcome == "unfaithful"]
-        shown += [Line("not entailed", [Part(reference)]) for reference in references if reference]
-        shown += [
-            Line("missing value", [Part(f"{slot}: {value}")]) for slot, value in missing_values(turn.acts, utterance)
-        ]
+        lines += [("not entailed", reference) for reference in references if reference]
+        lines += [("missing value", f"{slot}: {value}") for slot, value in missing_values(turn.acts, utterance)]
         place = f"dialogue {turn.dialogue_id}, turn {turn.turn}" + (f" of {name}" if name else "")
-        examples.append(Example(place, shown))
+        examples.append(dialogue_example(place, lines))
     note = f"{len(examples):,} of {text.counted(len(wrong), 'turn')} with an error."
-    return [Examples(title="Turns with the most errors", note=note, examples=examples)] if examples else []
+    return Examples(title="Turns with the most errors", note=note, examples=examples)

@@ -21,9 +21,9 @@ from parapet.evaluation.sets import ALL
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of, rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits.judged import FAITHFUL
-from parapet.transforms.crowd.report import dead_letters_note, reasons_tables
+from parapet.transforms.crowd.report import dead_letters_note, reasons_table
 from parapet.transforms.reports import text
-from parapet.transforms.reports.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
+from parapet.transforms.reports.report import Dot, Dots, Examples, Report, Section, Table, Tile, dialogue_example
 
 EXAMPLES = 30
 
@@ -138,7 +138,7 @@ def report(judged: Sequence[Judged], metrics: Metrics, details: Details) -> Repo
     validated, invalid = metrics.get(VALIDATED, {}), metrics.get(INVALID, {})
     tiles = [
         Tile("agreement, validated", text.percent(validated.get("agreement"))),
-        Tile("agreement, not validated", text.percent(invalid.get("agreement"))),
+        *([Tile("agreement, not validated", text.percent(invalid["agreement"]))] if invalid else []),
         Tile("Fleiss' kappa, validated", text.number(validated.get("fleiss_kappa"), 2)),
         Tile("judged faithful", text.percent(of_all["human_faithful"])),
     ]
@@ -163,8 +163,8 @@ def report(judged: Sequence[Judged], metrics: Metrics, details: Details) -> Repo
             text_columns=2,
             numbers_in="details.json",
         ),
-        *_differences(judged),
-        *reasons_tables(details.reasons, EXPLANATIONS, "Answers that do not count"),
+        _differences(judged),
+        reasons_table(details.reasons, EXPLANATIONS, "Answers that do not count"),
     ]  # fmt: skip
     missing = sum(group.utterances - group.majorities for name, group in details.groups.items() if name == ALL)
     notes = [f"{text.counted(missing, 'utterance')} without a majority: see `shortfall.csv`."] if missing else []
@@ -222,7 +222,7 @@ def _groups_table(metrics: Metrics, details: Details) -> Table:
     )
 
 
-def _differences(judged: Iterable[Judged]) -> list[Section]:
+def _differences(judged: Iterable[Judged]) -> Examples:
     """Lists utterances on which metric and majority differ, the clearest majorities first."""
     wrong = [judgement for judgement in judged if agrees(judgement) is False]
     wrong.sort(key=lambda judgement: (judgement.item.stratum == "invalid", -max(judgement.counts())))
@@ -231,12 +231,12 @@ def _differences(judged: Iterable[Judged]) -> list[Section]:
         item, (yes, no) = judgement.item, judgement.counts()
         lines = {"before": item.previous, "utterance": item.utterance, "metric": verdict(item.faithful)}
         lines["workers"] = f"{yes} faithful, {no} unfaithful"
-        shown = [Line(label, [Part(line)]) for label, line in lines.items()]
-        shown[1:1] = [Line("has to", [Part(act.text)]) for act in item.acts]
+        shown = [*lines.items()]
+        shown[1:1] = [("has to", act.text) for act in item.acts]
         place = f"dialogue {item.dialogue_id}, turn {item.turn}"
-        examples.append(Example(f"{place}, not validated" if item.stratum == "invalid" else place, shown))
+        examples.append(dialogue_example(f"{place}, not validated" if item.stratum == "invalid" else place, shown))
     note = f"{len(examples):,} of {text.counted(len(wrong), 'utterance')}."
-    return [Examples(title="Where people and the metric differ", note=note, examples=examples)] if examples else []
+    return Examples(title="Where people and the metric differ", note=note, examples=examples)
 
 
 class Ratings(Task[Answers], frozen=True, kw_only=True):

@@ -46,7 +46,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, read_root, services_by_name
 from parapet.transforms.perturbation.corpora import domain_of
 from parapet.transforms.reports import text
-from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section, Table
+from parapet.transforms.reports.report import Examples, Report, Table, dialogue_example
 from parapet.transforms.reports.text import number
 
 METRICS = ("inform", "success", "bleu", "combined")
@@ -563,16 +563,13 @@ def details_of(inputs: Inputs, sizes: Mapping[str, Mapping[str, Any]], signature
 def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[str, Any]]) -> Report:
     """Makes the report: scores by set, by domain and by service, and dialogues without success."""
     columns = {"searches": "searches met", "requests": "requests answered"}
-    tables = [
-        table_of(evaluation.domains),
-        task.group_table("Services", "service", evaluation.services, columns, numbers_in="metrics.json"),
-    ]
+    services = task.group_table("Services", "service", evaluation.services, columns, numbers_in="metrics.json")
     of_all, group = sizes[ALL], task.main_group(evaluation.sets)
     return task.set_report(
         evaluation.sets,
         {**HEADINGS, "dialogues": "dialogues"},
         sizes=sizes,
-        sections=[*(table for table in tables if table.rows), *_failed(inputs, evaluation)],
+        sections=[table_of(evaluation.domains), services, _failed(inputs, evaluation)],
         tiles=HEADINGS,
         chart={name: HEADINGS[name] for name in ("inform", "success")},
         terms=TERMS | {"BLEU": f"{TERMS['BLEU']} Signature: `{evaluation.signature}`."},
@@ -580,12 +577,12 @@ def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[s
         title="Responses",
         headline=f"{task.with_group('Combined score', evaluation.sets, group, 'combined')}: "
         f"{text.number(evaluation.sets[group]['combined'], 1)}",
-        lead=f"{text.counted(of_all['dialogues'], 'dialogue')}, {of_all['searches']:,} searches, "
-        f"{of_all['requests']:,} requests.",
+        lead=f"{text.counted(of_all['dialogues'], 'dialogue')}, "
+        f"{text.counted(of_all['searches'], 'search', 'searches')}, {text.counted(of_all['requests'], 'request')}.",
     )
 
 
-def _failed(inputs: Inputs, evaluation: Evaluation) -> list[Section]:
+def _failed(inputs: Inputs, evaluation: Evaluation) -> Examples:
     """Shows dialogues without success: what was missed, and the responses."""
     failed = [
         (name, dialogue)
@@ -597,8 +594,8 @@ def _failed(inputs: Inputs, evaluation: Evaluation) -> list[Section]:
     for name, dialogue in failed[:EXAMPLES]:
         goal, verdict = inputs[name].reference.goals[dialogue], evaluation.verdicts[name][dialogue]
         responses = list(inputs[name].responses.get(dialogue, ()))[:_RESPONSES]
-        lines = [Line("missed", [Part(missed_item)]) for missed_item in missed(goal, verdict)]
-        lines += [Line(f"turn {response.turn}", [Part(response.response[:500])]) for response in responses]
-        examples.append(Example(f"dialogue {dialogue}" + (f" of {name}" if name else ""), lines))
+        lines = [("missed", missed_item) for missed_item in missed(goal, verdict)]
+        lines += [(f"turn {response.turn}", response.response[:500]) for response in responses]
+        examples.append(dialogue_example(f"dialogue {dialogue}" + (f" of {name}" if name else ""), lines))
     note = f"The first {len(examples):,} of {len(failed):,}: what was missed, and the responses."
-    return [Examples(title="Dialogues without success", note=note, examples=examples)] if examples else []
+    return Examples(title="Dialogues without success", note=note, examples=examples)

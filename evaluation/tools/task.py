@@ -28,7 +28,7 @@ from parapet.evaluation.tools.tasks import (
 from parapet.evaluation.user_code import UserCode
 from parapet.evaluation.user_code import check as check_code
 from parapet.transforms.reports import text
-from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section
+from parapet.transforms.reports.report import Examples, Report, Section, dialogue_example
 
 ACCURACY, SENSITIVITY, REWORDED = "accuracy", "schema_sensitivity", "reworded_values"
 EXAMPLES = 30
@@ -334,7 +334,7 @@ def report(
         scores.group_table(
             "Kinds of error", "set", errors, {"tasks": "tasks", **labels_present}, numbers_in="details.json"
         ),
-        *_wrong(rows),
+        _wrong(rows),
     ]
     return scores.set_report(
         metrics,
@@ -352,7 +352,7 @@ def report(
     )
 
 
-def _wrong(rows: Sequence[Scored]) -> Iterator[Examples]:
+def _wrong(rows: Sequence[Scored]) -> Examples:
     """Shows wrong tasks, beginning with those that are right in the original."""
     right = {row.expected.task.id for row in rows if row.set == ORIGINAL and row.fault is None}
     wrong = sorted(
@@ -365,10 +365,6 @@ def _wrong(rows: Sequence[Scored]) -> Iterator[Examples]:
         lines = {"user": row.expected.task.request, "expected": _json(row.expected.calls), "called": _json(row.calls)}
         note = "; right in the original" if row.set != ORIGINAL and row.expected.task.id in right else ""
         place = f"{row.expected.task.id} of {row.set}: {why}{note}"
-        examples.append(Example(place, [Line(label, [Part(text)]) for label, text in lines.items()]))
-    if examples:
-        note = (
-            f"{len(examples):,} of {text.counted(len(wrong), 'wrong task')}. "
-            "All right values of a parameter are listed."
-        )
-        yield Examples(title="Tasks that are wrong", note=note, examples=examples)
+        examples.append(dialogue_example(place, lines.items()))
+    note = f"{len(examples):,} of {text.counted(len(wrong), 'wrong task')}. All right values of a parameter are listed."
+    return Examples(title="Tasks that are wrong", note=note, examples=examples)

@@ -15,7 +15,6 @@ from parapet.evaluation.compare import page as scores
 from parapet.evaluation.compare.board import Board, read_board
 from parapet.evaluation.compare.kinds import set_order
 from parapet.evaluation.dst.failures import page_place
-from parapet.evaluation.dst.results import worst_set
 from parapet.evaluation.endpoint import outcomes
 from parapet.evaluation.sets import ORIGINAL, mixes
 from parapet.evaluation.task import NOT_DEFINED
@@ -74,7 +73,7 @@ def suite_report(
         command="suite",
         title=suite.title,
         headline=suite.title,
-        lead=" ".join([*filter(None, [suite.description, suite.corpus.description]), *_worst(wrong)]),
+        lead=" ".join(filter(None, [suite.description, suite.corpus.description])),
         tiles=scores.tiles(board) if board is not None else [],
         sections=[
             *first,
@@ -92,7 +91,6 @@ def suite_report(
         links={
             **(_TABLES if board is not None else {}),
             **dict(_links(there, output)),
-            **{place: f"what {system} gets wrong on {name}" for system, name, _, place in _worst_sets(wrong)},
         },
     )
 
@@ -138,22 +136,6 @@ def _wrong_frames(graph: Graph, there: Mapping[str, Step], output: Path) -> _Wro
         for system, step in steps.items()
         if step in there
     }
-
-
-def _worst_sets(systems: _Wrong) -> Iterator[tuple[str, str, int, str]]:
-    """Of each system the set that costs most: system, set, frames right on the original and wrong there, their page."""
-    for system, (step, sets) in systems.items():
-        if worst := worst_set(sets):
-            name, frames = worst
-            yield system, name, frames, f"{quote(step)}/{page_place(name)}"
-
-
-def _worst(systems: _Wrong) -> list[str]:
-    """Where to look first, a sentence for each system."""
-    return [
-        f"{system} loses most on {name}: {counted(frames, 'frame')} right on the original and wrong there (`{place}`)."
-        for system, name, frames, place in _worst_sets(systems)
-    ][:4]
 
 
 def _failures(systems: _Wrong) -> Iterator[report.Table]:

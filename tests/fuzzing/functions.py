@@ -108,7 +108,6 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "typo_operations": _typed,
     "find_convention": lambda one: text.find_convention([one, "a_b"]),
     "clean": lambda one: text.words(text.clean(one)),
-    "as_description": lambda one: text.as_description(one, "Name of it."),
     "spoken_words": lambda one: spoken_words(one),
     "unspeakable": lambda one: unspeakable(one, 10**9),
     "question_xml": lambda one: markup.question_xml(markup.carriable(markup.shown(one))),

@@ -6,7 +6,7 @@ from kit import lacking
 from markdown_it import MarkdownIt
 
 from parapet.transforms.reports import report as reports
-from parapet.transforms.reports.report import Dot, Dots, Point, Report, Scatter, Table, Text, Tile, card, page
+from parapet.transforms.reports.report import Dot, Dots, Report, Scatter, Table, Text, Tile, card, page
 
 HOSTILE = '<script>alert(1)</script>\'" onload="x" ](javascript:x) |*_`<b>` \ud800\x00\n# h'
 
@@ -36,12 +36,12 @@ def report(text):
         lead=text,
         tiles=[Tile(text, text)],
         sections=[
-            Table(title=text, columns=[text, text], rows=[[text, text]], note=text, total_rows=1),
-            Dots(title=text, dots=[Dot(text, 0.5, 0.4, 0.6, text), Dot(text, None, group="b")], note=text),
-            reports.Bars(title=text, dots=[Dot(text, 1.0, group=text), Dot(text, None, group="b")], note=text),
-            Scatter(title=text, x_label=text, y_label=text, points=[Point(text, 0.5, 0.4, text)], note=text),
+            Table(title=f"1 {text}", columns=[text, text], rows=[[text, text]], note=text, total_rows=1),
+            Dots(title=f"2 {text}", dots=[Dot(text, 0.5, 0.4, 0.6, text), Dot(text, 0.5, group="b")], note=text),
+            reports.Bars(title=f"3 {text}", dots=[Dot(text, 1.0, group=text), Dot(text, 2, group="b")], note=text),
+            Scatter(title=text, x_label=text, y_label=text, dots=[Dot(text, 0.4), Dot(text, 0.5, x=0.5)], note=text),
             reports.Examples(
-                title=text,
+                title=f"4 {text}",
                 examples=[reports.Example(text, [reports.Line(text, [reports.Part(text, text, text, text)])])],
                 note=text,
             ),

@@ -281,7 +281,8 @@ def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
                     "replaced/*",
                     ("kind",),
                     (Metric("mentions", "mentions"), Metric("things", "different in their chats")),
-                    {kind: f"{kind}: {meaning}" for kind, meaning in KINDS.items()},
+                    {kind: f"{meaning} ({kind})" for kind, meaning in KINDS.items()},
+                    chart="bars",
                 ),
                 Numbers(
                     "Suspects",

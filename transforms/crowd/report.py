@@ -8,7 +8,9 @@ from typing import Any
 
 from parapet.schemas.rows import IN_WORDS
 from parapet.schemas.service import TASKS
-from parapet.transforms.reports.report import Report, Section, Table, Text, Tile
+from parapet.transforms.reports.numbers import Metric, Numbers
+from parapet.transforms.reports.report import Bars, Dot, Report, Section, Table, Text, Tile
+from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.variants.table1 import TERMS, distance_charts, measures_table
 
@@ -54,8 +56,7 @@ def compose_report(
         totals["self-BLEU"] = number(statistics["self_bleu"], 1)
     seen = statistics["not_blind_assignments"]
     not_blind = f"The workers of {counted(seen, 'assignment')} had seen the texts that were hidden from others."
-    important: list[Section] = [Text(title="What is missing", paragraphs=missing)] if missing else []
-    more: list[Section] = [_meaning_table(statistics["meaning"]), _services_table(services)]
+    more: list[Section] = [*_meaning(statistics["meaning"]), _services_table(services)]
     columns = ["original", *variants]
     for service, rows in examples.items():
         title = f"Some texts of {service} and their variants"
@@ -73,7 +74,11 @@ def compose_report(
         lead=needs if short else "Every element has the answers it needs.",
         tiles=tiles(statistics, totals),
         notes=notes(statistics, [not_blind] if seen and "blindness" in statistics["method"] else []),
-        sections=[*important, *sections(statistics, explanations, more)],
+        sections=[
+            answers_chart(statistics["answers"]),
+            Text(title="What is missing", paragraphs=missing),
+            *sections(statistics, explanations, more),
+        ],
         terms=dict(TERMS[key] for key in (*keys, "self_bleu")) if variants else {},
         links=FILES,
     )
@@ -108,13 +113,13 @@ def sections(
       more: the sections in between.
       used: the meaning of the disposition ``used``.
     """
-    tables = [answers_table(statistics["answers"], used), *reasons_tables(statistics["reasons"], explanations)]
+    tables = [answers_table(statistics["answers"], used), reasons_table(statistics["reasons"], explanations)]
     decisions = statistics["decisions"]
-    applied = ", ".join(f"{key} {n:,}" for key, n in decisions.items())
-    reviewers = [Text(title="Reviewers", paragraphs=[f"Decisions applied: {applied}."])]
+    applied = ", ".join(f"{key} {n:,}" for key, n in decisions.items() if any(decisions.values()))
+    reviewers = Text(title="Reviewers", paragraphs=[f"Decisions applied: {applied}."] if applied else [])
     rows = [[words(key), value] for key, value in statistics["method"].items()]
     method = Table(title="Method", columns=["step", "as configured"], rows=rows, text_columns=2)
-    return [*tables, *more, *(reviewers if any(decisions.values()) else []), method]
+    return [*tables, *more, reviewers, method]
 
 
 _MOST_NAMED = 4  # elements in a sentence about what is missing
@@ -156,6 +161,13 @@ def _missing(service: str, rows: Sequence[Mapping[str, Any]], to_accept: int) ->
     return f"{service}: {'; '.join(parts)}"
 
 
+def answers_chart(answers: Mapping[str, int]) -> Bars:
+    """Chart the answers by disposition."""
+    dots = [Dot(IN_WORDS[key].capitalize(), answers[key]) for key in DISPOSITIONS]
+    note = f"{answers['used']:,} of {counted(answers['total'], 'answer is', 'answers are')} used."
+    return Bars(title="What became of the answers", note=note, dots=dots)
+
+
 def answers_table(
     answers: Mapping[str, int], used: str = DISPOSITIONS["used"], title: str = "What became of the answers"
 ) -> Table:
@@ -176,12 +188,12 @@ def answers_table(
     return Table(title=title, columns=columns, rows=rows, text_columns=2, total_rows=1)
 
 
-def reasons_tables(
+def reasons_table(
     reasons: Mapping[str, Mapping[str, int]],
     explanations: Mapping[str, str],
     title: str = "Why answers were not used",
-) -> list[Table]:
-    """Return the table of reasons why answers were not used; an empty list if there are none.
+) -> Table:
+    """Return the table of reasons why answers were not used.
 
     Args:
       reasons: disposition to reason to number of answers.
@@ -194,23 +206,25 @@ def reasons_tables(
         for reason, n in sorted(reasons.get(disposition, {}).items(), key=lambda pair: (-pair[1], pair[0]))
     ]
     columns = ["reason", "disposition", "meaning", "answers"]
-    return [Table(title=title, columns=columns, rows=rows, text_columns=3)] if rows else []
+    return Table(title=title, columns=columns, rows=rows, text_columns=3)
 
 
-def _meaning_table(stated: Mapping[str, Any]) -> Table:
-    """Return the table of the thresholds on meaning, and their expected false alarm rates."""
-    rows = []
-    for task in TASKS:
-        for row in stated[task]:
-            limits = number(row["margin"], 3), number(row["floor"], 3)
-            rows.append([task, number(row["others"]), *limits, percent(row["expected_false_alarms"])])
-    note = (
-        f"Compared by {stated['measure']}. An answer is held if it is less near to its own element than to another one "
-        "of the service, by the margin, or hardly similar to its own. Both depend on how many others have answered. "
-        "The last column: how many of the right answers that SGD-X has published were held."
+def _meaning(stated: Mapping[str, Any]) -> list[Section]:
+    """Return the table of limits by the number of other answers."""
+    table = Numbers(
+        "How meaning is checked",
+        "*/*",
+        ("answers", "others, at least"),
+        (
+            Metric("margin", "margin below", digits=3),
+            Metric("floor", "similarity below", digits=3),
+            Metric("expected_false_alarms", "right answers held", percent=True),
+        ),
+        note=f"Compared by {stated['measure']}. An answer is held if it is less near to its own element than to "
+        "another one of the service, by the margin, or hardly similar to its own. Both depend on how many others have "
+        "answered. The last column: how many of the right answers that SGD-X has published were held.",
     )
-    columns = ["answers", "others, at least", "margin below", "similarity below", "right answers held"]
-    return Table(title="How meaning is checked", columns=columns, rows=rows, note=note)
+    return sections_of({task: {row["others"]: row for row in stated[task]} for task in TASKS}, table)
 
 
 def words(identifier: str) -> str:

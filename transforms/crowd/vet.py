@@ -6,6 +6,7 @@ service, and joined with the decisions of reviewers. Those with the same words c
 
 from __future__ import annotations
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
@@ -31,7 +32,6 @@ from parapet.transforms.perturbation.corpora import Corpus
 from parapet.transforms.reports.text import (
     Convention,
     Conventions,
-    as_description,
     clean,
     conventions_of,
     join_words,
@@ -203,6 +203,25 @@ def _answer(
         cue=element.cue,
         not_blind=not_blind,
     )
+
+
+def as_description(text: str, original: str) -> str:
+    """Adapt a cleaned text to the style of descriptions.
+
+    It begins with a capital, is not all capitals, and ends with a full stop only if the original does.
+
+    Only the case of letters and a final full stop change, never a word.
+    """
+    letters = [c for c in text if c.isalpha()]
+    if len(letters) > 4 and " " in text and all(c.isupper() for c in letters):
+        text = text.lower()
+    capital = text[:1].upper() + text[1:]
+    # "iPhone repair" keeps its case; an accent that would combine with the new capital would change the letter.
+    if text[:2].islower() and unicodedata.is_normalized("NFC", capital):
+        text = capital
+    if text.endswith(".") and not text.endswith("..") and not original.endswith("."):
+        text = text[:-1].rstrip()
+    return text
 
 
 @lru_cache(maxsize=1 << 12)

@@ -111,7 +111,7 @@ def report_of(
         command=perturbation.name,
         title=title,
         headline=summary_of(type(perturbation)) or title,
-        lead=f"{', '.join(counts)}. Read the examples before you use the set." if counts else "",
+        lead=", ".join(counts) + (". Read the examples before you use the set." if counts and examples else ""),
         tiles=tiles_of(tables[0], statistics) if tables else [],
         sections=sections,
         terms=meanings,

@@ -1,7 +1,7 @@
-"""Charts as HTML and CSS: this module computes the places of the marks in percent, the browser does the layout.
+"""Charts as HTML and CSS: the places of the marks are percentages of an axis, the browser does the layout.
 
-Labels wrap, colours follow the colour scheme, and the same chart fits a phone and a desk. Charts are drawn by
-``report.html.jinja``; screen readers read :func:`description`.
+Labels wrap, colours follow the colour scheme, and the same chart fits a phone and a desk. ``report.html.jinja`` draws
+the charts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import msgspec
 
 from parapet.transforms.reports.text import number, percent
 
+_MOST_NAMED = 3  # systems in the sentence of a chart
+
 
 class Dot(msgspec.Struct, frozen=True):
     """A number with its interval.
@@ -24,6 +26,7 @@ class Dot(msgspec.Struct, frozen=True):
       low: the lower end of its interval; None if there is no interval.
       high: the upper end.
       group: distinguishes the marks of one row by colour and shape: seen and unseen services, or the system.
+      x: its place from left to right in a :class:`Scatter`.
     """
 
     label: str
@@ -31,83 +34,17 @@ class Dot(msgspec.Struct, frozen=True):
     low: float | None = None
     high: float | None = None
     group: str = ""
+    x: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Its group and label."""
+        return ", ".join(filter(None, [self.group, self.label]))
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """The interval of the value, if it is known."""
-        known = _is_known(self.low) and _is_known(self.high)
-        return (self.low, self.high) if known else None  # type: ignore[return-value]
-
-
-class Dots(msgspec.Struct, frozen=True, kw_only=True):
-    """A chart of numbers with their intervals: a row for each label, a mark for each group.
-
-    Attributes:
-      title: the title of the chart.
-      dots: the numbers; labels and groups appear in the order of their first dots.
-      note: what the chart shows, in a sentence.
-      percent: whether the numbers are shares, from 0 to 1.
-      digits: the number of decimal places.
-      references: group to the number that a line through all rows shows, such as its number on the original.
-    """
-
-    title: str
-    dots: Sequence[Dot]
-    note: str = ""
-    percent: bool = True
-    digits: int = 1
-    references: Mapping[str, float] = {}
-
-    def text(self, dot: Dot) -> str:
-        """Describe a number: ``seen, v1: 40.0% (38.0% to 42.0%)``."""
-        place = ", ".join(filter(None, [dot.group, dot.label]))
-        between = f" ({self.form(dot.interval[0])} to {self.form(dot.interval[1])})" if dot.interval else ""
-        return f"{place}: {self.form(dot.value)}{between}"
-
-    def form(self, value: float | None) -> str:
-        """Format a number of the chart."""
-        return percent(value, self.digits) if self.percent else number(value, self.digits)
-
-
-class Bars(Dots, frozen=True, kw_only=True):
-    """A chart with bars in place of dots, by default of counts."""
-
-    percent: bool = False
-    digits: int = 0
-
-
-class Point(msgspec.Struct, frozen=True):
-    """A point of a :class:`Scatter`: two shares, from 0 to 1; ``group`` determines its colour and shape."""
-
-    label: str
-    x: float
-    y: float
-    group: str = ""
-
-
-class Scatter(msgspec.Struct, frozen=True, kw_only=True):
-    """A chart of points over two axes of shares in percent, distinguished by group."""
-
-    title: str
-    x_label: str
-    y_label: str
-    points: Sequence[Point]
-    note: str = ""
-
-
-class Mark(msgspec.Struct, frozen=True):
-    """A mark: the index of its group, its text and its tooltip, and its place and that of its interval in percent.
-
-    Without a number, its place is that of zero.
-    """
-
-    group: int
-    text: str
-    tip: str
-    place: float
-    known: bool = True
-    low: float | None = None
-    high: float | None = None
+        return (self.low, self.high) if is_known(self.low) and is_known(self.high) and is_known(self.value) else None
 
 
 class Axis(msgspec.Struct, frozen=True):
@@ -129,86 +66,136 @@ class Axis(msgspec.Struct, frozen=True):
             yield self.place(value), f"{100 * value:.6g}%" if self.percent else f"{value:,.6g}"
 
 
-class Plot(msgspec.Struct, frozen=True):
-    """What the template draws: the marks of each row, and for a :class:`Scatter` those of all points with heights."""
+class Dots(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart of numbers with their intervals: a row for each label, a mark for each group.
 
-    axis: Axis
-    groups: Sequence[str]
-    rows: Mapping[str, Sequence[Mark]] = {}
-    references: Sequence[tuple[int, float]] = ()
-    upright: Axis | None = None
-    marks: Sequence[tuple[Mark, float]] = ()
+    Attributes:
+      title: the title of the chart.
+      dots: the numbers; labels and groups appear in the order of their first dots.
+      note: what the chart shows, in a sentence; by default its extremes.
+      percent: whether the numbers are shares, from 0 to 1.
+      digits: the number of decimal places.
+      references: group to the number that a line through all rows shows, such as its number on the original.
+    """
+
+    title: str
+    dots: Sequence[Dot]
+    note: str = ""
+    percent: bool = True
+    digits: int = 1
+    references: Mapping[str, float] = {}
+
+    @property
+    def known(self) -> dict[Dot, float]:
+        """The dots that have a number, with it."""
+        return {dot: dot.value for dot in self.dots if is_known(dot.value) and is_known(dot.x)}
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups, in order."""
+        return list(dict.fromkeys(dot.group for dot in self.dots))
+
+    @property
+    def rows(self) -> dict[str, list[Dot]]:
+        """The dots of each label."""
+        rows: dict[str, list[Dot]] = {}
+        for dot in self.dots:
+            rows.setdefault(dot.label, []).append(dot)
+        return rows
+
+    @property
+    def axis(self) -> Axis:
+        """The axis from left to right."""
+        ends = [end for dot in self.known for end in dot.interval or ()]
+        return _axis([*ends, *self.known.values(), *self.references.values()], self.percent)
+
+    def text(self, dot: Dot) -> str:
+        """Describe a number: ``seen, v1: 40.0% (38.0% to 42.0%)``."""
+        between = f" ({self.form(dot.interval[0])} to {self.form(dot.interval[1])})" if dot.interval else ""
+        return f"{dot.name}: {self.form(dot.value)}{between}"
+
+    def form(self, value: float | None) -> str:
+        """Format a number of the chart."""
+        return percent(value, self.digits) if self.percent else number(value, self.digits)
+
+    def extremes(self) -> str:
+        """Say in a sentence which numbers are the lowest and the highest."""
+        several = len(self.groups) > 1
+        names = sorted((value, dot.name if several else dot.label) for dot, value in self.known.items()) or [(0, "")]
+        (low, lowest), (high, highest) = names[0], names[-1]
+        if low == high:
+            return f"All are {self.form(low)}."
+        return f"The lowest number is {self.form(low)}, for {lowest}; the highest is {self.form(high)}, for {highest}."
 
 
-def plot(chart: Dots) -> Plot:
-    """Compute the places of a chart's marks."""
-    groups = list(dict.fromkeys(dot.group for dot in chart.dots))
-    ends = [end for dot in chart.dots for end in (dot.value, *(dot.interval or ())) if _is_known(end)]
-    axis = _axis([*ends, *chart.references.values()], chart.percent)
-    rows: dict[str, list[Mark]] = {}
-    for dot in chart.dots:
-        known = _is_known(dot.value)
-        place = axis.place(dot.value if _is_known(dot.value) else 0)
-        low, high = map(axis.place, dot.interval) if dot.interval and known else (None, None)
-        mark = Mark(groups.index(dot.group), chart.form(dot.value), chart.text(dot), place, known, low, high)
-        rows.setdefault(dot.label, []).append(mark)
-    lines = [(groups.index(group), axis.place(value)) for group, value in chart.references.items() if group in groups]
-    return Plot(axis, groups, rows, lines)
+class Bars(Dots, frozen=True, kw_only=True):
+    """A chart with bars in place of dots, by default of counts."""
+
+    percent: bool = False
+    digits: int = 0
 
 
-def scatter_plot(chart: Scatter) -> Plot:
-    """Compute the places of a chart's points; a point whose label has no room has it in its tooltip only."""
-    groups = list(dict.fromkeys(point.group for point in chart.points))
-    points = [point for point in chart.points if _is_known(point.x) and _is_known(point.y)]
-    axis, upright = _axis([point.x for point in points], True), _axis([point.y for point in points], True)
-    marks: list[tuple[Mark, float]] = []
-    for point in points:
-        x, y = axis.place(point.x), upright.place(point.y)
-        has_room = all(abs(x - mark.place) > 35 or abs(y - height) > 6 for mark, height in marks)
-        marks.append((Mark(groups.index(point.group), point.label if has_room else "", _point_text(point), x), y))
-    return Plot(axis, groups, upright=upright, marks=marks)
+class Scatter(Dots, frozen=True, kw_only=True):
+    """A chart of points over two axes of shares in percent, distinguished by group."""
+
+    x_label: str
+    y_label: str
+
+    @property
+    def axis(self) -> Axis:
+        """The axis from left to right."""
+        return _axis([dot.x for dot in self.known], self.percent)
+
+    @property
+    def upright(self) -> Axis:
+        """The axis from below."""
+        return _axis(self.known.values(), self.percent)
+
+    def text(self, dot: Dot) -> str:
+        """Describe a point: ``seen, Hotels_1: 50.0%, 80.0%``."""
+        return f"{dot.name}: {self.form(dot.x)}, {self.form(dot.value)}"
+
+    def points(self) -> Iterator[tuple[Dot, float, float, bool]]:
+        """Yield each point, its place from the left and from below, and whether its label has room."""
+        places: list[tuple[float, float]] = []
+        for dot, value in self.known.items():
+            x, y = self.axis.place(dot.x), self.upright.place(value)
+            yield dot, x, y, all(abs(x - left) > 35 or abs(y - below) > 6 for left, below in places)
+            places.append((x, y))
 
 
-def description(chart: Dots | Scatter) -> str:
-    """Describe a chart in words: all of its numbers."""
-    if isinstance(chart, Scatter):
-        return f"{chart.title}. {chart.x_label}, {chart.y_label}: " + "; ".join(map(_point_text, chart.points))
-    return f"{chart.title}. " + "; ".join(map(chart.text, chart.dots))
-
-
-def sets_chart(title: str, rows: Iterable[tuple[str, str, float | None, float | None, float | None]]) -> Dots:
-    """Chart the shares of systems by set, with a line for the original of each system, and say what each loses most on.
+def sets_chart(
+    title: str, rows: Iterable[tuple[str, str, float | None, float | None, float | None]], subject: str = ""
+) -> Dots:
+    """Chart the shares of systems by set, with a line for the original of each, and say what each loses at worst.
 
     Args:
       title: the title of the chart.
       rows: (set, system, value, low, high).
+      subject: the name of the first system's numbers, if the sentence is only about these.
     """
     dots = [Dot(name, value, low, high, system) for name, system, value, low, high in rows]
-    originals = {dot.group: dot.value for dot in dots if dot.label == "original" and _is_known(dot.value)}
-    losses: list[str] = []
-    for system, original in originals.items():
-        known = [(dot.value, dot.label) for dot in dots if dot.group == system and _is_known(dot.value)]
-        value, worst = min(known)
-        if value < original:
-            falls = "" if losses else " falls"
-            losses.append(f"{system}{falls} from {percent(original)} to {percent(value)} ({worst})")
-    note = f"On the set that costs it most, {', '.join(losses)}. Dashed lines: the original." if losses else ""
+    originals = {dot.group: dot.value for dot in dots if dot.label == "original" and is_known(dot.value)}
+    falls = []
+    for system, original in list(originals.items())[: 1 if subject else None]:
+        value, worst = min((dot.value, dot.label) for dot in dots if dot.group == system and is_known(dot.value))
+        fall = f"from {percent(original)} to {percent(value)} ({worst})"
+        falls += [(value - original, subject or system, fall)] if value < original else []
+    parts = [f"{name}{'' if i else ' falls'} {fall}" for i, (_, name, fall) in enumerate(sorted(falls)[:_MOST_NAMED])]
+    note = f"At worst, {', '.join(parts)}." if parts else "No number is below its original." if originals else ""
     return Dots(title=title, dots=dots, note=note, references=originals)
 
 
 def _axis(values: Collection[float], is_percent: bool) -> Axis:
     """Return an axis with at most six ticks."""
     lowest, highest = min([0.0, *values]), max([0.0, *values])
-    reach = max(highest - lowest, 1e-6)
+    reach = highest - lowest if highest - lowest > 1e-9 else 1.0
     unit = 10.0 ** math.floor(math.log10(reach))
     step = next(unit * m for m in (0.2, 0.25, 0.5, 1, 2, 2.5) if reach / (unit * m) <= 5.0001)
     low, high = (step * math.floor(lowest / step + 1e-9), step * max(math.ceil(highest / step - 1e-9), 1))
     return Axis(low, high, step, is_percent)
 
 
-def _point_text(point: Point) -> str:
-    return f"{', '.join(filter(None, [point.group, point.label]))}: {percent(point.x)}, {percent(point.y)}"
-
-
-def _is_known(value: float | None) -> TypeGuard[float]:
+def is_known(value: float | None) -> TypeGuard[float]:
+    """Whether a number is defined."""
     return value is not None and math.isfinite(value)

@@ -43,7 +43,7 @@ class Numbers(NamedTuple):
         searched in the outer levels.
       words: names for the keys of the last ``*``.
       note: a sentence above the table.
-      chart: ``bars`` or ``dots`` for a chart of the first metric beside the table; may be empty.
+      chart: ``bars`` or ``dots`` for a chart of the first metric before the table; may be empty.
       in_card: whether to show it in the card, too.
     """
 

@@ -16,11 +16,10 @@ import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
-from parapet.transforms.reports import charts, markdown
+from parapet.transforms.reports import markdown
 from parapet.transforms.reports.charts import Bars as Bars
 from parapet.transforms.reports.charts import Dot as Dot
 from parapet.transforms.reports.charts import Dots as Dots
-from parapet.transforms.reports.charts import Point as Point
 from parapet.transforms.reports.charts import Scatter as Scatter
 
 
@@ -135,7 +134,7 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
     in_card: bool = True
 
 
-Section = Table | Dots | Bars | Scatter | Examples | Text
+Section = Table | Dots | Examples | Text
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +146,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
       headline: the page's heading: the result, or a description of the output.
       lead: a sentence or two below the heading.
       tiles: the key numbers.
-      sections: the sections in order; a chart that is the first of them opens the page, above the tiles.
+      sections: the sections in order; charts that come first open the page, above the tiles. Tables without rows,
+        charts of a single number and the like are left out.
       terms: term to meaning.
       notes: warnings to read before the numbers.
       links: path to description of the run's files. Pages that no text mentions are listed below the lead, the other
@@ -179,19 +179,6 @@ def edited(text: str, edits: Iterable[tuple[int, int, str, str]]) -> list[Part]:
     return [*parts, Part(text[at:])] if text[at:] or not parts else parts
 
 
-def edited_words(pairs: Iterable[tuple[str, str]]) -> list[Part]:
-    """Split aligned words into parts with their edits marked.
-
-    Args:
-      pairs: (before, after): equal if a word is unchanged, one of them "" if a word was inserted or deleted.
-    """
-    parts: list[Part] = []
-    for before, after in pairs:
-        space = " " if parts else ""
-        parts.append(Part(space + before) if before == after else Part(space, before, after))
-    return parts
-
-
 def dialogue_example(place: str, lines: Iterable[tuple[str, str]]) -> Example:
     """Create an example without edits from the (speaker, text) of each turn of a dialogue."""
     return Example(place, [Line(speaker, [Part(text)]) for speaker, text in lines])
@@ -208,15 +195,15 @@ def report_files(statistics: Mapping[str, object], report: Report) -> dict[str, 
 
 def page(report: Report) -> str:
     """Render the report as an HTML page that works offline. Lone surrogates become question marks."""
-    opens = int(isinstance(next(iter(report.sections), None), Dots | Scatter))
+    sections = [*filter(_has_content, report.sections)]
+    opens = next((i for i, section in enumerate(sections) if not isinstance(section, Dots)), len(sections))
     pages = {href: description for href, description in report.links.items() if href.endswith(".html")}
     linked = set(_CODE.findall("\n".join(_prose(report))))
     text = render(
         "report.html.jinja",
         report=report,
-        picture=report.sections[:opens],
-        sections=report.sections[opens:],
-        charts=charts,
+        pictures=sections[:opens],
+        sections=sections[opens:],
         cut=lambda table: _cut(table, MAX_ROWS),
         kind_of=lambda section: type(section).__name__.lower(),
         pages={href: description for href, description in pages.items() if href not in linked},
@@ -230,7 +217,7 @@ def card(report: Report) -> str:
     """Render the report as Markdown for the README.md of a set, without tiles and charts."""
     blocks = [f"# {markdown.text(report.title)}", markdown.inline(report.lead)]
     blocks.append(markdown.bullets(map(markdown.inline, report.notes)))
-    for section in report.sections:
+    for section in filter(_has_content, report.sections):
         blocks += _card_section(section)
     if report.terms:
         meanings = (f"**{markdown.text(term)}**: {markdown.inline(meaning)}" for term, meaning in report.terms.items())
@@ -239,6 +226,18 @@ def card(report: Report) -> str:
         files = (f"{markdown.code(path)}: {markdown.inline(meaning)}" for path, meaning in report.links.items())
         blocks += ["## Files", markdown.bullets(map(markdown.Markdown, files))]
     return ("\n\n".join(block for block in blocks if block) + "\n").encode("utf-8", "replace").decode()
+
+
+def _has_content(section: Section) -> bool:
+    match section:
+        case Dots():
+            return len(section.known) > 1
+        case Table():
+            return bool(section.rows)
+        case Examples():
+            return bool(section.examples)
+        case Text():
+            return bool(section.paragraphs)
 
 
 def _prose(report: Report) -> Iterator[str]:
@@ -273,12 +272,12 @@ def _inline(text: str, links: Mapping[str, str]) -> Markup:
 def _card_section(section: Section) -> list[str]:
     heading = f"## {markdown.text(section.title)}"
     match section:
-        case Table() if section.in_card and section.rows:
+        case Table() if section.in_card:
             more = _cut(section, MAX_CARD_ROWS)[1]
             hidden = f"{more:,} more rows are in `{section.numbers_in}`." if more else ""
             table = table_markdown(section, MAX_CARD_ROWS)
             return [heading, markdown.inline(section.note), table, markdown.inline(hidden)]
-        case Examples() if section.in_card and section.examples:
+        case Examples() if section.in_card:
             rows = [(example.place, *_before_and_after(example)) for example in section.examples]
             return [heading, markdown.table(["where", "original", "here"], rows)]
         case Text() if section.in_card:

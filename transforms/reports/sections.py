@@ -78,13 +78,15 @@ def _shown(value: Any, metric: Metric) -> str:
 def tiles_of(table: Numbers, statistics: Mapping[str, Any]) -> list[Tile]:
     """Return the numbers to show first."""
     rows = rows_at(statistics, table.path)
-    tiles = []
+    tiles: list[Tile] = []
     for metric in (metric for metric in table.metrics if metric.shown_first):
+        if len(tiles) + len(rows) > _MOST_TILES:
+            break
         for row in rows:
             label = f"{metric.label}, {' '.join(row.keys)}" if len(rows) > 1 else metric.label
             share = metric._replace(name=f"{metric.name}_share", percent=True)
             tiles.append(Tile(label, _shown(row.value(share), share) if metric.of else row.cell(metric).split("\n")[0]))
-    return tiles[:_MOST_TILES]
+    return tiles
 
 
 def sections_of(statistics: Mapping[str, Any], *tables: Numbers) -> list[Section]:
@@ -95,6 +97,12 @@ def sections_of(statistics: Mapping[str, Any], *tables: Numbers) -> list[Section
 
 
 def _sections(table: Numbers, rows: Sequence[Row]) -> Iterator[Section]:
+    if table.chart:
+        metric = table.metrics[0]
+        kind = Dots if table.chart == "dots" else Bars
+        digits = int(metric.percent) if metric.digits is None else metric.digits
+        dots = [_dot(table, row, metric) for row in rows]
+        yield kind(title=table.title, dots=dots, percent=metric.percent, digits=digits)
     yield Table(
         title=table.title,
         note=table.note,
@@ -105,11 +113,6 @@ def _sections(table: Numbers, rows: Sequence[Row]) -> Iterator[Section]:
         text_columns=len(table.labels),
         in_card=table.in_card,
     )
-    if table.chart:
-        metric = table.metrics[0]
-        kind = Dots if table.chart == "dots" else Bars
-        title = f"{table.title}: {metric.label}" if metric.label else table.title
-        yield kind(title=title, dots=[_dot(table, row, metric) for row in rows], percent=metric.percent)
 
 
 def _dot(table: Numbers, row: Row, metric: Metric) -> Dot:

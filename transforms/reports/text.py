@@ -45,25 +45,6 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.casefold().replace("'", "").replace("\u2019", "")))
 
 
-def as_description(text: str, original: str) -> str:
-    """Adapt a cleaned text to the style of descriptions.
-
-    It begins with a capital, is not all capitals, and ends with a full stop only if the original does.
-
-    Only the case of letters and a final full stop change, never a word.
-    """
-    letters = [c for c in text if c.isalpha()]
-    if len(letters) > 4 and " " in text and all(c.isupper() for c in letters):
-        text = text.lower()
-    capital = text[:1].upper() + text[1:]
-    # "iPhone repair" keeps its case; an accent that would combine with the new capital would change the letter.
-    if text[:2].islower() and unicodedata.is_normalized("NFC", capital):
-        text = capital
-    if text.endswith(".") and not text.endswith("..") and not original.endswith("."):
-        text = text[:-1].rstrip()
-    return text
-
-
 @lru_cache(maxsize=1 << 13)
 def cached_words(text: str) -> tuple[str, ...]:
     """Cached :func:`words`, for prompts and originals, which are split repeatedly."""

@@ -19,7 +19,9 @@ from parapet.schemas import dialogue as sgd
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, SplitSchemas, as_path, raw_by_name, read_root, schema_bytes
 from parapet.transforms.perturbation.corpora import Used, dialogues_of, domain_of, used_by, without
-from parapet.transforms.reports.report import Report, Table, Tile, report_files
+from parapet.transforms.reports.numbers import Metric, Numbers, metrics_named
+from parapet.transforms.reports.report import Report, Tile, report_files
+from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import number
 from parapet.transforms.running.counts import (
     Balance,
@@ -212,29 +214,31 @@ def summary(statistics: Mapping[str, Any]) -> Iterator[str]:
 def report_of(statistics: Mapping[str, Any], rule: Rule) -> Report:
     """Create the report for the page and the card."""
     domains = {name: numbers for name, numbers in statistics["domains"].items() if numbers["train_candidates"]}
+    sizes = metrics_named("dialogues", "user_turns")
+    slots = [Metric("slots", "slots"), Metric("slots_that_occur", "slots of the domain")]
+    training = Numbers(
+        "Training sets",
+        "domains/*/train/*",
+        ("domain", "size"),
+        [*sizes, *slots],
+        note="Slots are those that occur in the set, and in all training dialogues of the domain. Dialogues that touch "
+        f"other domains are {'taken' if rule.multi_domain else 'left out'}. Seed: `{rule.seed}`.",
+    )
+    test = Numbers("Test sets", "domains/*/test", ("domain",), sizes)
     of_other = "of other domains" if rule.unseen_services else "for each domain"
     return Report(
         command="few_shot",
         title="Few-shot splits",
         headline="Few-shot splits",
-        lead=f"Small training sets {of_other}, of `{rule.train_split}`, with tests of `{rule.test_split}`. A "
-        "smaller set has the first dialogues of the next. Dialogues that touch other domains: "
-        f"{'taken' if rule.multi_domain else 'left out'}. Seed: `{rule.seed}`.",
+        lead=f"Training sets {of_other} from `{rule.train_split}`, each with the first dialogues of the next larger "
+        f"one, and test dialogues from `{rule.test_split}`.",
         tiles=[
             Tile("domains", number(len(domains))),
-            Tile("sizes of training sets", ", ".join(map(str, rule.sizes))),
+            Tile("dialogues of a training set", ", ".join(map(str, rule.sizes))),
             Tile("test dialogues", number(sum(numbers["test"]["dialogues"] for numbers in domains.values()))),
         ],
         notes=[f"{line[:1].upper()}{line[1:]}." for line in statistics["short"]],
-        sections=[
-            Table(
-                title="Sets",
-                columns=["domain", "set", "dialogues", "user turns", "slots"],
-                rows=[row for name, domain in domains.items() for row in _rows(name, domain)],
-                text_columns=2,
-                note="Slots: how many of the slots that occur in the domain's training dialogues a set has.",
-            ),
-        ],
+        sections=sections_of({"domains": domains}, training, test),
         links={"statistics.json": "all numbers", "dead_letters.jsonl": "what could not be used"},
     )
 
@@ -542,10 +546,3 @@ def _short(domains: Mapping[str, Any], rule: Rule) -> list[str]:
         if parts:
             lines.append(f"{name}: {'; '.join(parts)}")
     return lines
-
-
-def _rows(name: str, domain: Mapping[str, Any]) -> Iterator[list[str]]:
-    for size, of_set in domain["train"].items():
-        slots = f"{of_set['slots']} of {domain['slots_that_occur']}"
-        yield [name, size, number(of_set["dialogues"]), number(of_set["user_turns"]), slots]
-    yield [name, "test", number(domain["test"]["dialogues"]), number(domain["test"]["user_turns"]), ""]

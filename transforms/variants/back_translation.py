@@ -217,6 +217,7 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTra
                 note="SGD-X reports for the back-translations of SGD's training schemas, as means over Mandarin, "
                 f"Japanese and Korean: name distance {PUBLISHED['name_distance']}, BLEU "
                 f"{PUBLISHED['description_bleu']}, self-BLEU {PUBLISHED['self_bleu']}.",
+                chart="bars",
             ),
         ),
         Table(
@@ -252,7 +253,7 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTra
         tiles=[
             Tile("average name distance", number(average["name_distance"], 2)),
             Tile("average BLEU of descriptions", number(average["description_bleu"], 1)),
-            Tile("self-BLEU", number(statistics["self_bleu"], 1)),
+            *([Tile("self-BLEU", number(statistics["self_bleu"], 1))] if len(pivots) > 1 else []),
         ],
         sections=sections,
         terms=_TERMS,

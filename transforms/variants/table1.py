@@ -416,6 +416,7 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
         lead=f"{services if variants else ''}Names seen in train are counted over {whose}.",
         tiles=tiles,
         sections=[
+            *distance_charts(variants),
             measures_table(
                 "Measures by variant, as in Table 1 of SGD-X",
                 {"original": original, **variants},
@@ -428,7 +429,6 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
                 },
                 note=f"Small: as SGD-X published for all of SGD. The published self-BLEU is {PUBLISHED_SELF_BLEU}.",
             ),
-            *distance_charts(variants),
         ],
         terms=dict([*TERMS.values(), _BY_DESCRIPTION] if variants else [_SEEN]),
         notes=[f"{counted(len(left_out), 'service')} of the original in no variant and not counted: {shown}."]
@@ -505,18 +505,15 @@ def measures_table(
     )
 
 
-def distance_charts(variants: Mapping[str, Measured]) -> list[Bars]:
-    """Make charts of name distance and BLEU by variant."""
-    return [
-        Bars(
-            title=title,
-            note=note,
-            dots=[Dot(name, row.get(key)) for name, row in variants.items()],
-            digits=digits,
-        )
-        for key, title, note, digits in (
-            ("name_distance", "Name distance", "Higher is farther from the original.", 2),
-            ("description_bleu", "BLEU of descriptions", "Lower is farther from the original.", 1),
-        )
-        if any(row.get(key) is not None for row in variants.values())
-    ]
+def distance_charts(variants: Mapping[str, Measured]) -> Iterator[Bars]:
+    """Yield charts of name distance and BLEU by variant."""
+    for key, title, digits, sign in (
+        ("name_distance", "Name distance", 2, 1),
+        ("description_bleu", "BLEU of descriptions", 1, -1),
+    ):
+        values = {name: value for name, row in variants.items() if (value := row.get(key)) is not None}
+        if values:
+            far, *_, near = sorted(values, key=lambda name: -sign * values[name]) * 2
+            note = f"{far} is farthest from the original ({values[far]:.{digits}f}), {near} is nearest"
+            note += f" ({values[near]:.{digits}f})."
+            yield Bars(title=title, note=note, dots=[Dot(*pair) for pair in values.items()], digits=digits)

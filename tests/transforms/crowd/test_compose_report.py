@@ -49,8 +49,7 @@ def composed(**more):
 
 
 def rows(report, title):
-    table = next(section for section in report.sections if section.title == title)
-    assert isinstance(table, Table)
+    table = next(section for section in report.sections if section.title == title and isinstance(section, Table))
     return [list(row) for row in table.rows]
 
 
@@ -93,7 +92,9 @@ def test_a_run_in_which_nothing_is_left_to_do():
     )
     assert (report.headline, report.lead) == ("1 of 1 service composed", "Every element has the answers it needs.")
     assert not report.notes
-    assert not {"Why answers were not used", "Reviewers"} & {section.title for section in report.sections}
+    shown = page(report)
+    assert "Why answers were not used" not in shown
+    assert "Reviewers" not in shown
 
 
 def test_a_run_without_answers():

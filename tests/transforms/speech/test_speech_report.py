@@ -9,7 +9,7 @@ from parapet.transforms.perturbation.report import report_of
 from parapet.transforms.perturbations.speech.alignment import Setting
 from parapet.transforms.perturbations.speech.perturbation import SpeechErrors
 from parapet.transforms.perturbations.speech.replacing import statistics
-from parapet.transforms.reports.report import Dots, card, page
+from parapet.transforms.reports.report import Dots, Table, card, page
 from parapet.transforms.running.counts import Counts
 
 MADE_WITH = {
@@ -44,7 +44,7 @@ def report(found, examples=None, **options):
 
 
 def section(of, title):
-    (found,) = [one for one in of.sections if one.title == title]
+    (found,) = [one for one in of.sections if one.title == title and isinstance(one, Table)]
     return found
 
 

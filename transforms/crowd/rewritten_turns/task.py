@@ -25,8 +25,10 @@ from parapet.transforms.crowd.rank import draw
 from parapet.transforms.crowd.rewritten_turns import rules, tasks
 from parapet.transforms.crowd.rewritten_turns.tasks import FIELD_OF, SourceTurn
 from parapet.transforms.perturbation.corpora import dialogues_of
+from parapet.transforms.reports.numbers import Metric, Numbers, metrics_named
 from parapet.transforms.reports.report import Report, Table
-from parapet.transforms.reports.text import counted, number, percent
+from parapet.transforms.reports.sections import sections_of
+from parapet.transforms.reports.text import counted, number
 from parapet.transforms.running.counts import id_of
 from parapet.transforms.running.progress import tracked
 from parapet.transforms.variants.distance import levenshtein
@@ -244,19 +246,20 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Tur
       outcomes: one for each turn.
     """
     kinds, complete, short = numbers["kinds"], numbers["complete"], numbers["short"]
-    rows = []
-    for kind, row in kinds.items():
-        counts = map(number, (row["turns"], row["short"], *row["answers"].values()))
-        rows.append([kind, *counts, *(percent(row[size], 0) for size in ("words", "letters_changed"))])
-    labels = [IN_WORDS[disposition] for disposition in DISPOSITIONS]
-    by_kind = Table(
-        title="By kind",
+    by_kind = Numbers(
+        "By kind",
+        "kinds/*",
+        ("kind",),
+        (
+            *metrics_named("turns", "short"),
+            Metric("answers.total", "answers"),
+            *(Metric(f"answers.{disposition}", IN_WORDS[disposition]) for disposition in DISPOSITIONS),
+            *(metric._replace(percent=True) for metric in metrics_named("words", "letters_changed", digits=0)),
+        ),
         note="Only rewritten turns that are used count. Words: in percent of the words of the originals. Letters: "
         "inserted, deleted or replaced, in percent of the letters of the originals.",
-        columns=["kind", "turns", "short", "answers", *labels, "words", "letters changed"],
-        rows=rows,
     )
-    tables = [by_kind, *_example_tables(outcomes)]
+    tables = [*sections_of(numbers, by_kind), *_example_tables(outcomes)]
     notes = [f"{counted(short, 'rewritten turn')} still missing, counted by turn and kind: see `shortfall.csv`."]
     return Report(
         command="compose_variations",
@@ -265,7 +268,10 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Tur
         lead=f"{counted(complete, 'turn')} {'has' if complete == 1 else 'have'} all four kinds: {', '.join(kinds)}.",
         tiles=report.tiles(numbers, {"still missing": number(short)}),
         notes=report.notes(numbers, notes if short else []),
-        sections=report.sections(numbers, rules.EXPLANATIONS, tables, "in rewritten.jsonl"),
+        sections=[
+            report.answers_chart(numbers["answers"]),
+            *report.sections(numbers, rules.EXPLANATIONS, tables, "in rewritten.jsonl"),
+        ],
         links={
             "rewritten.jsonl": "the rewritten turns that are used, for `parapet language_variations --rewritten`",
             **report.FILES,
@@ -289,9 +295,8 @@ def _example_tables(outcomes: Iterable[TurnOutcome]) -> Iterator[Table]:
     columns = ["reason", "dialogue:turn", "kind", "original", "answer"]
     tables = {"Some rewritten turns": used, "Some answers that were rejected or held for review": unused}
     for title, rows in tables.items():
-        if rows:
-            n = len(rows[0])
-            yield Table(title=title, columns=columns[-n:], rows=rows, text_columns=n, in_card=False)
+        n = len(rows[0]) if rows else 0
+        yield Table(title=title, columns=columns[-n:], rows=rows, text_columns=n, in_card=False)
 
 
 class TurnOfCorpus(msgspec.Struct):

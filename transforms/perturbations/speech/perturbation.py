@@ -70,7 +70,7 @@ from parapet.transforms.perturbations.speech.spoken import (
 )
 from parapet.transforms.perturbations.speech.transcribing import Outcome, Transcriber, TurnOutcomes, transcribe
 from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.reports.report import Example, Line, Part, edited_words
+from parapet.transforms.reports.report import Example, Line, Part
 from parapet.transforms.reports.text import counted, percent
 from parapet.transforms.running.counts import Balance, Counted, CountKey, Counts, DeadLetter, Invariant, Tally
 from parapet.transforms.running.fence import Refused, Stopped
@@ -403,7 +403,10 @@ class SpeechErrors(Perturbation):
     def example(self, shown: Mapping[str, Any]) -> Example:
         """Show a turn with its recognition errors marked, and its lost slot values."""
         pairs = (word.partition(">") for word in shown["alignment"].split(" "))
-        words = edited_words((before, after if arrow else before) for before, arrow, after in pairs)
+        words: list[Part] = []
+        for before, arrow, after in pairs:
+            space = " " if words else ""
+            words.append(Part(space, before, after) if arrow else Part(space + before))
         lines = [Line("original", [Part(shown["original"])]), Line("recognised", words)]
         lost = [f"{slot['slot']}: {slot['value']}" for slot in shown["slots"] if slot["status"] == "lost"]
         if lost:

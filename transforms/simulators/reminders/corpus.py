@@ -416,6 +416,7 @@ def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
             Tile("names of reminders", f"{numbers['names']:,}"),
         ],
         sections=[
+            Examples(title="Examples", examples=[dialogue_example(place, lines) for place, lines in examples]),
             *sections_of(numbers, Numbers("Splits", "splits/*", ("split",), metrics_named(*_SHOWN))),
             Text(
                 title="About these dialogues",
@@ -426,7 +427,6 @@ def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
                     f"Seed: `{seed}`. All texts were written for Parapet.",
                 ],
             ),
-            Examples(title="Examples", examples=[dialogue_example(place, lines) for place, lines in examples]),
         ],
         terms={
             "failed calls": "Intended: the time is taken by another reminder, or there is no such reminder.",

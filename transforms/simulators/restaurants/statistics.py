@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from parapet.transforms.reports.numbers import Numbers, metrics_named
-from parapet.transforms.reports.report import Examples, Report, Section, Text, Tile, dialogue_example
+from parapet.transforms.reports.report import Dot, Dots, Examples, Report, Section, Text, Tile, dialogue_example
 from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Counts
@@ -129,6 +129,7 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
         lead=f"{dialogues} of {counted(len(tasks), 'task')} of Bordes et al. 2017, section 3.",
         tiles=[Tile(name, f"{n:,}") for name, n in tiles.items()],
         sections=[
+            _lengths(tasks),
             *_tables(numbers),
             Text(title="About these dialogues", paragraphs=list(_about(numbers, seed, plus))),
             *(
@@ -144,13 +145,28 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
     )
 
 
+def _lengths(tasks: Mapping[str, Any]) -> Dots:
+    """Chart the mean lengths of dialogues beside those of the paper and its files."""
+    sources = {"here": "all", "paper, Table 1": "paper", "published files": "published_files"}
+    dots = [
+        Dot(TITLES[task], parts[key]["utterances"], group=name)
+        for task, parts in tasks.items()
+        for name, key in sources.items()
+        if parts[key]
+    ]
+    pairs = [(parts["all"]["utterances"], parts["paper"]["utterances"], TITLES[task]) for task, parts in tasks.items()]
+    here, paper, title = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
+    note = f"The largest difference from the paper is in {title}: {here:.1f} utterances here, {paper:.1f} there."
+    return Dots(title="Utterances per dialogue", note=note, dots=dots, percent=False)
+
+
 def _tables(numbers: Mapping[str, Any]) -> list[Section]:
     means = {
         TITLES[task]: {
             "all": parts["all"],
             **parts["splits"],
             "paper, Table 1": parts["paper"],
-            "published files": parts["published_files"],
+            **({"published files": parts["published_files"]} if parts["published_files"] else {}),
         }
         for task, parts in numbers["tasks"].items()
     }
@@ -165,7 +181,7 @@ def _tables(numbers: Mapping[str, Any]) -> list[Section]:
         note="The answers that it finds, given everything before; `plus` has disfluencies. Also the dialogues solved.",
         in_card=False,
     )
-    return sections_of({**numbers, "means": means}, table, bot)
+    return [*sections_of({"means": means}, table), *sections_of(numbers, bot)]
 
 
 def _about(numbers: Mapping[str, Any], seed: str, plus: bool) -> Iterator[str]:

@@ -20,7 +20,7 @@ from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.reports.numbers import Numbers, metrics_named
-from parapet.transforms.reports.report import Examples, Report, Text, Tile, dialogue_example, report_files
+from parapet.transforms.reports.report import Dot, Dots, Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
@@ -532,6 +532,7 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
         "paper, Table 1": {"dialogues": " / ".join(f"{n:,}" for n in PAPER_DIALOGUES.values()), **PAPER_MEANS},
     }
     title = "Dialogues, and means per dialogue"
+    dots = [Dot(key.replace("_", " "), part[key], group=name) for key in PAPER_MEANS for name, part in means.items()]
     return Report(
         command="babi_task6",
         title="Dialog bAbI task 6 of DSTC2",
@@ -544,6 +545,7 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
             *(Tile(f"{name} (paper: {size:,})", f"{numbers[name]:,}") for name, size in PAPER_SIZES.items()),
         ],
         sections=[
+            Dots(title="Means per dialogue", note="Each split beside the paper.", dots=dots, percent=False),
             *sections_of(means, Numbers(title, "*", ("split",), metrics_named("dialogues", *PAPER_MEANS, digits=2))),
             Text(
                 title="About these dialogues",

@@ -234,7 +234,7 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
         for operation, fields in statistics["corruptions"].items()
     }
     tables = [
-        Numbers("Sets", "sets/*", ("set",), metrics_named("dialogues", "versions")),
+        Numbers("Dialogues by set", "sets/*", ("set",), metrics_named("dialogues", "versions"), chart="bars"),
         Numbers("Versions", "versions/*", ("version",), metrics_named("dialogues", "left_out")),
         Numbers(
             "Corrupted names and descriptions",
