@@ -2,8 +2,8 @@
 
 A :class:`Task` is a struct whose fields are its options. It reads its inputs into typed records and scores them; a
 :class:`Result` has the resulting files and lines. Writing them, ``run.json`` and the terminal are the same for all
-tasks (``parapet.pipelines.evaluate.run_task``). Dialogue state tracking, whose corpora may be large, is a separate Beam
-pipeline: ``parapet.evaluation.dst.scoring``. Training writes its JSON and folders with the same functions.
+tasks (``parapet.pipelines.evaluate.Evaluation``). Dialogue state tracking, whose corpora may be large, is a separate
+Beam pipeline: ``parapet.evaluation.dst.scoring``. Training writes its JSON and folders with the same functions.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from typing import (
 
 from parapet.pipelines import command as running
 from parapet.pipelines.dispatch import canonical
-from parapet.pipelines.flags import Add, Parser, StrictParser
+from parapet.pipelines.flags import Parser, StrictParser
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
 
@@ -64,6 +64,16 @@ class Command(Generic[Settings]):
     group: ClassVar[str] = "input"
     stopped: ClassVar[str] = "nothing was written, run the same command again"
 
+    @classmethod
+    def defaults(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the defaults that depend on given options. Raises InputError if these exclude each other."""
+        return {}
+
+    @classmethod
+    def terms(cls) -> dict[str, dict[str, str]]:
+        """Returns further sections of the help: title to terms and their meanings."""
+        return {}
+
     def check(self) -> Settings:
         """Reads what the options name. Raises InputError, before anything is done, for what cannot be used."""
         raise NotImplementedError
@@ -80,6 +90,11 @@ class Pipeline(Command[Settings]):
     output: str = options.output_folder()
     workers: int | None = options.workers()
 
+    @property
+    def processes(self) -> int | None:
+        """The number of local processes; None for as many as the inputs repay."""
+        return self.workers
+
     def inputs(self, settings: Settings) -> list[tuple[str, str]]:
         """Lists (flag, path) of the files that workers read, which on Dataflow must be in a bucket."""
         return []
@@ -92,12 +107,19 @@ class Pipeline(Command[Settings]):
         """Prints the results; may return an exit status."""
         return None
 
+    def statistics(self) -> Any:
+        """Reads the statistics that the run wrote."""
+        from parapet.transforms.storage.files import read_written
+
+        return json.loads(read_written(self.output, "statistics.json"))
+
 
 def parser_of(kind: type[Command[Any]]) -> StrictParser:
     """Builds the command line of a command."""
     parser_type = Parser if issubclass(kind, Pipeline) else StrictParser
     parser = parser_type(kind.name, kind.description, kind.example, kind.note)
     add_flags(parser, kind, kind.group)
+    parser.terms, parser.dependent = kind.terms(), kind.defaults
     return parser
 
 
@@ -107,7 +129,10 @@ def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
 
     def check(args: argparse.Namespace) -> tuple[Any, Any]:
         command = read_config(kind, args)
-        return command, command.check()
+        settings = command.check()
+        if isinstance(command, Pipeline):
+            args.workers = command.processes
+        return command, settings
 
     if isinstance(parser, Parser):
         return running.run_command(
@@ -183,14 +208,11 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
       group: the help section of flags that name none.
       words: replacements of ``{NAME}`` in help texts, besides class variables.
     """
-    exclusive: dict[str, Add] = {}
     for flag in flags_of(config):
         facts, title = flag.facts, flag.facts["group"] or group
         if f"--{flag.name}" in parser.flags:
             continue
         add = parser.group(title)
-        if either := facts["either"]:
-            add = exclusive.setdefault(either, parser.group(title, exclusive=True))
         text = re.sub(r"\{(\w+)\}", lambda match: words.get(match[1]) or getattr(config, match[1]), facts["text"])
         arguments: dict[str, Any] = {"help": text.replace("%", "%%"), "rare": facts["rare"]}
         if flag.kind is bool:
@@ -203,18 +225,18 @@ def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str)
                 arguments |= {"type": partial(_parsed, flag), "metavar": facts["metavar"] or metavar}
             arguments["default"] = None if flag.default is options.REQUIRED else _as_text(flag)
         if flag.many and not flag.has_commas:
-            arguments["nargs"] = "+"
+            arguments |= {"nargs": "+", "action": "extend" if facts["extend"] else "store"}
         if flag.default is options.REQUIRED:
             arguments["required"] = True
-        action = add(f"--{flag.name}", reads=facts["reads"], apart=facts["path"], **arguments)
+        action = add(f"--{flag.name}", *facts["also"], reads=facts["reads"], apart=facts["path"], **arguments)
         if completes := facts["completes"]:
             action.completer = lambda completes=completes, **_: completes  # type: ignore[attr-defined]
 
 
 def _as_text(flag: Flag) -> Any:
     """Returns the default of a flag as the parser and the help have it."""
-    if flag.has_commas:
-        return ",".join(map(str, flag.default or ()))
+    if flag.has_commas and flag.default is not None:
+        return ",".join(map(str, flag.default))
     return list(flag.default) if isinstance(flag.default, tuple) else flag.default
 
 
@@ -227,10 +249,17 @@ def _parsed(flag: Flag, text: str) -> Any:
 
 
 def _value(flag: Flag, text: str) -> Any:
-    """Makes the value of an option from a text of the command line. Raises InputError if it cannot be used."""
-    if flag.has_commas:
-        return tuple(_single(flag, part.strip()) for part in text.split(",") if part.strip())
-    return _single(flag, text)
+    """Makes the value of an option from a text of the command line. Raises InputError if it cannot be used.
+
+    A list with commas may only be empty where its default is.
+    """
+    if not flag.has_commas:
+        return _single(flag, text)
+    values = tuple(_single(flag, part.strip()) for part in text.split(",") if part.strip())
+    if not values and flag.default != ():
+        example = f" (example: {_as_text(flag)})" if isinstance(flag.default, tuple) else ""
+        raise InputError(f"must be one or more values{example}")
+    return values
 
 
 def _single(flag: Flag, text: str) -> Any:
@@ -268,7 +297,7 @@ def from_table(kind: type[Config], table: Mapping[str, Any]) -> Config:
     for name, flag in flags.items():
         if flag.default is options.REQUIRED and name not in values:
             raise InputError("is required", "", name)
-    return kind(**values)
+    return kind(**(getattr(kind, "defaults", dict)(values) | values))
 
 
 def _from_toml(flag: Flag, value: Any) -> Any:
@@ -331,8 +360,8 @@ def out_of_range(number: float, limits: Mapping[str, Any]) -> str:
     if below is not None and below <= 1:
         return f"must be above {above:g} and below {below:g}"
     if most is not None:
-        return f"must be a number from {least:g} to {most:g}"
-    return f"must be a number above {above:g}" if above is not None else f"must be {least or 0:g} or more"
+        return f"must be a number from {least:,.9g} to {most:,.9g}"
+    return f"must be a number above {above:g}" if above is not None else f"must be {least or 0:,.9g} or more"
 
 
 def input_paths(config: Any) -> list[tuple[str, str]]:
@@ -343,5 +372,5 @@ def input_paths(config: Any) -> list[tuple[str, str]]:
 
 def content_options(config: Any) -> dict[str, Option]:
     """Lists the flags that determine the content of an output, for ``run.json``: all except files and folders."""
-    names = sorted(flag.name for flag in flags_of(type(config)) if not flag.facts["path"])
+    names = sorted(flag.name for flag in flags_of(type(config)) if not flag.facts["path"] and flag.name != "output")
     return {name: getattr(config, name) for name in names}

@@ -2,90 +2,89 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from parapet.pipelines.evaluate import run_task
-from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
+from parapet.pipelines.evaluate import Evaluation
 from parapet.schemas.errors import InputError
+from parapet.transforms.running import options
+from parapet.transforms.running.options import option
 
 if TYPE_CHECKING:
-    from parapet.evaluation.compare.page import Compare
+    from parapet.evaluation.compare import page
 
-DESCRIPTION = """\
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(Evaluation):
+    """``parapet compare``."""
+
+    name = "compare"
+    description = """\
 Puts outputs of 'parapet evaluate' into one table: a row for each system, a column for each set, with intervals, the
 change from the original and the unweighted mean, as RADDLE has it. Tests which differences are significant, paired by
 dialogue."""
-
-EXAMPLE = """\
+    example = """\
   parapet compare --systems ours=scores/ours theirs=scores/theirs --output board
   parapet compare --systems ours=scores/ours_dst ours=scores/ours_ood theirs=scores/their_dst theirs=scores/their_ood \\
     --baseline theirs --output board
   parapet compare --systems a=scores/a b=scores/b --metrics joint_goal_accuracy schema_sensitivity --output board"""
-
-NOTE = """\
+    note = """\
 A system may have results of several tasks. Systems are compared on the tasks and sets that all of them have; the turns
 of a set must be the same."""
-
-
-def parser() -> StrictParser:
-    """Builds the command line."""
-    parser = StrictParser("compare", DESCRIPTION, EXAMPLE, NOTE)
-    text = "systems; OUT is an output of 'evaluate', and NAME may be repeated"
-    parser.group(INPUT)("--systems", required=True, nargs="+", metavar="NAME=OUT", apart=True, help=text)
-    add_output(parser)
-    add = parser.group("comparison")
-    add(
-        "--metrics",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="columns: METRIC, SET/METRIC, TASK/SET/METRIC; or seen, unseen or a SERVICE for SET "
-        "(default: the main metrics on each set)",
+    group = "comparison"
+    systems: list[str] = option(
+        options.REQUIRED,
+        "systems; OUT is an output of 'evaluate', and NAME may be repeated",
+        group=options.INPUT,
+        metavar="NAME=OUT",
+        path=True,
     )
-    text = "columns that the average counts, named as for --metrics (default: the main metric of each task on each set)"
-    add("--average", rare=True, nargs="+", default=[], metavar="NAME", help=text)
-    text = "sets that are compared, in the order of the columns (default: all)"
-    add("--sets", rare=True, nargs="+", default=[], metavar="SET", help=text)
-    text = "system to compare the others with (default: all pairs)"
-    add("--baseline", default="", metavar="NAME", help=text)
-    text = "replicates of the tests; 0: no tests"
-    add("--replicates", rare=True, type=int, default=10_000, metavar="N", help=text)
-    text = "show also sets that only some systems have; means are over the sets that all have"
-    add("--all", action="store_true", help=text)
-    add_seed(parser, "the tests")
-    return parser
+    metrics: list[str] = option(
+        [],
+        "columns: METRIC, SET/METRIC, TASK/SET/METRIC; or seen, unseen or a SERVICE for SET "
+        "(default: the main metrics on each set)",
+        metavar="NAME",
+    )
+    average: list[str] = option(
+        [],
+        "columns that the average counts, named as for --metrics (default: the main metric of each task on each set)",
+        rare=True,
+        metavar="NAME",
+    )
+    sets: list[str] = option(
+        [], "sets that are compared, in the order of the columns (default: all)", rare=True, metavar="SET"
+    )
+    baseline: str = option("", "system to compare the others with (default: all pairs)", metavar="NAME")
+    replicates: int = option(10_000, "replicates of the tests; 0: no tests", rare=True, ge=0, le=1_000_000)
+    all: bool = option(False, "show also sets that only some systems have; means are over the sets that all have")
+    seed: str = options.seed("the tests")
+
+    def task(self) -> page.Compare:
+        """Makes the comparison."""
+        from parapet.evaluation.compare.board import Config
+        from parapet.evaluation.compare.page import Compare
+
+        systems: dict[str, list[str]] = {}
+        for value in self.systems:
+            name, equals, path = value.partition("=")
+            if not equals or not name.strip() or not path:
+                raise InputError(f"{value!r} is not of the form NAME=OUT", "--systems")
+            systems.setdefault(name.strip(), []).append(path)
+        if twice := [name for name in self.sets if self.sets.count(name) > 1]:
+            raise InputError(f"{twice[0]!r} appears twice", "--sets")
+        if self.baseline and self.baseline not in systems:
+            known = ", ".join(systems)
+            raise InputError(f"there is no system {self.baseline!r}: must be one of {known}", "--baseline")
+        config = Config(
+            metrics=tuple(self.metrics),
+            average=tuple(self.average),
+            sets=tuple(self.sets),
+            everything=self.all,
+            baseline=self.baseline,
+            seed=self.seed,
+            replicates=self.replicates,
+        )
+        return Compare(systems=systems, config=config)
 
 
-def task(args: argparse.Namespace) -> Compare:
-    """Makes the comparison that the flags describe."""
-    from parapet.evaluation.compare.board import Config
-    from parapet.evaluation.compare.page import Compare
-
-    if not 0 <= args.replicates <= 1_000_000:
-        raise InputError("must be from 0 to 1000000", "--replicates")
-    systems = _parse(args.systems)
-    if twice := [name for name in args.sets if args.sets.count(name) > 1]:
-        raise InputError(f"{twice[0]!r} appears twice", "--sets")
-    if args.baseline and args.baseline not in systems:
-        known = ", ".join(systems)
-        raise InputError(f"there is no system {args.baseline!r}: must be one of {known}", "--baseline")
-    chosen: dict[str, Any] = {name: tuple(getattr(args, name)) for name in ("metrics", "average", "sets")}
-    tests: dict[str, Any] = {name: getattr(args, name) for name in ("baseline", "seed", "replicates")}
-    return Compare(systems=systems, config=Config(**chosen, **tests, everything=args.all))
-
-
-def _parse(values: Sequence[str]) -> dict[str, list[str]]:
-    systems: dict[str, list[str]] = {}
-    for value in values:
-        name, equals, path = value.partition("=")
-        if not equals or not name.strip() or not path:
-            raise InputError(f"{value!r} is not of the form NAME=OUT", "--systems")
-        systems.setdefault(name.strip(), []).append(path)
-    return systems
-
-
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs the command. Returns the exit status."""
-    return run_task(parser(), argv, task)
+COMMAND = Compare

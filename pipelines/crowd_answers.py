@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 from collections import Counter
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
-from parapet.pipelines.flags import INPUT, StrictParser
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
@@ -26,43 +24,21 @@ _RESPONSES = "batch results CSV of MTurk, JSON lines of its API, or folders of '
 _ENCODING = "encoding of --responses without a byte order mark"
 
 
-def responses() -> Any:
+def responses(required: bool = False) -> Any:
     """``--responses``, the files of answers."""
-    return options.option([], _RESPONSES, group=INPUT, metavar="FILE|DIR", reads=True)
+    return options.option(
+        options.REQUIRED if required else [], _RESPONSES, group=options.INPUT, metavar="FILE|DIR", reads=True
+    )
 
 
 def decisions() -> Any:
     """``--decisions``, what reviewers decided."""
-    return options.option([], "decisions of reviewers, CSV", group=INPUT, metavar="FILE", reads=True)
+    return options.option([], "decisions of reviewers, CSV", group=options.INPUT, metavar="FILE", reads=True)
 
 
 def encoding() -> Any:
     """``--encoding`` of the answers."""
-    return options.option("utf-8", _ENCODING, group=INPUT, rare=True, metavar="NAME")
-
-
-def _add_encoding(parser: StrictParser, group: str) -> None:
-    parser.group(group)("--encoding", rare=True, default="utf-8", metavar="NAME", help=_ENCODING)
-
-
-def add_judgements(parser: StrictParser) -> None:
-    """Adds ``--hits``, ``--responses`` and ``--encoding`` for judgements by people."""
-    add = parser.group(INPUT)
-    add("--hits", required=True, metavar="DIR", reads=True, help="output of 'parapet hits --task ratings'")
-    add("--responses", nargs="+", required=True, metavar="FILE|DIR", reads=True, help=_RESPONSES)
-    _add_encoding(parser, INPUT)
-
-
-def responses_of(args: argparse.Namespace) -> tuple[str, ...]:
-    """Lists the files of ``--responses``, and the answers in folders of ``parapet mturk``.
-
-    Raises InputError if a file or the encoding cannot be used.
-    """
-    from parapet.transforms.crowd.answer_files import Sources
-
-    sources = Sources(_files_of(args.responses), encoding=args.encoding)
-    sources.check("--")
-    return tuple(sources.responses)
+    return options.option("utf-8", _ENCODING, group=options.INPUT, rare=True, metavar="NAME")
 
 
 def _files_of(responses: Sequence[str]) -> list[str]:

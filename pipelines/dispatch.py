@@ -105,13 +105,14 @@ def hand_over(
     if run is not None:
         return run(spelled, rest)
     if package == "parapet.pipelines":
-        return _run(module_of(spelled), rest)
+        return run_module(module_of(spelled), rest)
     if hasattr(parent := importlib.import_module(package), "run_action"):
         return int(parent.run_action(spelled, rest))
-    return _run(importlib.import_module(f"{package}.{canonical(spelled)}"), rest)
+    return run_module(importlib.import_module(f"{package}.{canonical(spelled)}"), rest)
 
 
-def _run(module: Any, argv: Sequence[str]) -> int:
+def run_module(module: Any, argv: Sequence[str]) -> int:
+    """Runs the command of a module. Returns the exit status."""
     if hasattr(module, "COMMAND"):
         from parapet.pipelines import app
 

@@ -88,6 +88,8 @@ class StrictParser(argparse.ArgumentParser):
 
     Attributes:
       options: the declared options and arguments; ``flags`` has those with a name by each of their names.
+      terms: further sections of the help: title to terms and their meanings.
+      dependent: returns the defaults that depend on given options; these have other values than None.
       raises: whether errors are raised as InputError, instead of ending the program.
     """
 
@@ -102,7 +104,8 @@ class StrictParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.example, self.note, self.rare_note = example, note, ""
-        self.terms: dict[str, dict[str, str]] = {}  # further sections of the help: title to terms and their meanings
+        self.terms: dict[str, dict[str, str]] = {}
+        self.dependent: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
         self.options: list[argparse.Action] = []
         self.flags: dict[str, argparse.Action] = {}
         self._sections: dict[str, list[argparse.Action]] = {INPUT: [], OUTPUT: []}
@@ -113,20 +116,19 @@ class StrictParser(argparse.ArgumentParser):
         add("--help-all", rare=True, dest="help", action=_HelpAll, help="show all flags")
         self._of_all_commands = list(self.options)
 
-    def group(self, title: str, rare: bool = False, exclusive: bool = False) -> Add:
+    def group(self, title: str, rare: bool = False) -> Add:
         """Returns a function that adds flags to the group with this title.
 
         The function takes the arguments of ``add_argument``, and three more: ``rare`` (only ``--help-all`` shows the
         flag), ``reads`` (its values are files or folders that must exist) and ``apart`` (they may be, so that the
-        output must not be one of them). At most one of the ``exclusive`` flags may be used.
+        output must not be one of them).
         """
         section = self._sections.setdefault(title, [])
-        container = self.add_mutually_exclusive_group() if exclusive else self
 
         def add(
             *names: str, rare: bool = rare, reads: bool = False, apart: bool = False, **options: Any
         ) -> argparse.Action:
-            action = container.add_argument(*names, **options)
+            action = self.add_argument(*names, **options)
             action.rare, action.reads, action.apart = rare, reads, reads or apart  # type: ignore[attr-defined]
             section.append(action)
             self.options.append(action)
@@ -191,15 +193,25 @@ class StrictParser(argparse.ArgumentParser):
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses strictly; returns the flags and an empty list, as no flags are left for others."""
-        args = self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple))
-        self._check_empty(args)
-        return args, []
+        return self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple)), []
+
+    def parse_known_args(  # type: ignore[override]
+        self, argv: Sequence[str], namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parses the arguments, and adds the defaults that depend on them."""
+        args, rest = super().parse_known_args(argv, namespace)
+        if namespace is None:
+            values, _ = super().parse_known_args(argv, argparse.Namespace(**dict.fromkeys(vars(args))))
+            given = {name: value for name, value in vars(values).items() if value is not None}
+            vars(args).update(self.dependent(given) | given)
+        return args, rest
 
     def check_flags(self, argv: Sequence[str], others: Callable[[], Iterable[str]]) -> list[str]:
         """Returns the arguments with each flag spelled as it is defined, and paths for ``@sample``.
 
         Exits if a flag is neither ours nor in ``others()``, and suggests the nearest one: for a mistyped ``--ouput``,
-        argparse would only report that ``--output`` is missing.
+        argparse would only report that ``--output`` is missing. Exits, too, if a path is empty, as where a variable of
+        the shell is not set.
         """
         argv = [_SAMPLE.sub(lambda _: str(sample_root()), argument) for argument in argv]
         ours = {canonical(flag): flag for flag in self.flags if flag.startswith("--")}
@@ -210,6 +222,10 @@ class StrictParser(argparse.ArgumentParser):
             if flag.startswith("--"):
                 if canonical(flag) in ours:
                     result[i] = ours[canonical(flag)] + equals + value
+                    action = self.flags[ours[canonical(flag)]]
+                    is_path = is_input(action) or action.dest == "output"
+                    if is_path and not (value if equals else "".join(argv[i + 1 : i + 2])):
+                        self.error(f"{flag}: is empty: give a path")
                 else:
                     strange[i] = (flag, equals + value)
         if strange and not {"-h", "--help", "--help-all"} & set(result[:end]):
@@ -222,13 +238,6 @@ class StrictParser(argparse.ArgumentParser):
                     self.error(f"unknown flag {flag}" + (f": did you mean {nearest}?" if nearest else ""))
                 result[i] = spelled + rest
         return result
-
-    def _check_empty(self, args: argparse.Namespace) -> None:
-        """Exits if a path is empty, as where a variable of the shell is not set."""
-        for action in self.options:
-            value = getattr(args, action.dest, None)
-            if (is_input(action) or action.dest == "output") and value != action.default and value in ("", [""]):
-                self.error(f"{action.option_strings[0]}: is empty: give a path")
 
 
 class Parser(StrictParser):
@@ -249,7 +258,6 @@ class Parser(StrictParser):
         dry = [flag for flag in argv if is_dry and flag in ("--dry_run", "--dry-run")]
         argv = self.check_flags([flag for flag in argv if flag not in dry], beam_flags)
         args, rest = self.parse_known_args(argv)
-        self._check_empty(args)
         if dry:
             args.dry_run = True
         if rest:
@@ -371,11 +379,6 @@ def add_sgd(parser: StrictParser) -> None:
     """Adds ``--sgd``: the corpus."""
     text = "corpus in the SGD format (default: the bundled sample)"
     parser.group(INPUT)("--sgd", metavar="ROOT", reads=True, help=text)
-
-
-def add_reference(parser: StrictParser, text: str = "corpus or release", *names: str) -> None:
-    """Adds ``--reference``, the corpus that was predicted; ``names`` are aliases of the flag."""
-    parser.group(INPUT)("--reference", *names, metavar="ROOT", reads=True, help=f"{text} (default: the bundled sample)")
 
 
 def add_split(parser: StrictParser, default: str = TEST, many: bool = False) -> None:

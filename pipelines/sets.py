@@ -1,16 +1,14 @@
-"""The flags that name a corpus and its sets, shared by all tasks of ``evaluate`` and models of ``predict``."""
+"""The options that name a corpus and its sets, shared by all tasks of ``evaluate`` and models of ``predict``."""
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from parapet.pipelines.app import add_flags, read_config
-from parapet.pipelines.flags import INPUT, StrictParser, add_reference
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST, as_path, is_there, sample_root, split_of_folder
 from parapet.transforms.running import options
-from parapet.transforms.running.options import option
+from parapet.transforms.running.options import INPUT, REQUIRED, option
 
 if TYPE_CHECKING:
     from parapet.evaluation.sets import Sources
@@ -57,38 +55,8 @@ class LabelledSetOptions(SetOptions):
     """A corpus and its sets, if the labels are not in the predictions."""
 
     reference: str | None = option(
-        None,
-        "{reference_text} (default: the labels in the predictions)",
-        group=INPUT,
-        metavar="PATH",
-        reads=True,
+        None, "{reference_text} (default: the labels in the predictions)", group=INPUT, metavar="PATH", reads=True
     )
-
-
-def add_sets(
-    parser: StrictParser,
-    *,
-    reference: str = REFERENCE,
-    variants: str = VARIANTS,
-    sets: str = SETS,
-    names: tuple[str, ...] = (),
-) -> None:
-    """Adds the flags of :class:`SetOptions` to the parser of a command that is no declaration.
-
-    Args:
-      parser: the command's parser.
-      reference: describes ``--reference``.
-      variants: describes ``--variants``.
-      sets: describes ``--sets``.
-      names: further names of ``--reference``.
-    """
-    add_reference(parser, reference, *names)
-    add_flags(parser, SetOptions, INPUT, variants_text=variants, sets_text=sets)
-
-
-def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sources:
-    """Reads the sources that the flags name, as :meth:`SetOptions.sources`."""
-    return read_config(SetOptions, args).sources(predictions)
 
 
 def of_run(path: str, task: str) -> str:
@@ -101,27 +69,39 @@ def of_run(path: str, task: str) -> str:
     return path
 
 
-def add_tasks(parser: StrictParser) -> None:
-    """Adds the flags that name agents' tasks, and further sets of them."""
-    add = parser.group(INPUT)
-    add("--reference", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
-    text = "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words"
-    add("--variants", metavar="DIR", reads=True, help=text)
-    add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help="further tasks: typos=varied/typos")
+@dataclass(frozen=True, kw_only=True)
+class BabiOptions:
+    """Dialogues in the bAbI format, and further sets of them."""
+
+    reference_text: ClassVar[str] = "dialogues in the bAbI format"
+    reference: list[str] = option([], "{reference_text}", group=INPUT, metavar="FILE", reads=True)
+    sets: list[str] = option(
+        [], "further sets, files or folders: OOV=babi/task1-tst-OOV.txt", group=INPUT, metavar="NAME=PATH", reads=True
+    )
 
 
-def task_sets(args: argparse.Namespace) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Returns the sets of tasks by name, and the names of those that are variants.
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    """Agents' tasks and further sets of them."""
 
-    Raises InputError if there are none.
-    """
-    from parapet.evaluation.sets import parse_sets
-    from parapet.schemas.errors import InputError
+    reference: list[str] = option(REQUIRED, TASKS, group=INPUT, metavar="PATH", reads=True)
+    variants: str | None = option(
+        None,
+        "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words",
+        group=INPUT,
+        metavar="DIR",
+        reads=True,
+    )
+    sets: list[str] = option([], "further tasks: typos=varied/typos", group=INPUT, metavar="NAME=PATH", reads=True)
 
-    others, folder = parse_sets(args.sets), as_path(args.variants or "")
-    if not args.variants:
-        return others, ()
-    names = sorted(path.name for path in folder.glob("*") if path.is_dir() and path.name[0] != ".")
-    if not names:
-        raise InputError("contains no folders of variants, such as v1", args.variants, "--variants")
-    return {**{name: str(folder / name) for name in names}, **others}, tuple(names)
+    def task_sets(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Returns the sets by name, and the names of those that are variants. Raises InputError if there are none."""
+        from parapet.evaluation.sets import parse_sets
+
+        others, folder = parse_sets(self.sets), as_path(self.variants or "")
+        if not self.variants:
+            return others, ()
+        names = sorted(path.name for path in folder.glob("*") if path.is_dir() and path.name[0] != ".")
+        if not names:
+            raise InputError("contains no folders of variants, such as v1", self.variants, "--variants")
+        return {**{name: str(folder / name) for name in names}, **others}, tuple(names)

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import UsageError, counted, run_checked, say
-from parapet.pipelines.dispatch import hand_over, spelling
-from parapet.pipelines.flags import StrictParser
-from parapet.pipelines.models import MODELS, family_of
-from parapet.schemas.errors import InputError, parapet_version
-
-if TYPE_CHECKING:
-    from parapet.pipelines.models.family import Training
-
-STOPPED = "run the same command again to resume from the last saved state"
+from parapet.pipelines.dispatch import hand_over
+from parapet.pipelines.models import MODELS
+from parapet.pipelines.models import train_command as command
 
 USAGE = f"""usage: parapet train MODEL [flags]
 
@@ -34,74 +25,10 @@ example:
 """
 
 
-def parser(model: str) -> StrictParser:
-    """Builds the command line of a model."""
-    return family_of(model).train_parser()
-
-
-def run(argv: Sequence[str] | None = None) -> int:
+def run(argv: Sequence[str]) -> int:
     """Runs ``parapet train``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    argv = sys.argv[1:] if argv is None else list(argv)
-    if argv and (model := spelling(argv[0], MODELS)):
-        family = family_of(model)
-        return run_checked(family.train_parser(), argv[1:], family.training, act, STOPPED)
-    return hand_over("parapet train", "model", MODELS, "parapet.pipelines.train", USAGE, argv)
+    from parapet.pipelines import app
 
-
-def act(training: Training) -> None:
-    """Trains, publishes the model with its log, and prints its results."""
-    from parapet.evaluation.task import publish
-
-    header = header_of(training)
-    model, output = training.model, training.output
-    if training.config is None or training.learner is None:
-        publish(output, training.files, header)
-        say(f"{model}: the model is in {output}")
-        return
-    from parapet.evaluation.models.training import clear_state, log_bytes, page_of, train
-    from parapet.pipelines.progress import running
-
-    with running(f"parapet train {model}"):
-        trained = train(training.config, training.learner, output, header)
-    best = trained.best
-    by_epochs = training.config.steps is None
-    reached = counted(best.epoch, "epoch") if by_epochs else counted(best.step, "step")
-    last = trained.log[-1]
-    length = {"epoch": best.epoch, "epochs": last.epoch, "step": best.step, "steps": last.step}
-    result = {**length, "dev": best.dev, "parameters": trained.parameters, **trained.result}
-    page = page_of(model, training.options, trained).encode()
-    files = {**trained.files, "log.jsonl": log_bytes(trained.log), "report.html": page}
-    publish(output, files, {**header, "result": result})
-    clear_state(output)
-    say(f"{model}: {trained.metric} on dev {best.dev:.2%} after {reached}; the model is in {output}")
-    for name, value in trained.result.items():
-        say(f"{name.replace('_', ' ')}: {value:.6g}")
-
-
-def header_of(training: Training) -> dict[str, object]:
-    """Prepares the output folder; returns the part of ``run.json`` other than files and the result.
-
-    A training resumes only if all of this is unchanged.
-
-    Raises:
-      UsageError: the folder cannot be written, or belongs to another command.
-    """
-    from importlib.metadata import version
-
-    from parapet.pipelines.models.family import named_digest
-    from parapet.transforms.storage import checkpoints, files
-
-    try:
-        files.prepare(training.output, f"train_{training.model}")
-    except InputError as error:
-        raise UsageError(error.reason, error.path, error.where) from None
-    header: dict[str, object] = {
-        "pipeline": f"train_{training.model}",
-        "version": parapet_version(),
-        "options": training.options,
-        "inputs": [{"flag": flag, **named_digest(path)} for flag, path in training.inputs],
-        **{name: version(name) for name in training.packages},
-    }
-    if training.checkpoint:
-        header["checkpoint"] = checkpoints.digest(training.checkpoint)
-    return header
+    return hand_over(
+        "parapet train", "model", MODELS, "", USAGE, argv, lambda model, flags: app.run(command(model), flags)
+    )

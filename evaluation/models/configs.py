@@ -16,7 +16,6 @@ from parapet.transforms.running.options import INPUT, REQUIRED, RUNNING, option
 
 PLATEAU = 3  # evaluations of dev without an improvement, after which the learning rate is halved
 LARGEST = 1024  # largest size of an embedding of tiny_dst
-MOST_ATTENDED = 64  # dialogues: a chunk of a prediction
 SGP_MODULES = ("intents", "combine", "copy_slot", "cross_copy")
 SPLITS = ("train", "dev", "test")
 
@@ -47,8 +46,8 @@ class TrainingConfig:
     unit: ClassVar[str] = "examples"
     rate_of: ClassVar[str] = " of Adam"
     largest: ClassVar[str] = ""
-    epochs: int | None = option(None, "maximum number of epochs", ge=1, either="length")
-    steps: int | None = option(None, "number of optimiser steps, instead of --epochs", ge=1, either="length")
+    epochs: int | None = option(None, "maximum number of epochs", ge=1)
+    steps: int | None = option(None, "number of optimiser steps, instead of --epochs", ge=1)
     patience: int | None = option(None, "stop after N epochs without an improvement on dev", rare=True, ge=1)
     eval_steps: int | None = option(
         None,
@@ -487,67 +486,11 @@ class MemN2NConfig(BabiConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TfIdfConfig:
-    """TF-IDF, which answers with the candidate closest to the dialogue."""
-
-    train: list[str] = option(
-        REQUIRED,
-        "dialogues in the bAbI format, of one or more tasks: the weight of a word is how rare users' turns have it",
-        group=INPUT,
-        metavar="FILE",
-        reads=True,
-    )
-    dev: list[str] = option([], "dialogues that select the better --input", group=INPUT, metavar="FILE", reads=True)
-    candidates: str = option(REQUIRED, "all possible answers, '1 text' a line", group=INPUT, metavar="FILE", reads=True)
-    match: str | None = option(None, "knowledge base, for match-type features", group=INPUT, metavar="FILE", reads=True)
-    input: Literal["last", "history"] | None = option(
-        None, "compare with the last utterance or all so far (default: the better one on --dev, without --dev last)"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class NearestConfig:
-    """Nearest neighbour, which answers like the most similar utterance of training."""
-
-    train: list[str] = option(
-        REQUIRED, "dialogues in the bAbI format to train on", group=INPUT, metavar="FILE", reads=True
-    )
-    similarity: Literal["exact", "overlap"] = option(
-        "exact", "answer as the same utterance is answered in training, or as the one that shares most words"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RulesConfig:
-    """Rules for tasks 1 to 5, from an ontology, or for task 6, from a file."""
-
-    ontology: str | None = option(
-        None, "domain in TOML (default: the simulator's)", group=INPUT, metavar="FILE", reads=True
-    )
-    match: str | None = option(None, "knowledge base of the dialogues", group=INPUT, metavar="FILE", reads=True)
-    rules: str | None = option(None, "rules in TOML, or babi or task6 for those of Parapet", metavar="FILE|NAME")
-    train: list[str] = option(
-        [],
-        "with --rules: dialogues in the bAbI format to extract patterns from",
-        group=INPUT,
-        metavar="FILE",
-        reads=True,
-    )
-    dev: list[str] = option(
-        [], "with --rules: dialogues that choose the rules and their order", group=INPUT, metavar="FILE", reads=True
-    )
-    candidates: str | None = option(
-        None, "with --rules: all possible answers, '1 text' a line", group=INPUT, metavar="FILE", reads=True
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class PredictionConfig:
     """The settings of any prediction."""
 
     unit: ClassVar[str] = "examples"
-    output: str
-    model: str = option(REQUIRED, "output of 'parapet train {name}'", group=INPUT, metavar="DIR", reads=True)
+    model: str = option(REQUIRED, "output of 'parapet train {model_name}'", group=INPUT, metavar="DIR", reads=True)
     device: Literal["auto", "cpu", "cuda"] = device()
     threads: int = threads()
     batch_size: int = option(64, "{unit} in a batch", ge=1, group=RUNNING)
@@ -615,40 +558,3 @@ class PrefixPrediction(GenerationPrediction):
 
     without = ()
     checkpoint: str = option(REQUIRED, "T5 that the model was trained with", group=INPUT, metavar="DIR", path=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BabiPrediction(PredictionConfig):
-    """A prediction by a model of the bAbI dialog tasks."""
-
-    without: ClassVar[tuple[str, ...]] = ("attention",)
-    unit = "turns"
-    batch_size: int = 256
-    reference: list[str] = option([], "dialogues in the bAbI format", group=INPUT, metavar="FILE", reads=True)
-    sets: list[str] = option(
-        [], "further sets, files or folders: OOV=babi/task1-tst-OOV.txt", group=INPUT, metavar="NAME=PATH", reads=True
-    )
-    any_task: bool = option(
-        False, "predict even if file names say that the model was trained on another task", rare=True
-    )
-    top: int = option(
-        1,
-        "write the K best answers at each turn, for 'parapet evaluate --task ranking --top K'",
-        ge=1,
-        metavar="K",
-        group="output",
-    )
-    attention: int = option(
-        0,
-        "write what the model attends to in the first N dialogues of each file: JSON lines and a page",
-        ge=0,
-        le=MOST_ATTENDED,
-        group="output",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemN2NPrediction(BabiPrediction):
-    """A prediction by a memory network, which can write its attention."""
-
-    without = ()

@@ -1,31 +1,28 @@
 """``parapet evaluate``: scores predictions by the metrics of the papers, and makes pages; one task at a time.
 
-The tasks in ``OWN_MODULES`` have modules of their own; the flags of the others are here.
+``dst``, a Beam pipeline, and ``ratings`` have modules of their own.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from parapet.pipelines import app
 from parapet.pipelines.app import Command
-from parapet.pipelines.command import check_apart, check_input, run_checked, say
-from parapet.pipelines.dispatch import hand_over, spelling
+from parapet.pipelines.command import check_apart, check_input, say
+from parapet.pipelines.dispatch import hand_over
 from parapet.pipelines.endpoint_flags import ModelOptions, address, model_name
-from parapet.pipelines.flags import INPUT, StrictParser, add_output
-from parapet.pipelines.sets import LabelledSetOptions, SetOptions, add_tasks, of_run, task_sets
+from parapet.pipelines.sets import BabiOptions, LabelledSetOptions, SetOptions, TaskOptions, of_run
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path
 from parapet.transforms.running import options
+from parapet.transforms.running.options import INPUT, REQUIRED, option
 
 if TYPE_CHECKING:
     from parapet.evaluation.task import Task
@@ -58,38 +55,29 @@ example:
 'parapet evaluate --task TASK --help' shows the flags of a task.
 """
 
-Inputs = TypeVar("Inputs")
-Options = TypeVar("Options", bound=msgspec.Struct)
-OWN_MODULES = ("dst", "ratings")  # the other tasks are defined below
-
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet evaluate``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
     task, rest = _split_task(argv)
-    if task is None and argv and not {"-h", "--help", "--help-all", "--help_all"} & set(argv):
+    if task is not None:
+        words = [task, *rest]
+    elif not argv or {"-h", "--help", "--help-all", "--help_all"} & set(argv):
+        words = argv[:1] and ["--help"]
+    else:
         print(f"parapet evaluate: --task is required: must be one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
-    known = spelling(task, TASKS) if task is not None else None
-    if known in COMMANDS:
-        return app.run(COMMANDS[known], rest)
-    if known is not None and known not in OWN_MODULES:
-        return run_task(parser(known), rest, FLAGS[known].make, known)
-    forwarded = [task, *rest] if task is not None else argv and ["--help"]
-    return hand_over("parapet evaluate", "task", TASKS, "parapet.pipelines.evaluate", USAGE, forwarded)
+    return hand_over(
+        "parapet evaluate", "task", TASKS, "", USAGE, words, lambda name, flags: app.run(command(name), flags)
+    )
 
 
-def parser(task: str) -> StrictParser:
-    """Builds the command line of a task."""
-    if task in OWN_MODULES:
-        parser: StrictParser = importlib.import_module(f"parapet.pipelines.evaluate.{task}").parser()
-        return parser
+def command(task: str) -> type[Command[Any]]:
+    """Returns the declaration of a task."""
     if task in COMMANDS:
-        return app.parser_of(COMMANDS[task])
-    flags = FLAGS[task]
-    parser = StrictParser(f"evaluate --task {task}", flags.description, flags.example, flags.note)
-    flags.add(parser)
-    return parser
+        return COMMANDS[task]
+    declared: type[Command[Any]] = importlib.import_module(f"{__name__}.{task}").COMMAND
+    return declared
 
 
 def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -102,82 +90,6 @@ def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
     return None, list(argv)
 
 
-def from_flags(kind: type[Options], args: argparse.Namespace, **own: object) -> Options:
-    """Makes an options struct from the flags with the names of its fields; ``own`` overrides them."""
-    return kind(**{name: getattr(args, name) for name in kind.__struct_fields__ if hasattr(args, name)} | own)
-
-
-def add_model(parser: StrictParser, named: str = "FILE.py:NAME or MODULE:NAME") -> None:
-    """Adds the flags that name a user's model; ``named`` describes how it is named."""
-    add = parser.group("model, instead of --predictions")
-    add("--model", metavar="FILE.py:NAME", help=f"class with predict(batch), function, or object: {named}")
-    text = "its arguments: checkpoint=my_model beams=4 greedy=true"
-    add("--model_args", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=text)
-
-
-def model_of(args: argparse.Namespace) -> UserCode | None:
-    """Reads the user's model from ``--model``. Raises InputError unless either a model or predictions are given."""
-    from parapet.evaluation.user_code import UserCode, parse_arguments
-
-    if (args.predictions is None) == (args.model is None):
-        raise InputError("give exactly one of the two: predictions, or a model", "--predictions, --model")
-    arguments = parse_arguments(args.model_args, "--model_args")
-    if arguments and not args.model:
-        raise InputError("are arguments of --model: add --model", "--model_args")
-    return UserCode(args.model, arguments, os.getcwd()) if args.model else None
-
-
-def read_inputs(task: Task[Inputs], output: str) -> Inputs:
-    """Reads the inputs of a task. Raises InputError if one cannot be used, or if the output is one of them."""
-    for flag, path in task.inputs().items():
-        if path is not None:
-            check_apart(output, f"--{flag.partition('/')[0]}", path)
-            check_input(path, f"--{flag.partition('/')[0].partition(' ')[0]}", output)
-    return task.read()
-
-
-def score(task: Task[Inputs], inputs: Inputs, output: str, title: str) -> None:
-    """Scores the inputs of a task, publishes the result and prints the summary."""
-    from parapet.evaluation.task import publish, refused_notes
-    from parapet.pipelines.progress import running
-
-    with running(title) as run:
-        result = task.score(inputs, run.stage)
-    publish(output, result.files, task.header(result))
-    for warning in [*refused_notes(result.refused), *result.warnings]:
-        logging.warning("%s", warning)
-    for line in result.summary:
-        say(line)
-
-
-def run_task(
-    parser: StrictParser,
-    argv: Sequence[str] | None,
-    make_task: Callable[[argparse.Namespace], Task[Inputs]],
-    name: str = "",
-) -> int:
-    """Runs a task and publishes its output. Returns the exit status.
-
-    Args:
-      parser: the task's flags.
-      argv: the command line.
-      make_task: makes the task from the flags; raises InputError if they cannot be used.
-      name: the name of a task with predictions.
-    """
-
-    def check(args: argparse.Namespace) -> tuple[Task[Inputs], Inputs, str]:
-        if name and args.predictions:
-            paths = args.predictions
-            args.predictions = of_run(paths, name) if isinstance(paths, str) else [of_run(path, name) for path in paths]
-        task = make_task(args)
-        return task, read_inputs(task, args.output), args.output
-
-    def act(prepared: tuple[Task[Inputs], Inputs, str]) -> None:
-        score(*prepared, parser.prog)
-
-    return run_checked(parser, argv, check, act, "nothing was published, run the same command again")
-
-
 class Prepared(NamedTuple):
     """A task with its inputs, which have been read."""
 
@@ -187,13 +99,9 @@ class Prepared(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Command[Prepared]):
-    """A task of ``parapet evaluate`` that scores predictions."""
+    """A command that scores its inputs in one process."""
 
-    predictions_text: ClassVar[str] = ""
     stopped = "nothing was published, run the same command again"
-    predictions: str = options.option(
-        options.REQUIRED, "{predictions_text}", group=options.INPUT, metavar="PATH", reads=True
-    )
     output: str = options.output_folder()
 
     def task(self) -> Task[Any]:
@@ -201,34 +109,93 @@ class Evaluation(Command[Prepared]):
         raise NotImplementedError
 
     def check(self) -> Prepared:
-        """Reads the inputs. Raises InputError if they cannot be used."""
-        task = replace(self, predictions=self._of_runs()).task()
-        return Prepared(task, read_inputs(task, self.output))
-
-    def _of_runs(self) -> Any:
-        name = self.name.split()[-1]
-        if isinstance(self.predictions, str):
-            return of_run(self.predictions, name)
-        return [of_run(path, name) for path in self.predictions]
+        """Reads the inputs. Raises InputError if one cannot be used, or if the output is one of them."""
+        task = self.task()
+        for name, path in task.inputs().items():
+            if path is not None:
+                flag = f"--{name.partition('/')[0]}"
+                check_apart(self.output, flag, path)
+                check_input(path, flag.partition(" ")[0], self.output)
+        return Prepared(task, task.read())
 
     def act(self, prepared: Prepared) -> None:
-        """Scores the predictions and publishes the output."""
-        score(prepared.task, prepared.inputs, self.output, f"parapet {self.name}")
+        """Scores the inputs, publishes the result and prints the summary."""
+        from parapet.evaluation.task import publish, refused_notes
+        from parapet.pipelines.progress import running
+
+        task, inputs = prepared
+        with running(f"parapet {self.name}") as run:
+            result = task.score(inputs, run.stage)
+        publish(self.output, result.files, task.header(result))
+        for warning in [*refused_notes(result.refused), *result.warnings]:
+            logging.warning("%s", warning)
+        for line in result.summary:
+            say(line)
 
 
-def _check_labelled(command: LabelledSetOptions, predictions: str) -> None:
+@dataclass(frozen=True, kw_only=True)
+class PredictionOptions:
+    """The predictions of a system."""
+
+    name: ClassVar[str]
+    predictions_text: ClassVar[str]
+    predictions: str = option(REQUIRED, "{predictions_text}", group=INPUT, metavar="PATH", reads=True)
+
+    @property
+    def predicted(self) -> Any:
+        """The predictions; of an output of ``parapet predict``, the folder with those of this task."""
+        task = self.name.split()[-1]
+        if isinstance(self.predictions, list):
+            return [of_run(path, task) for path in self.predictions]
+        return self.predictions and of_run(self.predictions, task)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserModel(PredictionOptions):
+    """A user's model, or its predictions."""
+
+    group_of_model: ClassVar[str] = "model, instead of --predictions"
+    model_text: ClassVar[str] = "FILE.py:NAME or MODULE:NAME"
+    predictions: str | None = None  # type: ignore[assignment]
+    model: str | None = option(
+        None,
+        "class with predict(batch), function, or object: {model_text}",
+        group=group_of_model,
+        metavar="FILE.py:NAME",
+    )
+    model_args: list[str] = option(
+        [],
+        "its arguments: checkpoint=my_model beams=4 greedy=true",
+        group=group_of_model,
+        metavar="KEY=VALUE",
+        extend=True,
+    )
+
+    def user_code(self) -> UserCode | None:
+        """Reads what names the model. Raises InputError unless either a model or predictions are given."""
+        from parapet.evaluation.user_code import UserCode, parse_arguments
+
+        if (self.predictions is None) == (self.model is None):
+            raise InputError("give exactly one of the two: predictions, or a model", "--predictions, --model")
+        arguments = parse_arguments(self.model_args, "--model_args")
+        if arguments and not self.model:
+            raise InputError("are arguments of --model: add --model", "--model_args")
+        return UserCode(self.model, arguments, os.getcwd()) if self.model else None
+
+
+def _check_labelled(command: Intent | Ood) -> None:
     """Raises InputError for a folder of predictions without a reference, since only a file can have labels."""
-    if command.reference is None and as_path(predictions).is_dir():
+    if command.reference is None and as_path(command.predicted).is_dir():
         raise InputError(
             "is a folder, whose predictions have no labels: give the corpus that they are for as --reference, or a "
             "file of predictions with labels",
-            predictions,
+            command.predicted,
             "--predictions",
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Intent(LabelledSetOptions, Evaluation):
+class Intent(LabelledSetOptions, PredictionOptions, Evaluation):
     """``parapet evaluate --task intent``."""
 
     name = "evaluate --task intent"
@@ -250,17 +217,17 @@ where there are several; "dialogue_id" and "turn" may be given instead of "id", 
         """Makes the task."""
         from parapet.evaluation.intent import Intent
 
-        _check_labelled(self, self.predictions)
+        _check_labelled(self)
         in_sets = bool(self.sets or self.variants)
         if in_sets and self.reference is None:
             raise InputError("require --reference: add it", "--sets, --variants")
         if in_sets or (self.reference is not None and as_path(self.reference).is_dir()):
-            return Intent(predictions=self.predictions, sources=self.sources())
-        return Intent(predictions=self.predictions, reference=self.reference)
+            return Intent(predictions=self.predicted, sources=self.sources())
+        return Intent(predictions=self.predicted, reference=self.reference)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ood(LabelledSetOptions, Evaluation):
+class Ood(LabelledSetOptions, PredictionOptions, Evaluation):
     """``parapet evaluate --task ood``."""
 
     name = "evaluate --task ood"
@@ -280,14 +247,10 @@ instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "respon
     reference_text = "output of 'ood', a corpus (all in-domain), or JSON lines with label"
     sets_text = "sets: ood-10=foreign/ood-10; or which of --reference: ood-10 ood-20 (default: all)"
     predictions_text = "JSON lines with score or predicted; or a folder with ood-10/, ood-20/, ..."
-    dev: str | None = options.option(
-        None,
-        "predictions on other turns, on which the threshold is tuned",
-        group=options.INPUT,
-        metavar="PATH",
-        reads=True,
+    dev: str | None = option(
+        None, "predictions on other turns, on which the threshold is tuned", group=INPUT, metavar="PATH", reads=True
     )
-    dev_split: str = options.option("dev", "split of --dev", group=options.INPUT, rare=True, choices=SPLITS)
+    dev_split: str = option("dev", "split of --dev", group=INPUT, rare=True, choices=SPLITS)
 
     def task(self) -> Task[Any]:
         """Makes the task."""
@@ -296,10 +259,10 @@ instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "respon
 
         if self.reference is None and (self.sets or self.variants):
             raise InputError("requires the output of 'parapet ood', or a corpus: give it as --reference", "--sets")
-        _check_labelled(self, self.predictions)
+        _check_labelled(self)
         others = replace(self, sets=[value for value in self.sets if "=" in value])
         return OodDetection(
-            predictions=self.predictions,
+            predictions=self.predicted,
             sources=others.sources() if self.reference is not None else None,
             chosen=tuple(listed(",".join(value for value in self.sets if "=" not in value))),
             dev=self.dev,
@@ -308,7 +271,7 @@ instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "respon
 
 
 @dataclass(frozen=True, kw_only=True)
-class Response(SetOptions, Evaluation):
+class Response(SetOptions, PredictionOptions, Evaluation):
     """``parapet evaluate --task response``."""
 
     name = "evaluate --task response"
@@ -327,31 +290,27 @@ A row of the predictions: {"dialogue_id": "1_00000", "turn": 3, "response": "...
 placeholders such as [restaurant_name]; its row has the "state" too, {"Restaurants_1": {"city": ["San Jose"]}}, and may
 have "domains", those that the response is about."""
     variants_text = "schema variants whose responses were predicted; scored as the original's"
-    predictions: str = options.option(
-        options.REQUIRED,
+    predictions: str = option(
+        REQUIRED,
         "JSON lines, a folder with original/, typos/, ..., or 'reference' for the corpus's own responses",
-        group=options.INPUT,
+        group=INPUT,
         metavar="PATH|reference",
         reads=True,
     )
-    knowledge_base: str | None = options.option(
-        None,
-        "more entities: JSON, or a folder of SERVICE_db.json",
-        group=options.INPUT,
-        metavar="PATH",
-        reads=True,
+    knowledge_base: str | None = option(
+        None, "more entities: JSON, or a folder of SERVICE_db.json", group=INPUT, metavar="PATH", reads=True
     )
-    goals: str | None = options.option(
+    goals: str | None = option(
         None, "goals, as MultiWOZ has them", group="goals, instead of a corpus", metavar="FILE", reads=True
     )
-    responses: str | None = options.option(
+    responses: str | None = option(
         None,
         "with --goals: reference responses, for BLEU",
         group="goals, instead of a corpus",
         metavar="FILE",
         reads=True,
     )
-    tokenizer: Literal["13a", "none", "intl", "char"] = options.option(
+    tokenizer: Literal["13a", "none", "intl", "char"] = option(
         "13a", "tokenizer of sacrebleu, which changes BLEU", group="scoring"
     )
 
@@ -368,7 +327,7 @@ have "domains", those that the response is about."""
                 "must be given together: goals, and the responses in the same dialogues", "--goals, --responses"
             )
         return ResponseTask(
-            predictions=self.predictions,
+            predictions=self.predicted,
             sources=None if self.goals is not None else self.sources(),
             goals=self.goals,
             responses=self.responses,
@@ -378,23 +337,7 @@ have "domains", those that the response is about."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _BabiFiles:
-    """Test files, which precede the predictions in the help."""
-
-    reference: list[str] = options.option(
-        [], "test files in the bAbI format", group=options.INPUT, metavar="FILE", reads=True
-    )
-    sets: list[str] = options.option(
-        [],
-        "further sets, files or folders: OOV=babi/task1-tst-OOV.txt",
-        group=options.INPUT,
-        metavar="NAME=PATH",
-        reads=True,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ranking(Evaluation, _BabiFiles):
+class Ranking(PredictionOptions, BabiOptions, Evaluation):
     """``parapet evaluate --task ranking``."""
 
     name = "evaluate --task ranking"
@@ -411,20 +354,21 @@ plain; API calls by field (Bordes et al. 2017, Table 2)."""
 A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}; dialogues of the file
 and what the bot says in them are counted from 0. A folder has FILE.jsonl for each FILE.txt, with --sets in a folder for
 each set. With --top a row has "answers", too: up to K candidates, the best first."""
-    predictions: list[str] = options.option(  # type: ignore[assignment]
-        options.REQUIRED,
+    reference_text = "test files in the bAbI format"
+    predictions: list[str] = option(  # type: ignore[assignment]
+        REQUIRED,
         "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ...",
-        group=options.INPUT,
+        group=INPUT,
         metavar="PATH",
         reads=True,
     )
-    candidates: str | None = options.option(
-        None, "all possible answers, '1 text' a line", group=options.INPUT, metavar="FILE", reads=True
+    candidates: str | None = option(
+        None, "all possible answers, '1 text' a line", group=INPUT, metavar="FILE", reads=True
     )
-    top: int = options.option(
+    top: int = option(
         1,
         "also score what is right within the first 2, 3, ... K of the answers of 'parapet predict MODEL --top K'",
-        group=options.INPUT,
+        group=INPUT,
         metavar="K",
         ge=1,
         le=100,
@@ -437,7 +381,7 @@ each set. With --top a row has "answers", too: up to K candidates, the best firs
 
         return Ranking(
             references=tuple(self.reference),
-            predictions=tuple(self.predictions),
+            predictions=tuple(self.predicted),
             candidates=self.candidates,
             sets=parse_sets(self.sets),
             top=self.top,
@@ -448,36 +392,34 @@ each set. With --top a row has "answers", too: up to K candidates, the best firs
 class _Scoring(SetOptions):
     """What judges utterances; these options precede those of the language model in the help."""
 
-    scorer: Literal["lexical", "nli", "llm"] = options.option(
+    scorer: Literal["lexical", "nli", "llm"] = option(
         "lexical",
         "what judges entailment: rules, a model of language inference, or a language model (--endpoint)",
         group="scoring",
     )
-    nli_model: str | None = options.option(
+    nli_model: str | None = option(
         None, "model of --scorer nli, such as roberta-large-mnli", group="scoring", metavar="DIR"
     )
-    metrics: list[str] = options.option(
-        [], "metrics of plug-ins, on pairs of utterances", group="scoring", metavar="NAME"
-    )
-    batch: int = options.option(32, "pairs in a batch", group="scoring", rare=True)
-    cache: str | None = options.option(
+    metrics: list[str] = option([], "metrics of plug-ins, on pairs of utterances", group="scoring", metavar="NAME")
+    batch: int = option(32, "pairs in a batch", group="scoring", rare=True)
+    cache: str | None = option(
         None,
         "judgements that are kept for other runs, and for this one if it is interrupted",
         group="scoring",
         rare=True,
         metavar="FILE",
     )
-    rules: Literal["paper", "extended"] = options.option(
+    rules: Literal["paper", "extended"] = option(
         "paper", "by which references are built: the paper's, or ours, which are better English", group="scoring"
     )
-    no_validation: bool = options.option(
+    no_validation: bool = option(
         False, "count all turns, whatever the ground truth says of their references", group="scoring", rare=True
     )
     seed: str = options.seed("the tampered values")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generation(ModelOptions, _Scoring, Evaluation):
+class Generation(ModelOptions, _Scoring, PredictionOptions, Evaluation):
     """``parapet evaluate --task generation``."""
 
     name = "evaluate --task generation"
@@ -498,10 +440,10 @@ with others. With --scorer llm, --nli_model says how often the two judges agree.
     group = "language model of --scorer llm"
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
-    predictions: str = options.option(
-        options.REQUIRED,
+    predictions: str = option(
+        REQUIRED,
         "JSON lines, SGD dialogues, a folder with original/, v1/, ..., or 'reference' for the corpus's own turns",
-        group=options.INPUT,
+        group=INPUT,
         metavar="PATH|reference",
         reads=True,
     )
@@ -519,8 +461,9 @@ with others. With --scorer llm, --nli_model says how often the two judges agree.
             endpoint, cache = self.endpoint_or_embedded(), self.cache or f"{self.output}/.answers.sqlite"
         elif self.endpoint or self.prompt:
             raise InputError("requires --scorer llm: add it", "--endpoint" if self.endpoint else "--prompt")
-        names = ("predictions", "scorer", "nli_model", "batch", "rules", "seed", "prompt")
+        names = ("scorer", "nli_model", "batch", "rules", "seed", "prompt")
         return Generation(
+            predictions=self.predicted,
             **{name: getattr(self, name) for name in names},
             sources=self.sources(),
             metrics=tuple(self.metrics),
@@ -530,63 +473,45 @@ with others. With --scorer llm, --nli_model says how often the two judges agree.
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ToolCalls(UserModel, TaskOptions, Evaluation):
+    """``parapet evaluate --task tool_calls``."""
+
+    name = "evaluate --task tool_calls"
+    description = """\
+Scores the function calls of an agent as BFCL's AST checker does, task by task: accuracy by set and category, kinds of
+error; with variants of the tools the schema sensitivity of SGD-X."""
+    example = """\
+  parapet evaluate --task tool_calls --reference BFCL_v4_multiple.json --predictions calls.jsonl --output my_scores
+  parapet evaluate --task tool_calls --reference tasks --variants rewritten --predictions my_calls \\
+    --output my_scores                  # my_calls/original/..., my_calls/v1/..."""
+    note = """\
+A row of the predictions: {"id": "multiple_0", "result": [{"triangle.get": {"side": 5}}]}; the arguments may be JSON as
+text. A text as the result, or an empty list, calls nothing, which is right where possible_answer/ has no such file."""
+    predictions_text = (
+        "JSON lines with id and result; or a folder with FILE.jsonl, or original/FILE.jsonl, v1/FILE.jsonl, ...; or a "
+        "model's results of bfcl-eval"
+    )
+
+    def task(self) -> Task[Any]:
+        """Makes the task."""
+        from parapet.evaluation.tools.task import ToolCalls
+
+        sets, variants = self.task_sets()
+        return ToolCalls(
+            references=tuple(self.reference),
+            predictions=self.predicted or "",
+            model=self.user_code(),
+            sets=sets,
+            variants=variants,
+        )
+
+
 COMMANDS: dict[str, type[Evaluation]] = {
     "intent": Intent,
     "ood": Ood,
     "ranking": Ranking,
     "response": Response,
     "generation": Generation,
-}
-
-
-class TaskFlags(NamedTuple):
-    """The command line of a task.
-
-    Attributes:
-      description: for the help; ``example`` shows commands, ``note`` the format of predictions.
-      add: adds the flags.
-      make: makes the task that the flags describe; raises InputError if they cannot be used.
-    """
-
-    description: str
-    example: str
-    note: str
-    add: Callable[[StrictParser], None]
-    make: Callable[[argparse.Namespace], Task[Any]]
-
-
-def _add_tool_calls(parser: StrictParser) -> None:
-    add_tasks(parser)
-    text = (
-        "JSON lines with id and result; or a folder with FILE.jsonl, or original/FILE.jsonl, v1/FILE.jsonl, ...; or a "
-        "model's results of bfcl-eval"
-    )
-    parser.group(INPUT)("--predictions", metavar="PATH", reads=True, help=text)
-    add_output(parser)
-    add_model(parser)
-
-
-def _make_tool_calls(args: argparse.Namespace) -> Task[Any]:
-    from parapet.evaluation.tools.task import ToolCalls
-
-    sets, variants = task_sets(args)
-    answers = {"predictions": args.predictions or "", "model": model_of(args)}
-    return from_flags(ToolCalls, args, references=tuple(args.reference), sets=sets, variants=variants, **answers)
-
-
-FLAGS = {
-    "tool_calls": TaskFlags(
-        """\
-Scores the function calls of an agent as BFCL's AST checker does, task by task: accuracy by set and category, kinds of
-error; with variants of the tools the schema sensitivity of SGD-X.""",
-        """\
-  parapet evaluate --task tool_calls --reference BFCL_v4_multiple.json --predictions calls.jsonl --output my_scores
-  parapet evaluate --task tool_calls --reference tasks --variants rewritten --predictions my_calls \\
-    --output my_scores                  # my_calls/original/..., my_calls/v1/...""",
-        """\
-A row of the predictions: {"id": "multiple_0", "result": [{"triangle.get": {"side": 5}}]}; the arguments may be JSON as
-text. A text as the result, or an empty list, calls nothing, which is right where possible_answer/ has no such file.""",
-        _add_tool_calls,
-        _make_tool_calls,
-    ),
+    "tool_calls": ToolCalls,
 }

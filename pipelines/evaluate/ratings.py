@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.crowd_answers import add_judgements, responses_of
-from parapet.pipelines.evaluate import run_task
-from parapet.pipelines.flags import StrictParser, add_output, add_seed
+from parapet.pipelines import crowd_answers
+from parapet.pipelines.evaluate import Evaluation
+from parapet.transforms.running import options
 
 if TYPE_CHECKING:
-    from parapet.evaluation.ratings.task import Ratings
+    from parapet.evaluation.ratings import task
 
-DESCRIPTION = """\
+
+@dataclass(frozen=True, kw_only=True)
+class Ratings(Evaluation):
+    """``parapet evaluate --task ratings``."""
+
+    name = "evaluate --task ratings"
+    description = """\
 Reads what crowd workers answered to the pages of 'parapet hits --task ratings': whether generated utterances are
 faithful to their dialogue acts. Vets the answers, and gives the majority, the agreement of the workers (Fleiss' kappa),
 and how far the metric agrees with people on validated utterances and on others."""
-
-EXAMPLE = """\
+    example = """\
   parapet evaluate --task ratings --hits my_ratings --responses my_crowd --output my_judgements
   parapet evaluate --task ratings --hits my_ratings --responses batch_1.csv batch_2.csv --output my_judgements"""
+    hits: str = options.option(
+        options.REQUIRED, "output of 'parapet hits --task ratings'", group=options.INPUT, metavar="DIR", reads=True
+    )
+    responses: list[str] = crowd_answers.responses(required=True)
+    encoding: str = crowd_answers.encoding()
+    seed: str = options.seed("the bootstrap")
+
+    def task(self) -> task.Ratings:
+        """Makes the task."""
+        from parapet.evaluation.ratings.task import Ratings
+
+        sources = crowd_answers.check_answers(self.responses, [], self.encoding)
+        return Ratings(hits=self.hits, responses=tuple(sources.responses), encoding=self.encoding, seed=self.seed)
 
 
-def parser() -> StrictParser:
-    """Builds the command line."""
-    parser = StrictParser("evaluate --task ratings", DESCRIPTION, EXAMPLE)
-    add_judgements(parser)
-    add_output(parser)
-    add_seed(parser, "the bootstrap")
-    return parser
-
-
-def task(args: argparse.Namespace) -> Ratings:
-    """Makes the task that the flags describe."""
-    from parapet.evaluation.ratings.task import Ratings
-
-    return Ratings(hits=args.hits, responses=responses_of(args), encoding=args.encoding, seed=args.seed)
-
-
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs the task. Returns the exit status."""
-    return run_task(parser(), argv, task)
+COMMAND = Ratings

@@ -1,47 +1,65 @@
-"""The models of ``parapet train`` and ``parapet predict``, and the family of each."""
+"""The models of ``parapet train`` and ``parapet predict``, and the commands of each."""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from parapet.pipelines.models.family import Family
+    from parapet.pipelines.app import Command
 
-# Each model: its family, as MODULE:CLASS below this package, and a summary.
+# Each model: the module of its commands, those to train it and to predict with it, and a summary.
 TABLE = {
-    "tiny_dst": ("trackers:TinyDst", "dialogue states: a small net, trained in minutes"),
-    "t5dst": ("trackers:T5Dst", "dialogue states: a T5, prompted for one slot at a time"),
-    "sgp_dst": ("trackers:SgpDst", "dialogue states: four BERT encoders, combined by rules"),
-    "ft_t5": ("generation:Generation", "system utterances from their acts: a fine-tuned T5"),
-    "pt_t5": ("generation:Prefixes", "system utterances from their acts: a T5 with trained prefixes"),
-    "classifier": ("classifier:Classifier", "intents and out-of-domain turns: a text classifier"),
-    "soloist": ("systems:Soloist", "belief states and responses, end to end: a GPT-2"),
-    "damd": ("systems:Damd", "belief states, acts and responses, end to end: GRUs, from scratch"),
-    "rules": ("babi:Rules", "bAbI dialog tasks: rules, given or learned"),
-    "tfidf": ("babi:TfIdf", "bAbI dialog tasks: the closest candidate by TF-IDF"),
-    "nearest": ("babi:Nearest", "bAbI dialog tasks: the answer to the most similar utterance"),
-    "embeddings": ("babi:Embeddings", "bAbI dialog tasks: supervised embeddings"),
-    "memn2n": ("babi:MemN2N", "bAbI dialog tasks: a memory network"),
+    "tiny_dst": ("trackers", "TinyDst", "PredictStates", "dialogue states: a small net, trained in minutes"),
+    "t5dst": ("trackers", "T5Dst", "PredictStates", "dialogue states: a T5, prompted for one slot at a time"),
+    "sgp_dst": ("trackers", "SgpDst", "PredictStates", "dialogue states: four BERT encoders, combined by rules"),
+    "ft_t5": ("generation", "Generation", "PredictUtterances", "system utterances from their acts: a fine-tuned T5"),
+    "pt_t5": (
+        *("generation", "Prefixes", "PredictByPrefixes"),
+        "system utterances from their acts: a T5 with trained prefixes",
+    ),
+    "classifier": ("classifier", "Classifier", "PredictTurns", "intents and out-of-domain turns: a text classifier"),
+    "soloist": ("systems", "Soloist", "PredictSystem", "belief states and responses, end to end: a GPT-2"),
+    "damd": ("systems", "Damd", "PredictSystem", "belief states, acts and responses, end to end: GRUs, from scratch"),
+    "rules": ("babi", "Rules", "PredictAnswers", "bAbI dialog tasks: rules, given or learned"),
+    "tfidf": ("babi", "TfIdf", "PredictAnswers", "bAbI dialog tasks: the closest candidate by TF-IDF"),
+    "nearest": ("babi", "Nearest", "PredictAnswers", "bAbI dialog tasks: the answer to the most similar utterance"),
+    "embeddings": ("babi", "Embeddings", "PredictAnswers", "bAbI dialog tasks: supervised embeddings"),
+    "memn2n": ("babi", "MemN2N", "PredictByMemory", "bAbI dialog tasks: a memory network"),
 }
 
-# The models of 'parapet predict': those trained here, and language models behind an API.
+# Language models behind an API: the command to predict, in the module ``endpoint``, and a summary.
 ENDPOINT = "llm"
-FAMILIES = {
-    ENDPOINT: ("endpoint:States", "dialogue states: a language model behind an OpenAI-compatible API"),
-    "llm_ood": ("endpoint:OutOfDomain", "out-of-domain turns: a language model"),
-    "llm_utterances": ("endpoint:Utterances", "system utterances from their acts: a language model"),
-    "llm_tools": ("endpoint:ToolCalls", "calls of an agent's tools: a language model"),
-    "llm_babi": ("endpoint:BabiAnswers", "bAbI dialog tasks: a language model"),
-    **TABLE,
+LANGUAGE_MODELS = {
+    ENDPOINT: ("States", "dialogue states: a language model behind an OpenAI-compatible API"),
+    "llm_ood": ("OutOfDomain", "out-of-domain turns: a language model"),
+    "llm_utterances": ("Utterances", "system utterances from their acts: a language model"),
+    "llm_tools": ("ToolCalls", "calls of an agent's tools: a language model"),
+    "llm_babi": ("BabiAnswers", "bAbI dialog tasks: a language model"),
 }
 
-MODELS = {name: summary for name, (_, summary) in TABLE.items()}
-PREDICTING = {name: summary for name, (_, summary) in FAMILIES.items()}
+MODELS = {name: summary for name, (*_, summary) in TABLE.items()}
+PREDICTING = {name: summary for name, (_, summary) in LANGUAGE_MODELS.items()} | MODELS
 
 
-def family_of(model: str) -> Family:
-    """Makes the family object of a model."""
-    module, _, name = FAMILIES[model][0].partition(":")
-    family: Family = getattr(import_module(f"{__name__}.{module}"), name)(model)
-    return family
+def train_command(model: str) -> type[Command[Any]]:
+    """Returns the declaration of ``parapet train MODEL``."""
+    module, name, _, _ = TABLE[model]
+    return _of_model(module, name, "train", model)
+
+
+def predict_command(model: str) -> type[Command[Any]]:
+    """Returns the declaration of ``parapet predict MODEL``."""
+    if model in LANGUAGE_MODELS:
+        return _of_model("endpoint", LANGUAGE_MODELS[model][0], "predict", model)
+    module, _, name, _ = TABLE[model]
+    return _of_model(module, name, "predict", model)
+
+
+@cache
+def _of_model(module: str, name: str, action: str, model: str) -> type[Command[Any]]:
+    """Makes the class of a model's command, as models share classes."""
+    shared: type[Command[Any]] = getattr(import_module(f"{__name__}.{module}"), name)
+    own = {"name": f"{action} {model}", "model_name": model, "example": shared.example.replace("{model}", model)}
+    return type(name, (shared,), {"__module__": shared.__module__, "__doc__": shared.__doc__, **own})

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Mapping
-from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from parapet.evaluation.models import configs
-from parapet.pipelines.app import Option, input_paths, read_config
+from parapet.pipelines.app import Option, input_paths
 from parapet.pipelines.models import family
+from parapet.pipelines.sets import BabiOptions
 from parapet.schemas.errors import InputError, parapet_version
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import read_whole
+from parapet.transforms.running.options import OUTPUT, REQUIRED, option
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.babi.data import Card
-    from parapet.evaluation.models.training import Learner
-    from parapet.pipelines.models.presets import Preset
+    from parapet.evaluation.models.babi.inference import BabiFile
 
 PREDICTIONS, ATTENTION = "predictions", "attention"
+MOST_ATTENDED = 64  # dialogues: a chunk of a prediction
 BUILT_IN = "task6"  # rules that come with Parapet
 PUBLISHED = "babi"  # patterns of tasks 1 to 5 that come with Parapet
 
@@ -33,155 +32,93 @@ WARNINGS = {
 _FILES = "babi/task1-trn.txt --dev babi/task1-dev.txt --candidates babi/candidates.txt"
 
 
-class Babi(family.Family):
-    """A model of the bAbI dialog tasks."""
-
-    prediction_config: type[configs.BabiPrediction] = configs.BabiPrediction
-    sets = None
-    predict_description = """\
-Answers dialogues in the bAbI format, each turn from the reference's history: OUT/predictions/original/NAME.jsonl for
-each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."""
-
-    def __init__(self, model: str) -> None:
-        super().__init__(model)
-        self.predict_example = (
-            f"  parapet predict {model} --model my_model --reference babi/task1-tst*.txt --output my_answers"
-        )
-
-    def without_epochs(
-        self,
-        args: argparse.Namespace,
-        inputs: family.Inputs,
-        card: Card,
-        options: Mapping[str, Option],
-        more: Mapping[str, bytes] = MappingProxyType({}),
-    ) -> family.Training:
-        """Makes the training of a model without epochs: its card, and perhaps further files."""
-        from parapet.evaluation.models.babi.data import files_of
-
-        files = {**files_of(card), **more}
-        return family.Training(model=self.model, output=args.output, options=dict(options), inputs=inputs, files=files)
-
-    def prediction(self, args: argparse.Namespace) -> family.Prediction:
-        """Checks the model and the files. Raises InputError if they cannot be used."""
-        from parapet.evaluation.ranking import list_tests, stem_of
-        from parapet.evaluation.sets import parse_sets
-
-        config = read_config(self.prediction_config, args)
-        tests = list_tests(config.reference, parse_sets(config.sets))
-        family.check_device(config.device)
-        from parapet.evaluation.models.babi.data import task_of
-        from parapet.evaluation.models.babi.inference import BabiFile, Job, load
-        from parapet.evaluation.models.saving import MODEL, WEIGHTS
-
-        card, _ = load(config.model, self.model, config.device, config.batch_size)
-        for path in (path for paths in tests.values() for path in paths):
-            task = task_of([path])
-            if card.task and task and task != card.task and not config.any_task:
-                reason = (
-                    f"is for task {task}, but the model was trained for task {card.task}: add --any_task to "
-                    "predict nevertheless"
-                )
-                raise InputError(reason, path)
-        files = tuple(
-            BabiFile(path, f"{PREDICTIONS}/{name}/{stem_of(path)}.jsonl", f"{ATTENTION}/{name}/{stem_of(path)}")
-            for name, paths in tests.items()
-            for path in sorted(paths, key=stem_of)
-        )
-        model = [as_path(config.model) / name for name in (MODEL, WEIGHTS)]
-        options = {"attention": config.attention} if config.attention else {}
-        options |= {"top": config.top} if config.top > 1 else {}
-        header = {
-            "pipeline": f"predict_{self.model}",
-            "version": parapet_version(),
-            "model": {path.name: family.named_digest(str(path))["sha256"] for path in model if path.is_file()},
-            "inputs": [family.named_digest(file.path) for file in files],
-            **({"options": options} if options else {}),
-        }
-        return family.Prediction(
-            job=family.make_job(Job, config, self.model, memory=card.settings.get("memory"), inputs=files, **options),
-            header=header,
-            inputs=[("--model", config.model), *(("--reference", file.path) for file in files)],
-            asked="turns",
-            answered="answers",
-            outputs=tuple(family.Output(file.answers, f"answers/{file.answers}", "answer") for file in files),
-            warnings=WARNINGS,
-            notes=(f"{args.output}/{ATTENTION}: a page and JSON lines a file",) if config.attention else (),
-        )
-
-
-class TfIdf(Babi):
+@dataclass(frozen=True, kw_only=True)
+class TfIdf(family.TrainAtOnce):
     """The candidate closest to the dialogue by TF-IDF."""
 
-    config = configs.TfIdfConfig
     description = (
         "Takes the candidate closest to the last utterance, or to the dialogue so far, by TF-IDF (section 4.2)."
     )
     example = f"  parapet train tfidf --train {_FILES} --match babi/kb-all.txt --output my_model"
+    train: list[str] = option(
+        REQUIRED,
+        "dialogues in the bAbI format, of one or more tasks: the weight of a word is how rare users' turns have it",
+        metavar="FILE",
+        reads=True,
+    )
+    dev: list[str] = option([], "dialogues that select the better --input", metavar="FILE", reads=True)
+    candidates: str = option(REQUIRED, "all possible answers, '1 text' a line", metavar="FILE", reads=True)
+    match: str | None = option(None, "knowledge base, for match-type features", metavar="FILE", reads=True)
+    input: Literal["last", "history"] | None = option(
+        None, "compare with the last utterance or all so far (default: the better one on --dev, without --dev last)"
+    )
 
-    def training(self, args: argparse.Namespace) -> family.Training:
+    def check(self) -> family.Files:
         """Reads the training files. Raises InputError if they cannot be used."""
         from parapet.evaluation.models.babi import data
-        from parapet.evaluation.models.babi.data import Card
         from parapet.evaluation.models.saving import check_installed
 
-        config = read_config(configs.TfIdfConfig, args)
-        if config.dev and config.input:
+        if self.dev and self.input:
             reason = "cannot be combined with --dev, which selects the input: leave one of them out"
             raise InputError(reason, "--dev")
         check_installed("torch")
-        from parapet.evaluation.models.babi.baselines import Frequencies, share_right
-        from parapet.evaluation.models.babi.baselines import TfIdf as Model
+        from parapet.evaluation.models.babi import baselines
 
-        texts = data.read_candidates(config.candidates)
-        knowledge = data.read_knowledge(config.match, texts)
+        texts = data.read_candidates(self.candidates)
+        knowledge = data.read_knowledge(self.match, texts)
         train, dev = (
-            [dialogue for path in paths for dialogue in data.read_dialogues(path)]
-            for paths in (config.train, config.dev)
+            [dialogue for path in paths for dialogue in data.read_dialogues(path)] for paths in (self.train, self.dev)
         )
-        frequencies = Frequencies.of(train)
-        history = config.input == "history"
+        frequencies = baselines.Frequencies.of(train)
+        history = self.input == "history"
         if dev:
-            share = {which: share_right(Model(texts, knowledge, frequencies, which), dev) for which in (False, True)}
+            share = {
+                which: baselines.share_right(baselines.TfIdf(texts, knowledge, frequencies, which), dev)
+                for which in (False, True)
+            }
             history = share[True] > share[False]
-        card = Card(
-            model=self.model,
+        card = data.Card(
+            model=self.model_name,
             history=history,
             candidates=texts,
             knowledge=knowledge,
             utterances=frequencies.utterances,
             having=frequencies.having,
         )
-        return self.without_epochs(args, input_paths(config), card, {"input": "history" if history else "last"})
+        return family.Files({"input": "history" if history else "last"}, input_paths(self), data.files_of(card))
 
 
-class Nearest(Babi):
+@dataclass(frozen=True, kw_only=True)
+class Nearest(family.TrainAtOnce):
     """The answer to the most similar utterance in the training set."""
 
-    config = configs.NearestConfig
     description = "Answers as the most similar utterance of the training set is answered (section 4.2)."
     example = "  parapet train nearest --train babi/task1-trn.txt --output my_model"
+    train: list[str] = option(REQUIRED, "dialogues in the bAbI format to train on", metavar="FILE", reads=True)
+    similarity: Literal["exact", "overlap"] = option(
+        "exact", "answer as the same utterance is answered in training, or as the one that shares most words"
+    )
 
-    def training(self, args: argparse.Namespace) -> family.Training:
+    def check(self) -> family.Files:
         """Reads the dialogues. Raises InputError for files that cannot be used."""
         from parapet.evaluation.models.babi import data
-        from parapet.evaluation.models.babi.data import Card
         from parapet.evaluation.models.saving import check_installed
 
-        config = read_config(configs.NearestConfig, args)
         check_installed("torch")  # the module of the baselines imports it
-        from parapet.evaluation.models.babi.baselines import Nearest as Model
+        from parapet.evaluation.models.babi.baselines import Nearest
 
-        pairs, responses = Model.learn(dialogue for path in config.train for dialogue in data.read_dialogues(path))
-        task, similarity = data.task_of(config.train), config.similarity
-        card = Card(model=self.model, task=task, pairs=pairs, candidates=responses, similarity=similarity)
-        return self.without_epochs(args, input_paths(config), card, {"similarity": similarity})
+        pairs, responses = Nearest.learn(dialogue for path in self.train for dialogue in data.read_dialogues(path))
+        task = data.task_of(self.train)
+        card = data.Card(
+            model=self.model_name, task=task, pairs=pairs, candidates=responses, similarity=self.similarity
+        )
+        return family.Files({"similarity": self.similarity}, input_paths(self), data.files_of(card))
 
 
-class Rules(Babi):
+@dataclass(frozen=True, kw_only=True)
+class Rules(family.TrainAtOnce):
     """Rules for tasks 1 to 5, from an ontology, or rules for task 6 from a file."""
 
-    config = configs.RulesConfig
     description = """\
 Rule-based systems. For tasks 1 to 5, a bot with the patterns of an ontology, by default the simulator's, or with those
 of the published files (--rules babi); --match adds the values of a knowledge base, for turns that no pattern matches.
@@ -190,48 +127,55 @@ For task 6, rules from a file, with patterns from the training set, in the order
   parapet train rules --rules babi --match babi/kb-all.txt --output my_model
   parapet train rules --ontology hotels.toml --output my_model
   parapet train rules --rules task6 --train task6-trn.txt --dev task6-dev.txt --match task6-kb.txt --output my_model"""
+    ontology: str | None = option(None, "domain in TOML (default: the simulator's)", metavar="FILE", reads=True)
+    match: str | None = option(None, "knowledge base of the dialogues", metavar="FILE", reads=True)
+    rules: str | None = option(None, "rules in TOML, or babi or task6 for those of Parapet", metavar="FILE|NAME")
+    train: list[str] = option(
+        [], "with --rules: dialogues in the bAbI format to extract patterns from", metavar="FILE", reads=True
+    )
+    dev: list[str] = option(
+        [], "with --rules: dialogues that choose the rules and their order", metavar="FILE", reads=True
+    )
+    candidates: str | None = option(
+        None, "with --rules: all possible answers, '1 text' a line", metavar="FILE", reads=True
+    )
 
-    def training(self, args: argparse.Namespace) -> family.Training:
+    def check(self) -> family.Files:
         """Reads an ontology or rules. Raises InputError if they cannot be used."""
-        config = read_config(configs.RulesConfig, args)
-        is_published = config.rules == PUBLISHED
-        if (config.rules is None or is_published) and (config.train or config.dev or config.candidates):
-            flag = "--train" if config.train else "--dev" if config.dev else "--candidates"
+        is_published = self.rules == PUBLISHED
+        if (self.rules is None or is_published) and (self.train or self.dev or self.candidates):
+            flag = "--train" if self.train else "--dev" if self.dev else "--candidates"
             raise InputError("requires --rules FILE or task6", flag)
-        if config.ontology and config.rules:
+        if self.ontology and self.rules:
             raise InputError("give either --ontology or --rules", "--ontology")
-        inputs = input_paths(config)
-        if config.rules is not None and not is_published:
-            return self._scripted(args, config, inputs)
+        if self.rules is not None and not is_published:
+            return self._scripted(self.rules)
         from parapet.evaluation.models.babi.baselines import files_of_rules, values_in
-        from parapet.evaluation.models.babi.data import Card, read_facts
+        from parapet.evaluation.models.babi.data import Card, files_of, read_facts
         from parapet.transforms.simulators.restaurants.ontology import babi_ontology, read_ontology
 
         ontology = babi_ontology() if is_published else b""
-        if config.ontology:
-            ontology = _bytes(config.ontology)
-            read_ontology(ontology, config.ontology)
-        knowledge = values_in(read_facts(config.match)) if config.match else {}
-        card = Card(model=self.model, ontology=ontology.decode("utf-8-sig"), knowledge=knowledge)
-        options = {"rules": PUBLISHED} if is_published else {}
-        return self.without_epochs(args, inputs, card, options, files_of_rules(card))
+        if self.ontology:
+            ontology = _bytes(self.ontology)
+            read_ontology(ontology, self.ontology)
+        knowledge = values_in(read_facts(self.match)) if self.match else {}
+        card = Card(model=self.model_name, ontology=ontology.decode("utf-8-sig"), knowledge=knowledge)
+        options: dict[str, Option] = {"rules": PUBLISHED} if is_published else {}
+        return family.Files(options, input_paths(self), {**files_of(card), **files_of_rules(card)})
 
-    def _scripted(
-        self, args: argparse.Namespace, config: configs.RulesConfig, inputs: family.Inputs
-    ) -> family.Training:
-        """Makes the training with rules from a file."""
+    def _scripted(self, rules: str) -> family.Files:
+        """Reads the rules of a file, or our own for task 6, and extracts patterns."""
         from parapet.evaluation.models.babi.baselines import built_in_rules, files_of_script, scripted_card
+        from parapet.evaluation.models.babi.data import files_of
 
-        assert config.rules is not None
-        is_built_in = config.rules == BUILT_IN
-        if not is_built_in:
-            inputs = [*inputs, ("rules", config.rules)]
-        if not config.train or not config.match:
+        is_built_in = rules == BUILT_IN
+        if not self.train or not self.match:
             raise InputError("requires --train and --match: patterns are extracted from the training set", "--rules")
-        data = built_in_rules() if is_built_in else _bytes(config.rules)
-        card = scripted_card(data, config.rules, config.train, config.dev, config.match, config.candidates)
-        options = {"rules": config.rules if is_built_in else "a file"}
-        return self.without_epochs(args, inputs, card, options, files_of_script(card))
+        data = built_in_rules() if is_built_in else _bytes(rules)
+        card = scripted_card(data, rules, self.train, self.dev, self.match, self.candidates)
+        inputs = [*input_paths(self), *([] if is_built_in else [("rules", rules)])]
+        options: dict[str, Option] = {"rules": rules if is_built_in else "a file"}
+        return family.Files(options, inputs, {**files_of(card), **files_of_script(card)})
 
 
 def _bytes(path: str) -> bytes:
@@ -240,48 +184,49 @@ def _bytes(path: str) -> bytes:
     return read_whole(as_path(path))
 
 
-class Net(Babi):
+@dataclass(frozen=True, kw_only=True)
+class Net(configs.BabiConfig, family.TrainNet, family.PresetOptions):
     """Supervised embeddings or a memory network.
 
     Attributes:
-      table: Bordes et al. 2017, appendix C: the flags of each column, and the row of each task.
+      table: Bordes et al. 2017, appendix C: the options of each column, and the row of each task.
     """
 
-    config: type[configs.BabiConfig]
     learner_class = "babi.nets:BabiLearner"
-    table: tuple[tuple[str, ...], dict[str, tuple[str | int | float, ...]]]
+    table: ClassVar[tuple[tuple[str, ...], dict[str, tuple[str | int | float, ...]]]]
 
-    def preset_row(self, args: argparse.Namespace) -> Preset:
-        """Returns the table's row of the task. Raises InputError if neither flag nor file names tell the task."""
+    @classmethod
+    def preset_row(cls, given: Mapping[str, Any]) -> family.Preset:
+        """Returns the table's row of the task. Raises InputError if neither option nor file names tell the task."""
         from parapet.evaluation.models.babi.data import task_of
 
-        columns, rows = self.table
-        task = args.task or task_of([*args.train, *args.dev])
+        columns, rows = cls.table
+        task = given.get("task") or task_of([*given.get("train", ()), *given.get("dev", ())])
         if task not in rows:
             problem = (
                 f"has no row for task {task}" if task else "requires a task, and the file names do not contain one"
             )
-            raise InputError(f"{args.preset} {problem}: give --task", "--preset")
+            raise InputError(f"{given['preset']} {problem}: give --task", "--preset")
         return {"task": task, **dict(zip(columns, rows[task], strict=True))}
 
-    def learner(self, config: configs.BabiConfig, *_: Any) -> tuple[Callable[[], Learner], family.Inputs]:
+    def data(self, *_: Any) -> tuple[list[Any], family.Inputs]:
         """Reads the training data. Raises InputError for files that cannot be used."""
         from parapet.evaluation.models.babi.data import read_corpus
 
-        corpus = read_corpus(config.train, config.dev, config.candidates, config.match)
-        return partial(family.load_class(self.learner_class), config, corpus), input_paths(config)
+        return [read_corpus(self.train, self.dev, self.candidates, self.match)], input_paths(self)
 
 
-_SGD: Preset = {"optimiser": "sgd", "batch_size": 1, "epochs": 50, "patience": 10}
+_SGD: family.Preset = {"optimiser": "sgd", "batch_size": 1, "epochs": 50, "patience": 10}
 
 
-class Embeddings(Net):
+@dataclass(frozen=True, kw_only=True)
+class Embeddings(configs.EmbeddingsConfig, Net):
     """Supervised embeddings."""
 
-    config = configs.EmbeddingsConfig
     description = "Supervised embeddings of the dialogue and of each candidate (section 4.3)."
     example = f"  parapet train embeddings --train {_FILES} --output my_model"
-    presets: Mapping[str, Preset] = {"table8": {**_SGD, "initial": 0.01, "share": "auto"}}
+    presets: ClassVar[Mapping[str, family.Preset]] = {"table8": {**_SGD, "initial": 0.01, "share": "auto"}}
+    preset: Literal["table8"] | None = None
     table = (
         ("learning_rate", "margin", "size", "negatives", "input"),
         {
@@ -296,14 +241,16 @@ class Embeddings(Net):
     )
 
 
-class MemN2N(Net):
+@dataclass(frozen=True, kw_only=True)
+class MemN2N(configs.MemN2NConfig, Net):
     """A memory network."""
 
-    config = configs.MemN2NConfig
-    prediction_config = configs.MemN2NPrediction
     description = "A memory network over the dialogue, a softmax over all candidates (section 4.4)."
     example = f"  parapet train memn2n --train {_FILES} \\\n    --match babi/kb-all.txt --output my_model"
-    presets: Mapping[str, Preset] = {"table9": {**_SGD, "initial": 0.1, "time": "index", "memory": 1000}}
+    presets: ClassVar[Mapping[str, family.Preset]] = {
+        "table9": {**_SGD, "initial": 0.1, "time": "index", "memory": 1000}
+    }
+    preset: Literal["table9"] | None = None
     table = (
         ("learning_rate", "margin", "size", "negatives", "hops"),
         {
@@ -316,3 +263,95 @@ class MemN2N(Net):
             "concierge": (0.001, 0.1, 128, 100, 2),
         },
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(BabiOptions):
+    """Dialogues to answer, and how many answers are written."""
+
+    top: int = option(
+        1,
+        "write the K best answers at each turn, for 'parapet evaluate --task ranking --top K'",
+        ge=1,
+        metavar="K",
+        group=OUTPUT,
+    )
+
+    def files(self) -> tuple[BabiFile, ...]:
+        """Lists the files of all sets. Raises InputError if one is missing."""
+        from parapet.evaluation.models.babi.inference import BabiFile
+        from parapet.evaluation.ranking import list_tests, stem_of
+        from parapet.evaluation.sets import parse_sets
+
+        return tuple(
+            BabiFile(path, f"{PREDICTIONS}/{name}/{stem_of(path)}.jsonl", f"{ATTENTION}/{name}/{stem_of(path)}")
+            for name, paths in list_tests(self.reference, parse_sets(self.sets)).items()
+            for path in sorted(paths, key=stem_of)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictAnswers(AnswerOptions, family.PredictTrained):
+    """A prediction of answers."""
+
+    description = """\
+Answers dialogues in the bAbI format, each turn from the reference's history: OUT/predictions/original/NAME.jsonl for
+each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."""
+    example = "  parapet predict {model} --model my_model --reference babi/task1-tst*.txt --output my_answers"
+    without: ClassVar[tuple[str, ...]] = ("attention",)
+    unit = "turns"
+    count_in, count_out = "turns", "answers"
+    batch_size: int = 256
+    any_task: bool = option(
+        False, "predict even if file names say that the model was trained on another task", rare=True
+    )
+    attention: int = option(
+        0,
+        "write what the model attends to in the first N dialogues of each file: JSON lines and a page",
+        ge=0,
+        le=MOST_ATTENDED,
+        group=OUTPUT,
+    )
+
+    def check(self) -> family.Prediction:
+        """Checks the model and the files. Raises InputError if they cannot be used."""
+        files = self.files()
+        self.check_device()
+        from parapet.evaluation.models.babi.data import task_of
+        from parapet.evaluation.models.babi.inference import Job, load
+        from parapet.evaluation.models.saving import MODEL, WEIGHTS
+
+        card, _ = load(self.model, self.model_name, self.device, self.batch_size)
+        for file in files:
+            task = task_of([file.path])
+            if card.task and task and task != card.task and not self.any_task:
+                reason = (
+                    f"is for task {task}, but the model was trained for task {card.task}: add --any_task to "
+                    "predict nevertheless"
+                )
+                raise InputError(reason, file.path)
+        model = [as_path(self.model) / name for name in (MODEL, WEIGHTS)]
+        recorded = {"attention": self.attention} if self.attention else {}
+        recorded |= {"top": self.top} if self.top > 1 else {}
+        header = {
+            "pipeline": f"predict_{self.model_name}",
+            "version": parapet_version(),
+            "model": {path.name: family.named_digest(str(path))["sha256"] for path in model if path.is_file()},
+            "inputs": [family.named_digest(file.path) for file in files],
+            **({"options": recorded} if recorded else {}),
+        }
+        return family.Prediction(
+            job=self.job(Job, memory=card.settings.get("memory"), inputs=files, **recorded),
+            header=header,
+            inputs=[("--model", self.model), *(("--reference", file.path) for file in files)],
+            outputs=tuple(family.Output(file.answers, f"answers/{file.answers}", "answer") for file in files),
+            warnings=WARNINGS,
+            notes=(f"{self.output}/{ATTENTION}: a page and JSON lines a file",) if self.attention else (),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictByMemory(PredictAnswers):
+    """A prediction by a memory network, which can write what it attends to."""
+
+    without = ()

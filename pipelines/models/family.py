@@ -1,70 +1,268 @@
-"""The base class of all families of models, with their flags, and the trainings and predictions that they define.
+"""The commands ``parapet train MODEL`` and ``parapet predict MODEL``, from which those of each model inherit.
 
-A subclass of :class:`Family` holds the configurations and descriptions of its models, and functions that turn flags
-into a :class:`Training` and a :class:`Prediction`. ``parapet train`` and ``parapet predict`` run these without knowing
-any family.
+Trained models mix in their settings from :mod:`parapet.evaluation.models.configs`.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+import json
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from fractions import Fraction
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from parapet.evaluation.models.configs import CorpusTraining, PredictionConfig, TrainingConfig
-from parapet.pipelines.app import Option, add_flags, content_options, read_config
-from parapet.pipelines.flags import Parser, add_output
-from parapet.pipelines.models.presets import Preset, TrainingParser
-from parapet.pipelines.sets import add_sets, sources_of
-from parapet.schemas.errors import InputError, run_header
-from parapet.schemas.layout import as_path, sample_root
+from parapet.pipelines.app import Command, Option, Pipeline, Settings, content_options, flags_of
+from parapet.pipelines.command import UsageError, counted, say
+from parapet.schemas.errors import InputError, parapet_version, run_header
+from parapet.schemas.layout import MANIFEST, as_path, sample_root
+from parapet.transforms.running import options
 
 if TYPE_CHECKING:
+    import apache_beam as beam
+
     from parapet.evaluation.dst.model import Set
     from parapet.evaluation.models.examples import Examples
     from parapet.evaluation.models.inference import DialogueFile, Job
     from parapet.evaluation.models.training import Learner
+    from parapet.evaluation.sets import Sources
 
     JobType = TypeVar("JobType", bound=Job[Any, Any, Any])
 
 Row = TypeVar("Row")
 Inputs = list[tuple[str, str]]  # (flag, path) of files that are read
+Preset = Mapping[str, str | int | float | bool]  # option to its value
 
-RESUMED = """\
-OUT/.training has the state after each epoch, or after each --eval_steps: a training that was stopped resumes when the
-same command is run again, and ends with the same model."""
+EPOCHS, STEPS = ("epochs", "patience"), ("steps", "eval_steps")
+MEASUREMENTS = 10  # evaluations of the dev set during a training by --steps, unless --eval_steps is set
 
 
-class Training(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Train(Command[Settings]):
+    """``parapet train MODEL``."""
+
+    model_name: ClassVar[str]
+    stopped = "run the same command again to resume from the last saved state"
+    output: str = options.output_folder()
+
+    def header(self, recorded: Mapping[str, Option], inputs: Inputs) -> dict[str, object]:
+        """Prepares the output folder; returns the part of ``run.json`` other than files and the result.
+
+        Args:
+          recorded: the options that determine the content.
+          inputs: the files that are read.
+
+        Raises:
+          UsageError: the folder cannot be written, or belongs to another command.
+        """
+        from parapet.transforms.storage import files
+
+        try:
+            files.prepare(self.output, f"train_{self.model_name}")
+        except InputError as error:
+            raise UsageError(error.reason, error.path, error.where) from None
+        return {
+            "pipeline": f"train_{self.model_name}",
+            "version": parapet_version(),
+            "options": recorded,
+            "inputs": [{"flag": flag, **named_digest(path)} for flag, path in inputs],
+        }
+
+
+class Files(NamedTuple):
+    """A model that is not trained by epochs: the options that determine it, the files read, and those to write."""
+
+    options: dict[str, Option]
+    inputs: Inputs
+    files: dict[str, bytes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainAtOnce(Train[Files]):
+    """A training without epochs, which is done when the inputs have been read."""
+
+    def act(self, model: Files) -> None:
+        """Publishes the model."""
+        from parapet.evaluation.task import publish
+
+        publish(self.output, model.files, self.header(model.options, model.inputs))
+        say(f"{self.model_name}: the model is in {self.output}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PresetOptions:
+    """``--preset``, for models with settings of a paper; a subclass lists their names."""
+
+    preset: str | None = options.option(None, "settings of a paper, see below", group="training")
+
+
+class Training(NamedTuple):
     """A training that is ready to start.
 
     Attributes:
-      options: the flags that determine the content, for ``run.json``.
-      packages: the packages whose versions the result depends on.
-      config: how to train; None for a model that is not trained by epochs, which has ``files`` instead.
+      config: how to train; its device is the one that is used.
       learner: makes the model with its data.
-      files: path to content, for a model that is not trained by epochs.
+      inputs: the files that were read.
     """
 
-    model: str
-    output: str
-    options: dict[str, Option]
+    config: TrainNet
+    learner: Callable[[], Learner]
     inputs: Inputs
-    packages: tuple[str, ...] = ()
-    checkpoint: str | None = None
-    config: TrainingConfig | None = None
-    learner: Callable[[], Learner] | None = None
-    files: dict[str, bytes] = {}
 
 
-class Output(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, kw_only=True)
+class TrainNet(TrainingConfig, Train[Training]):
+    """A training by epochs or steps.
+
+    Attributes:
+      learner_class: the class of the net and its training, ``MODULE:CLASS`` in :mod:`parapet.evaluation.models`.
+      presets: by name; each has defaults of options.
+      packages: required packages besides torch and safetensors; ``recorded`` are those whose versions go into
+        ``run.json``.
+    """
+
+    group = "training"
+    note = """\
+OUT/.training has the state after each epoch, or after each --eval_steps: a training that was stopped resumes when the
+same command is run again, and ends with the same model."""
+    learner_class: ClassVar[str]
+    presets: ClassVar[Mapping[str, Preset]] = {}
+    packages: ClassVar[tuple[str, ...]] = ()
+    recorded: ClassVar[tuple[str, ...]] = ("torch",)
+
+    @classmethod
+    def terms(cls) -> dict[str, dict[str, str]]:
+        """Describes the presets as command lines."""
+        lines = {
+            name: " ".join(f"--{flag} {value}" for flag, value in table.items()) for name, table in cls.presets.items()
+        }
+        return {"presets": lines} if lines else {}
+
+    @classmethod
+    def preset_row(cls, given: Mapping[str, Any]) -> Preset:
+        """Returns further options of the preset, which depend on others. Raises InputError if these are missing."""
+        return {}
+
+    @classmethod
+    def defaults(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the options of the preset, and settles whether epochs or steps end the training.
+
+        Raises:
+          InputError: an option belongs to the other of the two.
+        """
+        if "epochs" in given and "steps" in given:
+            raise InputError("not allowed with --steps", "--epochs")
+        values: dict[str, Any] = {}
+        if name := given.get("preset"):
+            kinds = {flag.name: flag.kind for flag in flags_of(cls)}
+            table = {**cls.presets[name], **cls.preset_row(given)}
+            left_out = EPOCHS if "steps" in given else STEPS if "epochs" in given else ()
+            values = {flag: kinds[flag](value) for flag, value in table.items() if flag not in left_out}
+        chosen = {**values, **given}
+        for flag, other in (("patience", "epochs"), ("eval_steps", "steps")):
+            if flag in given and ("steps" in chosen) == (other == "epochs"):
+                raise InputError(f"requires --{other}", f"--{flag}")
+        if "patience" in given and chosen.get("keep") == "last":
+            reason = "requires --keep best: with --keep last nothing stops the training early"
+            raise InputError(reason, "--patience")
+        if "steps" in chosen:
+            interval = chosen.get("eval_steps") or max(1, chosen["steps"] // MEASUREMENTS)
+            values |= {"epochs": None, "patience": None, "eval_steps": interval}
+        return values
+
+    @abstractmethod
+    def data(self, *checkpoint: Any) -> tuple[list[Any], Inputs]:
+        """Returns the arguments of the learner besides the settings, and the files read.
+
+        Raises InputError for unusable files.
+        """
+
+    def check(self) -> Training:
+        """Reads the training data. Raises InputError for options and files that cannot be used."""
+        from parapet.evaluation.models.saving import BY_MODEL, check_installed, device_of
+        from parapet.transforms.storage.checkpoints import inspect
+
+        place = getattr(self, "checkpoint", None)
+        checkpoint = [inspect(place, BY_MODEL[self.model_name], "--checkpoint")] if place else []
+        check_installed("torch", "safetensors", *(self.packages if checkpoint else ()))
+        config = dataclasses.replace(self, device=device_of(self.device).type)
+        data, inputs = config.data(*checkpoint)
+        module, _, name = self.learner_class.partition(":")
+        learner = getattr(import_module(f"parapet.evaluation.models.{module}"), name)
+        return Training(config, partial(learner, config, *data), inputs)
+
+    def act(self, training: Training) -> None:
+        """Trains, publishes the model with its log, and prints its results."""
+        from importlib.metadata import version
+
+        from parapet.evaluation.models.training import clear_state, log_bytes, page_of, train
+        from parapet.evaluation.task import publish
+        from parapet.pipelines.progress import running
+        from parapet.transforms.storage import checkpoints
+
+        config = training.config
+        recorded = content_options(config)
+        header = self.header(recorded, training.inputs) | {name: version(name) for name in self.recorded}
+        if place := getattr(self, "checkpoint", None):
+            header["checkpoint"] = checkpoints.digest(place)
+        with running(f"parapet {self.name}"):
+            trained = train(config, training.learner, self.output, header)
+        best, last = trained.best, trained.log[-1]
+        length = {"epoch": best.epoch, "epochs": last.epoch, "step": best.step, "steps": last.step}
+        result = {**length, "dev": best.dev, "parameters": trained.parameters, **trained.result}
+        page = page_of(self.model_name, recorded, trained).encode()
+        files = {**trained.files, "log.jsonl": log_bytes(trained.log), "report.html": page}
+        publish(self.output, files, {**header, "result": result})
+        clear_state(self.output)
+        reached = counted(best.epoch, "epoch") if self.steps is None else counted(best.step, "step")
+        measured = f"{trained.metric} on dev {best.dev:.2%} after {reached}"
+        say(f"{self.model_name}: {measured}; the model is in {self.output}")
+        for name, value in trained.result.items():
+            say(f"{name.replace('_', ' ')}: {value:.6g}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOnCorpora(CorpusTraining, TrainNet):
+    """A training on corpora in the SGD format."""
+
+    def read_sets(
+        self, read: Callable[[str, str], Examples[Row]], dialogue: Callable[[Row], str]
+    ) -> tuple[list[Row], list[Row], Inputs]:
+        """Reads the examples to learn from, those that choose the best epoch, and the list of files read.
+
+        Args:
+          read: reads the examples of (a corpus, a split).
+          dialogue: identifies the dialogue of an example, for ``--held_out``.
+
+        Raises:
+          InputError: a corpus cannot be read or has no examples.
+        """
+        from parapet.evaluation.models.examples import held_out
+
+        if self.held_out is not None and self.dev:
+            raise InputError(
+                "give only one of the two: dialogues that choose the best epoch, or a share of the training dialogues",
+                "--dev, --held_out",
+            )
+        roots = self.train or [str(sample_root())]
+        corpora = [read(root, self.split) for root in roots]
+        train = [row for corpus in corpora for row in corpus.rows]
+        inputs = [("train", path) for corpus in corpora for path in corpus.paths]
+        if self.held_out is None:
+            chosen_by = read(self.dev or roots[0], self.dev_split)
+            return train, chosen_by.rows, inputs + [("dev", path) for path in chosen_by.paths]
+        train, dev = held_out(train, self.held_out, self.seed, dialogue)
+        if not train or not dev:
+            raise InputError(f"{self.held_out}: there are too few dialogues, one part would be empty", "--held_out")
+        return train, dev, inputs
+
+
+@dataclass(frozen=True)
+class Output:
     """An output of a prediction, for the summary.
 
     Attributes:
@@ -79,196 +277,91 @@ class Output(msgspec.Struct, frozen=True):
     also: tuple[str, str] | None = None
 
 
-class Prediction(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
     """A prediction that is ready to start.
 
     Attributes:
       header: the part of ``run.json`` other than files and counts.
       inputs: the files that workers read.
-      asked, answered: the kinds of counts that must be equal.
       outputs: the outputs, for the summary.
       warnings: for the summary: a kind of count to (unit, message); ``{n}`` is replaced by the count.
       notes: further lines of the summary.
-      plan: the lines that ``--dry_run`` prints; empty otherwise.
-      cost: computes the dollars for tokens sent and answered; None if tokens are not counted.
-      max_bad: the share of requests to a language model that may be refused.
     """
 
     job: Job[Any, Any, Any]  # each kind of job has its own types of files, chunks and models
     header: Mapping[str, object]
     inputs: Inputs
-    asked: str
-    answered: str
     outputs: tuple[Output, ...]
-    warnings: dict[str, tuple[str, str]] = {}
+    warnings: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    plan: tuple[str, ...] = ()
-    cost: Callable[[int, int], float] | None = None
-    max_bad: Fraction = Fraction(0)
 
 
-class Family(ABC):
-    """A family of models.
+@dataclass(frozen=True, kw_only=True)
+class Predict(Pipeline[Prediction]):
+    """``parapet predict MODEL``; ``count_in`` and ``count_out`` are the kinds of counts that must be equal."""
 
-    Args:
-      model: the name of the model to train or to predict with.
+    model_name: ClassVar[str]
+    count_in: ClassVar[str] = "asked"
+    count_out: ClassVar[str] = "answered"
 
-    Attributes:
-      config, prediction_config: their fields are the flags of ``parapet train`` and ``parapet predict``.
-      learner_class: for a model that is trained by epochs or steps, see :func:`load_class`.
-      sets: the help texts of the flags that name corpora to predict, see :func:`add_sets`; None without such flags.
-      description, example: for the help of ``parapet train``.
-      predict_description, predict_example: for the help of ``parapet predict``.
-      presets: by name; each is a table of flags and values that ``--preset`` adds to the command line.
-      packages: required packages besides torch and safetensors; ``recorded`` are those whose versions go into
-        ``run.json``.
-    """
+    def inputs(self, prediction: Prediction) -> Inputs:
+        """Lists the files that workers read."""
+        return prediction.inputs
 
-    config: type[Any]
-    learner_class: str
-    prediction_config: type[PredictionConfig]
-    sets: Mapping[str, Any] | None = {}
-    description: str
-    example: str
-    predict_description: str
-    predict_example: str
-    presets: Mapping[str, Preset] = {}
-    packages: tuple[str, ...] = ()
-    recorded: tuple[str, ...] = ("torch",)
+    def build(self, pipeline: beam.Pipeline, prediction: Prediction) -> None:
+        """Wires the pipeline: splits files into chunks, predicts, and writes files of predictions."""
+        from parapet.evaluation.models.inference import Predict
+        from parapet.transforms.storage import files
 
-    def __init__(self, model: str) -> None:
-        self.model = model
+        files.prepare(self.output, f"predict_{self.model_name}")
+        written, counts = pipeline | "Predict" >> Predict(prediction.job)
+        _ = written | "Publish" >> files.Publish(self.output, prediction.header, counts, self.check_of_counts())
 
-    def train_parser(self) -> TrainingParser:
-        """Builds the command line of ``parapet train MODEL``."""
-        is_resumable = issubclass(self.config, TrainingConfig)
-        name, note = f"train {self.model}", RESUMED if is_resumable else ""
-        parser = TrainingParser(name, self.description, self.example, note, self.presets, self.preset_row)
-        add_flags(parser, self.config, "training" if is_resumable else "input")
-        add_output(parser)
-        return parser
+    def check_of_counts(self) -> Callable[[dict[str, int]], dict[str, int]]:
+        """Returns a function that checks the counts of a run; it raises InputError."""
+        from parapet.evaluation.models.inference import check_invariants
 
-    def preset_row(self, args: argparse.Namespace) -> Preset:
-        """Returns flags of ``--preset`` that depend on other flags, such as the files.
+        return partial(check_invariants, asked=self.count_in, answered=self.count_out)
 
-        Raises InputError if these are missing.
-        """
-        return {}
+    def counts(self) -> dict[str, int]:
+        """Reads the counts of the run."""
+        from parapet.transforms.storage.files import read_written
 
-    def training(self, args: argparse.Namespace) -> Training:
-        """Reads the training data. Raises InputError for flags and files that cannot be used."""
-        from parapet.evaluation.models.saving import check_installed, device_of
+        counts: dict[str, int] = json.loads(read_written(self.output, MANIFEST))["counts"]
+        return counts
 
-        config = self.check(args)
-        checkpoint = self.checkpoint(config)
-        check_installed("torch", "safetensors", *(self.packages if checkpoint else ()))
-        config = dataclasses.replace(config, device=device_of(config.device).type)
-        learner, inputs = self.learner(config, *([checkpoint] if checkpoint else []))
-        preset = {"preset": args.preset} if self.presets else {}
-        return Training(
-            model=self.model,
-            output=args.output,
-            options=dict(sorted((preset | content_options(config)).items())),
-            inputs=inputs,
-            packages=self.recorded,
-            checkpoint=getattr(config, "checkpoint", None),
-            config=config,
-            learner=learner,
-        )
-
-    def check(self, args: argparse.Namespace) -> Any:
-        """Reads the configuration of a training. Raises InputError for flags that cannot be used."""
-        return read_config(self.config, args)
-
-    def checkpoint(self, config: Any) -> Any:
-        """Opens the checkpoint to start from; None without one. Raises InputError if it cannot be used."""
-        from parapet.evaluation.models.saving import BY_MODEL
-        from parapet.transforms.storage.checkpoints import inspect
-
-        place = getattr(config, "checkpoint", None)
-        return inspect(place, BY_MODEL[self.model], "--checkpoint") if place else None
-
-    def learner(self, config: Any, *checkpoint: Any) -> tuple[Callable[[], Learner], Inputs]:
-        """Returns a function that makes the model with its data, and the files read.
-
-        Raises InputError for unusable files.
-        """
-        raise NotImplementedError
-
-    def predict_parser(self) -> Parser:
-        """Builds the command line of ``parapet predict MODEL``."""
-        parser = Parser(f"predict {self.model}", self.predict_description, self.predict_example)
-        add_flags(parser, self.prediction_config, "input", name=self.model)
-        if self.sets is not None:
-            add_sets(parser, **self.sets)
-        return parser
-
-    @abstractmethod
-    def prediction(self, args: argparse.Namespace) -> Prediction:
-        """Checks the model and the files. Raises InputError if they cannot be used."""
+    def report(self, prediction: Prediction, counters: dict[str, int]) -> None:
+        """Prints what was written, and warns about inputs that did not fit the model."""
+        counts = self.counts()
+        for written in prediction.outputs:
+            line = f"{self.output}/{written.path}: {counted(counts.get(written.count, 0), written.unit)}"
+            if written.also:
+                line += f", {counts.get(written.also[0], 0):,} {written.also[1]}"
+            say(line)
+            name = written.count.partition("/")[2]
+            for kind, (unit, text) in prediction.warnings.items():
+                if n := counts.get(f"{kind}/{name}".rstrip("/"), 0):
+                    logging.warning("%s: %s", name or written.path, text.replace("{n}", counted(n, unit)))
+        for note in prediction.notes:
+            say(note)
 
 
-def load_class(name: str) -> Any:
-    """Imports a class of :mod:`parapet.evaluation.models`, as ``MODULE:CLASS``; most of these modules import torch."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(f"parapet.evaluation.models.{module}"), attribute)
+@dataclass(frozen=True, kw_only=True)
+class PredictTrained(PredictionConfig, Predict):
+    """A prediction by a model of ``parapet train``."""
 
+    def job(self, kind: type[JobType], **own: object) -> JobType:
+        """Makes the job from the options that all jobs share, and its ``own`` attributes."""
+        shared = {name: getattr(self, name) for name in ("output", "device", "threads", "batch_size")}
+        return kind(**{**shared, "model": self.model_name, "folder": self.model, **own})
 
-# Training: reading what the flags name.
+    def check_device(self, *packages: str) -> None:
+        """Raises InputError if torch, another package or the requested GPU is missing."""
+        from parapet.evaluation.models import saving
 
-
-def read_sets(
-    config: CorpusTraining, read: Callable[[str, str], Examples[Row]], dialogue: Callable[[Row], str]
-) -> tuple[list[Row], list[Row], Inputs]:
-    """Reads the examples to learn from, those that choose the best epoch, and the list of files read.
-
-    Args:
-      config: names the corpora.
-      read: reads the examples of (a corpus, a split).
-      dialogue: identifies the dialogue of an example, for ``--held_out``.
-
-    Raises:
-      InputError: a corpus cannot be read or has no examples.
-    """
-    from parapet.evaluation.models.examples import held_out
-
-    if config.held_out is not None and config.dev:
-        raise InputError(
-            "give only one of the two: dialogues that choose the best epoch, or a share of the training dialogues",
-            "--dev, --held_out",
-        )
-    corpora = [read(root, config.split) for root in roots(config)]
-    train = [row for corpus in corpora for row in corpus.rows]
-    inputs = [("train", path) for corpus in corpora for path in corpus.paths]
-    if config.held_out is None:
-        chosen_by = read(config.dev or roots(config)[0], config.dev_split)
-        return train, chosen_by.rows, inputs + [("dev", path) for path in chosen_by.paths]
-    train, dev = held_out(train, config.held_out, config.seed, dialogue)
-    if not train or not dev:
-        raise InputError(f"{config.held_out}: there are too few dialogues, one part would be empty", "--held_out")
-    return train, dev, inputs
-
-
-def roots(config: CorpusTraining) -> list[str]:
-    """Lists the corpora to train on."""
-    return config.train or [str(sample_root())]
-
-
-# Prediction: reading what the flags name.
-
-
-def make_job(kind: type[JobType], config: PredictionConfig, model: str, **own: object) -> JobType:
-    """Makes the job of a prediction from the flags that all jobs share, and its ``own`` fields."""
-    shared = {name: getattr(config, name) for name in ("output", "device", "threads", "batch_size")}
-    return kind(**{**shared, "model": model, "folder": config.model, **own})
-
-
-def check_device(name: str, *packages: str) -> None:
-    """Raises InputError if torch, another package or the requested GPU is missing."""
-    from parapet.evaluation.models import saving
-
-    saving.check_installed("torch", "safetensors", *packages)
-    saving.check_device(name)
+        saving.check_installed("torch", "safetensors", *packages)
+        saving.check_device(self.device)
 
 
 class PlannedSets(NamedTuple):
@@ -279,20 +372,15 @@ class PlannedSets(NamedTuple):
     sets: dict[str, Set]
     files: tuple[DialogueFile, ...]
 
-    def header(self, model: str, folder: str, **options: Option) -> dict[str, object]:
-        """Makes the part of ``run.json`` other than files and counts.
-
-        Args:
-          model: the name of the model; ``folder`` is its folder.
-          options: options that determine the content, besides the sets.
-        """
+    def header(self, model: str, folder: str) -> dict[str, object]:
+        """Makes the part of ``run.json`` other than files and counts, of a model and its folder."""
         inputs = [{"set": file.set, **named_digest(file.path)} for file in self.files]
-        header = run_header(f"predict_{model}", {"split": self.split, "sets": list(self.sets), **options})
+        header = run_header(f"predict_{model}", {"split": self.split, "sets": list(self.sets)})
         return {**header, "model": digest_of_model(folder), "inputs": inputs}
 
 
-def plan_sets(args: argparse.Namespace) -> PlannedSets:
-    """Lists the sets that the flags name, for models that write dialogues with states.
+def plan_sets(sources: Sources) -> PlannedSets:
+    """Lists the sets of dialogues, for models that write dialogues with states.
 
     Raises:
       InputError: a set is missing, or the output is one of the sets.
@@ -300,7 +388,6 @@ def plan_sets(args: argparse.Namespace) -> PlannedSets:
     from parapet.evaluation.dst.model import make_plan
     from parapet.evaluation.models.inference import DialogueFile
 
-    sources = sources_of(args)
     plan = make_plan(sources)
     for remark in plan.remarks:
         logging.warning("%s", remark)
@@ -321,7 +408,5 @@ def named_digest(path: str) -> dict[str, str]:
 
 def digest_of_model(folder: str) -> dict[str, str]:
     """Returns the SHA-256 of the model's ``run.json``, which lists the hashes of its files; empty if there is none."""
-    from parapet.schemas.layout import MANIFEST
-
     path = as_path(folder) / MANIFEST
     return {path.name: named_digest(str(path))["sha256"]} if path.is_file() else {}

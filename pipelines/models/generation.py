@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from parapet.evaluation.models.configs import (
     GenerationConfig,
@@ -13,22 +13,19 @@ from parapet.evaluation.models.configs import (
     PrefixConfig,
     PrefixPrediction,
 )
-from parapet.pipelines.app import read_config
-from parapet.pipelines.flags import SCHEMA_VARIANTS
 from parapet.pipelines.models import family
-from parapet.pipelines.sets import sources_of
+from parapet.pipelines.sets import SetOptions
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path, is_there
+from parapet.transforms.running import options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from parapet.evaluation.models.generation.inference import Job, Reranker
-    from parapet.evaluation.models.training import Learner
-    from parapet.pipelines.models.presets import Preset
 
 # SGSAcc (Chen, Lin and Byrne 2023), Appendix E. The dev set neither chooses an epoch nor stops the training.
-SGSACC: Preset = {
+SGSACC: family.Preset = {
     "epochs": 3,
     "batch_size": 8,
     "learning_rate": 1e-4,
@@ -44,75 +41,89 @@ WARNINGS = {
 }
 
 
-class Generation(family.Family):
+@dataclass(frozen=True, kw_only=True)
+class Generation(GenerationConfig, family.TrainOnCorpora, family.PresetOptions):
     """A T5 that is fine-tuned to generate system utterances."""
 
-    config: type[GenerationConfig] = GenerationConfig
     learner_class = "generation.net:GenerationLearner"
-    prediction_config: type[GenerationPrediction] = GenerationPrediction
-    sets: Mapping[str, Any] = {"variants": SCHEMA_VARIANTS, "sets": "other corpora: entities=unseen"}
     packages = ("transformers",)
     recorded = ("torch", "transformers")
-    presets: Mapping[str, Preset] = {"sgsacc": SGSACC}
+    presets: ClassVar[Mapping[str, family.Preset]] = {"sgsacc": SGSACC}
     description = """\
 Fine-tunes a T5 to express the acts of a system turn. Its input is a short sentence for each act, built from the
 schema's words, as in T2G2 (Kale and Rastogi 2020)."""
-    predict_description = """\
-Writes an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl, and so on for
-each variant and set, for 'parapet evaluate --task generation'."""
-    t5 = ""  # the flag for the T5, in the example of a prediction
+    example = "  parapet train {model} --train my_corpus --checkpoint t5-small --output my_model"
+    preset: Literal["sgsacc"] | None = None
 
-    def __init__(self, model: str) -> None:
-        super().__init__(model)
-        self.example = f"  parapet train {model} --train my_corpus --checkpoint t5-small --output my_model"
-        command = f"  parapet predict {model} --model my_model{self.t5}"
-        self.predict_example = f"""\
-{command} --reference my_corpus --output my_utterances
-{command} --reference my_corpus --candidates 5 --rerank lexical \\
+    def data(self, *checkpoint: Any) -> tuple[list[Any], family.Inputs]:
+        """Reads system turns and templates. Raises InputError for files that cannot be used."""
+        from parapet.evaluation.models.generation.data import read_examples, read_templates
+
+        templates, files = read_templates(self.templates) if self.templates else ({}, [])
+        read = partial(read_examples, templates=templates)
+        train, dev, inputs = self.read_sets(read, lambda example: example.opening)
+        inputs += [("templates", str(path)) for path in files]
+        return [*checkpoint, train, dev, templates], inputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prefixes(PrefixConfig, Generation):
+    """Prefixes for a frozen T5."""
+
+    presets: ClassVar[Mapping[str, family.Preset]] = {
+        "sgsacc": {**SGSACC, "prefix_length": 10, "prefix_embedding": 512, "prefix_size": 384}
+    }
+    description = """\
+Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system turn. Its input is that of ft_t5."""
+
+
+_EXAMPLE = """\
+  parapet predict {model} --model my_model --reference my_corpus --output my_utterances
+  parapet predict {model} --model my_model --reference my_corpus --candidates 5 --rerank lexical \\
       --output my_utterances
   parapet evaluate --task generation --reference my_corpus \\
       --predictions my_utterances/predictions --output my_scores"""
 
-    def learner(self, config: GenerationConfig, *checkpoint: Any) -> tuple[Callable[[], Learner], family.Inputs]:
-        """Reads system turns and templates. Raises InputError for files that cannot be used."""
-        from parapet.evaluation.models.generation.data import read_examples, read_templates
 
-        templates, files = read_templates(config.templates) if config.templates else ({}, [])
-        read = partial(read_examples, templates=templates)
-        train, dev, inputs = family.read_sets(config, read, lambda example: example.opening)
-        inputs += [("templates", str(path)) for path in files]
-        return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev, templates), inputs
+@dataclass(frozen=True, kw_only=True)
+class PredictUtterances(SetOptions, GenerationPrediction, family.PredictTrained):
+    """A prediction of utterances."""
 
-    def prediction(self, args: argparse.Namespace) -> family.Prediction:
+    description = """\
+Writes an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl, and so on for
+each variant and set, for 'parapet evaluate --task generation'."""
+    example = _EXAMPLE
+    variants_text = options.SCHEMA_VARIANTS
+    sets_text = "other corpora: entities=unseen"
+    count_in, count_out = "turns", "said"
+
+    def check(self) -> family.Prediction:
         """Checks the model, the sets and the scorer. Raises InputError if they cannot be used."""
-        config = read_config(self.prediction_config, args)
-        sources = sources_of(args)
-        if config.beams is not None and config.beams < config.candidates:
+        sources = self.sources()
+        if self.beams is not None and self.beams < self.candidates:
             reason = (
-                f"{config.candidates} candidates need at least as many beams, but there are {config.beams}: "
-                "raise --beams"
+                f"{self.candidates} candidates need at least as many beams, but there are {self.beams}: raise --beams"
             )
             raise InputError(reason, "--beams")
-        family.check_device(config.device, "transformers")
+        self.check_device("transformers")
         from parapet.evaluation.models.generation import data
-        from parapet.evaluation.models.generation.data import read_templates
         from parapet.evaluation.models.generation.inference import Job, Search, relative_of
         from parapet.evaluation.models.generation.net import check
 
-        card = check(config.model, self.model, config.checkpoint)
-        templates, files = read_templates(config.templates) if config.templates else (card.templates, [])
+        card = check(self.model, self.model_name, self.checkpoint)
+        templates, files = data.read_templates(self.templates) if self.templates else (card.templates, [])
         sets = tuple(data.sources(sources, templates))
         paths = {source.name: relative_of(source.name, sources.split) for source in sets}
-        reranker = _reranker(config, list(paths.values()))
-        candidates = max(1, config.candidates) if reranker else config.candidates
-        search = Search(config.batch_size, config.beams or max(1, candidates), candidates)
+        reranker = _reranker(self, list(paths.values()))
+        candidates = max(1, self.candidates) if reranker else self.candidates
+        search = Search(self.batch_size, self.beams or max(1, candidates), candidates)
         own = {"search": search, "sets": sets, "split": sources.split, "reranker": reranker}
-        job = family.make_job(Job, config, self.model, checkpoint=config.checkpoint, **own)
-        read = [("--model", config.model), *(("--reference", file.path) for source in sets for file in source.files)]
+        job = self.job(Job, checkpoint=self.checkpoint, **own)
+        read = [("--model", self.model), *(("--reference", file.path) for source in sets for file in source.files)]
         more = [
-            ("--checkpoint", config.checkpoint),
-            ("--nli_model", config.nli_model),
-            *(("--also", path) for path in config.also),
+            ("--checkpoint", self.checkpoint),
+            ("--nli_model", self.nli_model),
+            *(("--also", path) for path in self.also),
             *(("--templates", str(path)) for path in files),
         ]
         changed = "where the reranker chose another than the most likely"
@@ -121,24 +132,16 @@ each variant and set, for 'parapet evaluate --task generation'."""
             job=job,
             header=_header(job, files),
             inputs=read + [(flag, path) for flag, path in more if path],
-            asked="turns",
-            answered="said",
             outputs=tuple(family.Output(path, f"said/{name}", "turn", also[name]) for name, path in paths.items()),
             warnings=WARNINGS,
         )
 
 
-class Prefixes(Generation):
-    """Prefixes for a frozen T5."""
+@dataclass(frozen=True, kw_only=True)
+class PredictByPrefixes(PrefixPrediction, PredictUtterances):
+    """A prediction by prefixes, which need the T5 that they were trained with."""
 
-    config = PrefixConfig
-    prediction_config = PrefixPrediction
-    presets: Mapping[str, Preset] = {
-        "sgsacc": {**SGSACC, "prefix_length": 10, "prefix_embedding": 512, "prefix_size": 384}
-    }
-    description = """\
-Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system turn. Its input is that of ft_t5."""
-    t5 = " --checkpoint t5-small"
+    example = _EXAMPLE.replace("--model my_model", "--model my_model --checkpoint t5-small")
 
 
 def _reranker(config: GenerationPrediction, files: Sequence[str]) -> Reranker | None:

@@ -2,68 +2,31 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
-from parapet.evaluation.models.configs import PredictionConfig, SgpDstConfig, T5DstConfig, TinyConfig
-from parapet.pipelines.app import read_config
+from parapet.evaluation.models.configs import SgpDstConfig, T5DstConfig, TinyConfig
 from parapet.pipelines.models import family
-
-if TYPE_CHECKING:
-    from parapet.evaluation.models.training import Learner
-    from parapet.pipelines.models.presets import Preset
+from parapet.pipelines.sets import SetOptions
 
 
-class Tracker(family.Family):
-    """A model of dialogue states."""
+@dataclass(frozen=True, kw_only=True)
+class TrainTracker(family.TrainOnCorpora):
+    """A training of a model of dialogue states."""
 
-    prediction_config = PredictionConfig
-    predict_description = """\
-Writes dialogues with predicted states, in the SGD format: OUT/predictions/original/SPLIT/...,
-OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
-
-    def __init__(self, model: str) -> None:
-        super().__init__(model)
-        self.predict_example = (
-            f"  parapet predict {model} --model my_model --reference my_corpus --variants my_dialogues "
-            "--output my_states\n"
-            "  parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\\n"
-            "      --predictions my_states/predictions --output my_scores"
-        )
-
-    def learner(self, config: Any, *checkpoint: Any) -> tuple[Callable[[], Learner], family.Inputs]:
+    def data(self, *checkpoint: Any) -> tuple[list[Any], family.Inputs]:
         """Reads the frames of the corpora."""
         from parapet.evaluation.models.dst.data import Openings, read_labels
 
-        train, dev, inputs = family.read_sets(config, read_labels, Openings())
-        return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev), inputs
-
-    def prediction(self, args: argparse.Namespace) -> family.Prediction:
-        """Checks the model and the sets. Raises InputError if they cannot be used."""
-        config = read_config(PredictionConfig, args)
-        family.check_device(config.device)
-        from parapet.evaluation.models.dst.data import Job, check
-
-        check(config.model, self.model)
-        plan = family.plan_sets(args)
-        text = "{n} longer than the model's --max_length: the oldest part of the dialogue was cut off"
-        return family.Prediction(
-            job=family.make_job(Job, config, self.model, sets=plan.sets, inputs=plan.files),
-            header=plan.header(self.model, config.model),
-            inputs=[("--model", config.model), *(("--reference", file.path) for file in plan.files)],
-            asked="asked",
-            answered="predicted",
-            outputs=tuple(family.Output(f"predictions/{name}", f"predicted/{name}", "frame") for name in plan.sets),
-            warnings={"too_long": ("input", text)},
-        )
+        train, dev, inputs = self.read_sets(read_labels, Openings())
+        return [*checkpoint, train, dev], inputs
 
 
-class TinyDst(Tracker):
+@dataclass(frozen=True, kw_only=True)
+class TinyDst(TinyConfig, TrainTracker):
     """A small net trained from scratch."""
 
-    config = TinyConfig
     learner_class = "dst.tiny:TinyLearner"
     description = """\
 Trains a small net that compares possible values in the dialogue with the schema's descriptions of slots: from scratch,
@@ -73,10 +36,10 @@ in minutes on a CPU."""
   parapet train tiny_dst --train sets/oracle --dev sgd --output my_model         # on a set of 'parapet augment'"""
 
 
-class T5Dst(Tracker):
+@dataclass(frozen=True, kw_only=True)
+class T5Dst(T5DstConfig, TrainTracker, family.PresetOptions):
     """A T5 that is prompted for one slot at a time."""
 
-    config = T5DstConfig
     learner_class = "dst.t5:T5Learner"
     description = """\
 Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng and Ostendorf 2021)."""
@@ -86,7 +49,7 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
     packages = ("transformers", "sentencepiece")
     recorded = ("torch", "transformers")
     # Lee et al. 2022, Appendix A; what it does not specify follows the code of Lee, Cheng and Ostendorf.
-    presets: Mapping[str, Preset] = {
+    presets: ClassVar[Mapping[str, family.Preset]] = {
         "sgdx": {
             "steps": 50_000,
             "batch_size": 16,
@@ -103,12 +66,13 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
             "negatives": 1,
         }
     }
+    preset: Literal["sgdx"] | None = None
 
 
-class SgpDst(Tracker):
+@dataclass(frozen=True, kw_only=True)
+class SgpDst(SgpDstConfig, TrainTracker, family.PresetOptions):
     """Four BERT encoders and the rules that combine them."""
 
-    config = SgpDstConfig
     learner_class = "dst.sgp_learning:SgpLearner"
     description = "Fine-tunes four BERT encoders, which rules combine (Ruan et al. 2020)."
     example = """\
@@ -117,7 +81,7 @@ class SgpDst(Tracker):
     packages = recorded = ("torch", "transformers")
     # Appendix A of SGD-X, besides the defaults, which are the paper's, too. It does not specify how many inputs without
     # an answer are used; this follows the authors' code.
-    presets: Mapping[str, Preset] = {
+    presets: ClassVar[Mapping[str, family.Preset]] = {
         "sgdx": {
             "epochs": 1,
             "module_epochs": "combine=3",
@@ -127,10 +91,40 @@ class SgpDst(Tracker):
             "keep": "last",
         }
     }
+    preset: Literal["sgdx"] | None = None
 
-    def check(self, args: argparse.Namespace) -> SgpDstConfig:
-        """Reads the configuration, including values for each module. Raises InputError if they cannot be parsed."""
-        config: SgpDstConfig = super().check(args)
+    def check(self) -> family.Training:
+        """Reads the training data. Raises InputError if values for each module cannot be parsed, too."""
         for name in ("epochs", "warmup", "negatives"):
-            config.by_module(name)
-        return config
+            self.by_module(name)
+        return super().check()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictStates(SetOptions, family.PredictTrained):
+    """A prediction of dialogue states."""
+
+    description = """\
+Writes dialogues with predicted states, in the SGD format: OUT/predictions/original/SPLIT/...,
+OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
+    example = """\
+  parapet predict {model} --model my_model --reference my_corpus --variants my_dialogues --output my_states
+  parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\
+      --predictions my_states/predictions --output my_scores"""
+    count_out = "predicted"
+
+    def check(self) -> family.Prediction:
+        """Checks the model and the sets. Raises InputError if they cannot be used."""
+        self.check_device()
+        from parapet.evaluation.models.dst.data import Job, check
+
+        check(self.model, self.model_name)
+        plan = family.plan_sets(self.sources())
+        text = "{n} longer than the model's --max_length: the oldest part of the dialogue was cut off"
+        return family.Prediction(
+            job=self.job(Job, sets=plan.sets, inputs=plan.files),
+            header=plan.header(self.model_name, self.model),
+            inputs=[("--model", self.model), *(("--reference", file.path) for file in plan.files)],
+            outputs=tuple(family.Output(f"predictions/{name}", f"predicted/{name}", "frame") for name in plan.sets),
+            warnings={"too_long": ("input", text)},
+        )

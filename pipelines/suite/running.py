@@ -293,7 +293,7 @@ def _run_step(
     progress.sink = send
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        status = int(dispatch.module_of(command[0]).run(command[1:]))
+        status = dispatch.run_module(dispatch.module_of(command[0]), command[1:])
     except KeyboardInterrupt:
         print("error: stopped", file=sys.stderr)
     except BaseException:

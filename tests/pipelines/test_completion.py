@@ -88,7 +88,7 @@ def test_every_flag_of_every_command_is_offered(name):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_flags_of_evaluate_are_those_of_the_task(task):
-    flags = flags_of(importlib.import_module("parapet.pipelines.evaluate").parser(task))
+    flags = flags_of(parser_of("evaluate", task))
     assert flags_of(leaf(["evaluate", "--task", task])) == flags | {"--task"}
     assert flags_of(leaf(["evaluate", f"--task={task}", "--quiet"])) == flags | {"--task"}
     assert flags_of(leaf(["evaluate"])) == {"-h", "--help", "--task"}

@@ -12,10 +12,10 @@ from parapet.evaluation.generation.corpus import Candidate, read
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.scoring import choose
 from parapet.evaluation.models.batches import bucketed
-from parapet.evaluation.models.configs import GenerationConfig, TrainingConfig
+from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.sets import ORIGINAL
-from parapet.pipelines.app import read_config
-from parapet.pipelines.models import family_of
+from parapet.pipelines.app import parser_of, read_config
+from parapet.pipelines.models import train_command
 
 BATCH_SIZE, EPOCHS, RATE = 8, 3, 1e-4  # Appendix E
 TRAIN_TURNS = 164_982  # section 4
@@ -24,12 +24,13 @@ MODELS = ("ft_t5", "pt_t5")
 
 def flags(model, *argv):
     given = ["--preset", "sgsacc", "--checkpoint", "t5-small", "--output", "out", *argv]
-    return family_of(model).train_parser().parse(given)[0]
+    kind = train_command(model)
+    return read_config(kind, parser_of(kind).parse(given)[0])
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_steps_and_the_learning_rate_at_ten_points(model):
-    of = read_config(GenerationConfig, flags(model), model=model, device="cpu")
+    of = flags(model)
     assert (of.epochs, of.steps, of.batch_size) == (EPOCHS, None, BATCH_SIZE)
     epoch = sum(1 for _ in bucketed(torch.ones(TRAIN_TURNS, dtype=torch.long), of.batch_size, torch.Generator()))
     assert epoch == 20_623
@@ -98,5 +99,5 @@ def test_a_training_by_the_preset(model, folder):
     assert log[-1]["loss"] < log[0]["loss"]
     assert log[-1]["best"]  # its weights are the model's: dev chooses none
     options = json.loads((folder / model / "run.json").read_text())["options"]
-    table = family_of(model).presets["sgsacc"]
+    table = train_command(model).presets["sgsacc"]
     assert (options["preset"], {flag: options[flag] for flag in table}) == ("sgsacc", table)

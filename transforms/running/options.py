@@ -35,11 +35,12 @@ def option(
     *,
     group: str = "",
     rare: bool = False,
+    also: Sequence[str] = (),
     metavar: str = "",
     reads: bool = False,
     path: bool = False,
     commas: bool = False,
-    either: str = "",
+    extend: bool = False,
     choices: Iterable[Any] = (),
     completes: Sequence[str] = (),
     parse: Callable[[str], Any] | None = None,
@@ -55,20 +56,21 @@ def option(
       text: the help; ``{NAME}`` stands for the class variable of this name.
       group: the section of the help; by default that of the command.
       rare: only ``--help-all`` shows it.
+      also: further names of the flag.
       metavar: the name of its value in the help.
       reads: its values are files or folders that must exist.
       path: its values are files or folders that are checked elsewhere, or may be.
       commas: several values are one text with commas; else they are several words.
-      either: a name shared by options that exclude each other.
+      extend: the values of all occurrences count; else only those of the last.
       choices: the allowed values, where the type is no ``Literal``; a container that is filled when it is asked.
       completes: values that the shell proposes.
       parse: makes the value of its text; raises InputError for a text that it cannot use.
       ge, gt, le, lt: the range of a number: at least, above, at most, below.
     """
     facts = {
-        "text": text, "group": group, "rare": rare, "metavar": metavar, "reads": reads, "path": path or reads,
-        "commas": commas, "either": either, "choices": choices, "completes": completes, "parse": parse,
-        "ge": ge, "gt": gt, "le": le, "lt": lt
+        "text": text, "group": group, "rare": rare, "also": also, "metavar": metavar, "reads": reads,
+        "path": path or reads, "commas": commas, "extend": extend, "choices": choices,
+        "completes": completes, "parse": parse, "ge": ge, "gt": gt, "le": le, "lt": lt
     }  # fmt: skip
     if isinstance(default, list):
         return field(default_factory=default.copy, metadata=facts)
@@ -86,8 +88,7 @@ def parse_share(text: str) -> Fraction:
         raise InputError(f"{text!r} is ambiguous: write {words}% or 100%")
     share = number / 100 if words.endswith("%") else number
     if not 0 <= share <= 1:
-        reason = "is not a share: give a percentage from 0% to 100%, or a fraction such as 0.05"
-        raise InputError(f"{text!r} {reason}")
+        raise InputError(f"{text!r} is not a share: give a percentage from 0% to 100%, or a fraction such as 0.05")
     return share
 
 
@@ -125,8 +126,7 @@ def folder(text: str, metavar: str = "DIR", **facts: Any) -> Any:
 
 def variant() -> Any:
     """``--variant``, which selects variants from the folder ``--variants``."""
-    text = "variants to use, such as v1,v3 (default: all)"
-    return option("", text, group=INPUT, rare=True, metavar="LIST")
+    return option("", "variants to use, such as v1,v3 (default: all)", group=INPUT, rare=True, metavar="LIST")
 
 
 def seed(of: str = "", default: str | int = "0") -> Any:

@@ -345,7 +345,7 @@ def test_flags_that_cannot_work(place, tmp_path):
         ([*predictions, *variants, "--variant", "v9"], "no variant 'v9'"),
         (["--predictions", place / "predictions" / "v1", *variants], "contains no predictions for"),
         ([*predictions, "--sets", f"more={sample_root()}"], "contains no predictions for more"),
-        ([*predictions, "--replicates", "-1"], "0 to 100000"),
+        ([*predictions, "--replicates", "-1"], "0 to 100,000"),
     ):
         assert said in run(tmp_path / "out", *flags, status=2).errors, flags
 

@@ -234,7 +234,7 @@ def test_compare(tmp_path):
         ([*systems, "--sets", "speech"], "no system has a set 'speech'"),
         ([*systems, "--average", "f2"], "there is no metric 'f2'"),
         (["--systems", "good", "bad=x"], "'good' is not of the form NAME=OUT"),
-        ([*systems, "--replicates", "-1"], "0 to 1000000"),
+        ([*systems, "--replicates", "-1"], "0 to 1,000,000"),
     ):
         assert reason in refused("compare", *flags, output=tmp_path / "no")
 
