@@ -11,14 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from parapet.evaluation.classify import Item, Truth, item_rows, item_table, label_of, matched
-from parapet.evaluation.results import results_of
+from parapet.evaluation.results import read_parquet, results_of
 from parapet.evaluation.sets import (
     ALL,
     MEAN,
@@ -39,7 +39,6 @@ from parapet.evaluation.sets import (
 from parapet.evaluation.task import Metrics, Result, Stage, Task, check_scored, files_of, line, set_report
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, as_path, is_root, is_there
-from parapet.schemas.limits import open_path
 from parapet.transforms.perturbations.ood.plan import FALLBACKS
 from parapet.transforms.reports import text
 from parapet.transforms.reports.report import Report, Table
@@ -308,7 +307,7 @@ def is_of_ood(path: str) -> bool:
 def _has_labels(root: Path) -> bool:
     """Whether a set has labels of its turns; other perturbations also have rows there."""
     path = next(iter(sorted((root / "turns").rglob("*.parquet"))), None)
-    return path is not None and "label" in _table(path).column_names
+    return path is not None and "label" in read_parquet(path).column_names
 
 
 def _sets_of(place: Path, sets: Sequence[str]) -> list[str]:
@@ -332,22 +331,9 @@ def _files_of(folder: Path, split: str) -> list[Path]:
 
 def _rows_of(path: Path) -> list[OodRow]:
     try:
-        return msgspec.convert(_table(path).to_pylist(), list[OodRow])
+        return msgspec.convert(read_parquet(path).to_pylist(), list[OodRow])
     except msgspec.ValidationError as error:
         raise InputError(f"not the rows of 'parapet ood': {error}", path) from None
-
-
-def _table(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with open_path(path) as handle:
-            table = pq.read_table(handle)
-        table.validate(full=True)  # detects text that is not UTF-8
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"cannot be read as Parquet: {error}", path) from None
-    return table
 
 
 class Threshold(msgspec.Struct, frozen=True):

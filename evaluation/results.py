@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import astuple
@@ -55,6 +56,11 @@ class ResultRow(msgspec.Struct, frozen=True):
     high: float | None = None
     n: int | None = None
     run: int = 0
+
+    @property
+    def column(self) -> str:
+        """What it is a number of: ``ood/ood-50/f1``, or with a group ``dst/v1/seen/joint_goal_accuracy``."""
+        return "/".join([self.task, self.set, *([self.group] if self.group != WHOLE else []), self.metric])
 
 
 def variants_of(sets: Iterable[str]) -> list[str]:
@@ -120,17 +126,26 @@ def results_bytes(rows: Iterable[ResultRow]) -> bytes:
     return parquet_bytes(pa.table(arrays, schema))
 
 
-def read_results(path: Path) -> list[ResultRow]:
-    """Reads ``results.parquet``. Raises InputError if it is missing or another table."""
+def read_parquet(path: Path, columns: Collection[str] | None = None) -> Any:
+    """Reads a Parquet file, or those of the columns that it has. Raises InputError if it cannot be read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    try:
+        with open_path(path) as handle:
+            file = pq.ParquetFile(handle)
+            table = file.read([name for name in file.schema_arrow.names if columns is None or name in columns])
+        table.validate(full=True)  # detects text that is not UTF-8
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"cannot be read as Parquet: {error}", path) from None
+    return table
+
+
+def read_results(path: Path) -> list[ResultRow]:
+    """Reads ``results.parquet``. Raises InputError if it is missing or another table."""
     if not path.is_file():
         raise InputError("there is no such file", path)
     try:
-        with open_path(path) as handle:
-            table = pq.ParquetFile(handle).read()
-        table.validate(full=True)  # detects text that is not UTF-8
-        return msgspec.convert(table.to_pylist(), list[ResultRow])
-    except (pa.ArrowException, OSError, msgspec.ValidationError) as error:
+        return msgspec.convert(read_parquet(path).to_pylist(), list[ResultRow])
+    except msgspec.ValidationError as error:
         raise InputError(f"not written by 'parapet evaluate': {error}", path) from None

@@ -61,9 +61,8 @@ of a set must be the same."""
 
     def task(self) -> page.Compare:
         """Makes the comparison."""
-        from parapet.evaluation.compare.leaderboard import SignificanceConfig
+        from parapet.evaluation.compare.board import Config
         from parapet.evaluation.compare.page import Compare
-        from parapet.evaluation.compare.results import Selection
 
         systems: dict[str, list[str]] = {}
         for value in self.systems:
@@ -76,13 +75,16 @@ of a set must be the same."""
         if self.baseline and self.baseline not in systems:
             known = ", ".join(systems)
             raise InputError(f"there is no system {self.baseline!r}: must be one of {known}", "--baseline")
-        return Compare(
-            systems=systems,
+        config = Config(
             metrics=tuple(self.metrics),
+            average=tuple(self.average),
+            sets=tuple(self.sets),
             everything=self.all,
-            settings=SignificanceConfig(self.baseline, self.seed, self.replicates),
-            selection=Selection(tuple(self.sets), tuple(self.average)),
+            baseline=self.baseline,
+            seed=self.seed,
+            replicates=self.replicates,
         )
+        return Compare(systems=systems, config=config)
 
 
 COMMAND = Compare

@@ -74,7 +74,8 @@ class Leaderboard(Command["Release"]):
     def act(self, release: Release) -> None:
         """Scores the submissions and publishes the page. Raises InputError if none can be scored."""
         from parapet.evaluation.compare import submissions as reading
-        from parapet.evaluation.compare.leaderboard import SignificanceConfig, leaderboard, read_systems
+        from parapet.evaluation.compare.board import Config, leaderboard
+        from parapet.evaluation.compare.systems import read_systems
         from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
         from parapet.schemas.errors import run_header
@@ -103,7 +104,7 @@ class Leaderboard(Command["Release"]):
                 first = "".join(f"; the first: {name}: {reason}" for name, reason in [*refused.items()][:1])
                 raise InputError(f"no submission was scored{first or ': the folder contains none'}", "--submissions")
             progress.stage("page")
-            board = leaderboard(read_systems(systems, self.metrics), SignificanceConfig(replicates=0))
+            board = leaderboard(*read_systems(systems, Config(metrics=tuple(self.metrics), replicates=0)))
         manifest = release.manifest
         lead = f"{counted(len(submissions), 'submission')} to {manifest.name} {manifest.version}, split {self.split}."
         files = reading.files_of(board, submissions, refused, manifest.title, lead)

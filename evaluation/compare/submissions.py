@@ -7,15 +7,16 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.evaluation.compare.leaderboard import Board, cell, one_row, with_interval
+from parapet.evaluation.compare import kinds
+from parapet.evaluation.compare.board import Board
 from parapet.evaluation.compare.page import sections, terms
-from parapet.evaluation.compare.results import of_100
+from parapet.evaluation.compare.tables import cell, one_row
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.markdown import is_url, quoted
-from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page
+from parapet.transforms.reports.report import Dot, Dots, Report, Table, Tile, page
 from parapet.transforms.storage.toml import convert, parse_toml
 
 FILE = "submission.toml"
@@ -79,31 +80,32 @@ def files_of(
     """
     ranks, whole = ranks_of(board), one_row(board)
     shown, rows = [], []
-    for name, values in zip(whole.systems, whole.blocks[0].numbers, strict=True):
-        average = board.average[name]
-        shown.append([ranks[name], name, with_interval(average), *(cell(value, values) for value in values)])
-        numbers = [None if not v or v.value is None else of_100(v.metric, v.value) for v in values]
-        texts = ["" if number is None else repr(number) for number in (average.value, *numbers)]
-        rows.append([ranks[name], name, submissions[name].url, *texts])
-    hrefs = {(i, 1): quoted(url) for i, name in enumerate(whole.systems) if (url := submissions[name].url)}
+    for name, numbers in zip(board.systems, whole.blocks[0].rows, strict=True):
+        values = [None if row is None or row.value is None else kinds.of_100(row.metric, row.value) for row in numbers]
+        shown.append([ranks[name], name, *(cell(row, numbers) for row in numbers)])
+        rows.append(
+            [ranks[name], name, submissions[name].url, *("" if value is None else repr(value) for value in values)]
+        )
+    hrefs = {(i, 1): quoted(url) for i, name in enumerate(board.systems) if (url := submissions[name].url)}
     note = "In small print: the 95% interval, and the change from the original."
-    columns = ["rank", "system", "average", *whole.headings]
+    columns = ["rank", "system", *whole.columns]
     ranking = Table(title="Ranking, of 100", columns=columns, rows=shown, text_columns=2, note=note, hrefs=hrefs)
-    dots = [Dot(name, board.average[name].value, board.average[name].low, board.average[name].high) for name in ranks]
     reasons = [list(pair) for pair in refused.items()]
-    all_sections: list[Section] = [
-        Dots(title="Average of each submission", dots=dots, percent=False),
-        ranking,
-        *sections(board),
-        Table(title="Not scored", columns=["folder", "reason"], rows=reasons, text_columns=2),
-    ]
+    averages = {name: board.average[name] for name in ranks}
+    dots = [Dot(name, row.value, row.low, row.high) for name, row in averages.items()]
+    not_scored = Table(title="Not scored", columns=["folder", "reason"], rows=reasons, text_columns=2)
     report = Report(
         command="leaderboard",
         title=title,
         headline=title,
         lead=lead,
         tiles=[Tile("submissions", f"{len(submissions):,}"), Tile("not scored", f"{len(refused):,}")],
-        sections=all_sections,
+        sections=[
+            Dots(title="Average of each submission", dots=dots, percent=False),
+            ranking,
+            *sections(board),
+            not_scored,
+        ],
         terms=terms(board),
         links={"leaderboard.csv": "a row for each submission", "leaderboard.json": "all numbers"},
     )
@@ -111,5 +113,5 @@ def files_of(
     return {
         "index.html": page(report).encode(),
         "leaderboard.json": json_bytes(everything),
-        "leaderboard.csv": csv_bytes(["rank", "system", "url", "average", *whole.headings], rows),
+        "leaderboard.csv": csv_bytes(["rank", "system", "url", *whole.columns], rows),
     }

@@ -215,8 +215,8 @@ def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
     board = plan.state.output / COMPARISON / "leaderboard.json"
     is_lost = COMPARISON in [*failed, *blocked]  # then no number is known
     if done and board.is_file() and not is_lost:
-        from parapet.evaluation.compare.leaderboard import read_board
-        from parapet.evaluation.compare.page import terminal_lines
+        from parapet.evaluation.compare.board import read_board
+        from parapet.evaluation.compare.tables import terminal_lines
 
         for line in terminal_lines(read_board(str(board))):
             say(line)

@@ -51,7 +51,7 @@ def check_numbers(suite: SuiteFile, graph: Graph) -> None:
     """Raises InputError for a gate on a number that no system of the suite can have, before anything runs."""
     if not suite.gates:
         return
-    from parapet.evaluation.compare.results import OF_100, shown_metrics
+    from parapet.evaluation.compare.kinds import OF_100, shown_metrics
     from parapet.evaluation.results import SENSITIVITY, VARIANTS
 
     requested, averaged = (_metrics_in(suite.compare.get(key, [])) for key in ("metrics", "average"))
@@ -144,7 +144,7 @@ def verdicts_of(suite: SuiteFile, output: Path, is_lost: bool = False) -> list[V
     """Judges a suite's gates by the numbers in its output folder; by none if the comparison failed."""
     if not suite.gates:
         return []
-    from parapet.evaluation.compare.leaderboard import AVERAGE, is_undefined
+    from parapet.evaluation.compare.kinds import AVERAGE, is_undefined
     from parapet.evaluation.results import read_results
 
     place = output / COMPARISON / "table.parquet"

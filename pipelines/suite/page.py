@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from parapet.evaluation.compare import page as scores
-from parapet.evaluation.compare.leaderboard import Board, read_board
-from parapet.evaluation.compare.results import set_order
+from parapet.evaluation.compare.board import Board, read_board
+from parapet.evaluation.compare.kinds import set_order
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.endpoint import outcomes
 from parapet.evaluation.sets import ORIGINAL, mixes

@@ -2,7 +2,6 @@
 
 import math
 import random
-from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +9,13 @@ import pytest
 from parapet.evaluation import bootstrap
 from parapet.evaluation.compare.significance import coins_of, holm, intervals, paired
 
-randomised, bootstrapped = paired, partial(paired, method="bootstrap")
+
+def differences(pairs, numbers, replicates, bootstrapped=False):
+    """Tests system a against b: a pair of sums for each part, and the parts of each number."""
+    parts = {(name, str(number)): tuple(pairs[part][i] for part in number)
+             for i, name in enumerate("ab") for number in numbers}  # fmt: skip
+    columns = {str(number): [100.0] * len(number) for number in numbers}
+    return paired(parts, [("a", "b")], columns, "0", replicates, columns if bootstrapped else ())
 
 
 def mean_of(sums):
@@ -25,7 +30,7 @@ def drawn(seed, n, share):
 def test_equal_to_a_plain_loop():
     first, second = drawn(1, 9, 0.6), drawn(2, 9, 0.4)
     second |= {"d3": (0.0, 0), "d4": (1.5, 2)}  # rows that one system does not have
-    ((each,),) = randomised([[(first, second)]], [100.0], [[0]], "0", 300)
+    (each,) = differences([(first, second)], [[0]], 300)
     seen = 100 * (mean_of(first) - mean_of(second))
     assert each.difference == pytest.approx(seen, abs=1e-9)
     coins = {name: coins_of("0", name, 300) for name in first}
@@ -45,7 +50,7 @@ def test_equal_to_a_plain_loop():
     assert each.p == (1 + larger) / 301
     assert (each.interval, each.dialogues) == (pytest.approx(tuple(np.quantile(gaps, [0.025, 0.975])), abs=1e-6), 9)
     # The bootstrap's own test, on the same replicates.
-    ((other,),) = bootstrapped([[(first, second)]], [100.0], [[0]], "0", bootstrap.REPLICATES)
+    (other,) = differences([(first, second)], [[0]], bootstrap.REPLICATES, bootstrapped=True)
     assert (other.difference, other.interval, other.dialogues) == (each.difference, each.interval, 9)
     beyond = min(sum(gap <= 0 for gap in gaps), sum(gap >= 0 for gap in gaps)) + bootstrap.REPLICATES - len(gaps)
     assert other.p == min(1.0, 2 * (1 + beyond) / (1 + bootstrap.REPLICATES))
@@ -53,10 +58,10 @@ def test_equal_to_a_plain_loop():
 
 def test_the_mean_over_parts_moves_dialogues_together():
     first, second = drawn(1, 50, 0.6), drawn(2, 50, 0.5)
-    for test in (randomised, bootstrapped):
-        ((one, other, mean),) = test([[(first, second), (first, second)]], [1.0, 1.0], [[0], [1], [0, 1]], "0", 500)
-        assert one == other == mean
-        ((mean,),) = test([[(first, second), (second, first)]], [1.0, 1.0], [[0, 1]], "0", 500)
+    for bootstrapped in (False, True):
+        tests = differences([(first, second), (first, second)], [[0], [1], [0, 1]], 500, bootstrapped)
+        assert len({(test.difference, test.interval, test.p, test.dialogues) for test in tests}) == 1
+        (mean,) = differences([(first, second), (second, first)], [[0, 1]], 500, bootstrapped)
         assert (mean.difference, mean.p) == (0.0, 1.0)
 
 

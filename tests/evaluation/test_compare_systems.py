@@ -7,61 +7,62 @@ import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 from kit import cases, raised
 
-from parapet.evaluation.compare import results
-from parapet.evaluation.compare.leaderboard import read_systems
+from parapet.evaluation.compare.kinds import absent_groups, columns_of
 from parapet.evaluation.compare.significance import read_rows
-from parapet.evaluation.results import RESULTS, read_results, results_bytes
+from parapet.evaluation.compare.systems import read_systems, read_task
+from parapet.evaluation.results import RESULTS, SENSITIVITY, VARIANTS, read_results, results_bytes
 from parapet.schemas.errors import InputError
 
 BASE = [1.0, 0.0, 1.0, 1.0]
 SETS = {"original": BASE, "v1": [1.0, 0.0, 1.0, 0.0], "v2": [0.0, 0.0, 1.0, 0.5]}
 
 
+def values_of(results):
+    return {row.column: row.value for row in results.rows}
+
+
 def test_states_by_set_and_by_group(tmp_path):
-    outcome = results.read_outcome(states(tmp_path / "one", SETS, split="dev"))
-    assert (outcome.variants, outcome.options["split"]) == (("v1", "v2"), "dev")
-    assert {column.group for column in outcome.values} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
-    assert outcome.values[results.Column("dst", "v2", JGA)] == 0.375
-    assert outcome.values[results.Column("dst", "v2", JGA, "unseen")] == 0.25
-    # Under the original's name.
-    assert outcome.values[results.Column("dst", "v2", JGA, "Cabs_1")] == 0.25
-    assert outcome.values[results.Column("dst", results.VARIANTS, JGA)] == (0.5 + 0.375) / 2
-    assert outcome.values[results.Column("dst", results.VARIANTS, results.SENSITIVITY)] == sensitivity(
-        [SETS["v1"], SETS["v2"]]
-    )
-    assert [column.name for column in results.columns_of(outcome.values)] == [
+    results = read_task(states(tmp_path / "one", SETS, split="dev"))
+    values = values_of(results)
+    assert (results.variants, results.options["split"]) == (("v1", "v2"), "dev")
+    assert {row.group for row in results.rows} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
+    assert values[f"dst/v2/{JGA}"] == 0.375
+    assert values[f"dst/v2/unseen/{JGA}"] == 0.25
+    assert values[f"dst/v2/Cabs_1/{JGA}"] == 0.25  # under the original's name
+    assert values[f"dst/{VARIANTS}/{JGA}"] == (0.5 + 0.375) / 2
+    assert values[f"dst/{VARIANTS}/{SENSITIVITY}"] == sensitivity([SETS["v1"], SETS["v2"]])
+    assert [row.column for row in columns_of(results.rows)] == [
         "dst/original/joint_goal_accuracy", "dst/v1/joint_goal_accuracy", "dst/v2/joint_goal_accuracy",
         "dst/#VARIANTS/joint_goal_accuracy", "dst/#VARIANTS/schema_sensitivity",
     ]  # fmt: skip
 
 
 def test_metrics_that_are_not_there(tmp_path):
-    outcome = results.read_outcome(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
+    results = read_task(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
     raised(
         InputError,
-        results.columns_of,
-        outcome.values,
+        columns_of,
+        results.rows,
         ["f2"],
         match="there is no metric 'f2': must be one of bleu, fpr95",
     )
-    raised(InputError, results.columns_of, outcome.values, match="must name at least one metric")
+    raised(InputError, columns_of, results.rows, match="must name at least one metric")
 
 
 def test_rows_that_do_not_average_to_the_number(tmp_path):
-    outcome = results.read_outcome(intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, None, 1.0]))
-    rows = read_rows(outcome, [results.Column("intent", name, "accuracy") for name in ("#ALL", "a", "b")])
-    assert rows is not None
-    assert rows.parts == {results.Column("intent", "b", "accuracy"): ({"d0": (1.0, 1)},)}
+    results = read_task(intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, None, 1.0]))
+    read = read_rows(results, [row for row in results.rows if row.metric == "accuracy"])
+    assert read is not None
+    _, parts = read
+    assert parts == {"intent/b/accuracy": ({"d0": (1.0, 1)},)}
 
 
 def test_systems_are_compared_on_what_they_share(tmp_path):
     one = states(tmp_path / "one", {**SETS, "typos": BASE})
     other = states(tmp_path / "other", {**SETS, "v3": BASE, "simple": BASE})
     found = groups(tmp_path / "ood", "ood", {"#ALL": {"f1": 0.5}})
-    systems = read_systems({"a": [one, found], "b": [other]})
-    assert [column.name for column in systems.columns] == [
-        f"dst/{name}/joint_goal_accuracy" for name in ("original", "v1", "v2")
-    ]
+    systems, _ = read_systems({"a": [one, found], "b": [other]})
+    assert systems.columns == [f"dst/{name}/joint_goal_accuracy" for name in ("original", "v1", "v2")]
     assert systems.left_out == [
         "set v3 of task dst: not scored for 'a'",
         "mean over the variants of dst: the systems were not scored on the same variants",
@@ -71,16 +72,15 @@ def test_systems_are_compared_on_what_they_share(tmp_path):
     ]
     with pytest.raises(InputError, match=r"in common: task dst: not scored for 'b'; task ood: .*--all shows all"):
         read_systems({"a": [one], "b": [found]})
-    assert read_systems({"a": [one, found]}).left_out == []
+    assert read_systems({"a": [one, found]})[0].left_out == []
 
 
 def test_what_is_over_all_sets_is_no_common_number_of_different_sets(tmp_path):
-    one = results.read_outcome(intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, 1.0, 1.0]))
+    one = intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, 1.0, 1.0])
     some = {name: of for name, of in intent_metrics(1, 1, 1).items() if name != "b"}
-    other = results.read_outcome(intents(tmp_path / "other", some, [1.0, 1.0], KEYS[:2]))
-    found, left_out = results.shared({"one": [one], "other": [other]})
-    assert {column.set for column in found["one"][0].values} == {"a"}
-    assert left_out == ["set b of task intent: not scored for 'other'"]
+    systems, _ = read_systems({"one": [one], "other": [intents(tmp_path / "other", some, [1.0, 1.0], KEYS[:2])]})
+    assert {row.set for row in systems.rows} == {"a"}
+    assert systems.left_out == ["set b of task intent: not scored for 'other'"]
 
 
 def test_what_cannot_be_compared(tmp_path):
@@ -113,7 +113,7 @@ def test_requests_that_an_endpoint_refused_are_no_other_turns(tmp_path):
     run = json.loads(path.read_text())
     path.write_text(json.dumps({**run, "counts": {"turns": 2, "refused/b": 1}}))
     left_out = ["1 item of set b of task intent for 'other', which its endpoint refused"]
-    assert read_systems(systems).left_out == left_out
+    assert read_systems(systems)[0].left_out == left_out
     path.write_text(json.dumps({**run, "counts": {"refused/a": 1}}))
     raised(InputError, read_systems, systems, match="different turns of set 'b' were scored")
 
@@ -124,13 +124,13 @@ def test_requests_that_an_endpoint_refused_are_no_other_turns(tmp_path):
     ({"run.json": "[]"}, "not written by 'parapet evaluate'"),
     ({"run.json": '{"pipeline": "ood"}'}, "contains the output of 'parapet ood'"),
     ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
-    ({"run.json": '{"pipeline": "evaluate_ood"}', "results.parquet": "{"}, "not written by 'parapet evaluate'"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "results.parquet": "{"}, "cannot be read as Parquet"),
 )
 def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    raised(InputError, results.read_outcome, str(tmp_path), match=reason)
-    raised(InputError, results.read_outcome, str(tmp_path / "nothing"), match="no such folder")
+    raised(InputError, read_task, str(tmp_path), match=reason)
+    raised(InputError, read_task, str(tmp_path / "nothing"), match="no such folder")
 
 
 @cases(
@@ -148,25 +148,26 @@ def test_other_tasks_have_a_mean_over_variants(tmp_path):
     sets = ["original", "v1", "v2"]
     of = {name: {"combined": value} for name, value in zip(sets, (80.0, 70.0, 50.0), strict=True)}
     of |= {"#ALL": {"combined": 65.0}, "Inns_1": {"searches": 0.5}}
-    outcome = results.read_outcome(groups(tmp_path / "one", "response", of, {"Inns_1": "Inns_1"}))
-    assert outcome.values[results.Column("response", results.VARIANTS, "combined")] == mean([70.0, 50.0])
-    assert outcome.variants == ("v1", "v2")
+    results = read_task(groups(tmp_path / "one", "response", of, {"Inns_1": "Inns_1"}))
+    assert values_of(results)["response/#VARIANTS/combined"] == mean([70.0, 50.0])
+    assert results.variants == ("v1", "v2")
     # A service, which is no set.
-    assert outcome.values[results.Column("response", "#ALL", "searches", "Inns_1")] == 0.5
-    assert [column.set for column in results.columns_of(outcome.values)] == [*sets, results.VARIANTS]
+    assert values_of(results)["response/#ALL/Inns_1/searches"] == 0.5
+    assert [column.set for column in columns_of(results.rows)] == [*sets, VARIANTS]
 
 
 def test_rows_give_back_the_numbers(tmp_path):
-    outcome = results.read_outcome(states(tmp_path / "one", SETS))
-    columns = [column for column in outcome.values if column.metric in (JGA, results.SENSITIVITY)]
-    rows = read_rows(outcome, columns)
-    assert rows is not None
-    assert set(rows.parts) == set(columns)
-    assert rows.parts[results.Column("dst", "v1", JGA)] == ({"d0": (1.0, 2), "d1": (1.0, 2)},)
-    assert rows.parts[results.Column("dst", results.VARIANTS, JGA, "seen")] == (
+    results = read_task(states(tmp_path / "one", SETS))
+    columns = [row for row in results.rows if row.metric in (JGA, SENSITIVITY)]
+    read = read_rows(results, columns)
+    assert read is not None
+    _, parts = read
+    assert set(parts) == {row.column for row in columns}
+    assert parts[f"dst/v1/{JGA}"] == ({"d0": (1.0, 2), "d1": (1.0, 2)},)
+    assert parts[f"dst/{VARIANTS}/seen/{JGA}"] == (
         {"d0": (1.0, 1), "d1": (1.0, 1)}, {"d0": (0.0, 1), "d1": (1.0, 1)}
     )  # fmt: skip
-    (by_dialogue,) = rows.parts[results.Column("dst", results.VARIANTS, results.SENSITIVITY)]
+    (by_dialogue,) = parts[f"dst/{VARIANTS}/{SENSITIVITY}"]
     # The second frame of d0 is wrong under both variants.
     assert (by_dialogue["d0"], by_dialogue["d1"]) == ((pytest.approx(2**0.5), 2), (pytest.approx(2**0.5), 2))
 
@@ -174,25 +175,26 @@ def test_rows_give_back_the_numbers(tmp_path):
 def test_groups_of_services_that_are_not_there_are_left_out(tmp_path):
     of_all = {"sgsacc": 0.9, "slot_error_rate": 0.1, "bleu": 30.0}
     numbers = {"#ALL": of_all, "#SEEN_DOMAINS": {"sgsacc": 0.9, "slot_error_rate": 0.1}}
-    outcome = results.read_outcome(groups(tmp_path / "dev", "generation", numbers, {"#SEEN_DOMAINS": "seen"}))
+    results = read_task(groups(tmp_path / "dev", "generation", numbers, {"#SEEN_DOMAINS": "seen"}))
     requested = ["sgsacc", "seen/sgsacc", "unseen/sgsacc"]
-    assert results.absent_groups(outcome.values, requested) == ["unseen/sgsacc"]
-    assert [column.name for column in results.columns_of(outcome.values, requested)] == [
+    assert absent_groups(results.rows, requested) == ["unseen/sgsacc"]
+    assert [row.column for row in columns_of(results.rows, requested)] == [
         "generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"
     ]  # fmt: skip
     for wrong in ("unseen/f2", "unseen/bleu", "v1/sgsacc"):
-        raised(InputError, results.columns_of, outcome.values, ["sgsacc", wrong], match=f"there is no metric '{wrong}'")
+        raised(InputError, columns_of, results.rows, ["sgsacc", wrong], match=f"there is no metric '{wrong}'")
 
 
 def test_the_sensitivity_as_it_was_computed(tmp_path):
     path = states(tmp_path / "one", SETS, zero="drop")
-    column = results.Column("dst", results.VARIANTS, results.SENSITIVITY)
     place = tmp_path / "one" / RESULTS
     drop = [
-        msgspec.structs.replace(row, value=2 * 2**0.5 / 3) if (row.metric, row.group) == (column.metric, "all") else row
+        msgspec.structs.replace(row, value=2 * 2**0.5 / 3) if (row.metric, row.group) == (SENSITIVITY, "all") else row
         for row in read_results(place)
     ]
     place.write_bytes(results_bytes(drop))
-    rows = read_rows(results.read_outcome(path), [column])
-    assert rows is not None
-    assert column in rows.parts
+    results = read_task(path)
+    read = read_rows(results, results.rows)
+    assert read is not None
+    _, parts = read
+    assert f"dst/{VARIANTS}/{SENSITIVITY}" in parts

@@ -1,0 +1,242 @@
+"""Reads the outputs of ``parapet evaluate`` for several systems, and finds what they have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from parapet.evaluation.compare import kinds
+from parapet.evaluation.compare.board import DEFAULT, Board, Config, PartsOf
+from parapet.evaluation.compare.significance import Parts, read_rows, refused_turns
+from parapet.evaluation.dst.failures import HurtFrame
+from parapet.evaluation.results import RESULTS, VARIANTS, ResultRow, read_results, variants_of
+from parapet.evaluation.sets import ALL, mixes
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, check_published, is_there
+from parapet.schemas.limits import read_whole
+
+# Options in which systems may differ.
+_OWN = frozenset({"system", "seed", "replicates", "batch_size", "own_turns", "sets"})
+_OWN_OF_STATES = _OWN | {"model", "model_args", "variants"}  # in other tasks, the model is the scorer
+
+
+class TaskResults(msgspec.Struct, frozen=True):
+    """An output folder of ``parapet evaluate``: the results of a system in a task.
+
+    Attributes:
+      variants: the sets that ``#VARIANTS`` averages.
+      options: the options of the evaluation.
+      examples: the frames that variants hurt most.
+      refused: set to the number of its items that were not scored, as the endpoint refused the requests.
+    """
+
+    system: str
+    task: str
+    path: str
+    rows: list[ResultRow]
+    variants: tuple[str, ...] = ()
+    options: dict[str, Any] = {}
+    examples: tuple[HurtFrame, ...] = ()
+    refused: dict[str, int] = {}
+
+    @property
+    def sets(self) -> dict[str, None]:
+        """The names of its sets, and of aggregates over several."""
+        return dict.fromkeys(row.set for row in self.rows)
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    """The part of ``run.json`` that comparisons need."""
+
+    pipeline: str
+    options: dict[str, Any] = {}
+    counts: dict[str, Any] = {}
+
+
+def read_task(path: str, system: str = "") -> TaskResults:
+    """Reads the numbers of a folder. Raises InputError if it is not a finished evaluation."""
+    folder = as_path(path)
+    if not is_there(path):
+        raise InputError("there is no such folder", path)
+    check_published(path)
+    if not (folder / "run.json").is_file():
+        raise InputError("has no run.json: give the output of 'parapet evaluate', after it has finished", path)
+    manifest: _Manifest = _decoded(folder / "run.json", _Manifest)
+    if not manifest.pipeline.startswith("evaluate"):
+        reason = f"contains the output of 'parapet {manifest.pipeline}': give the output of 'parapet evaluate'"
+        raise InputError(reason, path)
+    rows = read_results(folder / RESULTS)
+    rows = [replace(row, value=None, low=None, high=None) if kinds.is_undefined(row, rows) else row for row in rows]
+    task = manifest.pipeline.removeprefix("evaluate_")
+    sets = {row.set for row in rows}
+    variants = manifest.options.get("variants", ()) if task == "dst" else variants_of(sets)
+    return TaskResults(
+        system,
+        task,
+        path,
+        [replace(row, system=system) for row in rows],
+        tuple(variants) if VARIANTS in sets else (),
+        manifest.options,
+        _decoded(folder / "examples.json", tuple[HurtFrame, ...]) if (folder / "examples.json").is_file() else (),
+        {name.removeprefix("refused/"): n for name, n in manifest.counts.items() if name.startswith("refused/")},
+    )
+
+
+def _decoded(path: Any, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(read_whole(path), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not written by 'parapet evaluate': {error}", path) from None
+
+
+def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT) -> tuple[Board, PartsOf]:
+    """Reads the outputs of ``parapet evaluate`` for some systems: name to folders, one for each task.
+
+    Returns their numbers on what they have in common, and what these are means of, for :func:`leaderboard`. Raises
+    InputError if the systems cannot be compared, or a metric does not exist.
+    """
+    read = [read_task(path, name) for name, paths in systems.items() for path in paths]
+    known_sets = {name for results in read for name in results.sets}
+    absent = [name for name in config.sets if name not in known_sets]
+    if absent and not config.everything:
+        raise InputError(f"no system has a set {absent[0]!r}", "--sets")
+    sets = [name for name in config.sets if name in known_sets]
+    tasks, left_out = _shared([_of_sets(results, sets) for results in read], list(systems), config.everything)
+    left_out += [f"set {name}: no system has it" for name in absent]
+    rows = [row for results in tasks for row in results.rows]
+    average = config.average
+    if config.everything:
+        average = tuple(name for name in average if any(kinds.has_name(row, name) for row in rows))
+        lacking = [name for name in config.average if name not in average]
+        left_out += [f"from the average, because no system has it: {', '.join(lacking)}"] if lacking else []
+    config = replace(config, sets=tuple(sets), average=average)
+    columns, averaged = _columns(rows, config, len(systems))
+    of_groups = kinds.absent_groups(rows, config.metrics)
+    left_out += [f"{name}: the systems were not scored on such services" for name in of_groups]
+    parts: dict[tuple[str, str], Parts] = {}
+    for task in dict.fromkeys(results.task for results in tasks):
+        turns = []
+        for results in (results for results in tasks if results.task == task):
+            if of_rows := read_rows(results, columns):
+                turns.append((results, of_rows[0]))
+                parts |= {(results.system, column): sums for column, sums in of_rows[1].items()}
+        left_out += refused_turns(turns)
+    numbers = []
+    for name in systems:
+        known = {row.column: row for row in rows if row.system == name}
+        empty = {row.column: ResultRow(name, row.task, row.set, row.group, row.metric, None) for row in columns}
+        numbers += [(empty | known)[column] for column in kinds.with_groups(columns, known.values())]
+    board = Board(
+        config,
+        list(systems),
+        [row.column for row in columns],
+        [row.column for row in averaged],
+        numbers,
+        {results.task: list(results.variants) for results in tasks if len(results.variants) > 1},
+        {results.system: list(results.examples) for results in tasks if results.examples},
+        left_out,
+    )
+    return board, parts
+
+
+def _columns(rows: Sequence[ResultRow], config: Config, systems: int) -> tuple[list[ResultRow], list[ResultRow]]:
+    """Returns a row of each column of the comparison, and of those that the average includes."""
+    columns = kinds.columns_of(rows, config.metrics, config.sets)
+    if config.average:
+        averaged = kinds.columns_of(rows, config.average, config.sets, "--average")
+        if bad := next((row.column for row in averaged if row.metric in kinds.LOW_IS_GOOD), None):
+            raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
+        names = dict.fromkeys(row.column for row in [*averaged, *columns])
+        return kinds.columns_of(rows, list(names), config.sets), averaged
+    mixed = mixes({row.set for row in columns})  # mixes only repeat the result of their set, diluted
+    averaged = [row for row in columns if row.set not in mixed and _is_averaged(row, config.metrics)]
+    return columns, _common(averaged, rows, systems) if config.everything else averaged
+
+
+def _is_averaged(row: ResultRow, requested: Sequence[str]) -> bool:
+    if row.metric in kinds.LOW_IS_GOOD or (row.set == VARIANTS and kinds.long_names(row).isdisjoint(requested)):
+        return False
+    return bool(requested) or row.metric in kinds.AVERAGED.get(row.task, ())
+
+
+def _common(columns: Sequence[ResultRow], rows: Sequence[ResultRow], systems: int) -> list[ResultRow]:
+    """Returns the columns that all systems have, so that their means can be compared.
+
+    If there are none, those that all systems with a result of the column's task have.
+    """
+    names = {row.column for row in columns}
+    known = [row for row in rows if row.value is not None and row.column in names]
+    having = Counter(row.column for row in known)
+    of_task = {task: len({row.system for row in known if row.task == task}) for task in {row.task for row in known}}
+    common = [row for row in columns if having[row.column] == systems]
+    return common or [row for row in columns if having[row.column] == of_task.get(row.task, 0)]
+
+
+def _of_sets(results: TaskResults, sets: Sequence[str]) -> TaskResults:
+    """Restricts results to some sets, if there are any. Numbers over all sets remain if there are no single sets."""
+    is_named = any(not name.startswith("#") for name in results.sets)
+    wanted = {*sets, *([] if is_named else [ALL])}
+    return replace(results, rows=[row for row in results.rows if row.set in wanted]) if sets else results
+
+
+def _shared(
+    read: Sequence[TaskResults], systems: Sequence[str], everything: bool
+) -> tuple[list[TaskResults], list[str]]:
+    """Returns the results of all systems on what all were scored on, and a message for each thing that is left out.
+
+    Raises InputError if the systems share nothing, were scored with different options, or one has two results of a
+    task.
+    """
+    kept: list[TaskResults] = []
+    left_out: list[str] = []
+    for task in dict.fromkeys(results.task for results in read if results.rows):
+        of_task = [results for results in read if results.rows and results.task == task]
+        sets: dict[str, dict[str, None]] = {}
+        for results in of_task:
+            if results.system in sets:
+                raise InputError(f"{results.system!r} has two results of task {task!r}", results.path)
+            sets[results.system] = results.sets
+        if len(sets) < len(systems) and not everything:
+            left_out.append(f"task {task}: {_lacking(sets, systems)}")
+            continue
+        _check_options(of_task)
+        wanted = set()
+        # Other rows whose name begins with # are groups, or choices among candidates; all are computed over the sets.
+        alike = len({frozenset(name for name in names if name[:1] != "#") for names in sets.values()}) == 1
+        for name in sorted(set().union(*sets.values()), key=kinds.set_order):
+            having = [results for results in of_task if name in results.sets]
+            if name == VARIANTS and len({results.variants for results in having}) > 1:
+                left_out.append(f"mean over the variants of {task}: the systems were not scored on the same variants")
+            elif name[:1] == "#" and name != VARIANTS and not alike:
+                continue
+            elif everything or len(having) == len(sets):
+                wanted.add(name)
+            elif name[:1] != "#":
+                left_out.append(f"set {name} of task {task}: {_lacking([results.system for results in having], sets)}")
+        for results in of_task:
+            if rows := [row for row in results.rows if row.set in wanted]:
+                kept.append(replace(results, rows=rows))
+    if {results.system for results in kept} != set(systems):
+        reason = f"the systems have no task and set in common: {'; '.join(left_out)}"
+        raise InputError(f"{reason}. --all shows all numbers", "--systems")
+    return sorted(kept, key=lambda results: systems.index(results.system)), left_out
+
+
+def _lacking(having: Collection[str], systems: Iterable[str]) -> str:
+    return f"not scored for {', '.join(repr(name) for name in systems if name not in having)}"
+
+
+def _check_options(of_task: Sequence[TaskResults]) -> None:
+    """Raises InputError if a system was scored with other options than the first."""
+    mine, *others = of_task
+    own = _OWN_OF_STATES if mine.task == "dst" else _OWN
+    for theirs in others:
+        for option in sorted((mine.options.keys() | theirs.options.keys()) - own):
+            values = [results.options.get(option) for results in (mine, theirs)]
+            if values[0] != values[1]:
+                reason = f"scored in different ways: {option} is {values[0]!r} for {mine.system!r}, "
+                raise InputError(f"{reason}{values[1]!r} for {theirs.system!r}", theirs.path)
