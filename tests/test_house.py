@@ -104,22 +104,22 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 10_194,
-    "transforms/crowd/": 5_958,
-    "transforms/variants/": 1_537,
+    "transforms/perturbation": 10_159,
+    "transforms/crowd/": 5_984,
+    "transforms/variants/": 1_535,
     "transforms/translation/": 714,
-    "transforms/splits/": 931,
-    "transforms/simulators/": 3_150,
-    "transforms/anonymise/": 981,
+    "transforms/splits/": 916,
+    "transforms/simulators/": 3_144,
+    "transforms/anonymise/": 972,
     "transforms/release/": 1_672,
-    "transforms/reports/": 665,
-    "transforms/": 2_341,
-    "evaluation/models/": 5_803,
-    "evaluation/": 9_877,
-    "pipelines/": 9_757,
+    "transforms/reports/": 649,
+    "transforms/": 2_337,
+    "evaluation/models/": 5_729,
+    "evaluation/": 9_533,
+    "pipelines/": 9_282,
     "schemas/": 2_920,
     "parapet/": 833,
-    "tests/": 39_476,
+    "tests/": 39_529,
 }
 
 
