@@ -52,6 +52,10 @@ DECLARED = {
     "speech_errors": "parapet.transforms.perturbations.speech:SpeechErrorOptions",
     "unseen_entities": "parapet.transforms.perturbations.entities:UnseenEntityOptions",
     "ood": "parapet.transforms.perturbations.ood:OutOfDomainOptions",
+    "typos": "parapet.transforms.perturbations:TypoOptions",
+    "verbose": "parapet.transforms.perturbations:VerboseOptions",
+    "simple": "parapet.transforms.perturbations:SimpleOptions",
+    "paraphrase": "parapet.transforms.perturbations:ParaphraseOptions",
 }
 SUMMARIES = {  # of Parapet's own perturbations
     "typos": "users mistype words, but no values",

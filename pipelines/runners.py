@@ -15,7 +15,6 @@ from contextlib import redirect_stderr, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.request import getproxies
 
 from parapet.pipelines import progress
 from parapet.schemas.errors import InputError
@@ -188,6 +187,8 @@ def check_storage(paths: Iterable[str]) -> None:
 
     Its client would try again for minutes.
     """
+    from urllib.request import getproxies
+
     bucket = next((path for path in paths if path.startswith("gs://")), "")
     is_elsewhere = os.environ.get("STORAGE_EMULATOR_HOST") or getproxies().get("https")
     if not bucket or is_elsewhere:

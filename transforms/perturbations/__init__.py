@@ -57,3 +57,92 @@ class VariationOptions(PerturbationOptions):
         group=_VARIATION,
         rare=True,
     )
+
+
+_EXAMPLE = """\
+  parapet perturb {0} --output perturbed           # the sample
+  parapet perturb {0} --sgd sgd --split test --output perturbed"""
+_FILES = "Writes OUT/SET/test/dialogues_001.json, statistics, a card and a page."
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindOptions(PerturbationOptions):
+    """The options of one kind of variation."""
+
+    without = ("dry_run",)
+
+    env: str | None = option(
+        None,
+        "rates of mixes with the original, such as (0.1, 0.5, 0.8): for each a set NAME-env1, NAME-env2, in which "
+        "exactly this share of all user turns is varied, or all that can be where these are fewer",
+        metavar="LIST",
+    )
+    rewritten: str | None = option(
+        None,
+        "JSON Lines of turns that people or a model have rewritten; they take the place of the rules",
+        metavar="LIST",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypoOptions(KindOptions):
+    """The options of ``typos``."""
+
+    target = "parapet.transforms.perturbations.variations:Typos"
+    description = f"Typos of people who type quickly, and abbreviations of people who chat. {_FILES}"
+    example = _EXAMPLE.format("typos")
+    group = "options of typos"
+
+    rates: str | None = option(
+        None, '{"word": 0.08, "abbreviation": 0.15} are the probabilities; weights of the kinds of typos besides'
+    )
+    at_least: int | None = option(None, "typos of a turn whose words allow them (default: 1)")
+    perturb_values: bool = option(False, "whether annotated values may have typos; states keep what was meant")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerboseOptions(KindOptions):
+    """The options of ``verbose``."""
+
+    target = "parapet.transforms.perturbations.variations:Verbose"
+    description = (
+        "The same turns in more words: polite and indirect requests, whole sentences for fragments, reasons, detours. "
+        + _FILES
+    )
+    example = _EXAMPLE.format("verbose")
+    group = "options of verbose"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimpleOptions(KindOptions):
+    """The options of ``simple``."""
+
+    target = "parapet.transforms.perturbations.variations:Simple"
+    description = f"Shorter user turns: what is not needed is dropped. {_FILES}"
+    example = _EXAMPLE.format("simple")
+    group = "options of simple"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParaphraseOptions(KindOptions):
+    """The options of ``paraphrase``."""
+
+    target = "parapet.transforms.perturbations.variations:Paraphrase"
+    description = (
+        "User turns in other words: by rules, and translated and back; or as others have rewritten them. " + _FILES
+    )
+    example = _EXAMPLE.format("paraphrase")
+    group = "options of paraphrase"
+
+    engine: str | None = option(
+        None,
+        "embedded translates by the extra translate, rules uses rules alone; by default embedded where it is installed",
+    )
+    memory: str | None = option(
+        None,
+        "translation memories, Parquet or CSV, as parapet back_translate writes them; they replace the engine",
+        metavar="LIST",
+    )
+    pivots: str | None = option(
+        None, "the languages to go through; of several, one is drawn for each turn (default: pt)"
+    )
