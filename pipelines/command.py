@@ -27,7 +27,6 @@ from parapet.transforms.running.options import REQUIRED
 from parapet.transforms.storage.disk import reading, writing
 
 if TYPE_CHECKING:
-    from parapet.transforms.perturbation.base import Perturbation
     from parapet.transforms.running.counts import Counts, Tally
 
 EXIT_FAILURE = 1
@@ -321,17 +320,6 @@ def check_apart(output: str, flag: str, place: str) -> None:
         raise InputError(reason, output, "--output")
     if has_inside:
         raise InputError(f"contains {flag}: choose a folder beside it", output, "--output")
-
-
-def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
-    """Prints the results of a perturbation's run, and returns its ``statistics.json``."""
-    from parapet.transforms.storage.files import read_written
-
-    statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))
-    lines = list(perturbation.summary(statistics))
-    for line in lines:
-        say(line)
-    return statistics
 
 
 def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:

@@ -7,13 +7,14 @@ import inspect
 import logging
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, make_dataclass
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import app, runners
 from parapet.pipelines.command import run as run_command
-from parapet.pipelines.command import say_summary, starting, warn_dead_letters
+from parapet.pipelines.command import starting
+from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST
@@ -24,10 +25,8 @@ from parapet.transforms.running.options import REQUIRED, option
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.schemas.dialogue import DialogueFile
     from parapet.transforms.perturbation.base import Perturbation
-    from parapet.transforms.perturbation.corpora import Corpus
-    from parapet.transforms.running.runs import RunInfo
+    from parapet.transforms.perturbation.files import PerturbCorpus
 
 EXAMPLE = """\
   parapet perturb typos --output typos           # the sample's test dialogues
@@ -78,28 +77,19 @@ CORRUPTIONS = ("replace", "order", "both")
 _UNSEEN = ("--quiet", "--log_format", "--log-format", "-h", "--help", "--help-all", "--help_all")
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A fitted perturbation, the dialogues that it perturbs, the files that it analyzes, and the run."""
-
-    perturbation: Perturbation
-    corpus: Corpus
-    analyzed: Sequence[DialogueFile]
-    info: RunInfo
-
-
 @dataclass(frozen=True, kw_only=True)
-class Perturb(PerturbationOptions, app.Pipeline[Prepared]):
+class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
     """A perturbation on a corpus or on chats."""
 
     name = "perturb PERTURBATION"
     description = "Perturbs a corpus."
     example = EXAMPLE
 
-    def check(self) -> Prepared:
+    def check(self) -> PerturbCorpus:
         """Reads the corpus, and makes and fits the perturbation. Raises InputError if they cannot work."""
         from parapet.transforms.perturbation.corpora import check_languages, listed, messages_corpus, read_corpus
         from parapet.transforms.perturbation.corpus import check_needs_none, complete
+        from parapet.transforms.perturbation.files import PerturbCorpus
         from parapet.transforms.running.runs import RunInfo
 
         if self.messages and self.sgd:
@@ -129,47 +119,44 @@ class Perturb(PerturbationOptions, app.Pipeline[Prepared]):
         own = [] if perturbation.name in DECLARED else [plugins.choose(plugins.PERTURBATIONS, perturbation.name, "")]
         header = plugins.recorded(*own, *perturbation.plugins_used())
         info = RunInfo(self.name, self.output, options, self.max_bad, self.done + perturbation.kept, header)
-        return Prepared(perturbation, corpus, analyzed.files, info)
+        return PerturbCorpus(perturbation, corpus, info, analyzed.files)
 
     def recorded(self) -> dict[str, object]:
         """Lists its own options for ``run.json``: of files and folders the names, as paths differ between machines."""
-        values = {}
-        for flag in own_flags(type(self)):
-            value = getattr(self, flag.name)
-            if value is not None and value is not False:
-                is_path = flag.facts["path"] and isinstance(value, str)
-                values[flag.name] = value.rpartition("/")[2] if is_path else value
-        return values
+        values = [(flag, getattr(self, flag.name)) for flag in own_flags(type(self))]
+        return {
+            flag.name: value.rpartition("/")[2] if flag.facts["path"] and isinstance(value, str) else value
+            for flag, value in values
+            if value is not None and value is not False
+        }
 
-    def inputs(self, prepared: Prepared) -> list[tuple[str, str]]:
+    def inputs(self, perturb: PerturbCorpus) -> list[tuple[str, str]]:
         """Lists the dialogues, and what the perturbation reads besides."""
         read = [("--messages", path) for path in self.messages] or [("--sgd", self.root)]
-        return [*read, *prepared.perturbation.worker_inputs()]
+        return [*read, *perturb.perturbation.worker_inputs()]
 
-    def build(self, pipeline: beam.Pipeline, prepared: Prepared) -> None:
+    def wire(self, pipeline: beam.Pipeline, perturb: PerturbCorpus) -> None:
         """Perturbs the dialogue files, and writes each set with rows, statistics, a card and a page."""
-        from parapet.transforms.perturbation.files import PerturbCorpus
-        from parapet.transforms.storage import files
-
-        files.prepare(self.output, self.name)
-        perturb = PerturbCorpus(prepared.perturbation, prepared.corpus, prepared.info, prepared.analyzed)
         _ = pipeline | "Perturb" >> perturb
 
-    def report(self, prepared: Prepared, counters: dict[str, int]) -> None:
+    def report(self, perturb: PerturbCorpus, counters: dict[str, int]) -> int | None:
         """Prints the metrics of each set; for a dry run, what it would cost."""
         from parapet.transforms.perturbation.corpora import in_languages
+
+        if not self.dry_run:
+            return super().report(perturb, counters)
+        files = [in_languages(file, perturb.perturbation.languages) for file in perturb.corpus.files]
+        for line in perturb.perturbation.plan_lines(files):
+            print(line)
+        return None
+
+    def lines(self, perturb: PerturbCorpus, statistics: Any) -> Iterator[str]:
+        """Yields the metrics of each set, and warns about what is remarkable."""
         from parapet.transforms.perturbation.report import notes_of
 
-        perturbation = prepared.perturbation
-        if self.dry_run:
-            files = [in_languages(file, perturbation.languages) for file in prepared.corpus.files]
-            for line in perturbation.plan_lines(files):
-                print(line)
-            return
-        statistics = say_summary(self.output, perturbation)
-        for note in notes_of(perturbation, statistics):
+        yield from perturb.perturbation.summary(statistics)
+        for note in notes_of(perturb.perturbation, statistics):
             logging.warning("%s", note)
-        warn_dead_letters(self.output, perturbation.tallies, self.unusable)
 
 
 COMMAND = Perturb  # for completion, before the name of a perturbation is known
@@ -266,12 +253,9 @@ def _type_of(parameter: inspect.Parameter) -> type:
 
 
 def _about(perturbation: type[Perturbation], option: str) -> str:
-    """Returns the docstring's text on an option, from the class or a base class."""
-    for cls in perturbation.__mro__:
-        for text in re.findall(rf"^ +{option}: (.*(?:\n {{4,}}.*)*)", inspect.cleandoc(cls.__doc__ or ""), re.M)[:1]:
-            if not text.startswith("see "):
-                return re.sub(r"\s+", " ", text).replace("`", "").removesuffix(".")
-    return "an option of this perturbation"
+    """Returns the docstring's text on an option: the line that begins with its name, and those indented below."""
+    text = re.search(rf"^ +{option}: (.*(?:\n {{4,}}.*)*)", inspect.getdoc(perturbation) or "", re.M)
+    return " ".join(text[1].split()).replace("`", "").removesuffix(".") if text else "an option of this perturbation"
 
 
 def run(argv: Sequence[str] | None = None) -> int:
