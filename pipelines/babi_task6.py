@@ -64,15 +64,9 @@ class BabiTask6(CorpusPipeline["Config"]):
             raise InputError("the lists name no calls", self.logs, "--logs")
         if missing := [split for split in SPLITS if split not in logs.splits]:
             logging.warning("there is no list of %s", ", ".join(missing))
-        return Config(
-            output=self.output,
-            logs=logs,
-            split_rule=self.split_rule,
-            user=self.user,
-            ontology=calls.read_ontology(self.logs, self.ontology),
-            knowledge=calls.read_knowledge(self.kb) if self.kb else None,
-            seed=self.seed,
-        )
+        ontology = calls.read_ontology(self.logs, self.ontology)
+        knowledge = calls.read_knowledge(self.kb) if self.kb else None
+        return self.settings_of(Config, logs=logs, ontology=ontology, knowledge=knowledge)
 
     def wire(self, pipeline: beam.Pipeline, config: Config) -> None:
         """Reads calls in batches, converts them, and writes dialogues, statistics and a page."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import msgspec
 
 from parapet.pipelines import app
 from parapet.pipelines.command import say, warn_dead_letters
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.running.runs import FinishRun, RunInfo
+
+Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,10 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
         if (max_bad := getattr(self, "max_bad", None)) is not None:
             options = {**options, "max_bad": float(max_bad)}
         return RunInfo(self.name, self.output, options, max_bad or Fraction(0), self.done)
+
+    def settings_of(self, kind: type[Struct], **own: object) -> Struct:
+        """Makes a struct of settings of the options that have the names of its fields, and of others."""
+        return kind(**{name: getattr(self, name) for name in kind.__struct_fields__ if name not in own}, **own)
 
     def build(self, pipeline: beam.Pipeline, settings: app.Settings) -> None:
         """Prepares the output folder, and wires the pipeline."""

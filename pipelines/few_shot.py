@@ -77,8 +77,7 @@ class FewShot(CorpusPipeline["WriteFewShot"]):
             if name not in known:
                 raise InputError(f"there is no domain {name!r}: must be one of {', '.join(known)}", "--domains")
         domains = tuple(known if self.domains is None else sorted({*self.domains}))
-        sizes = tuple(sorted({*self.sizes}))
-        rule = Rule(domains, sizes, self.test, *splits, self.multi_domain, self.seed, self.unseen_services)
+        rule = self.settings_of(Rule, domains=domains, sizes=tuple(sorted({*self.sizes})))
         return WriteFewShot(schemas, rule, self.run_info(msgspec.to_builtins(rule)))
 
     def wire(self, pipeline: beam.Pipeline, split: WriteFewShot) -> None:

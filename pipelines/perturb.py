@@ -18,6 +18,7 @@ from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST
+from parapet.transforms import perturbations
 from parapet.transforms.perturbation import PerturbationOptions
 from parapet.transforms.running import plugins
 from parapet.transforms.running.options import REQUIRED, option
@@ -32,10 +33,6 @@ EXAMPLE = """\
   parapet perturb typos --output typos           # the sample's test dialogues
   parapet perturb my_perturbation --sgd sgd --split dev,test --output perturbed
   parapet perturb typos --help                   # the options of one"""
-
-EXAMPLE_OF_ONE = """\
-  parapet perturb {name} --output perturbed           # the sample
-  parapet perturb {name} --sgd sgd --split test --output perturbed"""
 
 USAGE = """usage: parapet perturb PERTURBATION [flags]
 
@@ -72,9 +69,6 @@ TOOLKITS = {  # that only tasks of agents have
 }
 DISTRACTORS = (5, 10, 20)  # numbers of tools added to a task's tools
 CORRUPTIONS = ("replace", "order", "both")
-
-
-_UNSEEN = ("--quiet", "--log_format", "--log-format", "-h", "--help", "--help-all", "--help_all")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,8 +227,8 @@ def declared_options(perturbation: type[Perturbation]) -> type[PerturbationOptio
     has_messages = perturbation.keeps_turns and not perturbation.needs_annotation
     summary = (inspect.getdoc(perturbation) or "").partition("\n")[0]
     attributes = texts | {
-        "description": f"{summary} Writes OUT/SET/test/dialogues_001.json, statistics, a card and a page.",
-        "example": EXAMPLE_OF_ONE.format(name=name),
+        "description": f"{summary} {perturbations.FILES}",
+        "example": perturbations.EXAMPLE.format(name),
         "group": f"options of {name}",
         "without": ("dry_run",) if has_messages else ("messages", "dry_run"),
         "perturbation": staticmethod(lambda: perturbation),
@@ -271,13 +265,14 @@ def run(argv: Sequence[str] | None = None) -> int:
 def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     """Runs the command of a perturbation under the name ``parapet PROGRAM``. Returns the exit status."""
     program = program or name
-    flags = {argument.partition("=")[0] for argument in argv}
+    flags = {canonical(argument.partition("=")[0]) for argument in argv}
     try:
-        with starting(f"parapet {program}", flags.isdisjoint(_UNSEEN)):  # importing a perturbation may take long
+        silent = ("__quiet", "__log_format", "_h", "__help", "__help_all")
+        with starting(f"parapet {program}", flags.isdisjoint(silent)):  # importing a plug-in may take long
             if name not in DECLARED and name not in TOOLKITS:
                 runners.import_beam(argv)
-            kind = command(name, "--tasks" in flags, program)
-        if issubclass(kind, Perturb) and "messages" in kind.without and "--messages" in flags:
+            kind = command(name, "__tasks" in flags, program)
+        if issubclass(kind, Perturb) and "messages" in kind.without and "__messages" in flags:
             reason = "needs a corpus with schemas and states, which chat messages have not"
             others = "use typos, verbose, simple, paraphrase or speech_errors"
             raise InputError(f"{name} {reason}: {others}", "--messages")

@@ -56,21 +56,14 @@ class Restaurants(CorpusPipeline["Config"]):
         from parapet.transforms.simulators.restaurants import corpus
         from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology
 
-        if self.ontology:
-            ontology = read_ontology(read_whole(as_path(self.ontology)), self.ontology)
-        else:
-            ontology = default_ontology()
-        config = corpus.Config(
-            output=self.output,
-            ontology=ontology,
+        own = self.ontology and read_ontology(read_whole(as_path(self.ontology)), self.ontology)
+        config = self.settings_of(
+            corpus.Config,
+            ontology=own or default_ontology(),
             ontology_path=self.ontology,
             tasks=tuple(sorted({*self.tasks})),
             sizes=corpus.parse_sizes(self.sizes),
-            per_file=self.dialogues_per_file,
             formats=tuple(sorted({*self.formats})),
-            seed=self.seed,
-            least=self.least_options,
-            plus=self.babi_plus,
         )
         corpus.check(config)
         return config
