@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import dry_run, progress, runners, stopping
-from parapet.pipelines.app import Command, Flag, Pipeline, flags_of, parser_of, read_config
-from parapet.pipelines.flags import EXIT_USAGE
+from parapet.pipelines.app import Command, Flag, Pipeline, flags_of, read_config
+from parapet.pipelines.flags import EXIT_USAGE, Parser
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.reports.text import counted as counted
@@ -47,12 +47,15 @@ class UsageError(InputError):
 
 def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
     """Runs a command with the flags of a command line. Returns the exit status."""
+    parser = Parser(kind)
     try:
-        args, runner_flags = parser_of(kind).parse(argv)
+        args, runner_flags = parser.parse(argv)
+        try:
+            command = read_config(kind, vars(args) | {"runner_flags": tuple(runner_flags)})
+        except InputError as error:
+            parser.error(str(error))
     except SystemExit as stop:
         return int(stop.code or 0)
-    args.runner_flags = tuple(runner_flags)
-    command = read_config(kind, args)
     return execute(command, runner_flags, getattr(args, "dry_run", False), args.quiet, args.log_format)
 
 
