@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import app, runners
 from parapet.pipelines.command import run as run_command
-from parapet.pipelines.command import say_summary, starting, warn_dead_letters
+from parapet.pipelines.command import say, starting, warn_dead_letters
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST
@@ -166,7 +166,9 @@ class Perturb(PerturbationOptions, app.Pipeline[Prepared]):
             for line in perturbation.plan_lines(files):
                 print(line)
             return
-        statistics = say_summary(self.output, perturbation)
+        statistics = self.statistics()
+        for line in perturbation.summary(statistics):
+            say(line)
         for note in notes_of(perturbation, statistics):
             logging.warning("%s", note)
         warn_dead_letters(self.output, perturbation.tallies, self.unusable)
