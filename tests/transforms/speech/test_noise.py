@@ -13,7 +13,7 @@ pytest.importorskip("scipy")
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech import sound as sounds
 from parapet.transforms.perturbations.speech.embedded import Hibari
-from parapet.transforms.perturbations.speech.sound import Mixer, babble, make_noise, plain, to_samples
+from parapet.transforms.perturbations.speech.sound import babble, make_noise, plain, through_noise, to_samples
 
 RATE = 16000
 SILENCE = math.inf  # dB: no noise at all
@@ -47,7 +47,7 @@ def decibels(power):
 
 def added(speech, noise, snr, key="k"):
     """The noise alone: what is there with it, less what is there without."""
-    return Mixer(speech, noise, key).at(snr).astype(float) - Mixer(speech, noise, key).at(SILENCE)
+    return through_noise(speech, noise, snr, key).astype(float) - through_noise(speech, noise, SILENCE, key)
 
 
 def test_quiet_and_loud_speech_are_brought_to_one_level(speech):
