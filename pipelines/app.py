@@ -10,6 +10,7 @@ import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from fractions import Fraction
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -268,8 +269,14 @@ def command_line(command: Command[Any]) -> list[str]:
         elif flag.many:
             words += [f"--{flag.name}", *map(str, value)]
         else:
-            words.append(f"--{flag.name}={json.dumps(value) if isinstance(value, dict) else value}")
+            words.append(f"--{flag.name}={_as_word(value)}")
     return words
+
+
+def _as_word(value: object) -> str:
+    if isinstance(value, Fraction):
+        return f"{float(100 * value):.10g}%"
+    return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def out_of_range(number: float, limits: Mapping[str, Any]) -> str:

@@ -49,7 +49,8 @@ def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
     """Runs a command with the flags of a command line. Returns the exit status."""
     parser = Parser(kind)
     try:
-        args, runner_flags = parser.parse(argv)
+        with starting(parser.prog, shows_progress(sys.argv[1:] if argv is None else argv)):  # Beam's flags import Beam
+            args, runner_flags = parser.parse(argv)
         try:
             command = read_config(kind, vars(args) | {"runner_flags": tuple(runner_flags)})
         except InputError as error:
@@ -170,6 +171,14 @@ def _plan_on_dataflow(command: Pipeline[Any], runner_flags: Sequence[str]) -> in
     for line in dry_run.dataflow_plan(options, command.name, command.output, read, steps):
         say(line)
     return 0
+
+
+@contextmanager
+def shows_progress(argv: Sequence[str]) -> bool:
+    """Whether no flag switches the live display off."""
+    return {"--quiet", "--log_format", "--log-format", "-h", "--help", "--help-all", "--help_all"}.isdisjoint(
+        argument.partition("=")[0] for argument in argv
+    )
 
 
 @contextmanager

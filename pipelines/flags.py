@@ -18,7 +18,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, NoReturn
 
-from parapet.pipelines import app, runners
+from parapet.pipelines import app, progress, runners
 from parapet.pipelines.dispatch import canonical
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -174,8 +174,9 @@ class Parser(argparse.ArgumentParser):
         return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
     def error(self, message: str) -> NoReturn:
-        """Exits with status 2 after one line that says what to do."""
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
+        """Exits with status 2 after one line that says what to do, above a live display."""
+        progress.write(f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
+        self.exit(EXIT_USAGE)
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses strictly; returns the given options, and Beam's own flags for the runner."""
