@@ -6,14 +6,11 @@ A module with one command has it as ``COMMAND``; one with several offers ``comma
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from decimal import Decimal
-from functools import partial
+from fractions import Fraction
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -30,19 +27,17 @@ from typing import (
 )
 
 from parapet.pipelines.dispatch import canonical
-from parapet.pipelines.flags import Parser, StrictParser
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-Config = TypeVar("Config")
+Config = TypeVar("Config", bound="Command[Any]")
 Settings = TypeVar("Settings")  # what a command works with: its options, checked, and what they name, read
 Option = str | int | float | bool | None
 
 MOST = 2**31  # upper bound of numbers that declare none
-_METAVARS = {int: "N", float: "X", Decimal: "X", str: "TEXT"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,15 +118,6 @@ class Pipeline(Command[Settings]):
         return json.loads(read_written(self.output, "statistics.json"))
 
 
-def parser_of(kind: type[Command[Any]]) -> StrictParser:
-    """Builds the command line of a command."""
-    words = (kind.name, kind.description, kind.example, kind.note)
-    parser = Parser(*words) if kind.takes_beam_flags else StrictParser(*words)
-    add_flags(parser, kind, kind.group)
-    parser.terms, parser.dependent = kind.terms(), kind.defaults
-    return parser
-
-
 class Flag(NamedTuple):
     """A field that has a flag.
 
@@ -190,59 +176,7 @@ def _value_type(hint: Any) -> tuple[type, bool, tuple[Any, ...]]:
     return hint, False, ()
 
 
-def add_flags(parser: StrictParser, config: type[Any], group: str, **words: str) -> None:
-    """Adds the flags of a configuration class to a parser.
-
-    Args:
-      parser: the command's parser.
-      config: the class.
-      group: the help section of flags that name none.
-      words: replacements of ``{NAME}`` in help texts, besides class variables.
-    """
-    for flag in flags_of(config):
-        facts, title = flag.facts, flag.facts["group"] or group
-        if f"--{flag.name}" in parser.flags:
-            continue
-        add = parser.group(title)
-        text = re.sub(r"\{(\w+)\}", lambda match: words.get(match[1]) or getattr(config, match[1]), facts["text"])
-        arguments: dict[str, Any] = {"help": text.replace("%", "%%"), "rare": facts["rare"]}
-        if flag.kind is bool:
-            arguments["action"] = "store_true"
-        else:
-            if flag.choices and not flag.has_commas:
-                arguments |= {"choices": flag.choices, "metavar": facts["metavar"] or None}
-            else:
-                metavar = "LIST" if flag.has_commas else _METAVARS.get(flag.kind, "TEXT")
-                arguments |= {"type": partial(_parsed, flag), "metavar": facts["metavar"] or metavar}
-            arguments["default"] = None if flag.default is options.REQUIRED else _as_text(flag)
-        if facts["repeated"]:
-            arguments["action"] = "append"
-        elif flag.many and not flag.has_commas:
-            arguments |= {"nargs": "+", "action": "extend" if facts["extend"] else "store"}
-        if flag.default is options.REQUIRED and not facts["positional"]:
-            arguments["required"] = True
-        names = (flag.name,) if facts["positional"] else (f"--{flag.name}", *facts["also"])
-        action = add(*names, reads=facts["reads"], **arguments)
-        if completes := facts["completes"]:
-            action.completer = lambda completes=completes, **_: completes  # type: ignore[attr-defined]
-
-
-def _as_text(flag: Flag) -> Any:
-    """Returns the default of a flag as the parser and the help have it."""
-    if flag.has_commas and flag.default is not None:
-        return ",".join(map(str, flag.default))
-    return list(flag.default) if isinstance(flag.default, tuple) else flag.default
-
-
-def _parsed(flag: Flag, text: str) -> Any:
-    """Parses the text of a flag, for argparse."""
-    try:
-        return _value(flag, text)
-    except InputError as error:
-        raise argparse.ArgumentTypeError(error.reason) from None
-
-
-def _value(flag: Flag, text: str) -> Any:
+def value_of(flag: Flag, text: str) -> Any:
     """Makes the value of an option from a text of the command line. Raises InputError if it cannot be used.
 
     A list with commas may only be empty where its default is.
@@ -251,7 +185,7 @@ def _value(flag: Flag, text: str) -> Any:
         return _single(flag, text)
     values = tuple(_single(flag, part.strip()) for part in text.split(",") if part.strip())
     if not values and flag.default != ():
-        example = f" (example: {_as_text(flag)})" if isinstance(flag.default, tuple) else ""
+        example = f" (example: {','.join(map(str, flag.default))})" if isinstance(flag.default, tuple) else ""
         raise InputError(f"must be one or more values{example}")
     return values
 
@@ -270,8 +204,14 @@ def _single(flag: Flag, text: str) -> Any:
     return value
 
 
+def read_config(kind: type[Config], given: Mapping[str, Any]) -> Config:
+    """Makes a command of the options among the values, and of the defaults that depend on them."""
+    given = {name: value for name, value in given.items() if name in kind.__dataclass_fields__}
+    return kind(**(kind.defaults(given) | given))
+
+
 def from_table(kind: type[Config], table: Mapping[str, Any]) -> Config:
-    """Makes a configuration of the table of a TOML file: a suite's step.
+    """Makes a command of the table of a TOML file: a suite's step.
 
     Raises:
       InputError: there is no such option, or its value cannot be used; ``where`` is the option.
@@ -291,7 +231,7 @@ def from_table(kind: type[Config], table: Mapping[str, Any]) -> Config:
     for name, flag in flags.items():
         if flag.default is options.REQUIRED and name not in values:
             raise InputError("is required", "", name)
-    return kind(**(getattr(kind, "defaults", dict)(values) | values))
+    return read_config(kind, values)
 
 
 def _from_toml(flag: Flag, value: Any) -> Any:
@@ -305,7 +245,7 @@ def _from_toml(flag: Flag, value: Any) -> Any:
     elif isinstance(value, dict):
         value = [f"{name}={item}" for name, item in value.items()]
     if flag.has_commas:
-        return _value(flag, ",".join(map(str, value)) if isinstance(value, list) else str(value))
+        return value_of(flag, ",".join(map(str, value)) if isinstance(value, list) else str(value))
     if flag.many:
         return [_single(flag, str(item)) for item in (value if isinstance(value, list) else [value])]
     return _single(flag, ",".join(map(str, value)) if isinstance(value, list) else str(value))
@@ -329,24 +269,14 @@ def command_line(command: Command[Any]) -> list[str]:
         elif flag.many:
             words += [f"--{flag.name}", *map(str, value)]
         else:
-            words.append(f"--{flag.name}={json.dumps(value) if isinstance(value, dict) else value}")
+            words.append(f"--{flag.name}={_as_word(value)}")
     return words
 
 
-def _names(config: type[Any]) -> list[str]:
-    return [item.name for item in fields(config)]
-
-
-def read_config(config: type[Config], args: argparse.Namespace, **own: object) -> Config:
-    """Reads a configuration from parsed flags.
-
-    Args:
-      config: its class.
-      args: the flags; missing ones keep their defaults.
-      own: fields without flags, or whose value differs from that of their flag.
-
-    """
-    return config(**{name: getattr(args, name) for name in _names(config) if hasattr(args, name)} | own)
+def _as_word(value: object) -> str:
+    if isinstance(value, Fraction):
+        return f"{float(100 * value):.10g}%"
+    return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def out_of_range(number: float, limits: Mapping[str, Any]) -> str:

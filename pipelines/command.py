@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import dry_run, progress, runners, stopping
-from parapet.pipelines.app import Command, Flag, Pipeline, flags_of, parser_of, read_config
-from parapet.pipelines.flags import EXIT_USAGE
+from parapet.pipelines.app import Command, Flag, Pipeline, flags_of, read_config
+from parapet.pipelines.flags import EXIT_USAGE, Parser
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.reports.text import counted as counted
@@ -37,6 +37,7 @@ _locks: ContextVar[ExitStack | None] = ContextVar("_locks", default=None)  # tho
 _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _TRACEBACK = "Traceback (most recent call last):"
+_DEBUG = ("PARAPET_DEBUG", "1")
 _SHOW = " (PARAPET_DEBUG=1 shows the traceback)"
 
 
@@ -46,12 +47,16 @@ class UsageError(InputError):
 
 def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
     """Runs a command with the flags of a command line. Returns the exit status."""
+    parser = Parser(kind)
     try:
-        args, runner_flags = parser_of(kind).parse(argv)
+        with starting(parser.prog, shows_progress(sys.argv[1:] if argv is None else argv)):  # Beam's flags import Beam
+            args, runner_flags = parser.parse(argv)
+        try:
+            command = read_config(kind, vars(args) | {"runner_flags": tuple(runner_flags)})
+        except InputError as error:
+            parser.error(str(error))
     except SystemExit as stop:
         return int(stop.code or 0)
-    args.runner_flags = tuple(runner_flags)
-    command = read_config(kind, args)
     return execute(command, runner_flags, getattr(args, "dry_run", False), args.quiet, args.log_format)
 
 
@@ -71,7 +76,9 @@ def execute(
       quiet: whether only errors are shown.
       log_format: ``text`` or ``json``.
     """
-    with _locking() as locks:
+    is_checked = False
+    with ExitStack() as locks:
+        locks.callback(_locks.reset, _locks.set(locks))
         try:
             with starting(f"parapet {command.name}", log_format == "text" and not quiet) as run:
                 configure_logging(log_format, quiet)
@@ -80,38 +87,31 @@ def execute(
                 if output:
                     locks.enter_context(writing(output))
                     before = runners.manifest_identity(output)
-                paths = [path for _, path in _inputs(command)]
                 if isinstance(command, Pipeline) and runners.names_dataflow(runner_flags):
                     runners.check(runners.parsed(runner_flags), command.output, ())
                     if is_dry:
                         return _plan_on_dataflow(command, runner_flags)
-                in_buckets = [path for flag, path in _inputs(command) if flag.reads and path.startswith("gs://")]
-                if in_buckets:
-                    run.stage(f"connecting to {in_buckets[0]}")
-                    runners.check_storage(in_buckets)
+                runners.check_storage([path for flag, path in _inputs(command) if flag.reads], run)
                 check_there(command)
                 if isinstance(command, Pipeline):
-                    runners.import_beam([*runner_flags, command.output, *paths])
+                    runners.import_beam([*runner_flags, command.output, *(path for _, path in _inputs(command))])
                 settings = command.check()
-        except KeyboardInterrupt:
-            stopping.say()
-            return EXIT_FAILURE
-        except InputError as error:
-            logging.error("%s", error)
-            return EXIT_FAILURE if isinstance(error, UserCodeError) else EXIT_USAGE
-        except Exception as error:
-            return _failed(error)
-        stopped = command.stopped
-        locks.enter_context(stopping.describing(lambda: (output and _left_by(output, before)) or stopped))
-        try:
+            is_checked = True
+            stopped = command.stopped
+            locks.enter_context(stopping.describing(lambda: (output and _left_by(output, before)) or stopped))
             if not isinstance(command, Pipeline):
                 return command.act(settings) or 0
-            return _run_pipeline(command, settings, runner_flags, is_dry) or 0
-        except (UsageError, MissingExtra) as error:
-            logging.error("%s", error)
-            return EXIT_USAGE
+            if not is_dry:
+                return _run_pipeline(command, settings, runner_flags) or 0
+            for line in dry_run.steps(lambda pipeline: command.build(pipeline, settings)):
+                say(line)
+            return command.report(settings, {}) or 0
         except (InputError, DiskError) as error:
             logging.error("%s", str(error).partition(" [while running")[0])  # Beam appends the name of the step
+            is_usage = isinstance(error, UsageError | MissingExtra) or not (
+                is_checked or isinstance(error, UserCodeError | DiskError)
+            )
+            return EXIT_USAGE if is_usage else EXIT_FAILURE
         except KeyboardInterrupt as stop:
             stopping.say(str(stop))
         except Exception as error:
@@ -119,15 +119,6 @@ def execute(
                 return _failed(error)
             stopping.say()
         return EXIT_FAILURE
-
-
-def _run_pipeline(command: Pipeline[Any], settings: Any, runner_flags: Sequence[str], is_dry: bool) -> int | None:
-    if is_dry:
-        for line in dry_run.steps(lambda pipeline: command.build(pipeline, settings)):
-            say(line)
-        return command.report(settings, {})
-    counters = run_pipeline(command, settings, runner_flags)
-    return None if counters is None else command.report(settings, counters)
 
 
 def _left_by(output: str, before: object) -> str:
@@ -183,13 +174,11 @@ def _plan_on_dataflow(command: Pipeline[Any], runner_flags: Sequence[str]) -> in
 
 
 @contextmanager
-def _locking() -> Iterator[ExitStack]:
-    with ExitStack() as locks:
-        outer = _locks.set(locks)
-        try:
-            yield locks
-        finally:
-            _locks.reset(outer)
+def shows_progress(argv: Sequence[str]) -> bool:
+    """Whether no flag switches the live display off."""
+    return {"--quiet", "--log_format", "--log-format", "-h", "--help", "--help-all", "--help_all"}.isdisjoint(
+        argument.partition("=")[0] for argument in argv
+    )
 
 
 @contextmanager
@@ -344,28 +333,23 @@ def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], wha
         logging.error("%s", line)
 
 
-def run_pipeline(command: Pipeline[Any], settings: Any, runner_flags: Sequence[str]) -> dict[str, int] | None:
-    """Runs a pipeline to its end and shows progress. Returns all counters, summed over steps; None for a template.
+def _run_pipeline(command: Pipeline[Any], settings: Any, runner_flags: Sequence[str]) -> int | None:
+    """Runs a pipeline to its end, shows progress, and reports the results.
 
     Raises:
       UsageError: the flags or inputs cannot be used; nothing has run.
     """
     import apache_beam as beam
 
-    inputs = command.inputs(settings)
-    try:
-        options = runners.parsed(runner_flags)
-        local_runner = runners.local_runner(options, runner_flags, command, [path for _, path in inputs])
-    except InputError as error:
-        raise UsageError(error.reason, error.path, error.where) from None
     with progress.running(f"parapet {command.name}") as run:
         run.stage("starting")
         started = time.monotonic()
         try:
+            inputs = command.inputs(settings)
+            options = runners.parsed(runner_flags)
+            local_runner = runners.local_runner(options, runner_flags, command, [path for _, path in inputs])
             runners.check(options, command.output, inputs)
-            if command.output.startswith("gs://"):
-                run.stage(f"connecting to {command.output}")
-                runners.check_storage([command.output])
+            runners.check_storage([command.output], run)
             pipeline = beam.Pipeline(local_runner, options=options)
             command.build(pipeline, settings)
         except InputError as error:
@@ -383,7 +367,7 @@ def run_pipeline(command: Pipeline[Any], settings: Any, runner_flags: Sequence[s
     counters = runners.counters_of(result)
     summary = ", ".join(f"{name} {n:,}" for name, n in counters.items())
     logging.info("done in %.1f s%s", time.monotonic() - started, f": {summary}" if summary else "")
-    return counters
+    return command.report(settings, counters)
 
 
 def configure_logging(log_format: str, quiet: bool) -> None:
@@ -394,18 +378,14 @@ def configure_logging(log_format: str, quiet: bool) -> None:
     level = logging.ERROR if quiet else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], force=True)
     progress.live_wanted = log_format == "text" and not quiet
-    if _debug():
+    if _DEBUG in os.environ.items():
         logging.getLogger().setLevel(logging.DEBUG)
-
-
-def _debug() -> bool:
-    return os.environ.get("PARAPET_DEBUG") == "1"
 
 
 def _no_chatter(record: logging.LogRecord) -> bool:
     """Filters messages of libraries by path, since Beam uses the root logger, too."""
     others = "apache_beam" in record.pathname or record.name.startswith(("fsspec", "gcsfs", "google"))
-    return _debug() or not others or record.msg == runners.STATE_MESSAGE
+    return _DEBUG in os.environ.items() or not others or record.msg == runners.STATE_MESSAGE
 
 
 class _TextFormatter(logging.Formatter):
@@ -425,17 +405,18 @@ class _JsonFormatter(logging.Formatter):
 
 def _reason(error: BaseException) -> str:
     """Returns the last informative line of an error; Beam puts a worker's traceback into the message."""
-    if (mark := "parapet.schemas.errors.UserCodeError: ") in str(error):  # this error comes with a traceback of its own
-        return str(error).rpartition(mark)[2].partition(" [while running")[0]
+    text = str(error)
+    _, of_worker, reason = text.rpartition("parapet.schemas.errors.")
+    if of_worker:  # Beam appends the name of the step
+        kind, _, reason = reason.partition(": ")
+        reason = reason.partition(" [while running")[0]
+        return reason if kind == "UserCodeError" else reason.partition("\n")[0]
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
-    if "Channel closed prematurely" in str(error):
+    if "Channel closed prematurely" in text:
         return runners.LOST
-    if details := re.findall(r'details = "(.*)"', str(error)):  # gRPC's text on the server that could not be reached
+    if details := re.findall(r'details = "(.*)"', text):  # gRPC's text on the server that could not be reached
         return f"{details[-1]}{_SHOW}"
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.endswith(_TRACEBACK)]
-    of_worker = [line for line in lines if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))]
-    text = (of_worker or lines or [type(error).__name__])[-1]
-    if "parapet.schemas.errors." in text:  # from a worker; Beam appends the name of the step
-        return text.partition("parapet.schemas.errors.")[2].partition(": ")[2].partition(" [while running")[0]
-    return f"{text}{_SHOW}"
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.endswith(_TRACEBACK)]
+    errors = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
+    return f"{(errors or lines or [type(error).__name__])[-1]}{_SHOW}"

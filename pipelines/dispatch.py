@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from parapet.pipelines.app import Command
-    from parapet.pipelines.flags import StrictParser
+    from parapet.pipelines.flags import Parser
 
 # The commands by what a person wants, each with its summary.
 GROUPS = {
@@ -172,8 +172,8 @@ def actions_of(pipeline: str) -> Mapping[str, str]:
     return {}
 
 
-def parser_of(pipeline: str, action: str = "") -> StrictParser:
+def parser_of(pipeline: str, action: str = "") -> Parser:
     """Builds the command line of a pipeline without actions, or of one action of a pipeline."""
-    from parapet.pipelines import app
+    from parapet.pipelines.flags import Parser
 
-    return app.parser_of(command_of(pipeline, action))
+    return Parser(command_of(pipeline, action))

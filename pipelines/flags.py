@@ -1,4 +1,4 @@
-"""Parsers with strict flags, their help, and the flags that many commands share.
+"""The command lines of declared commands: strict flags, and their help.
 
 Flags are grouped by purpose. ``--help`` shows the common flags, ``--help-all`` all of them. ``-`` and ``_`` are
 interchangeable in the name of a flag.
@@ -12,28 +12,30 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from decimal import Decimal
 from functools import cache
 from typing import Any, NoReturn
 
-from parapet.pipelines import progress, runners
-from parapet.pipelines.dispatch import canonical, spelling
+from parapet.pipelines import app, progress, runners
+from parapet.pipelines.dispatch import canonical
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, sample_root
+from parapet.schemas.layout import sample_root
+from parapet.transforms.running.options import INPUT, OUTPUT, REQUIRED, RUNNING
 
 EXIT_USAGE = 2
-INPUT, OUTPUT, RUNNING = "input", "output", "running"
-
-Add = Callable[..., argparse.Action]
 
 _MOST_COLUMNS = 100  # for the help on a wide terminal
 _EXAMPLE_LINES = 5  # lines of examples in the short help
 _COMMENT = re.compile(r"^(.*\S)\s+(# .*)$")
 _WHERE_RUNNER_FLAGS_GO = "Flags of Apache Beam (--runner, --direct_running_mode, --project, ...) go to the runner."
+_METAVARS = {int: "N", float: "X", Decimal: "X", str: "TEXT"}
+_HELP = {"-h", "--help", "--help-all", "--help_all"}
 
 
 class Formatter(argparse.HelpFormatter):
-    """Formats flags in two columns, with one line per default, and ``FILE...`` for one or more files."""
+    """Formats flags in two columns, and ``FILE...`` for one or more files."""
 
     def __init__(self, prog: str, width: int = 0) -> None:
         columns = min(shutil.get_terminal_size().columns, _MOST_COLUMNS)
@@ -43,18 +45,6 @@ class Formatter(argparse.HelpFormatter):
         if action.nargs == argparse.ONE_OR_MORE:
             return f"{self._metavar_formatter(action, default_metavar)(1)[0]}..."
         return super()._format_args(action, default_metavar)
-
-    def _get_help_string(self, action: argparse.Action) -> str:
-        text = action.help or ""
-        if action.required and action.option_strings:
-            return f"{text} (required)"
-        default = action.default
-        shown = f"{default:g}" if isinstance(default, float) else str(default)
-        if isinstance(default, bool) or not isinstance(default, str | int | float) or "(default" in text:
-            return text
-        if not shown or default == argparse.SUPPRESS:
-            return text
-        return f"{text} (default: {shown.replace('%', '%%')})"
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return _wrapped(" ".join(text.split()), width)
@@ -76,68 +66,76 @@ _MEANT = {
 _SAMPLE = re.compile(r"(?:^|(?<=[=,]))@sample(?=[/,]|$)")
 
 
-class StrictParser(argparse.ArgumentParser):
-    """An argparse parser with strict, grouped flags; its error for an unknown flag suggests the nearest one.
-
-    Args:
-      name: the name of the command, without ``parapet``.
-      description: paragraphs; they are wrapped.
-      example: command lines, indented by two spaces; long ones are wrapped at their flags.
-      note: further paragraphs, shown by ``--help-all``.
+class Parser(argparse.ArgumentParser):
+    """The command line of a command. What it parses has the given options alone, as a declaration has the defaults.
 
     Attributes:
-      options: the declared options and arguments; ``flags`` has those with a name by each of their names.
-      terms: further sections of the help: title to terms and their meanings.
-      dependent: returns the defaults that depend on given options; these have other values than None.
+      kind: the command.
+      sections: the flags by the sections of the help.
+      rare: the names of those that only ``--help-all`` shows.
     """
 
-    rare_note = ""
-
-    def __init__(self, name: str, description: str, example: str, note: str = "") -> None:
+    def __init__(self, kind: type[app.Command[Any]]) -> None:
         super().__init__(
-            prog=f"parapet {name}",
-            description=description,
+            prog=f"parapet {kind.name}",
+            description=kind.description,
             formatter_class=Formatter,
             add_help=False,
             allow_abbrev=False,
+            argument_default=argparse.SUPPRESS,
         )
-        self.example, self.note = example, note
-        self.terms: dict[str, dict[str, str]] = {}
-        self.dependent: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
-        self.options: list[argparse.Action] = []
-        self.flags: dict[str, argparse.Action] = {}
-        self._sections: dict[str, list[argparse.Action]] = {INPUT: [], OUTPUT: []}
-        add = self.group(RUNNING)
-        add("--quiet", action="store_true", help="no progress, no summary; errors only")
-        add("--log_format", rare=True, choices=("text", "json"), default="text", help="format of messages")
-        add("-h", "--help", action="help", help="show the common flags")
-        add("--help-all", rare=True, dest="help", action=_HelpAll, help="show all flags")
-        self._of_all_commands = list(self.options)
+        self.kind = kind
+        self.sections: dict[str, list[argparse.Action]] = {INPUT: [], OUTPUT: []}
+        self.rare = {"log_format", "help_all"}
+        for flag in app.flags_of(kind):
+            self._add(flag)
+        add, formats = self.add_argument, ("text", "json")
+        self.sections[RUNNING] = [
+            *self.sections.pop(RUNNING, []),
+            add("--quiet", action="store_true", default=False, help="no progress, no summary; errors only"),
+            add("--log_format", choices=formats, default="text", help="format of messages (default: text)"),
+            add("-h", "--help", action="help", help="show the common flags"),
+            add("--help-all", action="store_true", help="show all flags"),
+        ]
 
-    def group(self, title: str) -> Add:
-        """Returns a function that adds flags to the group with this title.
+    def _add(self, flag: app.Flag) -> None:
+        facts, how = flag.facts, dict[str, Any]()
+        if flag.kind is bool:
+            how["action"] = "store_true"
+        elif flag.choices and not flag.has_commas:
+            how |= {"choices": flag.choices, "metavar": facts["metavar"] or None}
+        else:
+            metavar = "LIST" if flag.has_commas else _METAVARS.get(flag.kind, "TEXT")
+            how |= {"type": lambda text: _parsed(flag, text), "metavar": facts["metavar"] or metavar}
+        if facts["repeated"]:
+            how["action"] = "append"
+        elif flag.many and not flag.has_commas:
+            how |= {"nargs": "+", "action": "extend" if facts["extend"] else "store"}
+        if flag.default is REQUIRED and not facts["positional"]:
+            how["required"] = True
+        names = (flag.name,) if facts["positional"] else (f"--{flag.name}", *facts["also"])
+        action = self.add_argument(*names, help=self._help_of(flag).replace("%", "%%"), **how)
+        if facts["completes"]:
+            action.completer = lambda **_: facts["completes"]  # type: ignore[attr-defined]
+        self.sections.setdefault(facts["group"] or self.kind.group, []).append(action)
+        if facts["rare"]:
+            self.rare.add(flag.name)
 
-        The function takes the arguments of ``add_argument``, and two more: ``rare`` (only ``--help-all`` shows the
-        flag) and ``reads`` (its values are files or folders that must exist).
-        """
-        section = self._sections.setdefault(title, [])
-
-        def add(*names: str, rare: bool = False, reads: bool = False, **options: Any) -> argparse.Action:
-            action = self.add_argument(*names, **options)
-            action.rare, action.reads = rare, reads  # type: ignore[attr-defined]
-            section.append(action)
-            self.options.append(action)
-            self.flags |= dict.fromkeys(action.option_strings, action)
-            return action
-
-        return add
+    def _help_of(self, flag: app.Flag) -> str:
+        text = re.sub(r"\{(\w+)\}", lambda match: str(getattr(self.kind, match[1])), flag.facts["text"])
+        if flag.default is REQUIRED:
+            return text if flag.facts["positional"] else f"{text} (required)"
+        default = ",".join(map(str, flag.default)) if flag.has_commas and flag.default else flag.default
+        is_shown = isinstance(default, str | int | float) and default is not False and default != ""
+        if not is_shown or "(default" in text:
+            return text
+        return f"{text} (default: {f'{default:g}' if isinstance(default, float) else default})"
 
     def shown_groups(self, rare: bool = True) -> Iterator[tuple[str, list[argparse.Action]]]:
-        """Yields (title, flags) of each group in the order of the help; without ``rare``, only the common flags."""
-        for title, section in sorted(self._sections.items(), key=lambda item: item[0] == RUNNING):
-            actions = [action for action in section if rare or not is_rare(action)]
-            if actions:
-                yield title, sorted(actions, key=self._of_all_commands.__contains__)
+        """Yields (title, flags) of each section; without ``rare``, only the common flags."""
+        for title, actions in self.sections.items():
+            if shown := [action for action in actions if rare or action.dest not in self.rare]:
+                yield title, shown
 
     def format_usage(self) -> str:
         """Formats the command with its required flags, and ``[flags]``."""
@@ -152,161 +150,98 @@ class StrictParser(argparse.ArgumentParser):
 
     def format_help(self, rare: bool = False) -> str:
         """Formats the help; with ``rare``, it includes the rarely used flags."""
-        formatter = Formatter(self.prog)
+        formatter, kind = Formatter(self.prog), self.kind
         formatter.add_text(self.description)
-        for title, actions in self.shown_groups(rare):
+        terms = {
+            title: [argparse.Action([], "", metavar=term, help=text) for term, text in terms.items()]
+            for title, terms in kind.terms().items()
+        }
+        for title, actions in [*self.shown_groups(rare), *terms.items()]:
             formatter.start_section(title)
             formatter.add_arguments(actions)
             formatter.end_section()
-        for title, terms in self.terms.items():
-            formatter.start_section(title)
-            formatter.add_arguments([argparse.Action([], "", metavar=term, help=text) for term, text in terms.items()])
-            formatter.end_section()
-        examples = wrap_commands(self.example)
+        examples = wrap_commands(kind.example)
         while not rare and "\n".join(examples).count("\n") > _EXAMPLE_LINES:
             examples.pop()
         parts = [self.format_usage(), formatter.format_help(), "\n".join(["example:", *examples])]
         if rare:
-            parts += [formatter._fill_text(note, formatter._width, "") for note in (self.note, self.rare_note) if note]
+            notes = filter(None, (kind.note, _WHERE_RUNNER_FLAGS_GO * kind.takes_beam_flags))
+            parts += [formatter._fill_text(note, formatter._width, "") for note in notes]
         else:
-            hidden = sum(is_rare(action) for action in self.options) - 1  # do not count --help-all itself
-            more = f"{hidden} more flag{'s' * (hidden > 1)}{', and notes' * bool(self.note)}"
+            hidden = len(self.rare) - 1  # do not count --help-all itself
+            more = f"{hidden} more flag{'s' * (hidden > 1)}{', and notes' * bool(kind.note)}"
             parts.append(f"'{self.prog} --help-all' shows {more}.")
         return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """Exits like argparse, but prints the message above a live display."""
-        if message:
-            progress.write(message)
-        sys.exit(status)
-
     def error(self, message: str) -> NoReturn:
-        """Exits with status 2 after one line that says what to do."""
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
+        """Exits with status 2 after one line that says what to do, above a live display."""
+        progress.write(f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
+        self.exit(EXIT_USAGE)
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-        """Parses strictly; returns the flags and an empty list, as no flags are left for others."""
-        return self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple)), []
-
-    def parse_known_args(  # type: ignore[override]
-        self, argv: Sequence[str], namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        """Parses the arguments, and adds the defaults that depend on them."""
-        args, rest = super().parse_known_args(argv, namespace)
-        if namespace is None:
-            values, _ = super().parse_known_args(argv, argparse.Namespace(**dict.fromkeys(vars(args))))
-            given = {name: value for name, value in vars(values).items() if value is not None}
-            vars(args).update(self.dependent(given) | given)
+        """Parses strictly; returns the given options, and Beam's own flags for the runner."""
+        argv = [_SAMPLE.sub(lambda _: str(sample_root()), text) for text in (sys.argv[1:] if argv is None else argv)]
+        if self.kind.takes_beam_flags:
+            if reason := runners.refused(argv):
+                self.error(reason)
+            if runners.names_dataflow(argv) and "--dry_run" not in self._option_string_actions:
+                self.add_argument("--dry_run", action="store_true")
+        argv = self.spelled(argv)
+        if "--help-all" in argv:
+            print(self.format_help(rare=True), end="")
+            self.exit()
+        args, rest = self.parse_known_args(argv)
+        with suppress(argparse.ArgumentError):  # a value that Beam cannot use: it says so when it is started
+            strange = beam_parser().parse_known_args(rest)[1] if rest and self.kind.takes_beam_flags else rest
+            if strange:
+                self.error(f"unexpected argument {strange[0]!r}")
         return args, rest
 
-    def check_flags(self, argv: Sequence[str], others: Callable[[], Iterable[str]]) -> list[str]:
-        """Returns the arguments with each flag spelled as it is defined, and paths for ``@sample``.
+    def spelled(self, argv: Sequence[str]) -> list[str]:
+        """Spells each flag as it is declared.
 
-        Exits if a flag is neither ours nor in ``others()``, and suggests the nearest one: for a mistyped ``--ouput``,
-        argparse would only report that ``--output`` is missing. Exits, too, if a path is empty, as where a variable of
-        the shell is not set.
+        Exits if a flag is neither ours nor Beam's, and suggests the nearest one: for a mistyped ``--ouput``, argparse
+        would only report that ``--output`` is missing.
         """
-        argv = [_SAMPLE.sub(lambda _: str(sample_root()), argument) for argument in argv]
-        ours = {canonical(flag): flag for flag in self.flags if flag.startswith("--")}
-        end = argv.index("--") if "--" in argv else len(argv)
-        result, strange = list(argv), {}
-        for i, argument in enumerate(argv[:end]):
-            flag, equals, value = argument.partition("=")
-            if flag.startswith("--"):
-                if canonical(flag) in ours:
-                    result[i] = ours[canonical(flag)] + equals + value
-                    action = self.flags[ours[canonical(flag)]]
-                    is_path = is_input(action) or action.dest == "output"
-                    if is_path and not (value if equals else "".join(argv[i + 1 : i + 2])):
-                        self.error(f"{flag}: is empty: give a path")
-                else:
-                    strange[i] = (flag, equals + value)
-        if strange and not {"-h", "--help", "--help-all"} & set(result[:end]):
-            known = [*others()]
-            for i, (flag, rest) in strange.items():
-                if (spelled := spelling(flag, known)) is None:
-                    near = difflib.get_close_matches(canonical(flag), [*ours, *map(canonical, known)], n=1, cutoff=0.6)
-                    meant = [name for name in _MEANT.get(canonical(flag), ()) if name in ours]
-                    nearest = spelling((meant or near)[0], [*ours.values(), *known]) if meant or near else ""
-                    self.error(f"unknown flag {flag}" + (f": did you mean {nearest}?" if nearest else ""))
-                result[i] = spelled + rest
+        ours = {canonical(flag): flag for flag in self._option_string_actions}
+        words = argv[: argv.index("--")] if "--" in argv else argv
+        flags = {i: word.partition("=") for i, word in enumerate(words) if word.startswith("--")}
+        is_help = not _HELP.isdisjoint(words)
+        known = ours
+        if self.kind.takes_beam_flags and not is_help and any(canonical(of[0]) not in ours for of in flags.values()):
+            known = {canonical(flag): flag for flag in beam_parser()._option_string_actions} | ours
+        result = list(argv)
+        for i, (flag, equals, value) in flags.items():
+            name = canonical(flag)
+            if name in known:
+                result[i] = known[name] + equals + value
+            elif not is_help:
+                meant = [other for other in _MEANT.get(name, ()) if other in ours]
+                near = [known[other] for other in meant or difflib.get_close_matches(name, known, n=1)]
+                self.error(f"unknown flag {flag}" + (f": did you mean {near[0]}?" if near else ""))
         return result
 
 
-class Parser(StrictParser):
-    """The parser of a Beam pipeline: it has ``--output``, and leaves Beam's own flags to the runner."""
-
-    rare_note = _WHERE_RUNNER_FLAGS_GO
-
-    def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-        """Parses our flags strictly; also returns Beam's flags, for the runner."""
-        argv = sys.argv[1:] if argv is None else argv
-        if reason := runners.refused(argv):
-            self.error(reason)
-        is_dry = "--dry_run" not in self.flags and runners.names_dataflow(argv)
-        dry = [flag for flag in argv if is_dry and flag in ("--dry_run", "--dry-run")]
-        argv = self.check_flags([flag for flag in argv if flag not in dry], beam_flags)
-        args, rest = self.parse_known_args(argv)
-        if dry:
-            args.dry_run = True
-        if rest:
-            self._check_runner_flags(rest)
-        if any(c in args.output for c in "*?["):
-            self.error(f"--output {args.output}: the name must not contain *, ? or [, which Beam reads as patterns")
-        args.output = args.output.rstrip("/") or "/"
-        try:
-            as_path(args.output)
-        except InputError as error:
-            self.error(f"--output {args.output}: {error.reason}")
-        return args, rest
-
-    def _check_runner_flags(self, rest: Sequence[str]) -> None:
-        known = beam_flags()
-        takes_value = False
-        for token in rest:
-            if not token.startswith("-"):
-                if not takes_value:
-                    self.error(f"unexpected argument {token!r}")
-                takes_value = False
-                continue
-            flag = token.split("=", 1)[0]
-            if flag not in known:
-                self.error(f"unknown flag {flag}")
-            takes_value = "=" not in token and known[flag]
+def _parsed(flag: app.Flag, text: str) -> Any:
+    """Parses the text of a flag, for argparse."""
+    try:
+        if not text and (flag.reads or flag.name == "output"):  # such as a variable of the shell that is not set
+            raise InputError("is empty: give a path")
+        return app.value_of(flag, text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 @cache
-def beam_flags() -> Mapping[str, bool]:
-    """Maps every flag that Beam knows to whether it takes a value."""
+def beam_parser() -> argparse.ArgumentParser:
+    """Makes a parser of every flag that Beam knows."""
     from apache_beam.options.pipeline_options import PipelineOptions, TestOptions, _BeamArgumentParser
 
-    parser = _BeamArgumentParser(add_help=False, conflict_handler="resolve")
+    parser = _BeamArgumentParser(add_help=False, conflict_handler="resolve", exit_on_error=False)
     for cls in PipelineOptions.__subclasses__():
         if "_add_argparse_args" in vars(cls) and cls is not TestOptions:  # TestOptions has a --dry_run NAME of its own
             cls._add_argparse_args(parser)
-    return {flag: action.nargs != 0 for action in parser._actions for flag in action.option_strings}
-
-
-class _HelpAll(argparse.Action):
-    """Prints the help with all flags, and exits."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
-        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        assert isinstance(parser, StrictParser)
-        print(parser.format_help(rare=True), end="")
-        parser.exit()
-
-
-def is_rare(action: argparse.Action) -> bool:
-    """Whether only ``--help-all`` shows a flag."""
-    return getattr(action, "rare", False)
-
-
-def is_input(action: argparse.Action) -> bool:
-    """Whether the values of a flag are files or folders that must exist."""
-    return getattr(action, "reads", False)
+    return parser
 
 
 def wrap_commands(text: str, width: int = 78) -> list[str]:

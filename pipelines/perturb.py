@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import app, runners
 from parapet.pipelines.command import run as run_command
-from parapet.pipelines.command import starting
+from parapet.pipelines.command import shows_progress, starting
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
@@ -267,8 +267,7 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     program = program or name
     flags = {canonical(argument.partition("=")[0]) for argument in argv}
     try:
-        silent = ("__quiet", "__log_format", "_h", "__help", "__help_all")
-        with starting(f"parapet {program}", flags.isdisjoint(silent)):  # importing a plug-in may take long
+        with starting(f"parapet {program}", shows_progress(argv)):  # importing a plug-in may take long
             if name not in DECLARED and name not in TOOLKITS:
                 runners.import_beam(argv)
             kind = command(name, "__tasks" in flags, program)

@@ -182,7 +182,7 @@ def parsed(flags: Sequence[str]) -> Any:
     return options
 
 
-def check_storage(paths: Iterable[str]) -> None:
+def check_storage(paths: Iterable[str], run: progress.Run) -> None:
     """Raises InputError if there are paths in buckets, but Google's storage cannot be reached.
 
     Its client would try again for minutes.
@@ -190,9 +190,9 @@ def check_storage(paths: Iterable[str]) -> None:
     from urllib.request import getproxies
 
     bucket = next((path for path in paths if path.startswith("gs://")), "")
-    is_elsewhere = os.environ.get("STORAGE_EMULATOR_HOST") or getproxies().get("https")
-    if not bucket or is_elsewhere:
+    if not bucket or os.environ.get("STORAGE_EMULATOR_HOST") or getproxies().get("https"):
         return
+    run.stage(f"connecting to {bucket}")
     try:
         socket.create_connection((_STORAGE, 443), timeout=_CONNECTING).close()
     except OSError as error:

@@ -9,8 +9,8 @@ from dstc2_calls import ONTOLOGY, asian_oriental, cheap_chinese, write_lists
 from kit import argv_of, dialogues_of, rows_of, run, write
 from tool_files import write_tasks, write_variants
 
-from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
-from parapet.pipelines.flags import is_input
+from parapet.pipelines.app import flags_of
+from parapet.pipelines.dispatch import PIPELINES, actions_of, command_of
 from parapet.schemas import layout
 from parapet.transforms.simulators.restaurants import ontology
 
@@ -209,11 +209,11 @@ def ended(argv: list[str], output: str) -> list[str]:
 def registered() -> set[tuple[str, str, str]]:
     """Returns (command, action, flag) of all flags for inputs, from the commands' parsers."""
     return {
-        (command, action, next((flag for flag in option.option_strings if flag.startswith("--")), option.dest))
+        (command, action, flag.name if flag.facts["positional"] else f"--{flag.name}")
         for command in PIPELINES
         for action in (actions_of(command) or {"": ""})
-        for option in parser_of(command, action)._actions
-        if is_input(option)
+        for flag in flags_of(command_of(command, action))
+        if flag.reads
     }
 
 
@@ -223,7 +223,7 @@ def takes(flag: str) -> set[str]:
         command
         for command in PIPELINES
         for action in (actions_of(command) or {"": ""})
-        if any(flag in option.option_strings for option in parser_of(command, action)._actions)
+        if any(flag == f"--{of.name}" for of in flags_of(command_of(command, action)))
     }
 
 

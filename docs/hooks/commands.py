@@ -13,7 +13,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
-from parapet.pipelines.flags import Formatter, StrictParser, wrap_commands
+from parapet.pipelines.flags import Formatter, Parser, wrap_commands
 
 DOCS = Path(__file__).parents[1]
 INDEX = """# Commands
@@ -71,13 +71,13 @@ def page_of(pipeline: str) -> str:
     return "\n".join(parts)
 
 
-def command(parser: StrictParser, level: str) -> str:
+def command(parser: Parser, level: str) -> str:
     """Description, usage, flags and examples of one parser; its sections have headings of this level."""
     parser.formatter_class = partial(Formatter, width=_USAGE_WIDTH)
     parts = [_paragraphs(parser.description or ""), _code("text", parser.format_usage().removeprefix("usage: "))]
     parts += [_title(title) + flags(parser, actions) for title, actions in parser.shown_groups()]
-    parts.append(_code("sh", "\n".join(wrap_commands(parser.example, _USAGE_WIDTH))))
-    parts += [_paragraphs(parser.note)] if parser.note else []
+    parts.append(_code("sh", "\n".join(wrap_commands(parser.kind.example, _USAGE_WIDTH))))
+    parts += [_paragraphs(parser.kind.note)] if parser.kind.note else []
     return "\n".join(parts)
 
 

@@ -34,7 +34,7 @@ from parapet.schemas.layout import sample_root
     (["compose", "--output", "OUT", "--encoding", "utf-9"], 2, "'utf-9' is not a text encoding that Python knows"),
     (["compose", "--output", "/dev/null/out"], 2, "/dev/null/out: cannot write here: [Errno 20] Not a directory"),
     (["compose", "--output", "OUT", "--schemas", "strange://x"], 2, "strange://x: cannot be read: Protocol not"),
-    (["compose", "--output", "strange://x"], 2, "--output strange://x: cannot be read: Protocol not"),
+    (["compose", "--output", "strange://x"], 2, "--output: strange://x: cannot be read: Protocol not"),
 )
 def test_mistakes_end_with_a_status_and_one_line_that_says_what_to_do(arguments, status, said, tmp_path):
     arguments = [text.replace("OUT", str(tmp_path / "out")) for text in arguments]

@@ -8,7 +8,8 @@ from safetensors.torch import load_file
 from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of
 from parapet.evaluation.models.babi.inference import load
 from parapet.evaluation.models.saving import WEIGHTS
-from parapet.pipelines.app import parser_of
+from parapet.pipelines.app import read_config
+from parapet.pipelines.flags import Parser
 from parapet.pipelines.models import train_command
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.babi_format import Exchange
@@ -37,7 +38,8 @@ PUBLISHED_VOCABULARY, PUBLISHED_CANDIDATES = 3_747, 4_212  # Table 1, tasks 1 to
 
 def parsed(model, *argv, name="chats"):
     files = ["--train", f"babi-{name}-trn.txt", "--dev", f"babi-{name}-dev.txt", "--candidates", "c", "--output", "o"]
-    return parser_of(train_command(model)).parse([*files, *argv])[0]
+    kind = train_command(model)
+    return read_config(kind, vars(Parser(kind).parse([*files, *argv])[0]))
 
 
 @pytest.mark.parametrize(("model", "preset"), [("embeddings", "table8"), ("memn2n", "table9")])

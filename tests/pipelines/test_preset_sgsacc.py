@@ -14,7 +14,8 @@ from parapet.evaluation.generation.scoring import choose
 from parapet.evaluation.models.batches import bucketed
 from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.sets import ORIGINAL
-from parapet.pipelines.app import parser_of, read_config
+from parapet.pipelines.app import read_config
+from parapet.pipelines.flags import Parser
 from parapet.pipelines.models import train_command
 
 BATCH_SIZE, EPOCHS, RATE = 8, 3, 1e-4  # Appendix E
@@ -25,7 +26,7 @@ MODELS = ("ft_t5", "pt_t5")
 def flags(model, *argv):
     given = ["--preset", "sgsacc", "--checkpoint", "t5-small", "--output", "out", *argv]
     kind = train_command(model)
-    return read_config(kind, parser_of(kind).parse(given)[0])
+    return read_config(kind, vars(Parser(kind).parse(given)[0]))
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -10,7 +10,8 @@ from tiny_checkpoints import save_gpt2
 
 from parapet.evaluation.models.systems.data import read_steps
 from parapet.evaluation.models.systems.soloist import SoloistLearner
-from parapet.pipelines.app import flags_of, from_table, parser_of, read_config
+from parapet.pipelines.app import flags_of, from_table, read_config
+from parapet.pipelines.flags import Parser
 from parapet.pipelines.models import MODELS, train_command
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage.checkpoints import inspect
@@ -18,7 +19,7 @@ from parapet.transforms.storage.checkpoints import inspect
 
 def parsed(*argv, model="t5dst"):
     kind = train_command(model)
-    return read_config(kind, parser_of(kind).parse(["--checkpoint", "t5", "--output", "out", *argv])[0])
+    return read_config(kind, vars(Parser(kind).parse(["--checkpoint", "t5", "--output", "out", *argv])[0]))
 
 
 def refused(capsys, *argv):
@@ -110,7 +111,7 @@ def test_presets_are_options_of_their_model(model):
     kind = train_command(model)
     presets, options = getattr(kind, "presets", {}), {flag.name for flag in flags_of(kind)}
     assert ("preset" in options) == bool(presets)
-    text = " ".join(parser_of(kind).format_help().partition("presets:")[2].split())
+    text = " ".join(Parser(kind).format_help().partition("presets:")[2].split())
     for name, table in presets.items():
         assert options >= set(table)
         assert not lacking(text, f"{name} --", *(f"--{flag}" for flag in table))

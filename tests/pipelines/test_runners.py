@@ -14,8 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from kit import cases, files_of, raised, refused, run
 
 from parapet.pipelines import runners
-from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.dispatch import PIPELINES, actions_of, command_of, parser_of
 from parapet.schemas.errors import InputError
 
 FLAGS = {
@@ -42,7 +41,7 @@ def test_the_documentation_says_of_every_command_whether_and_how_it_runs_in_para
     rows = re.findall(r"^\| (`.*?) \|", text.split("## What each command does in parallel")[1].split("\n## ")[0], re.M)
     alone = text.split("These run on one machine only:")[1].split("**")[0]
     pipelines = {
-        command: [isinstance(parser_of(command, action), Parser) for action in actions_of(command) or [""]]
+        command: [command_of(command, action).takes_beam_flags for action in actions_of(command) or [""]]
         for command in PIPELINES
         if command != "suite"  # whose steps are pipelines
     }

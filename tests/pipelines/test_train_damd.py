@@ -10,7 +10,8 @@ from kit import files_of, json_of, refused, rows_of, run
 
 from parapet.evaluation.models.systems.damd import DamdLearner
 from parapet.evaluation.models.systems.data import act_parts, acts_of
-from parapet.pipelines.app import parser_of, read_config
+from parapet.pipelines.app import read_config
+from parapet.pipelines.flags import Parser
 from parapet.pipelines.models import train_command
 from parapet.schemas.dialogue import Dialogue
 
@@ -97,7 +98,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch
 def test_presets_are_as_the_authors_train_it(preset):
     """config.py and README.md of github.com/thu-spmi/damd-multiwoz, "normal training without data augmentation"."""
     kind = train_command("damd")
-    of = read_config(kind, parser_of(kind).parse(["--preset", preset, "--output", "out"])[0])
+    of = read_config(kind, vars(Parser(kind).parse(["--preset", preset, "--output", "out"])[0]))
     assert (of.vocabulary, of.embedding, of.hidden) == (3000, 50, 100)
     assert (of.batch_size, of.epochs, of.patience, of.learning_rate, of.clip) == (128, 100, 5, 0.005, 5.0)
     assert (of.min_count, of.steps, of.warmup, of.keep) == (1, None, 0.0, "best")

@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import Any
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SPLITS
+from parapet.schemas.layout import SPLITS, as_path
 
 INPUT, OUTPUT, RUNNING = "input", "output", "running"
 REQUIRED: Any = MISSING  # the default of an option that must be given
@@ -105,7 +105,14 @@ SCHEMA_VARIANTS = "schema variants: output of 'compose', or sgd_x/data"
 
 def output_folder() -> Any:
     """``--output``, a folder."""
-    return option(REQUIRED, "folder to write, local or gs://", group=OUTPUT, metavar="OUT")
+    return option(REQUIRED, "folder to write, local or gs://", group=OUTPUT, metavar="OUT", parse=_folder)
+
+
+def _folder(text: str) -> str:
+    if any(letter in text for letter in "*?["):
+        raise InputError(f"{text}: the name must not contain *, ? or [, which Beam reads as patterns")
+    as_path(text)
+    return text.rstrip("/") or "/"
 
 
 def sgd() -> Any:

@@ -38,7 +38,8 @@ from parapet.evaluation.models.dst.sgp_rules import (
     slot_of,
     value_of,
 )
-from parapet.pipelines.app import parser_of, read_config
+from parapet.pipelines.app import read_config
+from parapet.pipelines.flags import Parser
 from parapet.pipelines.models import train_command
 from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError
@@ -285,7 +286,7 @@ def test_steps_of_the_papers_preset(more, combine):
     """32 inputs a step; one epoch of each encoder, but for "combine" on the original training set."""
     argv = ["--preset", "sgdx", "--checkpoint", "bert", "--output", "out", *more]
     kind = train_command("sgp_dst")
-    config = read_config(kind, parser_of(kind).parse(argv)[0])
+    config = read_config(kind, vars(Parser(kind).parse(argv)[0]))
     sizes = {"intents": 3200, "combine": 32000, "copy_slot": 321, "cross_copy": 31}
     assert steps_of(config, sizes) == {"intents": 100, "combine": combine * 1000, "copy_slot": 11, "cross_copy": 1}
     assert (config.learning_rate, config.warmup, config.by_module("warmup")["copy_slot"]) == (2e-5, 0.1, 0.7)
