@@ -173,7 +173,6 @@ def _plan_on_dataflow(command: Pipeline[Any], runner_flags: Sequence[str]) -> in
     return 0
 
 
-@contextmanager
 def shows_progress(argv: Sequence[str]) -> bool:
     """Whether no flag switches the live display off."""
     return {"--quiet", "--log_format", "--log-format", "-h", "--help", "--help-all", "--help_all"}.isdisjoint(
