@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import app
 from parapet.pipelines.command import counted, read_good, say
-from parapet.pipelines.translation import EMBEDDED, MEMORY, TranslationOptions, parse_pivots, plugin_of
+from parapet.pipelines.translation import EMBEDDED, MEMORY, TranslationOptions, plugin_of
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import sample_root
 from parapet.transforms.running import options, plugins
@@ -56,7 +56,7 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
         from parapet.transforms.variants.back_translation import Corpus
 
         self.check_engine(self.engine_name)
-        pivots = parse_pivots(self.pivots or ("pt" if self.engine_name == EMBEDDED else "zh,ja,ko"))
+        pivots = [*dict.fromkeys(self.pivots or (("pt",) if self.engine_name == EMBEDDED else ("zh", "ja", "ko")))]
         splits = read_good(self.schemas or sample_root())
         conventions = conventions_of(services_by_name(splits).values())
         corpus = Corpus(splits_of(splits), raw_by_name(splits), pivots, conventions, splits[0].tools)
@@ -75,9 +75,7 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
         try:
             check_untranslated(corpus.texts(), legs, sorted(missing), self.max_bad, "translated")
         except InputError as error:
-            only = "the engine 'memory' only replays translations"
-            hint = "add a --memory that contains them, or choose another --engine"
-            raise InputError(f"{only}: {hint}; {error.reason}", "--memory") from None
+            raise self.not_in_memory("them", error.reason) from None
 
     def build(self, pipeline: beam.Pipeline, settings: Settings) -> None:
         """Translates the texts to each pivot and back, and writes variants, memory and a page."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 NONE = "none"  # a parameter that is not sent
 _KEY = "OPENAI_API_KEY"
+_rare = partial(option, rare=True)
 
 
 def address(rare: bool = False) -> Any:
@@ -57,38 +59,30 @@ class EndpointOptions:
     """The endpoint, without the model's name, as some commands have a ``--model`` already."""
 
     endpoint: str = address()
-    key_variable: str | None = option(
-        None, f"environment variable with the key (default: {_KEY})", rare=True, metavar="NAME"
-    )
-    insecure_key: bool = option(False, "send the key over plain http to another machine, too", rare=True)
-    temperature: float | str | None = option(
+    key_variable: str | None = _rare(None, f"environment variable with the key (default: {_KEY})", metavar="NAME")
+    insecure_key: bool = _rare(False, "send the key over plain http to another machine, too")
+    temperature: float | str | None = _rare(
         None,
         "temperature of the answers, or none: it is not sent (default: 0)",
-        rare=True,
         metavar="T",
         parse=_number_or_none(float, 0),
     )
-    max_tokens: int | str | None = option(
+    max_tokens: int | str | None = _rare(
         None,
         "most tokens of an answer, or none: not sent (default: as the task needs)",
-        rare=True,
         metavar="N",
         parse=_number_or_none(int, 1),
     )
-    extra_body: dict[str, Any] | None = option(
+    extra_body: dict[str, Any] | None = _rare(
         None,
         """further parameters of each request, such as '{"reasoning_effort": "low"}'""",
-        rare=True,
         metavar="JSON",
         parse=_extra_body,
     )
-    max_calls: int | None = option(
-        None, "stop after so many requests of a worker (default: no limit)", rare=True, metavar="N", ge=0
-    )
-    price: tuple[float, ...] = option(
+    max_calls: int | None = _rare(None, "stop after so many requests of a worker (default: no limit)", ge=0)
+    price: tuple[float, ...] = _rare(
         (),
         "dollars for a million tokens of requests and of answers, such as 0.15,0.60, to know the cost",
-        rare=True,
         metavar="IN,OUT",
         commas=True,
         ge=0,
@@ -129,15 +123,11 @@ class ModelOptions(EndpointOptions):
     """The endpoint, the model and the requests; ``--endpoint embedded`` is a local server."""
 
     model: str = model_name()
-    prompt: str | None = option(
-        None,
-        "template of the prompt, with {% block system %} and {% block user %}",
-        rare=True,
-        metavar="FILE",
-        reads=True,
+    prompt: str | None = _rare(
+        None, "template of the prompt, with {% block system %} and {% block user %}", metavar="FILE", reads=True
     )
-    parallel_calls: int = option(4, PARALLEL_CALLS, rare=True, ge=1, le=256)
-    timeout: float = option(120.0, "seconds that an answer may take", rare=True, metavar="S", gt=0)
+    parallel_calls: int = _rare(4, PARALLEL_CALLS, ge=1, le=256)
+    timeout: float = _rare(120.0, "seconds that an answer may take", metavar="S", gt=0)
 
     def endpoint_or_embedded(self, dry: bool = False) -> Endpoint:
         """Makes the endpoint that the options describe, and starts a local server if it is the embedded one.

@@ -33,6 +33,7 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
     """``parapet language_variations``."""
 
     group = "--engine llm"
+    pivots_text = "pivot languages, one drawn for each turn (default: pt)"
     engines: ClassVar = {
         **translation.TranslationOptions.engines,
         **dict.fromkeys(ENDPOINT_OPTIONS, (LLM,)),
@@ -46,9 +47,6 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         "(default: embedded if installed)",
         group="translation",
         choices=plugins.Names(plugins.TRANSLATION_ENGINES, RULES, LLM, translation.CHECKPOINT, translation.MEMORY),
-    )
-    pivots: str = option(
-        "", "pivot languages, one drawn for each turn (default: pt)", group="translation", metavar="LIST"
     )
     model: list[str] = option(
         [],
@@ -131,16 +129,13 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         """Returns how turns are translated, or written in these languages of a language model; None if not at all."""
         from parapet.transforms.translation.local import PARAPHRASED
 
-        languages = {"": [], LLM: written, translation.CHECKPOINT: [PARAPHRASED]}.get(engine)
-        pivots = translation.parse_pivots(self.pivots or "pt") if languages is None else languages
+        languages = {"": [], LLM: written, translation.CHECKPOINT: [PARAPHRASED]}
+        pivots = languages.get(engine, [*dict.fromkeys(self.pivots or ("pt",))])
         how = self.translating(self.output, engine, pivots, self.dry_run)
         if not engine:  # the output keeps translations that an earlier run paid for
             return how if how.memory else None
         if how.engine is None and not any(how.known.of("en", pivot) for pivot in pivots):
-            only = "the engine 'memory' only replays translations"
-            hint = "add a --memory that contains the user turns, or choose another --engine"
-            reason = f"{only}: {hint}; there are no translations into {', '.join(pivots)}"
-            raise InputError(reason, "--engine")
+            raise self.not_in_memory("the user turns", f"there are no translations into {', '.join(pivots)}")
         return msgspec.structs.replace(how, seed=self.seed, again=engine == translation.EMBEDDED)
 
     def open_engine(self, engine: str, pivots: Sequence[str]) -> Engine | None:

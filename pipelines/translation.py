@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from parapet.pipelines.command import counted, say
@@ -22,7 +23,14 @@ MEMORY = "memory"  # no engine: only looks up translations in the memories
 
 MODELS = "models for --engine local: Marian, M2M100 or NLLB; for all pairs, or en-zh=DIR zh-en=DIR"
 PROJECT = "project that pays for --engine google (default: GOOGLE_CLOUD_PROJECT)"
-_GROUP, _GOOGLE = "translation", "--engine google"
+_GROUP = "translation"
+_google = partial(option, group="--engine google", rare=True)
+
+
+def _pivot(text: str) -> str:
+    if not text.isascii() or not text.replace("-", "").isalnum() or text == "en":
+        raise InputError(f"{text!r} is not a language code such as zh, ja or ko")
+    return text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +39,10 @@ class TranslationOptions:
 
     Attributes:
       engines: the engines that an option is for, if these are not all.
+      pivots_text: the help of ``--pivots``.
     """
+
+    pivots_text: ClassVar[str] = "pivot languages (default: pt with --engine embedded, else zh,ja,ko)"
 
     engines: ClassVar[Mapping[str, Sequence[str]]] = {
         **dict.fromkeys(("google_project", "google_location", "google_model", "google_endpoint"), ("google",)),
@@ -44,9 +55,7 @@ class TranslationOptions:
         group=_GROUP,
         choices=plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY),
     )
-    pivots: str = option(
-        "", "pivot languages (default: pt with --engine embedded, else zh,ja,ko)", group=_GROUP, metavar="LIST"
-    )
+    pivots: tuple[str, ...] = option((), "{pivots_text}", group=_GROUP, commas=True, parse=_pivot)
     memory: list[str] = option(
         [],
         "translation memories: Parquet, CSV, or folders (OUT/memory.parquet is always read)",
@@ -57,11 +66,9 @@ class TranslationOptions:
     model: list[str] = option([], MODELS, group=_GROUP, metavar="[PAIR=]DIR")
     google_project: str = option("", PROJECT, group=_GROUP, metavar="ID")
     parallel_calls: int | None = option(None, f"{PARALLEL_CALLS} (default: 4)", group=_GROUP, rare=True)
-    google_location: str = option("", "region (default: global)", group=_GOOGLE, metavar="PLACE", rare=True)
-    google_model: str = option("", "translation model (default: general/nmt)", group=_GOOGLE, metavar="NAME", rare=True)
-    google_endpoint: str = option(
-        "", "another address; http://... without encryption", group=_GOOGLE, metavar="HOST:PORT", rare=True
-    )
+    google_location: str = _google("", "region (default: global)", metavar="PLACE")
+    google_model: str = _google("", "translation model (default: general/nmt)", metavar="NAME")
+    google_endpoint: str = _google("", "another address; http://... without encryption", metavar="HOST:PORT")
     beams: int | None = option(None, "beams of the search (default: 4)", group="--engine local", rare=True, ge=1)
 
     def translating(self, output: str, engine: str, pivots: Sequence[str], dry: bool) -> Translating:
@@ -114,6 +121,11 @@ class TranslationOptions:
         made: Engine = plugins.make(chosen, plugins.members(Protocol), options={**options, "pivots": pivots})
         return made
 
+    def not_in_memory(self, what: str, reason: str) -> InputError:
+        """Makes the error about what the memories lack where there is no engine."""
+        hint = f"add a --memory that contains {what}, or choose another --engine"
+        return InputError(f"the engine 'memory' only replays translations: {hint}; {reason}", "--memory")
+
     def settle(self, how: Translating, counters: Mapping[str, int]) -> None:
         """Deletes the answers that the published memory now has, and says what the engine was sent, and the cost."""
         from parapet.transforms.storage.files import clear
@@ -123,15 +135,6 @@ class TranslationOptions:
             characters, requests = counters.get("codepoints", 0), counters.get("requests", 0)
             sent = f"{counted(characters, 'character')} in {counted(requests, 'request')}"
             say(f"sent to {how.engine.provider}: {sent}, ${characters * how.engine.dollars_per_million / 1e6:,.2f}")
-
-
-def parse_pivots(text: str) -> list[str]:
-    """Parses a list such as ``zh,ja`` to language codes without duplicates. Raises InputError for an invalid code."""
-    pivots = list(dict.fromkeys(pivot.strip() for pivot in text.split(",") if pivot.strip()))
-    for pivot in pivots or [""]:
-        if not pivot.isascii() or not pivot.replace("-", "").isalnum() or pivot == "en":
-            raise InputError(f"{pivot!r} is not a language code such as zh, ja or ko", "--pivots")
-    return pivots
 
 
 def plugin_of(engine: str) -> plugins.Chosen | None:
