@@ -88,14 +88,11 @@ class Anonymise(CorpusPipeline["Config"]):
         if self.splits and (len(self.splits) != len(SPLITS) or abs(sum(self.splits) - 1) > 1e-9):
             raise InputError("must be the shares of train, dev and test, such as 0.8,0.1,0.1", "--splits")
         like_paper = self.placeholders == "paper"
-        model = self.spacy_model or None
-        return Config(
-            output=self.output,
-            files=tuple(files),
-            rules=Rules(tuple(entities), model, self.phone_regions, frozenset(self.keep), like_paper),
-            bots=frozenset(name.lower() for name in self.bots),
-            splits=SplitConfig(self.splits, self.seed) if self.splits else None,
-        )
+        model, kept = self.spacy_model or None, frozenset(self.keep)
+        rules = Rules(tuple(entities), model, self.phone_regions, kept, like_paper)
+        bots = frozenset(name.lower() for name in self.bots)
+        splits = SplitConfig(self.splits, self.seed) if self.splits else None
+        return Config(self.output, tuple(files), rules, bots, splits)
 
     def wire(self, pipeline: beam.Pipeline, config: Config) -> None:
         """Replaces names in the chats, and writes chats, suspects, statistics and a page."""

@@ -99,15 +99,14 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
         perturbation.splits = tuple(corpus.folders)
         where = "--messages" if self.messages else "--sgd"
         check_languages(perturbation.name, perturbation.languages, corpus, where)
-        needs_whole = perturbation.needs_corpus() or perturbation.analyzes_all_splits
-        whole = read_corpus(self.root, None) if needs_whole and not self.messages else corpus
+        needs_whole = not self.messages and (perturbation.needs_corpus() or perturbation.analyzes_all_splits)
+        whole = read_corpus(self.root, None) if needs_whole else corpus
         perturbation.fit(whole)
         analyzed = whole if perturbation.analyzes_all_splits else corpus
         for level, line in [*((logging.WARNING, line) for line in analyzed.problems), *perturbation.remarks()]:
             logging.log(level, "%s", line)
-        shared = {name: getattr(self, name) for name in ("split", "seed") if name not in self.without}
-        if self.messages:
-            shared["split"] = ""
+        hidden = (*self.without, "split") if self.messages else self.without
+        shared = {name: getattr(self, name) for name in ("split", "seed") if name not in hidden}
         options = {**shared, "max_bad": float(self.max_bad), **self.recorded(), **perturbation.recorded_options()}
         options = {name: value for name, value in options.items() if value not in ("", None, (), [])}
         own = [] if perturbation.name in DECLARED else [plugins.choose(plugins.PERTURBATIONS, perturbation.name, "")]
