@@ -13,7 +13,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from decimal import Decimal
 from functools import cache
 from typing import Any, NoReturn
@@ -191,10 +190,12 @@ class Parser(argparse.ArgumentParser):
             print(self.format_help(rare=True), end="")
             self.exit()
         args, rest = self.parse_known_args(argv)
-        with suppress(argparse.ArgumentError):  # a value that Beam cannot use: it says so when it is started
+        try:
             strange = beam_parser().parse_known_args(rest)[1] if rest and self.kind.takes_beam_flags else rest
-            if strange:
-                self.error(f"unexpected argument {strange[0]!r}")
+        except argparse.ArgumentError as error:
+            self.error(str(error))
+        if strange:
+            self.error(f"unexpected argument {strange[0]!r}")
         return args, rest
 
     def spelled(self, argv: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import shlex
@@ -11,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import redirect_stderr, suppress
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,9 +135,7 @@ def work(command: int, buckets: Sequence[str]) -> None:
 
 def refused(argv: Sequence[str]) -> str:
     """Returns why the command line's runner cannot be used; empty if it can."""
-    name = _runner_in(argv)
-    if any(flag.startswith("--dask_") for flag in argv):
-        name = "dask"
+    name = "dask" if any(flag.startswith("--dask_") for flag in argv) else _runner_in(argv)
     if name not in _LOSE_DATA:
         return ""
     return (
@@ -167,16 +164,10 @@ def _name(options: Any) -> str:
 
 
 def parsed(flags: Sequence[str]) -> Any:
-    """Returns Beam's ``PipelineOptions``. Raises InputError if Beam cannot parse a value."""
+    """Returns Beam's ``PipelineOptions``."""
     from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
-    messages = io.StringIO()
-    try:
-        with redirect_stderr(messages):
-            options = PipelineOptions(list(flags))
-            options.get_all_options()
-    except SystemExit:
-        raise InputError(messages.getvalue().strip().rpartition("error: ")[2]) from None
+    options = PipelineOptions(list(flags))
     if on_job_service(options):
         options.view_as(PortableOptions).job_server_timeout = _NO_LIMIT
     return options
