@@ -42,7 +42,7 @@ def parser_on(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
     if name == "evaluate":
         from parapet.pipelines.evaluate import split_task
 
-        task, _ = split_task(words)
+        task = split_task(words)[0] or ""
         parser = parser_of(name, task) if task in actions else choices
         parser.add_argument("--task", choices=tuple(actions), help="what is evaluated")
         return 1, parser

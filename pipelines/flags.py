@@ -238,7 +238,9 @@ def beam_parser() -> argparse.ArgumentParser:
     """Makes a parser of every flag that Beam knows."""
     from apache_beam.options.pipeline_options import PipelineOptions, TestOptions, _BeamArgumentParser
 
-    parser = _BeamArgumentParser(add_help=False, conflict_handler="resolve", exit_on_error=False)
+    parser: argparse.ArgumentParser = _BeamArgumentParser(
+        add_help=False, conflict_handler="resolve", exit_on_error=False
+    )
     for cls in PipelineOptions.__subclasses__():
         if "_add_argparse_args" in vars(cls) and cls is not TestOptions:  # TestOptions has a --dry_run NAME of its own
             cls._add_argparse_args(parser)

@@ -267,11 +267,9 @@ def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
 
 def _check_answers(endpoint: str) -> None:
     host, _, port = endpoint.rpartition(":")
-    if not port.isdecimal():
-        raise InputError("must be an address of the form HOST:PORT", f"--job_endpoint {endpoint}")
     try:
         socket.create_connection((host.strip("[]") or "localhost", int(port)), timeout=_CONNECTING).close()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: there is no port
         raise InputError(f"no job service answers there: {error}", f"--job_endpoint {endpoint}") from None
 
 
