@@ -14,7 +14,8 @@ from commands import RELEASE
 from kit import json_of, lacking, raised, rows_of, run, write
 
 import parapet
-from parapet.pipelines import app, perturb
+from parapet.pipelines import perturb
+from parapet.pipelines.flags import Parser
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 
@@ -161,7 +162,7 @@ def test_keyword_arguments_are_options():
     raised(InputError, perturb.declared_options, OfSplit, match="'split', a name that Parapet uses")
     kind = perturb.combined(perturb.declared_options(Louder), perturb.Perturb, name="perturb louder")
     assert kind(output="out", marks="!").make().options == (None, "!", False)
-    told = " ".join(app.parser_of(kind).format_help().split())
+    told = " ".join(Parser(kind).format_help().split())
     assert not lacking(
         told, "--share X of the {name}s, such as 5% --marks LIST what is appended (default: !,?) --twice"
     )
