@@ -76,7 +76,7 @@ def execute(
       quiet: whether only errors are shown.
       log_format: ``text`` or ``json``.
     """
-    is_checked = False
+    is_checked, stopping.outcome = False, str
     with ExitStack() as locks:
         locks.callback(_locks.reset, _locks.set(locks))
         try:
@@ -96,9 +96,7 @@ def execute(
                 if isinstance(command, Pipeline):
                     runners.import_beam([*runner_flags, command.output, *(path for _, path in _inputs(command))])
                 settings = command.check()
-            is_checked = True
-            stopped = command.stopped
-            locks.enter_context(stopping.describing(lambda: (output and _left_by(output, before)) or stopped))
+            is_checked, stopping.outcome = True, lambda: (output and _left_by(output, before)) or command.stopped
             if not isinstance(command, Pipeline):
                 return command.act(settings) or 0
             if not is_dry:
@@ -146,26 +144,23 @@ def _plan_on_dataflow(command: Pipeline[Any], runner_flags: Sequence[str]) -> in
     Raises:
       InputError: it could not run.
     """
-    replaced = {flag.name: flag for flag, path in _inputs(command) if "://" in path}
-    read = [(f"--{flag.name}", path) for flag, path in _inputs(command) if "://" in path]
+    named = [(flag, path) for flag, path in _inputs(command) if "://" in path]
+    read = [(f"--{flag.name}", path) for flag, path in named]
+    values: dict[str, Any] = {flag.name: dry_run.stand_ins().get(flag.name, flag.default) for flag, _ in named}
     with TemporaryDirectory() as folder:
-        substitutes = dry_run.stand_ins()
-        values: dict[str, Any] = {name: substitutes.get(name, flag.default) for name, flag in replaced.items()}
         local = replace(command, output=f"{folder}/output", **values)
         check_there(local)
         try:
-            for name, value in values.items():
-                if value is REQUIRED:
-                    raise InputError("cannot be replaced by the sample", f"--{name}")
+            if required := [name for name, value in values.items() if value is REQUIRED]:
+                raise InputError("cannot be replaced by the sample", f"--{required[0]}")
             settings = local.check()
             steps = list(dry_run.steps(lambda pipeline: local.build(pipeline, settings)))
-            read += [(flag, path) for flag, path in local.inputs(settings) if flag.removeprefix("--") not in replaced]
+            read += [(flag, path) for flag, path in local.inputs(settings) if flag.removeprefix("--") not in values]
+            steps[0] += ", for the bundled sample, because inputs in a bucket are not read" * bool(named)
         except InputError as error:
-            if not replaced:
+            if not named:
                 raise
             steps = [f"steps: not known without the inputs in the bucket ({error})"]
-        else:
-            steps[0] += ", for the bundled sample, because inputs in a bucket are not read" if replaced else ""
     options = runners.parsed(runner_flags)
     runners.check(options, command.output, read)
     for line in dry_run.dataflow_plan(options, command.name, command.output, read, steps):

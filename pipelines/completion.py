@@ -8,8 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
 
@@ -23,45 +22,33 @@ def answer() -> None:
         sys.exit(1)  # the shell then completes file names
     line, cursor = os.environ.get("COMP_LINE", ""), int(os.environ.get("COMP_POINT", "0"))
     _, _, _, words, _ = split_line(line, cursor)
-    argcomplete.autocomplete(tree(words[1:]), always_complete_options="long")
+    names, parser = parser_on(words[1:])
+    os.environ["_ARGCOMPLETE"] = str(1 + names)  # argcomplete leaves out the words before the last name
+    argcomplete.autocomplete(parser, always_complete_options="long")
 
 
-def tree(words: Sequence[str]) -> argparse.ArgumentParser:
-    """Builds one parser for the whole command line, with the flags of the command on it.
+def parser_on(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
+    """Returns how many names of commands and actions begin a line, and the parser of what follows them.
 
     Args:
       words: whole words before the cursor, without ``parapet``.
     """
-    root = argparse.ArgumentParser(prog="parapet")
-    root.add_argument("--version", action="store_true", help="print the version")
-    _add(root, PIPELINES, {name: _of_pipeline(name, words[1:]) for name in words[:1] if name in PIPELINES})
-    return root
-
-
-def _add(to: argparse.ArgumentParser, names: Mapping[str, str], known: Mapping[str, argparse.ArgumentParser]) -> None:
-    """Adds sub-commands. Those without a parser in ``known`` are added by name only."""
-    commands = to.add_subparsers()
-    for name, summary in names.items():
-        parents = [known[name]] if name in known else []
-        commands.add_parser(name, help=summary.replace("%", "%%"), parents=parents, add_help=False)
-
-
-def _of_pipeline(name: str, words: Sequence[str]) -> argparse.ArgumentParser:
-    actions = actions_of(name)
-    if not actions:
-        return parser_of(name)
+    choices = argparse.ArgumentParser()
+    if not words or words[0] not in PIPELINES:
+        choices.add_argument("--version", action="store_true")
+        choices.add_argument("command", choices=PIPELINES)
+        return 0, choices
+    name, actions = words[0], actions_of(words[0])
     if name == "evaluate":
-        return _of_evaluate(actions, words)
-    group = argparse.ArgumentParser()
-    _add(group, actions, {action: parser_of(name, action) for action in words[:1] if action in actions})
-    return group
+        from parapet.pipelines.evaluate import split_task
 
-
-def _of_evaluate(tasks: Mapping[str, str], words: Sequence[str]) -> argparse.ArgumentParser:
-    """Builds the parser of ``evaluate``, whose flags depend on the value of ``--task``."""
-    named = [other for word, other in pairwise(words) if word == "--task"]
-    named += [word.removeprefix("--task=") for word in words if word.startswith("--task=")]
-    known = [parser_of("evaluate", task) for task in named if task in tasks]
-    parser = argparse.ArgumentParser(parents=known[:1], add_help=not known)
-    parser.add_argument("--task", choices=tuple(tasks), help="what is evaluated")
-    return parser
+        task = split_task(words)[0] or ""
+        parser = parser_of(name, task) if task in actions else choices
+        parser.add_argument("--task", choices=tuple(actions), help="what is evaluated")
+        return 1, parser
+    if not actions:
+        return 1, parser_of(name)
+    if words[1:] and words[1] in actions:
+        return 2, parser_of(name, words[1])
+    choices.add_argument("action", choices=actions)
+    return 1, choices

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from parapet.pipelines.app import Command
@@ -64,6 +64,7 @@ PIPELINES = {name: summary for commands in GROUPS.values() for name, summary in 
 
 # The tables of what may follow a command's name, and the word for their entries.
 _KINDS = {"ACTIONS": "action", "MODELS": "model", "TASKS": "task"}
+_PERTURBATIONS = ("rewrite", *GROUPS["perturb dialogues with more options"])  # which the module of ``perturb`` runs
 
 
 def canonical(name: str) -> str:
@@ -76,100 +77,71 @@ def spelling(name: str, names: Iterable[str]) -> str | None:
     return next((other for other in names if canonical(other) == canonical(name)), None)
 
 
-def hand_over(program: str, what: str, names: Iterable[str], package: str, usage: str, argv: Sequence[str]) -> int:
-    """Runs ``program NAME ...`` as ``package.NAME.run(...)``; returns its exit status.
+def hand_over(
+    program: str, what: str, names: Iterable[str], usage: str, argv: Sequence[str], run: Callable[[str, list[str]], int]
+) -> int:
+    """Runs what the first argument names. Returns the exit status.
 
     Args:
       program: the program as people type it: ``parapet``, ``parapet mturk``.
-      what: the word for a name: ``pipeline``, ``action``.
-      names: the known names; a ``-`` in a name is a ``_`` in its module.
-      package: the package of the modules, or a module that has the declaration of each name.
+      what: the word for a name: ``command``, ``action``.
+      names: the known names.
       usage: the help.
       argv: the arguments after the program.
+      run: runs a name with the other arguments.
     """
     if not argv or canonical(argv[0]) in ("_h", "__help", "__help_all", "help"):
         print(usage, end="")
         return 0 if argv else 2
     name, *rest = argv
-    spelled = spelling(name, names)
-    if spelled is None:
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"'{program} --help' lists the {what}s"
-        print(f"{program}: there is no {what} {name!r}: {hint}", file=sys.stderr)
-        return 2
-    if package == "parapet.pipelines":
+    if spelled := spelling(name, names):
         return run(spelled, rest)
-    parent = importlib.import_module(package)
-    if hasattr(parent, "command"):
-        from parapet.pipelines import command
-
-        return command.run(parent.command(spelled), rest)
-    return _run(importlib.import_module(f"{package}.{canonical(spelled)}"), rest)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean '{near[0]}'?" if near else f"'{program} --help' lists the {what}s"
+    print(f"{program}: there is no {what} {name!r}: {hint}", file=sys.stderr)
+    return 2
 
 
-def run(command: str, argv: Sequence[str]) -> int:
+def run(pipeline: str, argv: Sequence[str]) -> int:
     """Runs a command. Returns the exit status."""
-    return _run(module_of(command), argv)
+    module = _module(pipeline)
+    if pipeline in _PERTURBATIONS:
+        return int(module.run_named(pipeline, argv))
+    return int(module.run(argv)) if hasattr(module, "run") else run_action(pipeline, argv)
 
 
-def _run(module: Any, argv: Sequence[str]) -> int:
-    if hasattr(module, "run"):
-        return int(module.run(argv))
-    for names, what in _KINDS.items():
-        if hasattr(module, names):
-            program = f"parapet {module.__name__.rpartition('.')[2]}"
-            return hand_over(program, what, getattr(module, names), module.__name__, module.USAGE, argv)
+def run_action(pipeline: str, argv: Sequence[str]) -> int:
+    """Runs a command that has a declaration, or one for each of its actions, which the first argument names."""
     from parapet.pipelines import command
 
-    return command.run(module.COMMAND, argv)
+    module, names = _module(pipeline), actions_of(pipeline)
+    if not names:
+        return command.run(module.COMMAND, argv)
+    what = next(word for table, word in _KINDS.items() if hasattr(module, table))
+
+    def of_action(action: str, rest: list[str]) -> int:
+        return command.run(module.command(action), rest)
+
+    return hand_over(f"parapet {pipeline}", what, names, module.USAGE, argv, of_action)
 
 
 def command_of(pipeline: str, action: str = "") -> type[Command[Any]]:
     """Returns the declaration of a pipeline without actions, or of one action."""
-    module = module_of(pipeline)
-    if action and not hasattr(module, "command"):
-        module = importlib.import_module(f"parapet.pipelines.{pipeline}.{canonical(action)}")
-    own = (action or pipeline in _PERTURBATIONS) and hasattr(module, "command")
-    declared: type[Command[Any]] = module.command(action) if own else module.COMMAND
-    return declared
+    module = _module(pipeline)
+    if pipeline in _PERTURBATIONS:
+        return cast("type[Command[Any]]", module.command(pipeline, program=pipeline))
+    return cast("type[Command[Any]]", module.command(action) if action else module.COMMAND)
 
 
-_PERTURBATIONS = ("rewrite", *GROUPS["perturb dialogues with more options"])
-
-
-class _Perturbation(NamedTuple):
-    """A command named after a perturbation, which the module of ``perturb`` runs."""
-
-    name: str
-
-    def run(self, argv: Sequence[str]) -> int:
-        """Runs the command. Returns the exit status."""
-        from parapet.pipelines import perturb
-
-        return perturb.run_named(self.name, argv)
-
-    def command(self, _: str) -> type[Command[Any]]:
-        """Returns its declaration."""
-        from parapet.pipelines import perturb
-
-        return perturb.command(self.name, program=self.name)
-
-
-def module_of(command: str) -> Any:
-    """Returns the module of a command, or what stands for that of a perturbation."""
-    if command in _PERTURBATIONS:
-        return _Perturbation(command)
-    return importlib.import_module(f"parapet.pipelines.{command}")
+def _module(pipeline: str) -> Any:
+    return importlib.import_module(f"parapet.pipelines.{'perturb' if pipeline in _PERTURBATIONS else pipeline}")
 
 
 def actions_of(pipeline: str) -> Mapping[str, str]:
     """Returns the actions, models or tasks that may follow a pipeline's name, with summaries."""
-    module = module_of(pipeline)
-    for names in _KINDS:
-        if hasattr(module, names):
-            actions: Mapping[str, str] = getattr(module, names)
-            return actions
-    return {}
+    module = _module(pipeline)
+    tables = (getattr(module, table) for table in _KINDS if hasattr(module, table))
+    return next(tables, {})
 
 
 def parser_of(pipeline: str, action: str = "") -> Parser:

@@ -13,7 +13,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from decimal import Decimal
 from functools import cache
 from typing import Any, NoReturn
@@ -191,10 +190,12 @@ class Parser(argparse.ArgumentParser):
             print(self.format_help(rare=True), end="")
             self.exit()
         args, rest = self.parse_known_args(argv)
-        with suppress(argparse.ArgumentError):  # a value that Beam cannot use: it says so when it is started
+        try:
             strange = beam_parser().parse_known_args(rest)[1] if rest and self.kind.takes_beam_flags else rest
-            if strange:
-                self.error(f"unexpected argument {strange[0]!r}")
+        except argparse.ArgumentError as error:
+            self.error(str(error))
+        if strange:
+            self.error(f"unexpected argument {strange[0]!r}")
         return args, rest
 
     def spelled(self, argv: Sequence[str]) -> list[str]:
@@ -237,7 +238,9 @@ def beam_parser() -> argparse.ArgumentParser:
     """Makes a parser of every flag that Beam knows."""
     from apache_beam.options.pipeline_options import PipelineOptions, TestOptions, _BeamArgumentParser
 
-    parser = _BeamArgumentParser(add_help=False, conflict_handler="resolve", exit_on_error=False)
+    parser: argparse.ArgumentParser = _BeamArgumentParser(
+        add_help=False, conflict_handler="resolve", exit_on_error=False
+    )
     for cls in PipelineOptions.__subclasses__():
         if "_add_argparse_args" in vars(cls) and cls is not TestOptions:  # TestOptions has a --dry_run NAME of its own
             cls._add_argparse_args(parser)

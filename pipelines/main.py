@@ -6,8 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from parapet.pipelines import stopping
-from parapet.pipelines.dispatch import GROUPS, PIPELINES, hand_over
+from parapet.pipelines import dispatch, stopping
 
 USAGE = """\
 usage: parapet COMMAND [flags]
@@ -30,7 +29,7 @@ def usage() -> str:
     """Formats the commands by purpose."""
     groups = (
         f"\n{title}:\n" + "".join(f"  {name:22}{summary}\n" for name, summary in commands.items())
-        for title, commands in GROUPS.items()
+        for title, commands in dispatch.GROUPS.items()
     )
     return USAGE + "".join(groups) + EXAMPLE
 
@@ -54,7 +53,7 @@ def _main(argv: Sequence[str] | None) -> int:
         return 0
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
-    return hand_over("parapet", "command", PIPELINES, "parapet.pipelines", usage(), argv)
+    return dispatch.hand_over("parapet", "command", dispatch.PIPELINES, usage(), argv, dispatch.run)
 
 
 if __name__ == "__main__":

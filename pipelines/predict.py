@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from parapet.pipelines.dispatch import hand_over
+from parapet.pipelines.dispatch import run_action
 from parapet.pipelines.models import ENDPOINT, predict_command
 from parapet.pipelines.models import PREDICTING as MODELS
 
@@ -32,4 +32,4 @@ def run(argv: Sequence[str]) -> int:
     """Runs ``parapet predict``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     if argv and argv[0].split("=")[0] == "--endpoint":
         argv = [ENDPOINT, *argv]
-    return hand_over("parapet predict", "model", MODELS, __name__, USAGE, argv)
+    return run_action("predict", argv)

@@ -13,8 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from parapet.transforms.running.progress import BESIDES, READING, VARIABLE
@@ -59,31 +59,27 @@ began: float | None = None
 _console: Console | None = None  # of the live display, while it is shown
 
 
-class Pace(NamedTuple):
-    """The speed of a step in units per second, and the estimated seconds left; None if unknown."""
+_NOTHING = Event("", 0, None, "")
 
+
+@dataclass
+class _Step:
+    """A step of a display: when it started, when its stage began, its last event, and the time of that."""
+
+    started: float
+    began: float
+    updated: float
+    event: Event = _NOTHING
+
+
+class _State(NamedTuple):
+    """What is shown of a step; the rate is in units per second, and None if it is unknown."""
+
+    name: str
+    event: Event
     rate: float | None
     seconds_left: float | None
-
-
-class _Step:
-    """A step of a display, with its last event and the start of its stage."""
-
-    def __init__(self, now: float, since: float | None = None) -> None:
-        self.event = Event("", 0, None, "")
-        self.started = now if since is None else since
-        self.began = self.updated = now
-
-    def update(self, event: Event, now: float) -> None:
-        if (event.stage, event.unit) != (self.event.stage, self.event.unit):
-            # A stage starts at the last event of the previous one, since its own first event comes after some work.
-            self.began = self.updated
-        self.event, self.updated = event, now
-
-    def pace(self, now: float) -> Pace:
-        event, seconds = self.event, now - self.began
-        rate = event.done / seconds if event.done and seconds > 0 else None
-        return Pace(rate, (event.total - event.done) / rate if event.total is not None and rate else None)
+    seconds: float
 
 
 class Display:
@@ -129,9 +125,7 @@ class Display:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         global _console
         if self.live:
             self._live.stop()
@@ -142,16 +136,20 @@ class Display:
 
     def start(self, step: str, since: float | None = None) -> None:
         """Adds a step that began at the time ``since`` of the clock, by default now."""
+        now = self.clock()
         with self._lock:
-            self.steps[step] = _Step(self.clock(), since)
+            self.steps[step] = _Step(now if since is None else since, now, now)
         if self.live:
             self._live.refresh()
 
     def update(self, step: str, event: Event) -> None:
         """Shows the progress of a step; events of finished steps are ignored."""
         with self._lock:
-            if step in self.steps:
-                self.steps[step].update(event, self.clock())
+            if of := self.steps.get(step):
+                if (event.stage, event.unit) != (of.event.stage, of.event.unit):
+                    # A stage starts at the last event of the previous one: its own first event comes after some work.
+                    of.began = of.updated
+                of.event, of.updated = event, self.clock()
 
     def finish(self, step: str, text: str = "") -> None:
         """Removes a step, and logs ``text`` unless it is empty."""
@@ -166,9 +164,9 @@ class Display:
         if self.total is not None:
             done: dict[str, object] = {"steps_done": self.finished, "steps": self.total}
             logging.info("%s: %d of %d steps", self.title, self.finished, self.total, extra={"fields": done})
-        for name, event, pace, seconds in self._states():
-            text = text_of(event, pace) or f"{_clock(seconds)} so far"
-            fields = {"step": name, **event._asdict(), **pace._asdict()}
+        for name, event, rate, left, seconds in self._states():
+            text = text_of(event, rate, left) or f"{_clock(seconds)} so far"
+            fields = {"step": name, **event._asdict(), "rate": rate, "seconds_left": left}
             line = ": ".join(part for part in (name, event.stage, text) if part)
             logging.info("%s", line, extra={"fields": fields})
 
@@ -176,11 +174,15 @@ class Display:
         while not self._stopped.wait(HEARTBEAT):
             self.beat()
 
-    def _states(self) -> list[tuple[str, Event, Pace, float]]:
-        """Lists (step, its last event, its pace, the seconds it has run)."""
+    def _states(self) -> list[_State]:
+        states, now = [], self.clock()
         with self._lock:
-            now = self.clock()
-            return [(name, step.event, step.pace(now), now - step.started) for name, step in self.steps.items()]
+            for name, step in self.steps.items():
+                event, seconds = step.event, now - step.began
+                rate = event.done / seconds if event.done and seconds > 0 else None
+                left = (event.total - event.done) / rate if event.total is not None and rate else None
+                states.append(_State(name, event, rate, left, now - step.started))
+        return states
 
     def _lines(self) -> Table:
         """Makes the live lines: step and stage, a bar, counts, and elapsed time."""
@@ -193,14 +195,14 @@ class Display:
         if self.total is not None:
             bar = ProgressBar(self.total, self.finished, width=_BAR)
             lines.add_row("", Text(self.title, "bold"), bar, Text(f"{self.finished} of {self.total} steps"), "")
-        for name, event, pace, seconds in self._states():
+        for name, event, rate, left, seconds in self._states():
             label = Text(": ".join(part for part in (name, event.stage) if part))
             bar = ProgressBar(event.total, event.done, width=_BAR, pulse=not event.total)
-            lines.add_row(self._spinner, label, bar, Text(text_of(event, pace)), Text(_clock(seconds), "dim"))
+            lines.add_row(self._spinner, label, bar, Text(text_of(event, rate, left)), Text(_clock(seconds), "dim"))
         return lines
 
 
-def text_of(event: Event, pace: Pace) -> str:
+def text_of(event: Event, rate: float | None = None, seconds_left: float | None = None) -> str:
     """Formats progress as ``1,204 of 2,482 dialogues, 310/s, 0:04 left``; without a count, only the expenses."""
     if not event.unit:
         return event.spent
@@ -208,10 +210,10 @@ def text_of(event: Event, pace: Pace) -> str:
         parts = [f"{event.done:,} {event.unit.removesuffix('s') if event.done == 1 else event.unit}"]
     else:
         parts = [f"{event.done:,} of {event.total:,} {event.unit}"]
-    if pace.rate is not None:
-        parts.append(f"{pace.rate:,.0f}/s" if pace.rate >= 1 else f"{60 * pace.rate:,.0f}/min")
-    if pace.seconds_left:
-        parts.append(f"{_clock(pace.seconds_left)} left")
+    if rate is not None:
+        parts.append(f"{rate:,.0f}/s" if rate >= 1 else f"{60 * rate:,.0f}/min")
+    if seconds_left:
+        parts.append(f"{_clock(seconds_left)} left")
     if event.spent:
         parts.append(event.spent)
     return ", ".join(parts)
@@ -259,7 +261,7 @@ class Run:
 
     def __init__(self, show: Callable[[Event], None], path: str) -> None:
         self.show, self.path = show, path
-        self.event = Event("", 0, None, "")
+        self.event = _NOTHING
         self._counts: dict[tuple[str, str], list[int]] = {}  # (stage, unit) -> done, total
         self._spent: dict[str, int] = {}
         self._read = 0
@@ -318,53 +320,26 @@ class Run:
 @contextmanager
 def running(title: str) -> Iterator[Run]:
     """Shows the command's progress while the block runs: on the terminal, in log messages, or to :data:`sink`."""
-    if sink is None and not live_wanted and not logging.getLogger().isEnabledFor(logging.INFO):
-        yield Run(lambda _: None, os.devnull)
-        return
-    before = os.environ.get(VARIABLE)
-    with tempfile.NamedTemporaryFile(prefix="parapet-progress-") as counts, ExitStack() as stack:
-        show = sink
-        if show is None:
-            display = stack.enter_context(Display())
-            display.start(title, began)
-            show = partial(display.update, title)
-        os.environ[VARIABLE] = counts.name
-        try:
-            with _polling(Run(show, counts.name)) as run:
-                yield run
-        finally:
-            del os.environ[VARIABLE]
-            if before is not None:
-                os.environ[VARIABLE] = before
-
-
-@contextmanager
-def _polling(run: Run) -> Iterator[Run]:
-    """Polls the counts while the block runs."""
     stopped = threading.Event()
 
     def poll() -> None:
         while not stopped.wait(POLL):
             run.poll()
 
-    thread = threading.Thread(target=poll, name="progress counts", daemon=True)
-    thread.start()
-    try:
-        yield run
-    finally:
-        stopped.set()
-        thread.join()
-        run.poll()
-
-
-def _forget_display() -> None:
-    """Drops the display in a forked child, as its threads and locks exist only in the parent."""
-    global _console
-    if _console is not None:
-        _console = None
-        for name in ("stdout", "stderr"):
-            stream = getattr(sys, name)
-            setattr(sys, name, getattr(stream, "rich_proxied_file", stream))
-
-
-os.register_at_fork(after_in_child=_forget_display)
+    with tempfile.NamedTemporaryFile(prefix="parapet-progress-") as counts, ExitStack() as stack:
+        show = sink
+        if show is None:
+            display = stack.enter_context(Display())
+            display.start(title, began)
+            show = partial(display.update, title)
+        if show is sink or live_wanted or logging.getLogger().isEnabledFor(logging.INFO):
+            os.environ[VARIABLE] = counts.name
+        run, thread = Run(show, counts.name), threading.Thread(target=poll, name="progress counts", daemon=True)
+        thread.start()
+        try:
+            yield run
+        finally:
+            stopped.set()
+            thread.join()
+            run.poll()
+            os.environ.pop(VARIABLE, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import shlex
@@ -11,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import redirect_stderr, suppress
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,9 +135,7 @@ def work(command: int, buckets: Sequence[str]) -> None:
 
 def refused(argv: Sequence[str]) -> str:
     """Returns why the command line's runner cannot be used; empty if it can."""
-    name = _runner_in(argv)
-    if any(flag.startswith("--dask_") for flag in argv):
-        name = "dask"
+    name = "dask" if any(flag.startswith("--dask_") for flag in argv) else _runner_in(argv)
     if name not in _LOSE_DATA:
         return ""
     return (
@@ -167,16 +164,10 @@ def _name(options: Any) -> str:
 
 
 def parsed(flags: Sequence[str]) -> Any:
-    """Returns Beam's ``PipelineOptions``. Raises InputError if Beam cannot parse a value."""
+    """Returns Beam's ``PipelineOptions``."""
     from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
-    messages = io.StringIO()
-    try:
-        with redirect_stderr(messages):
-            options = PipelineOptions(list(flags))
-            options.get_all_options()
-    except SystemExit:
-        raise InputError(messages.getvalue().strip().rpartition("error: ")[2]) from None
+    options = PipelineOptions(list(flags))
     if on_job_service(options):
         options.view_as(PortableOptions).job_server_timeout = _NO_LIMIT
     return options
@@ -276,11 +267,9 @@ def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
 
 def _check_answers(endpoint: str) -> None:
     host, _, port = endpoint.rpartition(":")
-    if not port.isdecimal():
-        raise InputError("must be an address of the form HOST:PORT", f"--job_endpoint {endpoint}")
     try:
         socket.create_connection((host.strip("[]") or "localhost", int(port)), timeout=_CONNECTING).close()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: there is no port
         raise InputError(f"no job service answers there: {error}", f"--job_endpoint {endpoint}") from None
 
 

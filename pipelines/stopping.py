@@ -12,13 +12,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 _PATIENCE = 2.5  # seconds in which a command may end by itself
 
-_outcome: Callable[[], str] | None = None  # what a stopped command has left
+outcome: Callable[[], str] = str  # says what a command that is stopped now has left; empty before it does anything
+
 _is_ending = False
 _said = threading.Lock()
 
@@ -38,17 +38,6 @@ def run_program(main: Callable[[], int]) -> int:
     return status
 
 
-@contextmanager
-def describing(outcome: Callable[[], str]) -> Iterator[None]:
-    """Sets what is said if the block is stopped."""
-    global _outcome
-    before, _outcome = _outcome, outcome
-    try:
-        yield
-    finally:
-        _outcome = before
-
-
 def say(detail: str = "") -> None:
     """Logs that the command was stopped, and what it has left; at most once after Ctrl-C.
 
@@ -57,7 +46,7 @@ def say(detail: str = "") -> None:
     """
     if _is_ending and not _said.acquire(blocking=False):
         return
-    detail = detail or (_outcome() if _outcome is not None else "")
+    detail = detail or outcome()
     text = f"stopped; {detail}" if detail else "stopped before anything was done"
     if logging.getLogger().handlers:
         logging.error("%s", text)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parapet.pipelines.app import Command
+
 ACTIONS = {
     "serve": "serve the forms to your own annotators, or to Prolific",
     "llm": "have a language model fill them in, as further annotators",
@@ -22,3 +28,9 @@ example:
 
 'parapet collect ACTION --help' shows the flags of an action.
 """
+
+
+def command(action: str) -> type[Command[Any]]:
+    """Returns the declaration of an action."""
+    declared: type[Command[Any]] = import_module(f"{__name__}.{action}").COMMAND
+    return declared

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import check_apart, check_input, say
-from parapet.pipelines.dispatch import hand_over
+from parapet.pipelines.dispatch import run_action
 from parapet.pipelines.endpoint_flags import ModelOptions, address, model_name
 from parapet.pipelines.sets import BabiOptions, LabelledSetOptions, SetOptions, TaskOptions, of_run
 from parapet.schemas.errors import InputError
@@ -58,7 +58,7 @@ example:
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet evaluate``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    task, rest = _split_task(argv)
+    task, rest = split_task(argv)
     if task is not None:
         words = [task, *rest]
     elif not argv or {"-h", "--help", "--help-all", "--help_all"} & set(argv):
@@ -66,7 +66,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     else:
         print(f"parapet evaluate: --task is required: must be one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
-    return hand_over("parapet evaluate", "task", TASKS, __name__, USAGE, words)
+    return run_action("evaluate", words)
 
 
 def command(task: str) -> type[Command[Any]]:
@@ -77,7 +77,7 @@ def command(task: str) -> type[Command[Any]]:
     return declared
 
 
-def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
+def split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
     """Splits the value of ``--task`` off the other arguments."""
     for i, argument in enumerate(argv):
         if argument == "--task" and i + 1 < len(argv):

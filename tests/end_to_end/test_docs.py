@@ -30,7 +30,7 @@ from page_form import PageForm
 from tiny_checkpoints import save_roberta
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
-from parapet.pipelines.flags import beam_flags
+from parapet.pipelines.flags import beam_parser
 from parapet.pipelines.main import main
 from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS
@@ -343,7 +343,7 @@ def section(text, heading):
 
 
 def test_no_page_names_a_flag_that_is_not():
-    known = {canonical(flag) for flag in FLAGS | set(beam_flags()) | OTHER_FLAGS}
+    known = {canonical(flag) for flag in FLAGS | set(beam_parser()._option_string_actions) | OTHER_FLAGS}
     for page, text in PAGES.items():
         if page == "CHANGELOG.md":  # it also names flags that are gone
             continue

@@ -11,7 +11,7 @@ from kit import cases, corpus, json_of, raised, refused, rows_of, run, sample_di
 from parapet.evaluation.endpoint.prompting import prompt_of
 from parapet.evaluation.endpoint.tasks import _domain, _label, _utterance
 from parapet.evaluation.models.turns import Answer
-from parapet.pipelines.progress import Pace, Run, text_of
+from parapet.pipelines.progress import Run, text_of
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.steps import lacks, sets_of
 from parapet.pipelines.suite.suite_file import read_suite
@@ -208,7 +208,7 @@ def test_what_is_spent_is_shown_beside_what_is_done(tmp_path):
     with records.open("a") as file:
         file.write("1000\t0\ttokens\tbesides\n25000\t0\tmicrodollars\tbesides\n1\t0\terrors\tbesides\n")
     of.poll()
-    assert [text_of(event, Pace(None, None)) for event in shown] == [
+    assert [text_of(event) for event in shown] == [
         "2 of 9 turns, 40 tokens",
         "2 of 9 turns, 1,040 tokens, $0.03, 1 error",
     ]

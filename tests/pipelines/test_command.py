@@ -82,8 +82,8 @@ DATAFLOW += ["--setup_file=./setup.py", "--output=gs://bucket/out"]
 def test_what_dataflow_lacks_is_said_before_anything_runs(changed, said):
     flag = changed.partition("=")[0]
     flags = [given for given in DATAFLOW if given.partition("=")[0] != flag] + [changed] * bool(changed)
-    (line,) = run("compose", *flags, status=2).errors.splitlines()
-    assert line.startswith(f"error: {said}")
+    line, *_ = run("compose", *flags, status=2).errors.splitlines()
+    assert line.startswith((f"error: {said}", f"parapet compose: {said}"))
 
 
 def test_without_a_network_buckets_are_refused_at_once(monkeypatch, tmp_path):
