@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
 Config = TypeVar("Config")
+Struct = TypeVar("Struct")
 Settings = TypeVar("Settings")  # what a command works with: its options, checked, and what they name, read
 Option = str | int | float | bool | None
 
@@ -349,6 +350,13 @@ def read_config(config: type[Config], args: argparse.Namespace, **own: object) -
     return config(**{name: getattr(args, name) for name in _names(config) if hasattr(args, name)} | own)
 
 
+def filled(struct: type[Struct], command: Command[Any], **own: object) -> Struct:
+    """Makes a struct of the options of a command that have the names of its fields, and of its ``own`` fields."""
+    fields_of: tuple[str, ...] = struct.__struct_fields__  # type: ignore[attr-defined]
+    shared = {flag.name: getattr(command, flag.name) for flag in flags_of(type(command)) if flag.name in fields_of}
+    return struct(**{**shared, **own})
+
+
 def out_of_range(number: float, limits: Mapping[str, Any]) -> str:
     """Describes the allowed range if a number lies outside; empty if it lies inside."""
     least, above, most, below = (limits[name] for name in ("ge", "gt", "le", "lt"))
@@ -363,9 +371,14 @@ def out_of_range(number: float, limits: Mapping[str, Any]) -> str:
 
 
 def input_paths(config: Any) -> list[tuple[str, str]]:
-    """Lists (flag, path) of all files and folders that a configuration names."""
-    values = [(flag.name, getattr(config, flag.name)) for flag in flags_of(type(config)) if flag.facts["path"]]
-    return [(name, path) for name, value in values if value for path in (value if isinstance(value, list) else [value])]
+    """Lists (flag, path) of all files and folders that a configuration names, also as ``NAME=PATH``."""
+    values = [(flag, getattr(config, flag.name)) for flag in flags_of(type(config)) if flag.facts["path"]]
+    return [
+        (flag.name, text.partition("=")[2] if "=" in flag.facts["metavar"] else text)
+        for flag, value in values
+        for text in (value if isinstance(value, list) else [value])
+        if text
+    ]
 
 
 def content_options(config: Any) -> dict[str, Option]:
