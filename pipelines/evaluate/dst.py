@@ -7,10 +7,10 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from parapet.pipelines.app import Pipeline
+from parapet.pipelines.app import Pipeline, filled
 from parapet.pipelines.command import say
 from parapet.pipelines.evaluate import UserModel
-from parapet.pipelines.sets import SetOptions
+from parapet.pipelines.sets import SetOptions, inputs_of
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.text import counted, percent
 from parapet.transforms.running import options
@@ -58,9 +58,7 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
 
     def inputs(self, config: Config) -> list[tuple[str, str]]:
         """Lists the files that workers read."""
-        sources = config.sources
-        roots = {"--reference": sources.reference, "--predictions": sources.predictions, "--variants": sources.variants}
-        return [(flag, root) for flag, root in roots.items() if root]
+        return inputs_of(self)
 
     def check(self) -> Config:
         """Reads schemas and file names. Raises InputError if one of them cannot be used."""
@@ -78,14 +76,8 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
         plan = model.comparable(plan)
         for line in plan.remarks:
             logging.warning("%s", line)
-        names = ("output", "across_turn", "zero", "seed", "replicates", "batch_size", "system")
-        return model.Config(
-            **{name: getattr(self, name) for name in names},
-            sources=sources,
-            plan=plan,
-            scoring=ScoreConfig(not self.exact, self.official),
-            model=code,
-        )
+        scoring = ScoreConfig(not self.exact, self.official)
+        return filled(model.Config, self, sources=sources, plan=plan, scoring=scoring, model=code)
 
     def build(self, pipeline: beam.Pipeline, config: Config) -> None:
         """Wires the pipeline: scores the files of all sets, and writes rows, metrics with intervals, and a page."""

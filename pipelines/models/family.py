@@ -27,6 +27,7 @@ from parapet.pipelines.app import (
     input_paths,
 )
 from parapet.pipelines.command import UsageError, counted, say
+from parapet.pipelines.sets import inputs_of
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST, as_path, sample_root
 from parapet.transforms.running import options
@@ -293,8 +294,7 @@ class Predict(Pipeline[Prediction]):
 
     def inputs(self, prediction: Prediction) -> Inputs:
         """Lists what the options name, all of which workers read."""
-        sample = [] if getattr(self, "reference", None) else [("--reference", str(sample_root()))]
-        return sample + [(f"--{name}", path) for name, path in input_paths(self)]
+        return inputs_of(self)
 
     def build(self, pipeline: beam.Pipeline, prediction: Prediction) -> None:
         """Wires the pipeline: splits files into chunks, predicts, and writes files of predictions."""
