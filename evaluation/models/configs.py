@@ -17,21 +17,10 @@ from parapet.transforms.running.options import INPUT, REQUIRED, RUNNING, folder,
 PLATEAU = 3  # evaluations of dev without an improvement, after which the learning rate is halved
 LARGEST = 1024  # largest size of an embedding of tiny_dst
 SGP_MODULES = ("intents", "combine", "copy_slot", "cross_copy")
-SPLITS = ("train", "dev", "test")
 TEMPLATES = "templates of your own in T2G2's format: a folder with SERVICE.tsv for each service"
 
 Task = Literal["intent", "ood"]
 Schedule = Literal["constant", "linear", "plateau"]
-
-
-def device() -> Any:
-    """``--device``."""
-    return option("auto", "where to compute; auto: on a GPU if there is one", group=RUNNING)
-
-
-def threads() -> Any:
-    """``--threads``."""
-    return option(1, "CPU threads of a process", rare=True, ge=1, group=RUNNING)
 
 
 def checkpoint(text: str, default: Any = REQUIRED) -> Any:
@@ -55,7 +44,17 @@ def knowledge_base(rare: bool = False) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
+class Machine:
+    """Where a net is computed."""
+
+    device: Literal["auto", "cpu", "cuda"] = option(
+        "auto", "where to compute; auto: on a GPU if there is one", group=RUNNING
+    )
+    threads: int = option(1, "CPU threads of a process", rare=True, ge=1, group=RUNNING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Machine):
     """The settings of any training. Either ``epochs`` and ``patience`` or ``steps`` are set.
 
     Attributes:
@@ -93,9 +92,7 @@ class TrainingConfig:
     keep: Literal["best", "last"] = option(
         "best", "weights to keep: those that are best on dev, or the last, without stopping early", rare=True
     )
-    device: Literal["auto", "cpu", "cuda"] = device()
-    threads: int = threads()
-    seed: str = option("0", "random seed", group=RUNNING)
+    seed: str = options.seed()
 
     def rate(self, step: int, total: int, dev: Sequence[float] = ()) -> float:
         """Returns the share of the full learning rate at a step, from 0, of ``total`` steps.
@@ -457,13 +454,11 @@ class MemN2NConfig(BabiConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictionConfig:
+class PredictionConfig(Machine):
     """The settings of any prediction."""
 
     unit: ClassVar[str] = "examples"
     model: str = folder("output of 'parapet train {model_name}'", default=REQUIRED)
-    device: Literal["auto", "cpu", "cuda"] = device()
-    threads: int = threads()
     batch_size: int = option(64, "{unit} in a batch", ge=1, group=RUNNING)
 
 

@@ -254,7 +254,6 @@ class MemN2N(configs.MemN2NConfig, Net):
 class AnswerOptions(BabiOptions):
     """Dialogues to answer, and how many answers are written."""
 
-    count_in, count_out, shown = "turns", "answers", ("answers", "answer")
     top: int = option(
         1,
         "write the K best answers at each turn, for 'parapet evaluate --task ranking --top K'",
@@ -284,6 +283,7 @@ class PredictAnswers(AnswerOptions, family.PredictTrained):
 Answers dialogues in the bAbI format, each turn from the reference's history: OUT/predictions/original/NAME.jsonl for
 each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."""
     example = "  parapet predict {model} --model my_model --reference babi/task1-tst*.txt --output my_answers"
+    count_in, count_out, shown = "turns", "answers", ("answers", "answer")
     unit = "turns"
     warnings = WARNINGS
     batch_size: int = 256

@@ -27,7 +27,6 @@ class Classifier(ClassifierConfig, TrainNet):
     """A net trained from scratch, or a fine-tuned checkpoint."""
 
     learner_class = "classifier:ClassifierLearner"
-    packages = ("transformers",)
     description = """\
 Trains a classifier of user turns, by intent or by whether they are out of domain: a fine-tuned BERT
 or RoBERTa, or from scratch on hashed words and character n-grams, in seconds."""

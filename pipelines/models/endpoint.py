@@ -100,10 +100,6 @@ class LanguageModel(ModelOptions, family.Predict):
         }
         return family.Prediction(job, header, task.outputs, ("unread", "answers that could not be read count as wrong"))
 
-    def check_of_counts(self) -> Callable[[dict[str, int]], dict[str, int]]:
-        """Returns a function that checks the counts of a run; too many refused requests are an InputError."""
-        return partial(_check_counts, check=super().check_of_counts(), max_bad=self.max_bad)
-
     def report(self, prediction: family.Prediction, counters: dict[str, int]) -> None:
         """Prints what was written and what it cost, and warns about refusals; or prints the plan, in a dry run."""
         from parapet.evaluation.endpoint.outcomes import left_out, refusals, totals
@@ -135,15 +131,6 @@ class LanguageModel(ModelOptions, family.Predict):
             text = "%s of %s were refused and will not be scored: %s; run the same command again to ask for them again"
             logging.warning(text, f"{refused:,}", counted(requests, "request"), reason)
         say(f"answers: {self.output}/answers")
-
-
-def _check_counts(
-    counts: dict[str, int], check: Callable[[dict[str, int]], dict[str, int]], max_bad: Fraction
-) -> dict[str, int]:
-    from parapet.evaluation.endpoint.outcomes import check_refusals
-
-    check_refusals(counts, max_bad)
-    return check(counts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,15 +242,7 @@ Asks a language model for an utterance of the acts of each system turn, given as
         sources = self.sources()
         sets = tuple(data.sources(sources))
         return Task(
-            of=Job(
-                output=self.output,
-                model=self.model_name,
-                checkpoint=None,
-                search=Search(1, 1, 0),
-                sets=sets,
-                split=sources.split,
-                reranker=None,
-            ),
+            of=Job(output=self.output, model=self.model_name, search=Search(1, 1, 0), sets=sets, split=sources.split),
             make=partial(Speaker, prompt=prompt),
             options={"split": sources.split, "sets": [source.name for source in sets]},
             inputs=[file.path for source in sets for file in source.files],
@@ -284,6 +263,7 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
       --candidates babi/candidates.txt --output my_answers
   parapet evaluate --task ranking --reference babi/task1-tst.txt --predictions my_answers/predictions \\
       --candidates babi/candidates.txt --output my_scores"""
+    count_in, count_out, shown = "turns", "answers", ("answers", "answer")
     examples: str | None = folder(
         "dialogues of the same task, of which the prompt shows the first --shots", "FILE", None
     )
@@ -302,7 +282,7 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
         shown = tuple(read_dialogues(self.examples)[: self.shots]) if self.examples else ()
         candidates = tuple(read_candidates(self.candidates)) if self.candidates else ()
         return Task(
-            of=Job(output=self.output, model=self.model_name, memory=None, inputs=files, top=self.top),
+            of=Job(output=self.output, model=self.model_name, inputs=files, top=self.top),
             make=partial(Bot, examples=shown, candidates=candidates, prompt=prompt),
             options={"top": self.top, "shots": len(shown)},
             inputs=[*(file.path for file in files), *filter(None, (self.examples, self.candidates))],

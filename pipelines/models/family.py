@@ -11,6 +11,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -26,7 +27,7 @@ from parapet.pipelines.app import (
     flags_of,
     input_paths,
 )
-from parapet.pipelines.command import UsageError, counted, say
+from parapet.pipelines.command import counted, say
 from parapet.pipelines.sets import inputs_of
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST, as_path, sample_root
@@ -60,21 +61,7 @@ class Train(Command[Settings]):
     output: str = options.output_folder()
 
     def header(self, recorded: Mapping[str, Option], inputs: Inputs) -> dict[str, object]:
-        """Prepares the output folder; returns the part of ``run.json`` other than files and the result.
-
-        Args:
-          recorded: the options that determine the content.
-          inputs: the files that are read.
-
-        Raises:
-          UsageError: the folder cannot be written, or belongs to another command.
-        """
-        from parapet.transforms.storage import files
-
-        try:
-            files.prepare(self.output, f"train_{self.model_name}")
-        except InputError as error:
-            raise UsageError(error.reason, error.path, error.where) from None
+        """Makes the part of ``run.json`` other than files and the result, from what determines the model."""
         listed = [{"flag": flag, **named_digest(path)} for flag, path in inputs]
         return {**run_header(f"train_{self.model_name}", recorded), "inputs": listed}
 
@@ -103,18 +90,7 @@ class PresetOptions:
     preset: str | None = options.option(None, "settings of a paper, see below", group="training")
 
 
-class Training(NamedTuple):
-    """A training that is ready to start.
-
-    Attributes:
-      config: how to train; its device is the one that is used.
-      learner: makes the model with its data.
-      inputs: the files that were read.
-    """
-
-    config: TrainNet
-    learner: Callable[[], Learner]
-    inputs: Inputs
+Training = tuple["TrainNet", Callable[[], "Learner"], Inputs]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +100,7 @@ class TrainNet(TrainingConfig, Train[Training]):
     Attributes:
       learner_class: the class of the net and its training, ``MODULE:CLASS`` in :mod:`parapet.evaluation.models`.
       presets: by name; each has defaults of options.
-      packages: required packages besides torch and safetensors; ``recorded`` are those whose versions go into
-        ``run.json``.
+      packages: packages that a checkpoint requires.
     """
 
     group = "training"
@@ -134,8 +109,7 @@ OUT/.training has the state after each epoch, or after each --eval_steps: a trai
 same command is run again, and ends with the same model."""
     learner_class: ClassVar[str]
     presets: ClassVar[Mapping[str, Preset]] = {}
-    packages: ClassVar[tuple[str, ...]] = ()
-    recorded: ClassVar[tuple[str, ...]] = ("torch",)
+    packages: ClassVar[tuple[str, ...]] = ("transformers",)
 
     @classmethod
     def terms(cls) -> dict[str, dict[str, str]]:
@@ -166,13 +140,9 @@ same command is run again, and ends with the same model."""
             left_out = EPOCHS if "steps" in given else STEPS if "epochs" in given else ()
             values = {flag: kinds[flag](value) for flag, value in table.items() if flag not in left_out}
         chosen = {**values, **given}
-        for flag, other in (("patience", "epochs"), ("eval_steps", "steps")):
-            if flag in given and ("steps" in chosen) == (other == "epochs"):
-                raise InputError(f"requires --{other}", f"--{flag}")
-        if "patience" in given and chosen.get("keep") == "last":
-            reason = "requires --keep best: with --keep last nothing stops the training early"
-            raise InputError(reason, "--patience")
         if "steps" in chosen:
+            if "patience" in given:
+                raise InputError("requires --epochs", "--patience")
             interval = chosen.get("eval_steps") or max(1, chosen["steps"] // MEASUREMENTS)
             values |= {"epochs": None, "patience": None, "eval_steps": interval}
         return values
@@ -185,8 +155,16 @@ same command is run again, and ends with the same model."""
         """
 
     def check(self) -> Training:
-        """Reads the training data. Raises InputError for options and files that cannot be used."""
+        """Reads the training data.
+
+        Returns:
+          The settings with the device in use, a function that makes the model with its data, and the files read.
+
+        Raises:
+          InputError: an option or a file cannot be used.
+        """
         from parapet.evaluation.models.saving import BY_MODEL, check_installed, device_of
+        from parapet.transforms.storage import files
         from parapet.transforms.storage.checkpoints import inspect
 
         place = getattr(self, "checkpoint", None)
@@ -196,7 +174,8 @@ same command is run again, and ends with the same model."""
         data, inputs = config.data(*checkpoint)
         module, _, name = self.learner_class.partition(":")
         learner = getattr(import_module(f"parapet.evaluation.models.{module}"), name)
-        return Training(config, partial(learner, config, *data), inputs)
+        files.prepare(self.output, f"train_{self.model_name}")
+        return config, partial(learner, config, *data), inputs
 
     def act(self, training: Training) -> None:
         """Trains, publishes the model with its log, and prints its results."""
@@ -207,13 +186,13 @@ same command is run again, and ends with the same model."""
         from parapet.pipelines.progress import running
         from parapet.transforms.storage import checkpoints
 
-        config = training.config
+        config, learner, inputs = training
         recorded = content_options(config)
-        header = self.header(recorded, training.inputs) | {name: version(name) for name in self.recorded}
+        header = {**self.header(recorded, inputs), "torch": version("torch")}
         if place := getattr(self, "checkpoint", None):
-            header["checkpoint"] = checkpoints.digest(place)
+            header |= {"transformers": version("transformers"), "checkpoint": checkpoints.digest(place)}
         with running(f"parapet {self.name}"):
-            trained = train(config, training.learner, self.output, header)
+            trained = train(config, learner, self.output, header)
         best, last = trained.best, trained.log[-1]
         length = {"epoch": best.epoch, "epochs": last.epoch, "step": best.step, "steps": last.step}
         result = {**length, "dev": best.dev, "parameters": trained.parameters, **trained.result}
@@ -291,6 +270,7 @@ class Predict(Pipeline[Prediction]):
     count_out: ClassVar[str] = "answered"
     shown: ClassVar[tuple[str, str]]
     warnings: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    max_bad: Fraction = Fraction(0)
 
     def inputs(self, prediction: Prediction) -> Inputs:
         """Lists what the options name, all of which workers read."""
@@ -298,18 +278,13 @@ class Predict(Pipeline[Prediction]):
 
     def build(self, pipeline: beam.Pipeline, prediction: Prediction) -> None:
         """Wires the pipeline: splits files into chunks, predicts, and writes files of predictions."""
-        from parapet.evaluation.models.inference import Predict
+        from parapet.evaluation.models.inference import Predict, check_invariants
         from parapet.transforms.storage import files
 
         files.prepare(self.output, f"predict_{self.model_name}")
         written, counts = pipeline | "Predict" >> Predict(prediction.job)
-        _ = written | "Publish" >> files.Publish(self.output, prediction.header, counts, self.check_of_counts())
-
-    def check_of_counts(self) -> Callable[[dict[str, int]], dict[str, int]]:
-        """Returns a function that checks the counts of a run; it raises InputError."""
-        from parapet.evaluation.models.inference import check_invariants
-
-        return partial(check_invariants, asked=self.count_in, answered=self.count_out)
+        check = partial(check_invariants, asked=self.count_in, answered=self.count_out, max_bad=self.max_bad)
+        _ = written | "Publish" >> files.Publish(self.output, prediction.header, counts, check)
 
     def counts(self) -> dict[str, int]:
         """Reads the counts of the run."""

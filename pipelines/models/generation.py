@@ -44,8 +44,6 @@ class Generation(GenerationConfig, family.TrainOnCorpora, family.PresetOptions):
     """A T5 that is fine-tuned to generate system utterances."""
 
     learner_class = "generation.net:GenerationLearner"
-    packages = ("transformers",)
-    recorded = ("torch", "transformers")
     presets: ClassVar[Mapping[str, family.Preset]] = {"sgsacc": SGSACC}
     description = """\
 Fine-tunes a T5 to express the acts of a system turn. Its input is a short sentence for each act, built from the

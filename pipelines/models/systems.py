@@ -53,8 +53,6 @@ Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's 
     example = """\
   parapet train soloist --checkpoint gpt2 --output my_model
   parapet train soloist --preset raddle --checkpoint gpt2 --output my_model"""
-    packages = ("transformers",)
-    recorded = ("torch", "transformers")
     # RADDLE (Peng et al. 2021), section 5, trains GPT-2 and SOLOIST alike: Adam from 5e-5, batches of one, 20 epochs.
     # What it does not specify follows SOLOIST's scripts, and so does the pre-training.
     presets: ClassVar[Mapping[str, family.Preset]] = {

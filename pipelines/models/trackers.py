@@ -51,7 +51,6 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
   hf download google-t5/t5-small --local-dir t5-small
   parapet train t5dst --checkpoint t5-small --train my_corpus --negatives 0.2 --output my_model"""
     packages = ("transformers", "sentencepiece")
-    recorded = ("torch", "transformers")
     # Lee et al. 2022, Appendix A; what it does not specify follows the code of Lee, Cheng and Ostendorf.
     presets: ClassVar[Mapping[str, family.Preset]] = {
         "sgdx": {
@@ -82,7 +81,6 @@ class SgpDst(SgpDstConfig, TrainTracker, family.PresetOptions):
     example = """\
   hf download google-bert/bert-base-cased --local-dir bert
   parapet train sgp_dst --checkpoint bert --train my_corpus --output my_model"""
-    packages = recorded = ("torch", "transformers")
     # Appendix A of SGD-X, besides the defaults, which are the paper's, too. It does not specify how many inputs without
     # an answer are used; this follows the authors' code.
     presets: ClassVar[Mapping[str, family.Preset]] = {
