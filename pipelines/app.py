@@ -117,11 +117,15 @@ class Pipeline(Command[Settings]):
         """Prints the results; may return an exit status."""
         return None
 
-    def statistics(self) -> Any:
-        """Reads the statistics that the run wrote."""
+    def written(self, name: str) -> Any:
+        """Reads a JSON file that the run wrote."""
         from parapet.transforms.storage.files import read_written
 
-        return json.loads(read_written(self.output, "statistics.json"))
+        return json.loads(read_written(self.output, name))
+
+    def statistics(self) -> Any:
+        """Reads the statistics that the run wrote."""
+        return self.written("statistics.json")
 
 
 def parser_of(kind: type[Command[Any]]) -> StrictParser:

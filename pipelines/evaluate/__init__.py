@@ -18,7 +18,7 @@ from parapet.evaluation.models.configs import knowledge_base
 from parapet.pipelines.app import Command, filled
 from parapet.pipelines.command import say
 from parapet.pipelines.dispatch import hand_over
-from parapet.pipelines.endpoint_flags import ModelOptions, address, model_name
+from parapet.pipelines.endpoint_flags import ModelOptions, address, cache_in, model_name
 from parapet.pipelines.sets import BabiOptions, SetOptions, TaskOptions, of_run
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path
@@ -72,10 +72,7 @@ def run(argv: Sequence[str]) -> int:
 
 def command(task: str) -> type[Command[Any]]:
     """Returns the declaration of a task."""
-    if task in COMMANDS:
-        return COMMANDS[task]
-    declared: type[Command[Any]] = importlib.import_module(f"{__name__}.{task}").COMMAND
-    return declared
+    return COMMANDS.get(task) or importlib.import_module(f"{__name__}.{task}").COMMAND
 
 
 Prepared = tuple["Task[Any]", Any]  # a task with its inputs, which have been read
@@ -403,9 +400,7 @@ with others. With --scorer llm, --nli_model says how often the two judges agree.
 
         endpoint, cache = None, self.cache
         if self.scorer == "llm":
-            if not self.cache and "://" in self.output:
-                raise InputError("must be a local file, in which answers are kept", "--cache")
-            endpoint, cache = self.endpoint_or_embedded(), self.cache or f"{self.output}/.answers.sqlite"
+            endpoint, cache = self.endpoint_or_embedded(), cache_in(self.output, self.cache)
         elif self.endpoint or self.prompt:
             raise InputError("requires --scorer llm: add it", "--endpoint" if self.endpoint else "--prompt")
         return filled(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -12,6 +11,7 @@ from parapet.pipelines.command import say
 from parapet.pipelines.evaluate import UserModel
 from parapet.pipelines.sets import SetOptions, inputs_of
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import MANIFEST
 from parapet.transforms.reports.text import counted, percent
 from parapet.transforms.running import options
 from parapet.transforms.running.options import OUTPUT, option
@@ -89,14 +89,12 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
         """Prints joint goal accuracy by set, and warns about skipped records."""
         from parapet.evaluation.dst.results import REFUSED, change_of, sensitivity_of
         from parapet.evaluation.task import refused_notes
-        from parapet.schemas.layout import MANIFEST
         from parapet.transforms.running.counts import Counts
-        from parapet.transforms.storage.files import read_written
 
-        counts = Counts.of_json(json.loads(read_written(self.output, MANIFEST))["counts"])
-        numbers = json.loads(read_written(self.output, "robustness.json"))
-        for name, numbers_here in numbers["sets"].items():
-            value = numbers_here["metrics"].get("#ALL_SERVICES", {}).get("joint_goal_accuracy")
+        counts = Counts.of_json(self.written(MANIFEST)["counts"])
+        numbers = self.written("robustness.json")
+        for name, of_set in numbers["sets"].items():
+            value = of_set["metrics"].get("#ALL_SERVICES", {}).get("joint_goal_accuracy")
             accuracy = "no joint goal accuracy" if value is None else f"joint goal accuracy {percent(value)}"
             say(f"{name}: {accuracy} over {counted(counts.sum('frames', set=name), 'frame')}")
         if variants := numbers.get("variants"):

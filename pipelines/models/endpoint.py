@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from parapet.pipelines.command import counted, say
-from parapet.pipelines.endpoint_flags import ModelOptions
+from parapet.pipelines.endpoint_flags import ANSWERS, ModelOptions, cache_in
 from parapet.pipelines.models import family
 from parapet.pipelines.models.babi import AnswerOptions
 from parapet.pipelines.sets import SetOptions, TaskOptions
 from parapet.schemas.errors import InputError, run_header
+from parapet.schemas.layout import MANIFEST
 from parapet.transforms.running import options
 from parapet.transforms.running.options import INPUT, OUTPUT, folder, option
 
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
     from parapet.evaluation.models import inference
     from parapet.transforms.running.chat import Chat
 
-_CACHE = ".answers.sqlite"
+_MEASURE = """
+SELECT sum(json_extract(answer, '$.characters')), sum(json_extract(answer, '$.tokens[0]')),
+       sum(json_extract(answer, '$.tokens[1]')), count(*)
+FROM (SELECT answer FROM answers LIMIT 2000) WHERE json_extract(answer, '$.characters') > 0"""
 _ANSWER = 60  # tokens of an answer, where none has been counted yet
 
 
@@ -61,7 +65,7 @@ class LanguageModel(ModelOptions, family.Predict):
     prompt_name: ClassVar[str]
     group = "language model"
     cache: str | None = option(
-        None, f"SQLite file in which answers are kept (default: OUT/{_CACHE})", group=OUTPUT, rare=True, metavar="FILE"
+        None, f"SQLite file in which answers are kept (default: OUT/{ANSWERS})", group=OUTPUT, rare=True, metavar="FILE"
     )
     max_bad: Fraction = options.max_bad("requests")
     dry_run: bool = options.dry_run()
@@ -75,8 +79,7 @@ class LanguageModel(ModelOptions, family.Predict):
         from parapet.evaluation.endpoint.asking import Job
         from parapet.evaluation.endpoint.prompting import prompt_of
 
-        if not self.cache and "://" in self.output:
-            raise InputError("must be a local file, in which answers are kept", "--cache")
+        cache = cache_in(self.output, self.cache)
         prompt = prompt_of(self.prompt_name, self.prompt)
         task = self.plan(prompt)
         endpoint = self.endpoint_or_embedded(dry=self.dry_run)
@@ -86,7 +89,7 @@ class LanguageModel(ModelOptions, family.Predict):
             of=task.of,
             make=task.make,
             endpoint=endpoint,
-            cache=self.cache or str(Path(self.output) / _CACHE),
+            cache=cache,
             counted=self.count_out,
         )
         about = {"name": endpoint.model, **endpoint.parameters(), "dollars": list(endpoint.dollars)}
@@ -110,7 +113,7 @@ class LanguageModel(ModelOptions, family.Predict):
                 print(line)
             return
         super().report(prediction, counters)
-        counts = self.counts()
+        counts = self.written(MANIFEST)["counts"]
         sums = totals(counts)
         if n := sums.get("written_calls"):
             say(f"{counted(n, 'call')} written as text, because the endpoint passed none in the form of its API")
@@ -349,17 +352,10 @@ def _plan_of(job: Any) -> tuple[str, ...]:
 
 def _measured(cache: str) -> tuple[float, int]:
     """Measures characters per token of requests and tokens per answer in the cache; defaults for an empty cache."""
-    import msgspec
-
     from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
-    from parapet.transforms.running.replies import Reply
 
     if not Path(cache).exists():
         return CHARACTERS_OF_TOKEN, _ANSWER
     with contextlib.closing(sqlite3.connect(f"file:{cache}?mode=ro", uri=True)) as db:
-        rows = db.execute("SELECT answer FROM answers LIMIT 2000").fetchall()
-    replies = [reply for (text,) in rows if (reply := msgspec.json.decode(text, type=Reply)).characters]
-    sent, answered = (sum(reply.tokens[i] for reply in replies) for i in (0, 1))
-    if not sent:
-        return CHARACTERS_OF_TOKEN, _ANSWER
-    return sum(reply.characters for reply in replies) / sent, round(answered / len(replies))
+        characters, sent, answered, answers = db.execute(_MEASURE).fetchone()
+    return (characters / sent, round(answered / answers)) if sent else (CHARACTERS_OF_TOKEN, _ANSWER)

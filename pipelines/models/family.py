@@ -6,7 +6,6 @@ Trained models mix in their settings from :mod:`parapet.evaluation.models.config
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -286,16 +285,9 @@ class Predict(Pipeline[Prediction]):
         check = partial(check_invariants, asked=self.count_in, answered=self.count_out, max_bad=self.max_bad)
         _ = written | "Publish" >> files.Publish(self.output, prediction.header, counts, check)
 
-    def counts(self) -> dict[str, int]:
-        """Reads the counts of the run."""
-        from parapet.transforms.storage.files import read_written
-
-        counts: dict[str, int] = json.loads(read_written(self.output, MANIFEST))["counts"]
-        return counts
-
     def report(self, prediction: Prediction, counters: dict[str, int]) -> None:
         """Prints what was written, and warns about inputs that did not fit the model."""
-        counts = self.counts()
+        counts = self.written(MANIFEST)["counts"]
         for path, name in prediction.outputs.items():
             ending = f"/{name}" if name else ""
             kind, unit = self.shown
