@@ -16,16 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from parapet.evaluation.models.configs import CorpusTraining, PredictionConfig, TrainingConfig
-from parapet.pipelines.app import (
-    Command,
-    Option,
-    Pipeline,
-    Settings,
-    content_options,
-    filled,
-    flags_of,
-    input_paths,
-)
+from parapet.pipelines.app import Command, Option, Pipeline, Settings, content_options, filled, flags_of, input_paths
 from parapet.pipelines.command import counted, say
 from parapet.pipelines.sets import inputs_of
 from parapet.schemas.errors import InputError, run_header

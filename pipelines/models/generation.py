@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from parapet.evaluation.models.configs import (
-    GenerationConfig,
-    GenerationPrediction,
-    PrefixConfig,
-    PrefixPrediction,
-)
+from parapet.evaluation.models.configs import GenerationConfig, GenerationPrediction, PrefixConfig, PrefixPrediction
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import SetOptions
 from parapet.schemas.errors import InputError
