@@ -42,10 +42,6 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
             options = {**options, "max_bad": float(max_bad)}
         return RunInfo(self.name, self.output, options, max_bad or Fraction(0), self.done)
 
-    def settings_of(self, kind: type[Struct], **own: object) -> Struct:
-        """Makes a struct of settings of the options that have the names of its fields, and of others."""
-        return kind(**{name: getattr(self, name) for name in kind.__struct_fields__ if name not in own}, **own)
-
     def build(self, pipeline: beam.Pipeline, settings: app.Settings) -> None:
         """Prepares the output folder, and wires the pipeline."""
         from parapet.transforms.storage.files import prepare

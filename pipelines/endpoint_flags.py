@@ -17,6 +17,7 @@ from parapet.transforms.running.options import PARALLEL_CALLS, option
 if TYPE_CHECKING:
     from parapet.transforms.running.chat import Endpoint
 
+ANSWERS = ".answers.sqlite"  # in the output
 NONE = "none"  # a parameter that is not sent
 _KEY = "OPENAI_API_KEY"
 _rare = partial(option, rare=True)
@@ -113,6 +114,13 @@ class EndpointOptions:
         endpoint = Endpoint(**{name: value for name, value in values.items() if value is not None} | not_sent)
         endpoint.check()
         return endpoint
+
+
+def cache_in(output: str, cache: str | None) -> str:
+    """Returns the file that keeps answers. Raises InputError if it is not given and the output is in a bucket."""
+    if not cache and "://" in output:
+        raise InputError("must be a local file, in which answers are kept", "--cache")
+    return cache or f"{output}/{ANSWERS}"
 
 
 FLAGS = tuple(item.name for item in fields(EndpointOptions))
