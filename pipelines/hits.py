@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,20 +32,13 @@ EXAMPLE = """\
   parapet hits --task rewrites --dialogues my_corpus --output my_rewrites
   parapet hits --task ratings --dialogues my_corpus --scores my_scores --output my_ratings"""
 
-_MAX_WARNINGS = 20
-
 # SGSAcc has three workers judge an utterance. For rewrites one good answer is enough; in our sample, vetting accepts
 # about one of two answers.
 _ASSIGNMENTS = 3
 
-# The flags that only some tasks use.
-_FLAGS_OF = {
-    SCHEMAS: ("schemas", "cues", "shortfall"),
-    REWRITES: ("dialogues", "split", "turns", "seed"),
-    RATINGS: ("dialogues", "scores", "faithful", "unfaithful", "invalid", "items", "checks", "no_naturalness", "seed"),
-}
 _OF_DIALOGUES, _OF_RATINGS = "--task rewrites, ratings", "--task ratings"
 _TERMS = Terms()
+_UNITS = {SCHEMAS: "element", REWRITES: "user turn", RATINGS: "utterance"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,7 @@ class Hits(app.Pipeline[Pages]):
         rewrite user turns (rewrites), or judge generated utterances (ratings)."""
     example = EXAMPLE
     group = "pay and cost"
-    task: str = option(SCHEMAS, "what the pages ask for", group=options.INPUT, choices=tuple(_FLAGS_OF))
+    task: str = option(SCHEMAS, "what the pages ask for", group=options.INPUT, choices=(SCHEMAS, REWRITES, RATINGS))
     schemas: str = options.schemas()
     shortfall: str = options.folder(
         "shortfall.csv of 'parapet compose': ask only for what is missing", "FILE", rare=True
@@ -131,11 +124,9 @@ class Hits(app.Pipeline[Pages]):
 
     def check(self) -> Pages:
         """Reads schemas or lists dialogue files. Raises InputError if they cannot be used."""
-        defaults = {flag.name: flag.default for flag in app.flags_of(Hits)}
-        for name in dict.fromkeys(chain(*_FLAGS_OF.values())):
-            tasks = [task for task, names in _FLAGS_OF.items() if name in names]
-            if self.task not in tasks and getattr(self, name) != defaults[name]:
-                raise InputError(f"is for --task {' and '.join(tasks)}, but this is --task {self.task}", f"--{name}")
+        inputs_of_others = ("dialogues", "scores") if self.task == SCHEMAS else ("schemas", "shortfall")
+        if other := next((name for name in inputs_of_others if getattr(self, name)), ""):
+            raise InputError(f"is not for --task {self.task}", f"--{other}")
         return {SCHEMAS: self._for_schemas, REWRITES: self._for_rewrites, RATINGS: self._for_ratings}[self.task]()
 
     def _for_schemas(self) -> Pages:
@@ -229,15 +220,10 @@ class Hits(app.Pipeline[Pages]):
             logging.warning("the reward is $%s per hour, less than --hourly_wage %s", hourly_pay, self.hourly_wage)
         for name, numbers in pages.recorded.get("drawn", {}).items():
             say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers['turns'], 'turn')}")
-        if self.task == REWRITES:  # by reason, since many turns have the same one
-            by_reason = plan.not_asked_by_reason().items()
-            warnings = [f"{counted(len(ids), 'user turn')} ({ids[0][:200]}): {reason}" for reason, ids in by_reason]
-        else:
-            warnings = [f"{each.element_id[:200]} in {each.task_id}: {each.reason}" for each in plan.not_asked]
-        for warning in warnings[:_MAX_WARNINGS]:
-            logging.warning("left out: %s", warning)
-        if len(warnings) > _MAX_WARNINGS:
-            logging.warning("left out: %d more, see plan.json", len(warnings) - _MAX_WARNINGS)
+        first = {each.reason: each for each in reversed(plan.not_asked)}  # many have the same reason
+        for reason, n in Counter(each.reason for each in plan.not_asked).items():
+            where = f"{first[reason].task_id} {first[reason].element_id}".strip()
+            logging.warning("left out: %s (%s): %s", counted(n, _UNITS[self.task]), where[:200], reason)
         say_plan("dry run: nothing was written" if self.dry_run else f"begin with {self.output}/index.html")
 
 
