@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -110,6 +111,12 @@ class Serve(Command["Run | None"]):
         from parapet.transforms.crowd.serving.forms import read_forms
 
         self._check_together()
+        invitations = Path(self.invitations or Path(self.db).with_suffix(".invitations.csv"))
+        people = self.people or os.devnull
+        files = {"--db": self.db, "--people": people, "--export": self.exported, "--invitations": invitations}
+        for (other, other_path), (flag, path) in combinations(files.items(), 2):
+            if os.path.realpath(path) == os.path.realpath(other_path):
+                raise InputError(f"is the file of {other}, too: give another one", path, flag)
         if self.export_only:
             return None
         forms = read_forms(self.hits)
@@ -117,7 +124,7 @@ class Serve(Command["Run | None"]):
             forms=forms,
             db=Path(self.db),
             export=self.exported,
-            invitations=Path(self.invitations or Path(self.db).with_suffix(".invitations.csv")),
+            invitations=invitations,
             people=_people(self.people, _least_people(forms)),
             platform=self.platform,
             host=self.host,
