@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines import app
+from parapet.pipelines.app import Pipeline
 from parapet.pipelines.command import counted, read_good, say
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
@@ -23,8 +23,7 @@ from parapet.transforms.running.options import option
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.crowd.hits.make_hits import Unit
-    from parapet.transforms.crowd.hits.page import Settings
+    from parapet.transforms.crowd.hits.make_hits import MakeHits, Unit
 
 EXAMPLE = """\
   parapet hits --output my_hits                                # the sample
@@ -41,21 +40,6 @@ _TERMS = Terms()
 _UNITS = {SCHEMAS: "element", REWRITES: "user turn", RATINGS: "utterance"}
 
 
-@dataclass(frozen=True)
-class Pages:
-    """The pages to make.
-
-    Attributes:
-      settings: the settings of the pages.
-      units: services, dialogue files, or the utterances of each judgement page.
-      recorded: the options of the task, for ``run.json``.
-    """
-
-    settings: Settings
-    units: Sequence[Unit]
-    recorded: dict[str, Any]
-
-
 def _dollars(text: str) -> Decimal:
     if not REWARD.fullmatch(text) or not Decimal(text):
         raise InputError(f"{text!r} is not an amount of dollars such as 1.25")
@@ -67,7 +51,7 @@ def _turns(default: int, text: str, least: int = 0) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hits(app.Pipeline[Pages]):
+class Hits(Pipeline["MakeHits"]):
     """``parapet hits``."""
 
     name = "hits"
@@ -122,14 +106,14 @@ class Hits(app.Pipeline[Pages]):
     dry_run: bool = options.dry_run()
     seed: int = options.seed("what is drawn of dialogues", 0)
 
-    def check(self) -> Pages:
+    def check(self) -> MakeHits:
         """Reads schemas or lists dialogue files. Raises InputError if they cannot be used."""
         inputs_of_others = ("dialogues", "scores") if self.task == SCHEMAS else ("schemas", "shortfall")
         if other := next((name for name in inputs_of_others if getattr(self, name)), ""):
             raise InputError(f"is not for --task {self.task}", f"--{other}")
         return {SCHEMAS: self._for_schemas, REWRITES: self._for_rewrites, RATINGS: self._for_ratings}[self.task]()
 
-    def _for_schemas(self) -> Pages:
+    def _for_schemas(self) -> MakeHits:
         from parapet.schemas.service import TASKS, elements_of, task_id
         from parapet.transforms.crowd.hits import page, plan, schema_pages
 
@@ -154,17 +138,17 @@ class Hits(app.Pipeline[Pages]):
             for name, revealed in schema_pages.revealing(services[name] for name in services if name not in cues):
                 shown = f"the description of {name}, which its names page shows, contains the name {revealed!r}"
                 logging.warning("%s: use --cues to write another", shown)
-        settings = self._settings(TASKS, assignments, only=only, cues=cues)
-        return Pages(settings, [*services.values()], {"cues": cues, "only": None if only is None else sorted(only)})
+        recorded = {"cues": cues, "only": None if only is None else sorted(only)}
+        return self._pages(TASKS, [*services.values()], assignments, recorded, only=only, cues=cues)
 
-    def _for_rewrites(self) -> Pages:
+    def _for_rewrites(self) -> MakeHits:
         from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths
 
         files = dialogue_paths(self.dialogues or [sample_root()], self.split)
         recorded = {"task": REWRITES, "split": self.split, "turns": self.turns, "seed": self.seed}
-        return Pages(self._settings((REWRITES,), _ASSIGNMENTS, turns=self.turns), files, recorded)
+        return self._pages((REWRITES,), files, _ASSIGNMENTS, recorded, turns=self.turns)
 
-    def _for_ratings(self) -> Pages:
+    def _for_ratings(self) -> MakeHits:
         from parapet.evaluation.ratings.sample import STRATA, draw_sample, read_scores
         from parapet.transforms.crowd.hits.judged import group_items
 
@@ -176,34 +160,45 @@ class Hits(app.Pipeline[Pages]):
             raise InputError("takes one corpus for ratings, the one that --scores is about", "--dialogues")
         sizes: dict[str, int] = {stratum: getattr(self, stratum) for stratum in STRATA}
         items, drawn = draw_sample(root, read_scores(self.scores), sizes, self.seed)
-        settings = self._settings((RATINGS,), _ASSIGNMENTS, naturalness=not self.no_naturalness)
         groups = [*map(tuple, group_items(items, self.items, self.checks, self.seed))]
-        recorded = {"task": RATINGS, "drawn": drawn, "naturalness": settings.naturalness, "seed": self.seed}
-        return Pages(settings, groups, recorded)
+        naturalness = not self.no_naturalness
+        recorded = {"task": RATINGS, "drawn": drawn, "naturalness": naturalness, "seed": self.seed}
+        return self._pages((RATINGS,), groups, _ASSIGNMENTS, recorded, naturalness=naturalness)
 
-    def _settings(self, tasks: Sequence[HitTask], assignments: int, **more: Any) -> Settings:
-        """Returns the settings of a task whose HITs get so many ``assignments`` by default."""
+    def _pages(
+        self, tasks: tuple[HitTask, ...], units: Sequence[Unit], assignments: int, recorded: dict[str, Any], **more: Any
+    ) -> MakeHits:
+        """Plans the pages of units.
+
+        Args:
+          tasks: what they ask for.
+          units: see :class:`MakeHits`.
+          assignments: the default number of workers for each HIT.
+          recorded: the options of the task, for ``run.json``.
+          more: further settings of the pages.
+        """
+        from parapet.transforms.crowd.hits.make_hits import MakeHits
         from parapet.transforms.crowd.hits.page import Settings
+        from parapet.transforms.running.runs import RunInfo
 
         workers = self.assignments or assignments
         terms = Terms(self.hourly_wage, self.reward, workers, self.auto_approval_hours, self.lifetime_days)
-        return Settings(terms, sandbox=self.sandbox, tasks=tuple(tasks), seed=self.seed, **more)
+        settings = Settings(terms, sandbox=self.sandbox, tasks=tasks, seed=self.seed, **more)
+        recorded = {**msgspec.to_builtins(terms), "sandbox": self.sandbox, **recorded}
+        return MakeHits(units, settings, RunInfo("hits", self.output, recorded))
 
-    def inputs(self, pages: Pages) -> list[tuple[str, str]]:
+    def inputs(self, pages: MakeHits) -> list[tuple[str, str]]:
         """Lists the dialogue files that workers read."""
         return [("--dialogues", unit.path) for unit in pages.units if isinstance(unit, DialogueFile)]
 
-    def build(self, pipeline: beam.Pipeline, pages: Pages) -> None:
+    def build(self, pipeline: beam.Pipeline, pages: MakeHits) -> None:
         """Wires the pipeline: renders the pages, writes and publishes them."""
-        from parapet.transforms.crowd.hits.make_hits import MakeHits
-        from parapet.transforms.running.runs import RunInfo
         from parapet.transforms.storage.files import prepare
 
-        recorded = {**msgspec.to_builtins(pages.settings.terms), "sandbox": self.sandbox, **pages.recorded}
         prepare(self.output, "hits")
-        pipeline | MakeHits(pages.units, pages.settings, RunInfo("hits", self.output, recorded))
+        pipeline | pages
 
-    def report(self, pages: Pages, counters: dict[str, int]) -> None:
+    def report(self, pages: MakeHits, counters: dict[str, int]) -> None:
         """Prints the plan and where to begin."""
         from parapet.transforms.crowd.hits.make_hits import plan_units
         from parapet.transforms.crowd.hits.plan import Plan
@@ -218,7 +213,8 @@ class Hits(app.Pipeline[Pages]):
         if plan.total.hits and plan.total.hourly_pay < self.hourly_wage:
             hourly_pay = plan.total.hourly_pay
             logging.warning("the reward is $%s per hour, less than --hourly_wage %s", hourly_pay, self.hourly_wage)
-        for name, numbers in pages.recorded.get("drawn", {}).items():
+        drawn: Any = pages.info.options.get("drawn", {})
+        for name, numbers in drawn.items():
             say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers['turns'], 'turn')}")
         first = {each.reason: each for each in reversed(plan.not_asked)}  # many have the same reason
         for reason, n in Counter(each.reason for each in plan.not_asked).items():

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,7 +22,7 @@ from parapet.transforms.running import options
 from parapet.transforms.running.options import PARALLEL_CALLS, REQUIRED, option
 
 if TYPE_CHECKING:
-    from parapet.transforms.crowd.collection.llm import Sheet, Work
+    from parapet.transforms.crowd.collection.llm import Work
     from parapet.transforms.running.chat import Chat, Endpoint
 
 NAME = "collect llm"
@@ -46,14 +46,6 @@ EXAMPLE = """\
 _HIGHEST = 2.0  # highest temperature of the chat completions API
 
 
-class Plan(NamedTuple):
-    """The model, and the forms: all of them, and each with an annotator."""
-
-    endpoint: Endpoint
-    sheets: list[Sheet]
-    work: list[Work]
-
-
 def _temperature(text: str) -> float | str:
     if text == NONE:
         return NONE
@@ -64,8 +56,8 @@ def _temperature(text: str) -> float | str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectLlm(EndpointOptions, Command[Plan]):
-    """``parapet collect llm``."""
+class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
+    """``parapet collect llm``; its settings are the model, and the forms, each with an annotator."""
 
     name = NAME
     description = DESCRIPTION
@@ -108,7 +100,7 @@ class CollectLlm(EndpointOptions, Command[Plan]):
         """The file in which answers are kept."""
         return Path(self.cache or f"{self.output.rstrip('/')}.sqlite")
 
-    def check(self) -> Plan:
+    def check(self) -> tuple[Endpoint, list[Work]]:
         """Reads the forms. Raises InputError if an option cannot be used."""
         from parapet.transforms.crowd.collection import llm
 
@@ -117,25 +109,25 @@ class CollectLlm(EndpointOptions, Command[Plan]):
             reason = "must name a local file for the answers, because --output is not on this machine"
             raise InputError(reason, "--cache")
         sheets = llm.read_sheets(self.hits, services_by_name(read_good(self.schemas or sample_root())))
-        work = llm.plan(sheets, self.annotators, self.sent_temperatures, self.seed, self.first_annotator)
-        return Plan(endpoint, sheets, work)
+        return endpoint, llm.plan(sheets, self.annotators, self.sent_temperatures, self.seed, self.first_annotator)
 
-    def act(self, plan: Plan) -> int:
+    def act(self, settings: tuple[Endpoint, list[Work]]) -> int:
         """Has the forms filled in, and writes the answers; or describes the requests."""
         from parapet.transforms.running.chat import Chat
 
+        endpoint, work = settings
         cache = None if self.dry_run and not self.kept_in.exists() else self.kept_in
-        with closing(Chat(plan.endpoint, cache)) as chat:
+        with closing(Chat(endpoint, cache)) as chat:
             try:
                 chat.open()
             except (sqlite3.Error, OSError) as error:
                 raise InputError(f"cannot be used to store answers: {error}", cache, "--cache") from None
-            return self._estimate(plan, chat) if self.dry_run else self._collect(plan, chat)
+            return self._estimate(chat, work) if self.dry_run else self._collect(chat, work)
 
-    def _estimate(self, plan: Plan, chat: Chat) -> int:
+    def _estimate(self, chat: Chat, work: list[Work]) -> int:
         from parapet.transforms.crowd.collection import llm
 
-        endpoint, work = plan.endpoint, plan.work
+        endpoint = chat.endpoint
         used = llm.estimate(chat, work)
         annotators = counted(len({item.annotator for item in work}), "annotator")
         say(f"{counted(len(work), 'form')} to fill in by {annotators}, simulated by {endpoint.model}")
@@ -144,12 +136,12 @@ class CollectLlm(EndpointOptions, Command[Plan]):
         say(f"a form whose answers are invalid is tried up to {llm.TRIES} times; dry run: nothing was sent or written")
         return 0
 
-    def _collect(self, plan: Plan, chat: Chat) -> int:
+    def _collect(self, chat: Chat, work: list[Work]) -> int:
         from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
         from parapet.transforms.crowd.collection import llm
 
-        endpoint, work = plan.endpoint, plan.work
+        endpoint = chat.endpoint
         with running(f"parapet {NAME}") as progress:
             done, reason = llm.fill_in_all(chat, work, lambda n, total: progress.count(n, "forms", total))
         used = sum((filled.used for _, filled in done), Counter[str]())
@@ -180,7 +172,7 @@ class CollectLlm(EndpointOptions, Command[Plan]):
         }
         counts = {"forms": len(done), "answered": len(answers), "dead_letters": len(letters)}
         recorded = {
-            "hits": [sheet.record.sha256[:32] for sheet in plan.sheets],
+            "hits": list(dict.fromkeys(item.sheet.record.sha256[:32] for item in work)),
             **{name: getattr(self, name) for name in ("model", "endpoint", "annotators", "first_annotator")},
             "temperatures": self.sent_temperatures,
             "seed": self.seed,

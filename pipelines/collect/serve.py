@@ -112,8 +112,8 @@ class Serve(Command["Run | None"]):
 
         self._check_together()
         invitations = Path(self.invitations or Path(self.db).with_suffix(".invitations.csv"))
-        people = self.people or os.devnull
-        files = {"--db": self.db, "--people": people, "--export": self.exported, "--invitations": invitations}
+        people = Path(self.people or os.devnull)
+        files = {"--db": Path(self.db), "--people": people, "--export": self.exported, "--invitations": invitations}
         for (other, other_path), (flag, path) in combinations(files.items(), 2):
             if os.path.realpath(path) == os.path.realpath(other_path):
                 raise InputError(f"is the file of {other}, too: give another one", path, flag)
