@@ -46,9 +46,9 @@ EXAMPLE = """\
 _HIGHEST = 2.0  # highest temperature of the chat completions API
 
 
-def _temperature(text: str) -> float | str:
-    if text == NONE:
-        return NONE
+def _temperature(text: str) -> float | None:
+    if text.lower() == NONE:
+        return None
     with suppress(ValueError):
         if 0 <= (value := float(text)) <= _HIGHEST:
             return value
@@ -82,18 +82,13 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
     first_annotator: int = option(
         1, "number of the first annotator, after those of an earlier batch", rare=True, ge=1, le=100_000
     )
-    temperatures: tuple[float | str, ...] = option(
+    temperatures: tuple[float | None, ...] = option(
         (0.3, 0.7, 1.0), "temperatures of the annotators, in turn; none: not sent", commas=True, parse=_temperature
     )
     parallel_calls: int = option(4, PARALLEL_CALLS, rare=True, ge=1, le=32)
     seed: int = options.seed("the model's answers", 0)
     max_bad: Fraction = options.max_bad("forms")
     dry_run: bool = options.dry_run()
-
-    @property
-    def sent_temperatures(self) -> tuple[float | None, ...]:
-        """The temperatures of the annotators; None is not sent."""
-        return tuple(None if isinstance(value, str) else value for value in self.temperatures)
 
     @property
     def kept_in(self) -> Path:
@@ -109,7 +104,7 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
             reason = "must name a local file for the answers, because --output is not on this machine"
             raise InputError(reason, "--cache")
         sheets = llm.read_sheets(self.hits, services_by_name(read_good(self.schemas or sample_root())))
-        return endpoint, llm.plan(sheets, self.annotators, self.sent_temperatures, self.seed, self.first_annotator)
+        return endpoint, llm.plan(sheets, self.annotators, self.temperatures, self.seed, self.first_annotator)
 
     def act(self, settings: tuple[Endpoint, list[Work]]) -> int:
         """Has the forms filled in, and writes the answers; or describes the requests."""
@@ -174,7 +169,7 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
         recorded = {
             "hits": list(dict.fromkeys(item.sheet.record.sha256[:32] for item in work)),
             **{name: getattr(self, name) for name in ("model", "endpoint", "annotators", "first_annotator")},
-            "temperatures": self.sent_temperatures,
+            "temperatures": self.temperatures,
             "seed": self.seed,
             **{name: value for name, value in endpoint.parameters().items() if name != "temperature"},
         }

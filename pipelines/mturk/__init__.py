@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from parapet.pipelines.app import Command
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.hits.terms import REWARD
 from parapet.transforms.running import options
 from parapet.transforms.running.options import PARALLEL_CALLS, REQUIRED, option
 
@@ -48,13 +49,10 @@ example:
 
 def dollars(text: str) -> Decimal:
     """Parses an amount such as ``$1,200.50``. Raises InputError for other text."""
-    try:
-        amount = Decimal(text.strip().removeprefix("$").replace(",", ""))
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if not amount.is_finite():
+    digits = text.strip().removeprefix("$").replace(",", "")
+    if not REWARD.fullmatch(digits):
         raise InputError(f"{text.strip()!r} is not an amount in dollars, such as 12.50")
-    return amount
+    return Decimal(digits)
 
 
 def _block_list() -> Any:

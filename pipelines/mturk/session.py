@@ -25,7 +25,7 @@ from parapet.transforms.crowd import journal
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
 from parapet.transforms.crowd.mturk import collect, pay, publish, qualifications, status
 from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line, Settings, begin, check_endpoint
-from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, endpoint_of, environment_of, explaining
+from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, endpoint_of, explaining
 from parapet.transforms.crowd.mturk.client import where as place_of
 from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.reports.report import page
@@ -296,12 +296,11 @@ class Status(Session):
         batch = Batch(self.action.batch, writable=False)
         batch.key = self.key
         lines = collect.load(batch.folder)
+        now = status.status_of(batch, lines, status.ledger_rows(batch, lines))
         if self.action.json:
-            now = status.status_of(batch, lines, status.ledger_rows(batch, lines))
             print(json.dumps(msgspec.to_builtins(now), indent=2))
-            return 0
-        collected_at = batch.journal.done.get("collected", {}).get("at", "never")
-        self.finish(batch, lines, f"{environment_of(batch.endpoint)}, collected {collected_at}", print)
+        else:
+            self.finish(batch, lines, f"{now.environment}, collected {now.collected_at or 'never'}", print)
         return 0
 
 
