@@ -224,20 +224,18 @@ class Diff(Command["tuple[Release, Release]"]):
 
         return open_release(self.old), open_release(self.new)
 
-    def act(self, releases: tuple[Release, Release]) -> int:
-        """Compares the releases and prints the differences; returns the exit status."""
+    def act(self, releases: tuple[Release, Release]) -> None:
+        """Compares the releases and prints the differences. Raises InputError if one is damaged."""
         from parapet.transforms.release import diff
 
         sides = zip(("old", "new"), releases, strict=True)
         if damaged := [f"{side}: {reason}" for side, release in sides for reason in diff.damage(release)]:
             print("\n".join(damaged))
-            logging.error("the releases were not compared: 'parapet release verify' shows the details")
-            return EXIT_FAILURE
+            raise InputError("the releases were not compared: 'parapet release verify' shows the details")
         difference = diff.compare(*releases)
         if difference.old[0] != difference.new[0]:
             logging.warning("these are different datasets: %s and %s", difference.old[0], difference.new[0])
         print("\n".join(diff.diff_lines(difference)))
-        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,8 +274,8 @@ class Push(Command["tuple[Path, Manifest, str, str]"]):
             raise InputError(reason, root)
         return root, manifest, repo, hub.find_token()
 
-    def act(self, upload: tuple[Path, Manifest, str, str]) -> int:
-        """Verifies the release and uploads it; returns the exit status."""
+    def act(self, upload: tuple[Path, Manifest, str, str]) -> None:
+        """Verifies the release and uploads it. Raises InputError if it is damaged."""
         from parapet.transforms.release import hub
         from parapet.transforms.release.verify import examine
 
@@ -285,12 +283,10 @@ class Push(Command["tuple[Path, Manifest, str, str]"]):
         with running("parapet release push") as run:
             if findings := examine(root).findings:
                 print("\n".join(map(str, findings)))
-                logging.error("%s in the release: nothing was uploaded", counted(len(findings), "finding"))
-                return EXIT_FAILURE
+                raise InputError(f"{counted(len(findings), 'finding')} in the release: nothing was uploaded")
             run.stage(f"uploading {counted(len(manifest.files), 'file')}")
             url = hub.push(root, manifest.version, repo, self.private, token)
         say(f"{url} has version {manifest.version}")
-        return 0
 
 
 def command(action: str) -> type[Command[Any]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.app import Command
-from parapet.pipelines.command import EXIT_FAILURE, counted, read_good, say
+from parapet.pipelines.command import counted, read_good, say
 from parapet.pipelines.endpoint_flags import NONE, EndpointOptions
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import DEAD_LETTERS, sample_root, services_by_name
@@ -144,23 +144,19 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
         say(f"{endpoint.model}: {calls}; {_tokens(endpoint, used)}")
         if reason:
             left = counted(len(work) - len(done), "form")
-            logging.error("%s; %s left to fill in, the answers so far are kept in %s", reason, left, self.kept_in)
-            return EXIT_FAILURE
+            raise InputError(f"{reason}; {left} left to fill in, the answers so far are kept in {self.kept_in}")
         if chat.left_out:
             left_out = ", ".join(sorted(chat.left_out))
             logging.warning("left out of all requests, as the endpoint does not take it: %s", left_out)
         refused = [filled.failed for _, filled in done if filled.failed.partition(":")[0] not in ("", llm.UNPARSABLE)]
         if len(refused) > self.max_bad * len(done):
-            text = (
-                "the requests for %s of %s were refused, more than --max_bad %.2f%%: %s; other answers are kept in %s"
+            raise InputError(
+                f"the requests for {len(refused):,} of {counted(len(done), 'form')} were refused, more than --max_bad "
+                f"{100 * float(self.max_bad):.2f}%: {refused[0]}; other answers are kept in {self.kept_in}"
             )
-            forms = counted(len(done), "form")
-            logging.error(text, f"{len(refused):,}", forms, 100 * float(self.max_bad), refused[0], self.kept_in)
-            return EXIT_FAILURE
         letters, answers = llm.dead_letters(done, endpoint.model), list(llm.lines(done, endpoint.model))
         if not answers:
-            logging.error("no form was filled in: %s", letters[0].reason)
-            return EXIT_FAILURE
+            raise InputError(f"no form was filled in: {letters[0].reason}")
         files = {
             ANSWERS: b"".join(answers),
             DEAD_LETTERS: b"".join(msgspec.json.encode(letter) + b"\n" for letter in letters),
