@@ -235,8 +235,8 @@ def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials)
     "flags message",
     ((), "--scores: is required: give the output"),
     (("--scores", "corpus"), "not a complete output of 'parapet evaluate --task generation'"),
-    (("--scores", "scores", "--faithful", "-1"), "--faithful: '-1' is not a number of 0 or more"),
-    (("--scores", "scores", "--items", "0"), "--items: '0' is not a number of 1 or more"),
+    (("--scores", "scores", "--faithful", "-1"), "--faithful: -1: must be 0 or more"),
+    (("--scores", "scores", "--items", "0"), "--items: 0: must be 1 or more"),
     (("--scores", "scores", "--dialogues", "corpus", *NONE), "no turn can be drawn"),
     (("--scores", "scores", "--dialogues", "corpus", "corpus"), "takes one corpus for ratings"),
     (("--scores", "scores"), "is not the corpus that was scored"),  # but the sample
