@@ -6,7 +6,7 @@ import csv
 import io
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from parapet.pipelines import crowd_answers
 from parapet.pipelines.command import counted, say
@@ -60,40 +60,27 @@ class Compose(crowd_answers.Composing["SchemaTask"]):
     def check(self) -> SchemaTask:
         """Reads the settings. Raises InputError if a flag or file cannot be used."""
         from parapet.schemas import layout
-        from parapet.schemas.errors import InputError
         from parapet.transforms.crowd.schema_task import Options, SchemaTask
 
-        if self.schemas and not layout.is_there(self.schemas):
-            raise InputError("there is no such file or folder", f"--schemas {self.schemas}")
         _ = self.sources  # check them
         chosen = Options(**{name: getattr(self, name) for name in Options.__struct_fields__})
         splits = layout.read_root(self.schemas or layout.sample_root(), leave_out_bad=True)
         return SchemaTask(splits, chosen, self.output)
 
-    def build(self, pipeline: beam.Pipeline, task: SchemaTask) -> None:
-        """Composes the answers, and publishes the variants with the audit of every answer."""
+    def compose(self, assignments: beam.PCollection, task: SchemaTask) -> tuple[Any, ...]:
+        """Composes the answers into variants."""
         import apache_beam as beam
 
         from parapet.transforms.crowd.compose import Compose as ComposeAnswers
-        from parapet.transforms.crowd.dedupe import Dedupe
-        from parapet.transforms.crowd.ingest import ReadAnswers
         from parapet.transforms.crowd.schema_task import Conclude, WriteVariants
-        from parapet.transforms.crowd.writing import WriteComposition
-        from parapet.transforms.storage import files
 
-        sources = self.sources
-        read = pipeline | ReadAnswers(sources.responses, encoding=sources.encoding).with_outputs()
-        distinct = read.assignments | Dedupe().with_outputs()
-        vetted = distinct.assignments | task.vet(sources.decisions).with_outputs()
+        vetted = assignments | task.vet(self.sources.decisions).with_outputs()
         ranked = vetted.answers | task.rank.with_outputs()
         composed = ranked.rankings | ComposeAnswers(task.splits, task.options.allow_partial).with_outputs()
-
-        outcomes = vetted.answers | Conclude(task, composed.composed)
         variants = composed.variants | WriteVariants(task.splits, task.output)
-        files.prepare(task.output, task.command)
-        bad_services = pipeline | "Bad services" >> beam.Create(task.dead(), reshuffle=False)
-        dead = [bad_services, *(outputs.dead_letters for outputs in (read, distinct, vetted, ranked, composed))]
-        _ = outcomes | WriteComposition(task, distinct.assignments, dead, [variants], vetted.answers)
+        bad_services = assignments.pipeline | "Bad services" >> beam.Create(task.dead(), reshuffle=False)
+        dead = [bad_services, *(outputs.dead_letters for outputs in (vetted, ranked, composed))]
+        return vetted.answers | Conclude(task, composed.composed), dead, [variants], vetted.answers
 
     def report(self, task: SchemaTask, counters: dict[str, int]) -> int:
         """Prints what was composed and what to do next. Returns the exit status."""

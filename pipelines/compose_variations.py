@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import crowd_answers
 from parapet.pipelines.command import counted, say
@@ -67,24 +67,14 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
         """Lists the files that workers read."""
         return [("--sgd", self.sgd or str(sample_root())), *super().inputs(task)]
 
-    def build(self, pipeline: beam.Pipeline, task: RewritingTask) -> None:
-        """Composes the answers, and publishes the rewritten turns with the audit of every answer."""
-        from parapet.transforms.crowd.dedupe import Dedupe
-        from parapet.transforms.crowd.ingest import ReadAnswers
+    def compose(self, assignments: beam.PCollection, task: RewritingTask) -> tuple[Any, ...]:
+        """Chooses the answers for each turn."""
         from parapet.transforms.crowd.rewritten_turns.task import RewriteTurns
-        from parapet.transforms.crowd.writing import WriteComposition
         from parapet.transforms.running.progress import expect_dialogues
-        from parapet.transforms.storage.files import prepare
 
-        sources = self.sources
         expect_dialogues(task.files)
-        prepare(task.output, task.command)
-        reader = ReadAnswers(sources.responses, encoding=sources.encoding, kind=task.kind)
-        read = pipeline | reader.with_outputs()
-        distinct = read.assignments | Dedupe().with_outputs()
-        rewritten = distinct.assignments | RewriteTurns(task, sources.decisions).with_outputs()
-        dead = [outputs.dead_letters for outputs in (read, distinct, rewritten)]
-        _ = rewritten.outcomes | WriteComposition(task, distinct.assignments, dead)
+        rewritten = assignments | RewriteTurns(task, self.sources.decisions).with_outputs()
+        return rewritten.outcomes, [rewritten.dead_letters]
 
     def report(self, task: RewritingTask, counters: dict[str, int]) -> int:
         """Prints what was composed and what to do next. Returns the exit status."""

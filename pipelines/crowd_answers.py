@@ -7,19 +7,23 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
-from parapet.pipelines.app import Pipeline, Settings
+from parapet.pipelines.app import Pipeline
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
 
 if TYPE_CHECKING:
-    from parapet.transforms.crowd.answer_files import Sources
+    import apache_beam as beam
 
+    from parapet.transforms.crowd.answer_files import Sources
+    from parapet.transforms.crowd.task import CrowdTask
+
+Task = TypeVar("Task", bound="CrowdTask[Any]")
 
 _RESPONSES = "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'"
 _ENCODING = "encoding of --responses without a byte order mark"
@@ -61,7 +65,7 @@ def check_answers(responses: Sequence[str], decisions: list[str], encoding: str)
     return sources
 
 
-class Composing(Pipeline[Settings]):
+class Composing(Pipeline[Task]):
     """A command that composes answers; its settings are the task that they answer.
 
     Attributes:
@@ -83,9 +87,28 @@ class Composing(Pipeline[Settings]):
         of_sample = [] if getattr(self, self.corpus) else [str(crowd / name) for name in self.sample]
         return check_answers(self.responses or of_sample, self.decisions, self.encoding)
 
-    def inputs(self, settings: Settings) -> list[tuple[str, str]]:
+    def inputs(self, task: Task) -> list[tuple[str, str]]:
         """Lists the files that workers read."""
         return [(f"--{name}", path) for name, path in self.sources.files()]
+
+    def build(self, pipeline: beam.Pipeline, task: Task) -> None:
+        """Reads the answers, has them composed, and publishes the result with the audit of every answer."""
+        from parapet.transforms.crowd.dedupe import Dedupe
+        from parapet.transforms.crowd.ingest import ReadAnswers
+        from parapet.transforms.crowd.writing import WriteComposition
+        from parapet.transforms.storage.files import prepare
+
+        prepare(self.output, self.name)
+        read = pipeline | ReadAnswers(self.sources.responses, encoding=self.encoding, kind=task.kind).with_outputs()
+        distinct = read.assignments | Dedupe().with_outputs()
+        outcomes, dead, *others = self.compose(distinct.assignments, task)
+        outcomes | WriteComposition(
+            task, distinct.assignments, [read.dead_letters, distinct.dead_letters, *dead], *others
+        )
+
+    def compose(self, assignments: beam.PCollection, task: Task) -> tuple[Any, ...]:
+        """Composes answers. Returns outcomes, collections of dead letters, and what WriteComposition takes else."""
+        raise NotImplementedError
 
     def conclude(self, headline: str, short: int, missing: str, nothing: str) -> int:
         """Prints what was composed and what to do next. Returns the exit status.
