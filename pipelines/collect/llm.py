@@ -68,12 +68,8 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
     hits: str = option(REQUIRED, "output of 'parapet hits' for schemas", group=options.INPUT, metavar="DIR", reads=True)
     schemas: str = options.schemas()
     output: str = options.output_folder()
-    cache: str = option(
-        "",
-        "file in which answers are kept (default: the name of --output with .sqlite)",
-        group=options.OUTPUT,
-        rare=True,
-        metavar="FILE",
+    cache: str = options.output_file(
+        "file in which answers are kept (default: the name of --output with .sqlite)", rare=True
     )
     model: str = option(REQUIRED, "its name there", metavar="NAME")
     annotators: int | None = option(

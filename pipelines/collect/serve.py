@@ -68,24 +68,12 @@ class Serve(Command["Run | None"]):
     tasks_per_person: int | None = option(
         None, "tasks that one person may do (default: any; 1 with --platform prolific)", ge=1
     )
-    db: str = option(
-        REQUIRED,
-        "SQLite file in which everything is kept; an existing one is continued",
-        group=options.OUTPUT,
-        metavar="FILE",
+    db: str = options.output_file("SQLite file in which everything is kept; an existing one is continued", REQUIRED)
+    export: str = options.output_file(
+        "answers for 'compose', a new file or the export of the same --db (default: the name of --db with .jsonl)"
     )
-    export: str = option(
-        "",
-        "answers for 'compose', a new file or the export of the same --db (default: the name of --db with .jsonl)",
-        group=options.OUTPUT,
-        metavar="FILE",
-    )
-    invitations: str = option(
-        "",
-        "invitation links, CSV (default: the name of --db with .invitations.csv)",
-        group=options.OUTPUT,
-        rare=True,
-        metavar="FILE",
+    invitations: str = options.output_file(
+        "invitation links, CSV (default: the name of --db with .invitations.csv)", rare=True
     )
     export_only: bool = option(False, "write --export from --db, and serve nothing", group=options.OUTPUT, rare=True)
     host: str = option("127.0.0.1", "address to listen on", group="server", metavar="ADDRESS")

@@ -126,10 +126,10 @@ class Publish(_Spending, _OfBatch, _OfHits, Action):
   parapet mturk publish --hits my_hits --batch my_batch --tasks names       # names first; publish descriptions later
   parapet mturk publish --hits my_hits --batch my_batch --production        # real money"""
     group = "workers"
-    tasks: str = option(
-        "", "tasks to publish, such as names (default: all); the others may follow", group="input", metavar="LIST"
+    tasks: tuple[str, ...] | None = option(
+        None, "tasks to publish, such as names (default: all); the others may follow", group="input", commas=True
     )
-    countries: str | None = option(None, "countries, such as US,CA; or 'any' (default: US)", metavar="LIST")
+    countries: tuple[str, ...] | None = option(None, "countries, such as US,CA; or 'any' (default: US)", commas=True)
     min_approval: int | None = option(None, "minimum share of approved assignments (default: 90)", metavar="PERCENT")
     min_approved: int | None = option(None, "minimum number of approved assignments (default: any)")
     max_per_worker: int | None = option(None, "assignments that one worker may do (default: any)")
@@ -237,7 +237,7 @@ class SiteCsv(_Rejecting, Action):
     example = "  parapet mturk site-csv --audit my_variants --results my_crowd/names.csv --output names.reviewed.csv"
     audit: str = options.folder("output of 'parapet compose'", default=REQUIRED)
     results: str = options.folder("batch results CSV of the requester site", "FILE", REQUIRED)
-    output: str = option(REQUIRED, "file to write", group=options.OUTPUT, metavar="FILE")
+    output: str = options.output_file("file to write", REQUIRED)
 
 
 def command(action: str) -> type[Command[Any]]:

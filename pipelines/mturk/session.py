@@ -223,9 +223,8 @@ class Publish(Topup):
         """Reads the pages and the settings of the batch."""
         action = self.action
         self.endpoint = endpoint_of(action.production, action.endpoint_url)
-        countries = None if action.countries is None else tuple(_split(action.countries))
         settings = {
-            "countries": () if countries == ("any",) else countries,
+            "countries": () if action.countries == ("any",) else action.countries,
             "min_approval": action.min_approval,
             "min_approved": action.min_approved,
             "required": tuple(dict.fromkeys(action.require_qualification)) or None,
@@ -236,19 +235,15 @@ class Publish(Topup):
         Settings(**self.chosen)
         self.hits = publish.read_hits(action.hits, self.endpoint)
         if action.tasks:
-            tasks, available = _split(action.tasks), {hit.record.task for hit in self.hits}
-            if missing := set(tasks) - available:
+            available = {hit.record.task for hit in self.hits}
+            if missing := set(action.tasks) - available:
                 reason = f"the folder has no {', '.join(sorted(missing))}; it has {', '.join(sorted(available))}"
                 raise InputError(reason, "--tasks")
-            self.hits = [hit for hit in self.hits if hit.record.task in tasks]
+            self.hits = [hit for hit in self.hits if hit.record.task in action.tasks]
 
     def begin(self, folder: str) -> None:
         """Begins the batch, or checks that its settings are the same."""
         begin(folder, self.endpoint, self.chosen)
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()] or [""]
 
 
 class Collect(Session):
