@@ -62,9 +62,9 @@ class Compose(crowd_answers.Composing["SchemaTask"]):
         from parapet.schemas import layout
         from parapet.transforms.crowd.schema_task import Options, SchemaTask
 
+        splits = layout.read_root(self.schemas or layout.sample_root(), leave_out_bad=True)
         _ = self.sources  # check them
         chosen = Options(**{name: getattr(self, name) for name in Options.__struct_fields__})
-        splits = layout.read_root(self.schemas or layout.sample_root(), leave_out_bad=True)
         return SchemaTask(splits, chosen, self.output)
 
     def compose(self, assignments: beam.PCollection, task: SchemaTask) -> tuple[Any, ...]:
