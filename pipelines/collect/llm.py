@@ -102,7 +102,7 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
         sheets = llm.read_sheets(self.hits, services_by_name(read_good(self.schemas or sample_root())))
         return endpoint, llm.plan(sheets, self.annotators, self.temperatures, self.seed, self.first_annotator)
 
-    def act(self, settings: tuple[Endpoint, list[Work]]) -> int:
+    def act(self, settings: tuple[Endpoint, list[Work]]) -> None:
         """Has the forms filled in, and writes the answers; or describes the requests."""
         from parapet.transforms.running.chat import Chat
 
@@ -113,9 +113,12 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
                 chat.open()
             except (sqlite3.Error, OSError) as error:
                 raise InputError(f"cannot be used to store answers: {error}", cache, "--cache") from None
-            return self._estimate(chat, work) if self.dry_run else self._collect(chat, work)
+            if self.dry_run:
+                self._estimate(chat, work)
+            else:
+                self._collect(chat, work)
 
-    def _estimate(self, chat: Chat, work: list[Work]) -> int:
+    def _estimate(self, chat: Chat, work: list[Work]) -> None:
         from parapet.transforms.crowd.collection import llm
 
         endpoint = chat.endpoint
@@ -125,9 +128,8 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
         tokens = _tokens(endpoint, used) + ("" if any(endpoint.dollars) else "; --price says what they cost")
         say(f"{counted(used['calls'], 'call')} to make ({used['kept']:,} more are answered already), about {tokens}")
         say(f"a form whose answers are invalid is tried up to {llm.TRIES} times; dry run: nothing was sent or written")
-        return 0
 
-    def _collect(self, chat: Chat, work: list[Work]) -> int:
+    def _collect(self, chat: Chat, work: list[Work]) -> None:
         from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
         from parapet.transforms.crowd.collection import llm
@@ -171,7 +173,6 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
             shown = ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common())
             logging.warning("some answers are missing: %s; see %s/%s", shown, self.output, DEAD_LETTERS)
         say(f"{counted(len(answers), 'assignment')} in {self.output}/{ANSWERS}")
-        return 0
 
 
 def _tokens(endpoint: Endpoint, used: Counter[str]) -> str:

@@ -123,7 +123,7 @@ class Serve(Command["Run | None"]):
             study=self.study_id,
         )
 
-    def act(self, run: Run | None) -> int:
+    def act(self, run: Run | None) -> None:
         """Serves the forms, or only exports the answers."""
         from parapet.transforms.crowd.serving import server
         from parapet.transforms.crowd.serving.store import Store
@@ -132,7 +132,7 @@ class Serve(Command["Run | None"]):
             with closing(Store(Path(self.db))) as store:
                 n = server.export(store, self.exported)
             say(f"{counted(n, 'assignment')} in {self.exported}")
-            return 0
+            return
         invited = run.people if isinstance(run.people, int) else len(run.people)
         if run.platform != PROLIFIC and invited < (needed := _least_people(run.forms)):
             text = (
@@ -142,7 +142,6 @@ class Serve(Command["Run | None"]):
             logging.warning(text, invited, needed)
         n = server.serve(run, say)
         say(f"stopped; {counted(n, 'assignment')} in {run.export}")
-        return 0
 
     def _check_together(self) -> None:
         is_public = self.host not in THIS_MACHINE
