@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from parapet.transforms.running import options
+
 ACTIONS = {
     "serve": "serve the forms to your own annotators, or to Prolific",
     "llm": "have a language model fill them in, as further annotators",
@@ -22,3 +26,8 @@ example:
 
 'parapet collect ACTION --help' shows the flags of an action.
 """
+
+
+def output_file(text: str, default: Any = "", rare: bool = False) -> Any:
+    """A file that an action writes."""
+    return options.option(default, text, group=options.OUTPUT, rare=rare, metavar="FILE")

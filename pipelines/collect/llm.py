@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.app import Command
+from parapet.pipelines.collect import output_file
 from parapet.pipelines.command import counted, read_good, say
 from parapet.pipelines.endpoint_flags import NONE, EndpointOptions
 from parapet.schemas.errors import InputError, run_header
@@ -68,9 +69,7 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
     hits: str = option(REQUIRED, "output of 'parapet hits' for schemas", group=options.INPUT, metavar="DIR", reads=True)
     schemas: str = options.schemas()
     output: str = options.output_folder()
-    cache: str = options.output_file(
-        "file in which answers are kept (default: the name of --output with .sqlite)", rare=True
-    )
+    cache: str = output_file("file in which answers are kept (default: the name of --output with .sqlite)", rare=True)
     model: str = option(REQUIRED, "its name there", metavar="NAME")
     annotators: int | None = option(
         None, "annotators for each form (default: the assignments that the form wants)", ge=1, le=1_000

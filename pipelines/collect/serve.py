@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from parapet.pipelines.app import Command
+from parapet.pipelines.collect import output_file
 from parapet.pipelines.command import counted, say
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.limits import read_text
@@ -68,13 +69,11 @@ class Serve(Command["Run | None"]):
     tasks_per_person: int | None = option(
         None, "tasks that one person may do (default: any; 1 with --platform prolific)", ge=1
     )
-    db: str = options.output_file("SQLite file in which everything is kept; an existing one is continued", REQUIRED)
-    export: str = options.output_file(
+    db: str = output_file("SQLite file in which everything is kept; an existing one is continued", REQUIRED)
+    export: str = output_file(
         "answers for 'compose', a new file or the export of the same --db (default: the name of --db with .jsonl)"
     )
-    invitations: str = options.output_file(
-        "invitation links, CSV (default: the name of --db with .invitations.csv)", rare=True
-    )
+    invitations: str = output_file("invitation links, CSV (default: the name of --db with .invitations.csv)", rare=True)
     export_only: bool = option(False, "write --export from --db, and serve nothing", group=options.OUTPUT, rare=True)
     host: str = option("127.0.0.1", "address to listen on", group="server", metavar="ADDRESS")
     port: int = option(8000, "port; 0 for a free one", group="server", ge=0, le=65_535)

@@ -237,7 +237,7 @@ class SiteCsv(_Rejecting, Action):
     example = "  parapet mturk site-csv --audit my_variants --results my_crowd/names.csv --output names.reviewed.csv"
     audit: str = options.folder("output of 'parapet compose'", default=REQUIRED)
     results: str = options.folder("batch results CSV of the requester site", "FILE", REQUIRED)
-    output: str = options.output_file("file to write", REQUIRED)
+    output: str = option(REQUIRED, "file to write", group=options.OUTPUT, metavar="FILE")
 
 
 def command(action: str) -> type[Command[Any]]:

@@ -108,11 +108,6 @@ def output_folder() -> Any:
     return option(REQUIRED, "folder to write, local or gs://", group=OUTPUT, metavar="OUT")
 
 
-def output_file(text: str, default: Any = "", rare: bool = False) -> Any:
-    """A file to write."""
-    return option(default, text, group=OUTPUT, rare=rare, metavar="FILE")
-
-
 def sgd() -> Any:
     """``--sgd``, the corpus; empty for the sample."""
     return option("", f"corpus in the SGD format {_SAMPLE}", group=INPUT, metavar="ROOT", reads=True)
