@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from parapet.pipelines import app, crowd_answers
+from parapet.pipelines import crowd_answers
 from parapet.pipelines.command import counted, say
-from parapet.pipelines.crowd_answers import Composition, check_answers, conclude
 from parapet.transforms.running import options, plugins
 from parapet.transforms.running.options import option
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+    from parapet.transforms.crowd.schema_task import SchemaTask
 
 MOST_SHOWN = 5  # services that the command tells what they lack
 DISTANCES = plugins.Names(plugins.DISTANCES)
@@ -29,7 +29,7 @@ EXAMPLE = """\
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compose(app.Pipeline[Composition]):
+class Compose(crowd_answers.Composing["SchemaTask"]):
     """``parapet compose``."""
 
     name = "compose"
@@ -39,6 +39,7 @@ class Compose(app.Pipeline[Composition]):
     )
     example = EXAMPLE
     group = "composition"
+    corpus, sample = "schemas", ("names.csv", "descriptions.csv")
     schemas: str = options.schemas()
     responses: list[str] = crowd_answers.responses()
     decisions: list[str] = crowd_answers.decisions()
@@ -56,78 +57,53 @@ class Compose(app.Pipeline[Composition]):
     spacy_model: str = option("", "spaCy pipeline that lemmatises (default: simplemma)", rare=True, metavar="NAME")
     seed: int = options.seed("--selection", 0)
 
-    def check(self) -> Composition:
+    def check(self) -> SchemaTask:
         """Reads the settings. Raises InputError if a flag or file cannot be used."""
         from parapet.schemas import layout
-        from parapet.schemas.errors import InputError
         from parapet.transforms.crowd.schema_task import Options, SchemaTask
 
-        responses = self.responses
-        if not self.schemas:
-            crowd = layout.sample_root() / "crowd"
-            responses = responses or [str(crowd / name) for name in ("names.csv", "descriptions.csv")]
-        elif not layout.is_there(self.schemas):
-            raise InputError("there is no such file or folder", f"--schemas {self.schemas}")
-        sources = check_answers(responses, self.decisions, self.encoding)
-        chosen = Options(**{name: getattr(self, name) for name in Options.__struct_fields__})
         splits = layout.read_root(self.schemas or layout.sample_root(), leave_out_bad=True)
-        return Composition(SchemaTask(splits, chosen, self.output), sources, self.require_complete)
+        _ = self.sources  # check them
+        chosen = Options(**{name: getattr(self, name) for name in Options.__struct_fields__})
+        return SchemaTask(splits, chosen, self.output)
 
-    def inputs(self, config: Composition) -> list[tuple[str, str]]:
-        """Lists the files that workers read."""
-        return config.inputs()
-
-    def build(self, pipeline: beam.Pipeline, config: Composition) -> None:
-        """Composes the answers, and publishes the variants with the audit of every answer."""
+    def compose(self, assignments: beam.PCollection, task: SchemaTask) -> tuple[Any, ...]:
+        """Composes the answers into variants."""
         import apache_beam as beam
 
         from parapet.transforms.crowd.compose import Compose as ComposeAnswers
-        from parapet.transforms.crowd.dedupe import Dedupe
-        from parapet.transforms.crowd.ingest import ReadAnswers
-        from parapet.transforms.crowd.schema_task import Conclude, SchemaTask, WriteVariants
-        from parapet.transforms.crowd.writing import WriteComposition
-        from parapet.transforms.storage import files
+        from parapet.transforms.crowd.schema_task import Conclude, WriteVariants
 
-        task, sources = config.task, config.sources
-        assert isinstance(task, SchemaTask)
-        read = pipeline | ReadAnswers(sources.responses, encoding=sources.encoding).with_outputs()
-        distinct = read.assignments | Dedupe().with_outputs()
-        vetted = distinct.assignments | task.vet(sources.decisions).with_outputs()
+        vetted = assignments | task.vet(self.sources.decisions).with_outputs()
         ranked = vetted.answers | task.rank.with_outputs()
         composed = ranked.rankings | ComposeAnswers(task.splits, task.options.allow_partial).with_outputs()
-
-        outcomes = vetted.answers | Conclude(task, composed.composed)
         variants = composed.variants | WriteVariants(task.splits, task.output)
-        files.prepare(task.output, task.command)
-        bad_services = pipeline | "Bad services" >> beam.Create(task.dead(), reshuffle=False)
-        dead = [bad_services, *(outputs.dead_letters for outputs in (read, distinct, vetted, ranked, composed))]
-        _ = outcomes | WriteComposition(task, distinct.assignments, dead, [variants], vetted.answers)
+        bad_services = assignments.pipeline | "Bad services" >> beam.Create(task.dead(), reshuffle=False)
+        dead = [bad_services, *(outputs.dead_letters for outputs in (vetted, ranked, composed))]
+        return vetted.answers | Conclude(task, composed.composed), dead, [variants], vetted.answers
 
-    def report(self, config: Composition, counters: dict[str, int]) -> int:
+    def report(self, task: SchemaTask, counters: dict[str, int]) -> int:
         """Prints what was composed and what to do next. Returns the exit status."""
         from parapet.transforms.crowd.report import missing_answers
-        from parapet.transforms.crowd.schema_task import SchemaTask
         from parapet.transforms.storage.files import read_written
 
-        output = config.task.output
-        services = json.loads(read_written(output, "statistics.json"))["services"]
+        services = self.statistics()["services"]
         complete = sum(service["composed"] and not service["partial"] for service in services.values())
         partial = sum(service["partial"] for service in services.values())
         short = len(services) - complete
         headline = f"{complete} of {len(services)} services composed" + (f", {partial} partially" if partial else "")
         missing = short - partial  # the headline already names services that --allow_partial composed
         needs = f"{counted(missing, 'service')} {'needs' if missing == 1 else 'need'} more answers" if missing else ""
-        assert isinstance(config.task, SchemaTask)
-        has_bad = any(split.bad for split in config.task.splits)
+        has_bad = any(split.bad for split in task.splits)
         nothing = "" if complete or partial else "no service could be composed"
-        status = conclude(config, headline, short + has_bad, needs, nothing)
+        status = self.conclude(headline, short + has_bad, needs, nothing)
         if missing:
-            rows = csv.DictReader(io.StringIO(read_written(output, "shortfall.csv").decode()))
+            rows = csv.DictReader(io.StringIO(read_written(self.output, "shortfall.csv").decode()))
             sentences = missing_answers(list(rows), services)
             for sentence in sentences[:MOST_SHOWN]:
                 say(f"missing: {sentence}")
             if len(sentences) > MOST_SHOWN:
-                say(f"missing: {counted(len(sentences) - MOST_SHOWN, 'more service')}, see {output}/report.html")
+                say(f"missing: {counted(len(sentences) - MOST_SHOWN, 'more service')}, see {self.output}/report.html")
         if has_bad:
             logging.warning("services with invalid schemas were left out: see the dead letters of stage schemas")
         return status

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines import app, crowd_answers
+from parapet.pipelines import crowd_answers
 from parapet.pipelines.command import counted, say
-from parapet.pipelines.crowd_answers import Composition, check_answers, conclude
 from parapet.schemas.layout import sample_root
 from parapet.transforms.running import options
 from parapet.transforms.running.options import option
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+    from parapet.transforms.crowd.rewritten_turns.task import RewritingTask
 
 EXAMPLE = """\
   parapet compose_variations --output out                # the sample
@@ -26,7 +26,7 @@ EXAMPLE = """\
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComposeVariations(app.Pipeline[Composition]):
+class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
     """``parapet compose_variations``."""
 
     name = "compose_variations"
@@ -36,6 +36,7 @@ class ComposeVariations(app.Pipeline[Composition]):
         "every answer."
     )
     example = EXAMPLE
+    corpus, sample = "sgd", ("rewrites.csv",)
     sgd: str = options.sgd()
     split: str = options.split()
     responses: list[str] = crowd_answers.responses()
@@ -52,50 +53,34 @@ class ComposeVariations(app.Pipeline[Composition]):
     )
     seed: int = options.seed("the choice among good answers", 0)
 
-    def check(self) -> Composition:
+    def check(self) -> RewritingTask:
         """Reads the corpus and the tasks. Raises InputError if a flag or file cannot be used."""
         from parapet.transforms.crowd.rewritten_turns.task import RewritingTask
         from parapet.transforms.crowd.rewritten_turns.tasks import read_tasks
         from parapet.transforms.perturbation.corpora import read_corpus
 
-        sample = [str(sample_root() / "crowd" / "rewrites.csv")] if not self.sgd else []
-        sources = check_answers(self.responses or sample, self.decisions, self.encoding)
-        sgd = self.sgd or str(sample_root())
-        files = read_corpus(sgd, [self.split]).files
-        task = RewritingTask(files, read_tasks(self.hits), self.split, self.seed, self.output)
-        return Composition(task, sources, self.require_complete, (("--sgd", str(sgd)),))
+        _ = self.sources  # check them
+        files = read_corpus(self.sgd or str(sample_root()), [self.split]).files
+        return RewritingTask(files, read_tasks(self.hits), self.split, self.seed, self.output)
 
-    def inputs(self, config: Composition) -> list[tuple[str, str]]:
+    def inputs(self, task: RewritingTask) -> list[tuple[str, str]]:
         """Lists the files that workers read."""
-        return config.inputs()
+        return [("--sgd", self.sgd or str(sample_root())), *super().inputs(task)]
 
-    def build(self, pipeline: beam.Pipeline, config: Composition) -> None:
-        """Composes the answers, and publishes the rewritten turns with the audit of every answer."""
-        from parapet.transforms.crowd.dedupe import Dedupe
-        from parapet.transforms.crowd.ingest import ReadAnswers
-        from parapet.transforms.crowd.rewritten_turns.task import RewriteTurns, RewritingTask
-        from parapet.transforms.crowd.writing import WriteComposition
+    def compose(self, assignments: beam.PCollection, task: RewritingTask) -> tuple[Any, ...]:
+        """Chooses the answers for each turn."""
+        from parapet.transforms.crowd.rewritten_turns.task import RewriteTurns
         from parapet.transforms.running.progress import expect_dialogues
-        from parapet.transforms.storage.files import prepare
 
-        task, sources = config.task, config.sources
-        assert isinstance(task, RewritingTask)
         expect_dialogues(task.files)
-        prepare(task.output, task.command)
-        reader = ReadAnswers(sources.responses, encoding=sources.encoding, kind=task.kind)
-        read = pipeline | reader.with_outputs()
-        distinct = read.assignments | Dedupe().with_outputs()
-        rewritten = distinct.assignments | RewriteTurns(task, sources.decisions).with_outputs()
-        dead = [outputs.dead_letters for outputs in (read, distinct, rewritten)]
-        _ = rewritten.outcomes | WriteComposition(task, distinct.assignments, dead)
+        rewritten = assignments | RewriteTurns(task, self.sources.decisions).with_outputs()
+        return rewritten.outcomes, [rewritten.dead_letters]
 
-    def report(self, config: Composition, counters: dict[str, int]) -> int:
+    def report(self, task: RewritingTask, counters: dict[str, int]) -> int:
         """Prints what was composed and what to do next. Returns the exit status."""
         from parapet.transforms.crowd.rewritten_turns.task import of_other_sentences
-        from parapet.transforms.storage.files import read_written
 
-        output = config.task.output
-        statistics = json.loads(read_written(output, "statistics.json"))
+        statistics = self.statistics()
         kinds = ", ".join(f"{numbers['turns']:,} {kind}" for kind, numbers in statistics["kinds"].items())
         headline = (
             f"{statistics['complete']:,} of {counted(statistics['turns'], 'user turn')} have a good answer of all "
@@ -104,9 +89,9 @@ class ComposeVariations(app.Pipeline[Composition]):
         short: int = statistics["short"]
         missing = f"{counted(short, 'rewriting')} still missing" if short else ""
         nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
-        status = conclude(config, headline, short, missing, nothing)
+        status = self.conclude(headline, short, missing, nothing)
         if not nothing:
-            say(f"next: parapet language_variations --rewritten {output}/rewritten.jsonl")
+            say(f"next: parapet language_variations --rewritten {self.output}/rewritten.jsonl")
         if of_other_sentences(statistics):
             logging.warning(
                 "most answers with typing mistakes do not match their sentences: check that the tasks were made "

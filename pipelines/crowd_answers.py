@@ -6,19 +6,24 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
+from parapet.pipelines.app import Pipeline
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
 
 if TYPE_CHECKING:
+    import apache_beam as beam
+
     from parapet.transforms.crowd.answer_files import Sources
     from parapet.transforms.crowd.task import CrowdTask
 
+Task = TypeVar("Task", bound="CrowdTask[Any]")
 
 _RESPONSES = "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'"
 _ENCODING = "encoding of --responses without a byte order mark"
@@ -60,67 +65,90 @@ def check_answers(responses: Sequence[str], decisions: list[str], encoding: str)
     return sources
 
 
-class Composition(msgspec.Struct, frozen=True):
-    """Answers to compose.
+class Composing(Pipeline[Task]):
+    """A command that composes answers; its settings are the task that they answer.
 
     Attributes:
-      task: the task that they answer.
-      sources: the files of answers and decisions.
-      require_complete: whether the command fails if a unit needs more answers.
-      others: (flag, path) of other files that workers read.
+      corpus: the option that names what was asked about; without it, the answers are those of the sample.
+      sample: the sample's files of answers.
     """
 
-    task: CrowdTask[Any]
-    sources: Sources
+    corpus: ClassVar[str]
+    sample: ClassVar[tuple[str, ...]]
+    responses: list[str]
+    decisions: list[str]
+    encoding: str
     require_complete: bool
-    others: tuple[tuple[str, str], ...] = ()
 
-    def inputs(self) -> list[tuple[str, str]]:
+    @cached_property
+    def sources(self) -> Sources:
+        """The files of answers and decisions. Raises InputError if one cannot be used."""
+        crowd = layout.sample_root() / "crowd"
+        of_sample = [] if getattr(self, self.corpus) else [str(crowd / name) for name in self.sample]
+        return check_answers(self.responses or of_sample, self.decisions, self.encoding)
+
+    def inputs(self, task: Task) -> list[tuple[str, str]]:
         """Lists the files that workers read."""
-        return [*self.others, *((f"--{name}", path) for name, path in self.sources.files())]
+        return [(f"--{name}", path) for name, path in self.sources.files()]
 
+    def build(self, pipeline: beam.Pipeline, task: Task) -> None:
+        """Reads the answers, has them composed, and publishes the result with the audit of every answer."""
+        from parapet.transforms.crowd.dedupe import Dedupe
+        from parapet.transforms.crowd.ingest import ReadAnswers
+        from parapet.transforms.crowd.writing import WriteComposition
+        from parapet.transforms.storage.files import prepare
 
-def conclude(config: Composition, headline: str, short: int, missing: str, nothing: str) -> int:
-    """Prints what was composed and what to do next. Returns the exit status.
-
-    Args:
-      config: the composition.
-      headline: the summary of what was composed.
-      short: the number of units that need more answers.
-      missing: the same in words, as in ``1 service needs more answers``; may be empty.
-      nothing: the message if nothing was composed; else empty.
-    """
-    from parapet.schemas.rows import IN_WORDS, DeadLetter
-    from parapet.transforms.storage.files import read_written
-
-    out = config.task.output
-    statistics = json.loads(read_written(out, "statistics.json"))
-    answers = statistics["answers"]
-    letters = [
-        msgspec.json.decode(line, type=DeadLetter) for line in read_written(out, layout.DEAD_LETTERS).splitlines()
-    ]
-    say(headline)
-    say("answers: " + "; ".join(f"{n:,} {IN_WORDS.get(name, name)}" for name, n in answers.items()))
-    say(f"report: {out}/report.html")
-    if answers["review"]:
-        say(
-            f"review: {counted(answers['review'], 'answer')} held for review; decide in {out}/review.html, "
-            "then run again with --decisions"
+        prepare(self.output, self.name)
+        read = pipeline | ReadAnswers(self.sources.responses, encoding=self.encoding, kind=task.kind).with_outputs()
+        distinct = read.assignments | Dedupe().with_outputs()
+        outcomes, dead, *others = self.compose(distinct.assignments, task)
+        outcomes | WriteComposition(
+            task, distinct.assignments, [read.dead_letters, distinct.dead_letters, *dead], *others
         )
-    if missing:
-        logging.warning("%s, see %s/shortfall.csv", missing, out)
-    for warning in statistics.get("warnings", ()):
-        logging.warning("%s", warning)
-    if letters:
-        by_reason = Counter(letter.reason.partition(":")[0] for letter in letters).most_common()
-        reasons = ", ".join(f"{n:,} {reason}" for reason, n in by_reason)
-        records = counted(len(letters), "record")
-        logging.warning("%s could not be used, see %s/dead_letters.jsonl: %s", records, out, reasons)
-    if not json.loads(read_written(out, layout.MANIFEST))["counts"].get("assignments"):
-        nothing = "no assignment could be read from the files of --responses"
-    if nothing:
-        # Decisions are unusable if the answers that they are about are.
-        letters.sort(key=lambda letter: letter.stage == "decisions")
-        first = f" (the first unusable record: {letters[0].source}: {letters[0].reason})" if letters else ""
-        logging.error("%s%s; see %s/report.html", nothing, first, out)
-    return EXIT_FAILURE if nothing or (short and config.require_complete) else 0
+
+    def compose(self, assignments: beam.PCollection, task: Task) -> tuple[Any, ...]:
+        """Composes answers. Returns outcomes, collections of dead letters, and what WriteComposition takes else."""
+        raise NotImplementedError
+
+    def conclude(self, headline: str, short: int, missing: str, nothing: str) -> int:
+        """Prints what was composed and what to do next. Returns the exit status.
+
+        Args:
+          headline: the summary of what was composed.
+          short: the number of units that need more answers.
+          missing: the same in words, as in ``1 service needs more answers``; may be empty.
+          nothing: the message if nothing was composed; else empty.
+        """
+        from parapet.schemas.rows import IN_WORDS, DeadLetter
+        from parapet.transforms.storage.files import read_written
+
+        out, statistics = self.output, self.statistics()
+        answers = statistics["answers"]
+        letters = [
+            msgspec.json.decode(line, type=DeadLetter) for line in read_written(out, layout.DEAD_LETTERS).splitlines()
+        ]
+        say(headline)
+        say("answers: " + "; ".join(f"{n:,} {IN_WORDS.get(name, name)}" for name, n in answers.items()))
+        say(f"report: {out}/report.html")
+        if answers["review"]:
+            say(
+                f"review: {counted(answers['review'], 'answer')} held for review; decide in {out}/review.html, "
+                "then run again with --decisions"
+            )
+        if missing:
+            logging.warning("%s, see %s/shortfall.csv", missing, out)
+        for warning in statistics.get("warnings", ()):
+            logging.warning("%s", warning)
+        if letters:
+            by_reason = Counter(letter.reason.partition(":")[0] for letter in letters).most_common()
+            reasons = ", ".join(f"{n:,} {reason}" for reason, n in by_reason)
+            records = counted(len(letters), "record")
+            logging.warning("%s could not be used, see %s/dead_letters.jsonl: %s", records, out, reasons)
+        if not json.loads(read_written(out, layout.MANIFEST))["counts"].get("assignments"):
+            nothing = "no assignment could be read from the files of --responses"
+        if nothing:
+            # Decisions are unusable if the answers that they are about are.
+            letters.sort(key=lambda letter: letter.stage == "decisions")
+            first = f" (the first unusable record: {letters[0].source}: {letters[0].reason})" if letters else ""
+            logging.error("%s%s; see %s/report.html", nothing, first, out)
+        return EXIT_FAILURE if nothing or (short and self.require_complete) else 0

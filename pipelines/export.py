@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import counted, say
@@ -12,7 +12,6 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
 
 Format = Literal["bfcl", "inspect", "promptfoo"]
-FORMATS = get_args(Format)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines import app
+from parapet.pipelines.app import Pipeline
 from parapet.pipelines.command import counted, read_good, say
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
@@ -23,8 +23,7 @@ from parapet.transforms.running.options import option
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.crowd.hits.make_hits import Unit
-    from parapet.transforms.crowd.hits.page import Settings
+    from parapet.transforms.crowd.hits.make_hits import MakeHits, Unit
 
 EXAMPLE = """\
   parapet hits --output my_hits                                # the sample
@@ -32,35 +31,13 @@ EXAMPLE = """\
   parapet hits --task rewrites --dialogues my_corpus --output my_rewrites
   parapet hits --task ratings --dialogues my_corpus --scores my_scores --output my_ratings"""
 
-_MAX_WARNINGS = 20
-
 # SGSAcc has three workers judge an utterance. For rewrites one good answer is enough; in our sample, vetting accepts
 # about one of two answers.
 _ASSIGNMENTS = 3
 
-# The flags that only some tasks use.
-_FLAGS_OF = {
-    SCHEMAS: ("schemas", "cues", "shortfall"),
-    REWRITES: ("dialogues", "split", "turns", "seed"),
-    RATINGS: ("dialogues", "scores", "faithful", "unfaithful", "invalid", "items", "checks", "no_naturalness", "seed"),
-}
 _OF_DIALOGUES, _OF_RATINGS = "--task rewrites, ratings", "--task ratings"
 _TERMS = Terms()
-
-
-@dataclass(frozen=True)
-class Pages:
-    """The pages to make.
-
-    Attributes:
-      settings: the settings of the pages.
-      units: services, dialogue files, or the utterances of each judgement page.
-      recorded: the options of the task, for ``run.json``.
-    """
-
-    settings: Settings
-    units: Sequence[Unit]
-    recorded: dict[str, Any]
+_UNITS = {SCHEMAS: "element", REWRITES: "user turn", RATINGS: "utterance"}
 
 
 def _dollars(text: str) -> Decimal:
@@ -74,7 +51,7 @@ def _turns(default: int, text: str, least: int = 0) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hits(app.Pipeline[Pages]):
+class Hits(Pipeline["MakeHits"]):
     """``parapet hits``."""
 
     name = "hits"
@@ -82,7 +59,7 @@ class Hits(app.Pipeline[Pages]):
         rewrite user turns (rewrites), or judge generated utterances (ratings)."""
     example = EXAMPLE
     group = "pay and cost"
-    task: str = option(SCHEMAS, "what the pages ask for", group=options.INPUT, choices=tuple(_FLAGS_OF))
+    task: str = option(SCHEMAS, "what the pages ask for", group=options.INPUT, choices=(SCHEMAS, REWRITES, RATINGS))
     schemas: str = options.schemas()
     shortfall: str = options.folder(
         "shortfall.csv of 'parapet compose': ask only for what is missing", "FILE", rare=True
@@ -129,16 +106,14 @@ class Hits(app.Pipeline[Pages]):
     dry_run: bool = options.dry_run()
     seed: int = options.seed("what is drawn of dialogues", 0)
 
-    def check(self) -> Pages:
+    def check(self) -> MakeHits:
         """Reads schemas or lists dialogue files. Raises InputError if they cannot be used."""
-        defaults = {flag.name: flag.default for flag in app.flags_of(Hits)}
-        for name in dict.fromkeys(chain(*_FLAGS_OF.values())):
-            tasks = [task for task, names in _FLAGS_OF.items() if name in names]
-            if self.task not in tasks and getattr(self, name) != defaults[name]:
-                raise InputError(f"is for --task {' and '.join(tasks)}, but this is --task {self.task}", f"--{name}")
+        inputs_of_others = ("dialogues", "scores") if self.task == SCHEMAS else ("schemas", "shortfall")
+        if other := next((name for name in inputs_of_others if getattr(self, name)), ""):
+            raise InputError(f"is not for --task {self.task}", f"--{other}")
         return {SCHEMAS: self._for_schemas, REWRITES: self._for_rewrites, RATINGS: self._for_ratings}[self.task]()
 
-    def _for_schemas(self) -> Pages:
+    def _for_schemas(self) -> MakeHits:
         from parapet.schemas.service import TASKS, elements_of, task_id
         from parapet.transforms.crowd.hits import page, plan, schema_pages
 
@@ -163,17 +138,17 @@ class Hits(app.Pipeline[Pages]):
             for name, revealed in schema_pages.revealing(services[name] for name in services if name not in cues):
                 shown = f"the description of {name}, which its names page shows, contains the name {revealed!r}"
                 logging.warning("%s: use --cues to write another", shown)
-        settings = self._settings(TASKS, assignments, only=only, cues=cues)
-        return Pages(settings, [*services.values()], {"cues": cues, "only": None if only is None else sorted(only)})
+        recorded = {"cues": cues, "only": None if only is None else sorted(only)}
+        return self._pages(TASKS, [*services.values()], assignments, recorded, only=only, cues=cues)
 
-    def _for_rewrites(self) -> Pages:
+    def _for_rewrites(self) -> MakeHits:
         from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths
 
         files = dialogue_paths(self.dialogues or [sample_root()], self.split)
         recorded = {"task": REWRITES, "split": self.split, "turns": self.turns, "seed": self.seed}
-        return Pages(self._settings((REWRITES,), _ASSIGNMENTS, turns=self.turns), files, recorded)
+        return self._pages((REWRITES,), files, _ASSIGNMENTS, recorded, turns=self.turns)
 
-    def _for_ratings(self) -> Pages:
+    def _for_ratings(self) -> MakeHits:
         from parapet.evaluation.ratings.sample import STRATA, draw_sample, read_scores
         from parapet.transforms.crowd.hits.judged import group_items
 
@@ -185,34 +160,45 @@ class Hits(app.Pipeline[Pages]):
             raise InputError("takes one corpus for ratings, the one that --scores is about", "--dialogues")
         sizes: dict[str, int] = {stratum: getattr(self, stratum) for stratum in STRATA}
         items, drawn = draw_sample(root, read_scores(self.scores), sizes, self.seed)
-        settings = self._settings((RATINGS,), _ASSIGNMENTS, naturalness=not self.no_naturalness)
         groups = [*map(tuple, group_items(items, self.items, self.checks, self.seed))]
-        recorded = {"task": RATINGS, "drawn": drawn, "naturalness": settings.naturalness, "seed": self.seed}
-        return Pages(settings, groups, recorded)
+        naturalness = not self.no_naturalness
+        recorded = {"task": RATINGS, "drawn": drawn, "naturalness": naturalness, "seed": self.seed}
+        return self._pages((RATINGS,), groups, _ASSIGNMENTS, recorded, naturalness=naturalness)
 
-    def _settings(self, tasks: Sequence[HitTask], assignments: int, **more: Any) -> Settings:
-        """Returns the settings of a task whose HITs get so many ``assignments`` by default."""
+    def _pages(
+        self, tasks: tuple[HitTask, ...], units: Sequence[Unit], assignments: int, recorded: dict[str, Any], **more: Any
+    ) -> MakeHits:
+        """Plans the pages of units.
+
+        Args:
+          tasks: what they ask for.
+          units: see :class:`MakeHits`.
+          assignments: the default number of workers for each HIT.
+          recorded: the options of the task, for ``run.json``.
+          more: further settings of the pages.
+        """
+        from parapet.transforms.crowd.hits.make_hits import MakeHits
         from parapet.transforms.crowd.hits.page import Settings
+        from parapet.transforms.running.runs import RunInfo
 
         workers = self.assignments or assignments
         terms = Terms(self.hourly_wage, self.reward, workers, self.auto_approval_hours, self.lifetime_days)
-        return Settings(terms, sandbox=self.sandbox, tasks=tuple(tasks), seed=self.seed, **more)
+        settings = Settings(terms, sandbox=self.sandbox, tasks=tasks, seed=self.seed, **more)
+        recorded = {**msgspec.to_builtins(terms), "sandbox": self.sandbox, **recorded}
+        return MakeHits(units, settings, RunInfo("hits", self.output, recorded))
 
-    def inputs(self, pages: Pages) -> list[tuple[str, str]]:
+    def inputs(self, pages: MakeHits) -> list[tuple[str, str]]:
         """Lists the dialogue files that workers read."""
         return [("--dialogues", unit.path) for unit in pages.units if isinstance(unit, DialogueFile)]
 
-    def build(self, pipeline: beam.Pipeline, pages: Pages) -> None:
+    def build(self, pipeline: beam.Pipeline, pages: MakeHits) -> None:
         """Wires the pipeline: renders the pages, writes and publishes them."""
-        from parapet.transforms.crowd.hits.make_hits import MakeHits
-        from parapet.transforms.running.runs import RunInfo
         from parapet.transforms.storage.files import prepare
 
-        recorded = {**msgspec.to_builtins(pages.settings.terms), "sandbox": self.sandbox, **pages.recorded}
         prepare(self.output, "hits")
-        pipeline | MakeHits(pages.units, pages.settings, RunInfo("hits", self.output, recorded))
+        pipeline | pages
 
-    def report(self, pages: Pages, counters: dict[str, int]) -> None:
+    def report(self, pages: MakeHits, counters: dict[str, int]) -> None:
         """Prints the plan and where to begin."""
         from parapet.transforms.crowd.hits.make_hits import plan_units
         from parapet.transforms.crowd.hits.plan import Plan
@@ -227,17 +213,13 @@ class Hits(app.Pipeline[Pages]):
         if plan.total.hits and plan.total.hourly_pay < self.hourly_wage:
             hourly_pay = plan.total.hourly_pay
             logging.warning("the reward is $%s per hour, less than --hourly_wage %s", hourly_pay, self.hourly_wage)
-        for name, numbers in pages.recorded.get("drawn", {}).items():
+        drawn: Any = pages.info.options.get("drawn", {})
+        for name, numbers in drawn.items():
             say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers['turns'], 'turn')}")
-        if self.task == REWRITES:  # by reason, since many turns have the same one
-            by_reason = plan.not_asked_by_reason().items()
-            warnings = [f"{counted(len(ids), 'user turn')} ({ids[0][:200]}): {reason}" for reason, ids in by_reason]
-        else:
-            warnings = [f"{each.element_id[:200]} in {each.task_id}: {each.reason}" for each in plan.not_asked]
-        for warning in warnings[:_MAX_WARNINGS]:
-            logging.warning("left out: %s", warning)
-        if len(warnings) > _MAX_WARNINGS:
-            logging.warning("left out: %d more, see plan.json", len(warnings) - _MAX_WARNINGS)
+        first = {each.reason: each for each in reversed(plan.not_asked)}  # many have the same reason
+        for reason, n in Counter(each.reason for each in plan.not_asked).items():
+            where = f"{first[reason].task_id} {first[reason].element_id}".strip()
+            logging.warning("left out: %s (%s): %s", counted(n, _UNITS[self.task]), where[:200], reason)
         say_plan("dry run: nothing was written" if self.dry_run else f"begin with {self.output}/index.html")
 
 

@@ -101,17 +101,16 @@ class Leaderboard(Command["Release"]):
                     continue
                 submissions[submission.name], systems[submission.name] = submission, list(outputs.values())
             if not systems:
-                first = "".join(f"; the first: {name}: {reason}" for name, reason in [*refused.items()][:1])
-                raise InputError(f"no submission was scored{first or ': the folder contains none'}", "--submissions")
+                first = next((f"; the first: {name}: {reason}" for name, reason in refused.items()), ": there is none")
+                raise InputError(f"no submission was scored{first}", "--submissions")
             progress.stage("page")
             board = leaderboard(*read_systems(systems, Config(metrics=tuple(self.metrics), replicates=0)))
-        manifest = release.manifest
-        lead = f"{counted(len(submissions), 'submission')} to {manifest.name} {manifest.version}, split {self.split}."
-        files = reading.files_of(board, submissions, refused, manifest.title, lead)
-        recorded = {"release": f"{manifest.name} {manifest.version}", "split": self.split, "tasks": self.tasks}
-        header = run_header("leaderboard", {**recorded, "metrics": self.metrics})
+        to = f"{release.manifest.name} {release.manifest.version}"
+        lead = f"{counted(len(submissions), 'submission')} to {to}, split {self.split}."
+        files = reading.files_of(board, submissions, refused, release.manifest.title, lead)
+        recorded = {"release": to, "split": self.split, "tasks": self.tasks, "metrics": self.metrics}
         counts = {"submissions": len(folders), "scored": len(submissions), "refused": len(refused)}
-        publish(self.output, files, {**header, "counts": counts})
+        publish(self.output, files, {**run_header("leaderboard", recorded), "counts": counts})
         for name, rank in reading.ranks_of(board).items():
             say(f"{rank} {name}: {number(board.average[name].value, 1)}")
         say(f"{counted(len(folders), 'submission')}, {len(refused):,} of them not scored: {self.output}/index.html")
@@ -120,16 +119,15 @@ class Leaderboard(Command["Release"]):
         """Runs ``parapet evaluate`` in a process of its own, so that no submission can break the leaderboard."""
         from parapet.evaluation.sets import ORIGINAL, open_reference
 
+        flags = ["--reference", self.ood if task == "ood" else str(release.root), "--split", self.split]
         _, variants = open_reference(str(release.root))  # which 'evaluate' finds by itself
         # A release may have schemas without dialogues, such as back-translated ones.
         folders = [folder for folder in sorted((release.root / "sgd").iterdir()) if dialogue_files(folder, self.split)]
-        names = self.sets or [folder.name for folder in folders]
-        others = [
-            f"{each.name}={each}" for each in folders if each.name in names and each.name not in (ORIGINAL, *variants)
-        ]
-        reference = self.ood if task == "ood" else str(release.root)
-        flags = ["--reference", reference, "--split", self.split]
-        flags += ["--sets", *others] if others and task != "ood" else []
+        others = [folder for folder in folders if folder.name not in (ORIGINAL, *variants)]
+        if self.sets:
+            others = [folder for folder in others if folder.name in self.sets]
+        if others and task != "ood":
+            flags += ["--sets", *(f"{folder.name}={folder}" for folder in others)]
         argv = ["evaluate", "--task", task, *flags, "--predictions", str(predictions), "--output", output, "--quiet"]
         result = subprocess.run([sys.executable, "-P", "-m", "parapet", *argv], capture_output=True, text=True)  # noqa: S603
         if result.returncode:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines.app import Command, Pipeline
-from parapet.pipelines.command import EXIT_FAILURE, check_apart, check_input, counted, say
+from parapet.pipelines.command import EXIT_FAILURE, check_input, counted, say
 from parapet.pipelines.progress import running
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
@@ -95,12 +95,9 @@ class Build(Pipeline[Contents]):
         for warning in citation.licence_warnings(config.licence, config.sources):
             logging.warning("%s", warning)
         statistics = {entry.name: _read_statistics(base / entry.path) for entry in config.statistics}
-        output = str(layout.as_path(self.output) / config.name / config.version)
         for entries in (config.corpora, config.tasks, config.audits, config.tables):
-            for path in (str(entry.path) for entry in entries):
-                place = path if "://" in path else str(base / path)
-                check_apart(output, "--config", place)
-                check_input(place, "--config")
+            for path in (entry.path for entry in entries):
+                check_input(path if "://" in path else str(base / path), "--config")
         return Contents(config, plan.make_plan(config, base), licence_text, statistics, self._parent(config))
 
     def inputs(self, contents: Contents) -> list[tuple[str, str]]:
@@ -141,8 +138,7 @@ class Build(Pipeline[Contents]):
         from parapet.transforms.storage.files import clear
 
         release, plan, parent = contents.release, contents.plan, contents.parent
-        staging = building.staging_of(self.output, release)
-        folder = building.folder_of(self.output, release)
+        staging, folder = building.staging_of(self.output, release), building.folder_of(self.output, release)
         try:
             summary = building.read_summary(staging)
             building.check_faults(summary, release.allow_problems)
@@ -155,8 +151,8 @@ class Build(Pipeline[Contents]):
             raise
         building.publish(staging, folder)
         building.update_latest(self.output, release.name)
-        for name, kept in manifest.configs.items():
-            say(f"{name}: {', '.join(f'{split} {info.rows:,}' for split, info in kept.splits.items())}")
+        for name, config in manifest.configs.items():
+            say(f"{name}: {', '.join(f'{split} {info.rows:,}' for split, info in config.splits.items())}")
         if manifest.parent is not None and manifest.changes is not None:
             say(f"after {manifest.parent.version}: a change at the {manifest.changes.level} level")
         say(f"{folder}: {counted(len(manifest.files) + 2, 'file')}, {manifest.size / 1e6:.1f} MB")
@@ -228,35 +224,23 @@ class Diff(Command["tuple[Release, Release]"]):
 
         return open_release(self.old), open_release(self.new)
 
-    def act(self, releases: tuple[Release, Release]) -> int:
-        """Compares the releases and prints the differences; returns the exit status."""
+    def act(self, releases: tuple[Release, Release]) -> None:
+        """Compares the releases and prints the differences. Raises InputError if one is damaged."""
         from parapet.transforms.release import diff
 
         sides = zip(("old", "new"), releases, strict=True)
         if damaged := [f"{side}: {reason}" for side, release in sides for reason in diff.damage(release)]:
             print("\n".join(damaged))
-            logging.error("the releases were not compared: 'parapet release verify' shows the details")
-            return EXIT_FAILURE
+            raise InputError("the releases were not compared: 'parapet release verify' shows the details")
         difference = diff.compare(*releases)
         if difference.old[0] != difference.new[0]:
             logging.warning("these are different datasets: %s and %s", difference.old[0], difference.new[0])
         print("\n".join(diff.diff_lines(difference)))
-        return 0
-
-
-@dataclass(frozen=True)
-class Upload:
-    """The folder and the manifest of a release, the repository, and a token that can write to it."""
-
-    root: Path
-    manifest: Manifest
-    repo: str
-    token: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Push(Command[Upload]):
-    """``parapet release push``."""
+class Push(Command["tuple[Path, Manifest, str, str]"]):
+    """``parapet release push``; its settings are folder and manifest of the release, the repository and a token."""
 
     name = "release push"
     description = """Uploads a release to a dataset repository on the Hugging Face Hub: verifies it, creates the
@@ -271,7 +255,7 @@ class Push(Command[Upload]):
     repo: str = option("", "dataset repository (default: 'hub' of release.toml)", group="the Hub", metavar="OWNER/NAME")
     private: bool = option(False, "create the repository as private (default: public)", group="the Hub")
 
-    def check(self) -> Upload:
+    def check(self) -> tuple[Path, Manifest, str, str]:
         """Finds the release and the token. Raises InputError if release, repository or token is missing."""
         from parapet.schemas.release import HUB, NO_LICENCE
         from parapet.transforms.release import hub, reading
@@ -288,25 +272,21 @@ class Push(Command[Upload]):
         if manifest.licence == NO_LICENCE and not self.private:
             reason = "has no licence: name one in release.toml and build the release again, or push it with --private"
             raise InputError(reason, root)
-        return Upload(root, manifest, repo, hub.find_token())
+        return root, manifest, repo, hub.find_token()
 
-    def act(self, upload: Upload) -> int:
-        """Verifies the release and uploads it; returns the exit status."""
+    def act(self, upload: tuple[Path, Manifest, str, str]) -> None:
+        """Verifies the release and uploads it. Raises InputError if it is damaged."""
         from parapet.transforms.release import hub
         from parapet.transforms.release.verify import examine
 
-        manifest = upload.manifest
+        root, manifest, repo, token = upload
         with running("parapet release push") as run:
-            findings = examine(upload.root).findings
-            if not findings:
-                run.stage(f"uploading {counted(len(manifest.files), 'file')}")
-                url = hub.push(upload.root, manifest.version, upload.repo, self.private, upload.token)
-        if findings:
-            print("\n".join(map(str, findings)))
-            logging.error("%s in the release: nothing was uploaded", counted(len(findings), "finding"))
-            return EXIT_FAILURE
+            if findings := examine(root).findings:
+                print("\n".join(map(str, findings)))
+                raise InputError(f"{counted(len(findings), 'finding')} in the release: nothing was uploaded")
+            run.stage(f"uploading {counted(len(manifest.files), 'file')}")
+            url = hub.push(root, manifest.version, repo, self.private, token)
         say(f"{url} has version {manifest.version}")
-        return 0
 
 
 def command(action: str) -> type[Command[Any]]:

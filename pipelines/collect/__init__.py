@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from parapet.transforms.running import options
+
 if TYPE_CHECKING:
     from parapet.pipelines.app import Command
 
@@ -34,3 +36,8 @@ def command(action: str) -> type[Command[Any]]:
     """Returns the declaration of an action."""
     declared: type[Command[Any]] = import_module(f"{__name__}.{action}").COMMAND
     return declared
+
+
+def output_file(text: str, default: Any = "", rare: bool = False) -> Any:
+    """A file that an action writes."""
+    return options.option(default, text, group=options.OUTPUT, rare=rare, metavar="FILE")

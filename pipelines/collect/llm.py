@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from parapet.pipelines.app import Command
-from parapet.pipelines.command import EXIT_FAILURE, counted, read_good, say
+from parapet.pipelines.collect import output_file
+from parapet.pipelines.command import counted, read_good, say
 from parapet.pipelines.endpoint_flags import NONE, EndpointOptions
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import DEAD_LETTERS, sample_root, services_by_name
@@ -47,27 +47,9 @@ EXAMPLE = """\
 _HIGHEST = 2.0  # highest temperature of the chat completions API
 
 
-class Plan(NamedTuple):
-    """What is asked.
-
-    Attributes:
-      endpoint: the model.
-      cache: the file in which answers are kept.
-      forms: digests of the forms.
-      work: the forms, each with an annotator.
-      temperatures: those of the annotators; None is not sent.
-    """
-
-    endpoint: Endpoint
-    cache: Path
-    forms: list[str]
-    work: list[Work]
-    temperatures: tuple[float | None, ...]
-
-
-def _temperature(text: str) -> float | str:
-    if text == NONE:
-        return NONE
+def _temperature(text: str) -> float | None:
+    if text.lower() == NONE:
+        return None
     with suppress(ValueError):
         if 0 <= (value := float(text)) <= _HIGHEST:
             return value
@@ -75,8 +57,8 @@ def _temperature(text: str) -> float | str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectLlm(EndpointOptions, Command[Plan]):
-    """``parapet collect llm``."""
+class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
+    """``parapet collect llm``; its settings are the model, and the forms, each with an annotator."""
 
     name = NAME
     description = DESCRIPTION
@@ -87,13 +69,7 @@ class CollectLlm(EndpointOptions, Command[Plan]):
     hits: str = option(REQUIRED, "output of 'parapet hits' for schemas", group=options.INPUT, metavar="DIR", reads=True)
     schemas: str = options.schemas()
     output: str = options.output_folder()
-    cache: str = option(
-        "",
-        "file in which answers are kept (default: the name of --output with .sqlite)",
-        group=options.OUTPUT,
-        rare=True,
-        metavar="FILE",
-    )
+    cache: str = output_file("file in which answers are kept (default: the name of --output with .sqlite)", rare=True)
     model: str = option(REQUIRED, "its name there", metavar="NAME")
     annotators: int | None = option(
         None, "annotators for each form (default: the assignments that the form wants)", ge=1, le=1_000
@@ -101,7 +77,7 @@ class CollectLlm(EndpointOptions, Command[Plan]):
     first_annotator: int = option(
         1, "number of the first annotator, after those of an earlier batch", rare=True, ge=1, le=100_000
     )
-    temperatures: tuple[float | str, ...] = option(
+    temperatures: tuple[float | None, ...] = option(
         (0.3, 0.7, 1.0), "temperatures of the annotators, in turn; none: not sent", commas=True, parse=_temperature
     )
     parallel_calls: int = option(4, PARALLEL_CALLS, rare=True, ge=1, le=32)
@@ -109,40 +85,93 @@ class CollectLlm(EndpointOptions, Command[Plan]):
     max_bad: Fraction = options.max_bad("forms")
     dry_run: bool = options.dry_run()
 
-    def check(self) -> Plan:
+    @property
+    def kept_in(self) -> Path:
+        """The file in which answers are kept."""
+        return Path(self.cache or f"{self.output.rstrip('/')}.sqlite")
+
+    def check(self) -> tuple[Endpoint, list[Work]]:
         """Reads the forms. Raises InputError if an option cannot be used."""
         from parapet.transforms.crowd.collection import llm
 
-        if not self.temperatures:
-            raise InputError("is empty: give temperatures, such as 0.3,0.7,1.0", "--temperatures")
-        temperatures = tuple(None if isinstance(value, str) else value for value in self.temperatures)
         endpoint = self.endpoint_of(self.model, parallel=self.parallel_calls)
         if "://" in self.output and not self.cache:
             reason = "must name a local file for the answers, because --output is not on this machine"
             raise InputError(reason, "--cache")
-        cache = Path(self.cache or f"{self.output.rstrip('/')}.sqlite")
         sheets = llm.read_sheets(self.hits, services_by_name(read_good(self.schemas or sample_root())))
-        work = llm.plan(sheets, self.annotators, temperatures, self.seed, self.first_annotator)
-        return Plan(endpoint, cache, [sheet.record.sha256[:32] for sheet in sheets], work, temperatures)
+        return endpoint, llm.plan(sheets, self.annotators, self.temperatures, self.seed, self.first_annotator)
 
-    def act(self, plan: Plan) -> int:
+    def act(self, settings: tuple[Endpoint, list[Work]]) -> None:
         """Has the forms filled in, and writes the answers; or describes the requests."""
-        return _dry_run(plan) if self.dry_run else _collect(self, plan)
+        from parapet.transforms.running.chat import Chat
 
+        endpoint, work = settings
+        cache = None if self.dry_run and not self.kept_in.exists() else self.kept_in
+        with closing(Chat(endpoint, cache)) as chat:
+            try:
+                chat.open()
+            except (sqlite3.Error, OSError) as error:
+                raise InputError(f"cannot be used to store answers: {error}", cache, "--cache") from None
+            if self.dry_run:
+                self._estimate(chat, work)
+            else:
+                self._collect(chat, work)
 
-COMMAND = CollectLlm
+    def _estimate(self, chat: Chat, work: list[Work]) -> None:
+        from parapet.transforms.crowd.collection import llm
 
+        endpoint = chat.endpoint
+        used = llm.estimate(chat, work)
+        annotators = counted(len({item.annotator for item in work}), "annotator")
+        say(f"{counted(len(work), 'form')} to fill in by {annotators}, simulated by {endpoint.model}")
+        tokens = _tokens(endpoint, used) + ("" if any(endpoint.dollars) else "; --price says what they cost")
+        say(f"{counted(used['calls'], 'call')} to make ({used['kept']:,} more are answered already), about {tokens}")
+        say(f"a form whose answers are invalid is tried up to {llm.TRIES} times; dry run: nothing was sent or written")
 
-@contextmanager
-def _opened(endpoint: Endpoint, cache: Path | None) -> Iterator[Chat]:
-    from parapet.transforms.running.chat import Chat
+    def _collect(self, chat: Chat, work: list[Work]) -> None:
+        from parapet.evaluation.task import publish
+        from parapet.pipelines.progress import running
+        from parapet.transforms.crowd.collection import llm
 
-    with closing(Chat(endpoint, cache)) as chat:
-        try:
-            chat.open()
-        except (sqlite3.Error, OSError) as error:
-            raise InputError(f"cannot be used to store answers: {error}", cache, "--cache") from None
-        yield chat
+        endpoint = chat.endpoint
+        with running(f"parapet {NAME}") as progress:
+            done, reason = llm.fill_in_all(chat, work, lambda n, total: progress.count(n, "forms", total))
+        used = sum((filled.used for _, filled in done), Counter[str]())
+        calls = f"{counted(used['calls'], 'call')}, {used['kept']:,} more were answered already in {self.kept_in}"
+        say(f"{endpoint.model}: {calls}; {_tokens(endpoint, used)}")
+        if reason:
+            left = counted(len(work) - len(done), "form")
+            raise InputError(f"{reason}; {left} left to fill in, the answers so far are kept in {self.kept_in}")
+        if chat.left_out:
+            left_out = ", ".join(sorted(chat.left_out))
+            logging.warning("left out of all requests, as the endpoint does not take it: %s", left_out)
+        refused = [filled.failed for _, filled in done if filled.failed.partition(":")[0] not in ("", llm.UNPARSABLE)]
+        if len(refused) > self.max_bad * len(done):
+            raise InputError(
+                f"the requests for {len(refused):,} of {counted(len(done), 'form')} were refused, more than --max_bad "
+                f"{100 * float(self.max_bad):.2f}%: {refused[0]}; other answers are kept in {self.kept_in}"
+            )
+        letters, answers = llm.dead_letters(done, endpoint.model), list(llm.lines(done, endpoint.model))
+        if not answers:
+            raise InputError(f"no form was filled in: {letters[0].reason}")
+        files = {
+            ANSWERS: b"".join(answers),
+            DEAD_LETTERS: b"".join(msgspec.json.encode(letter) + b"\n" for letter in letters),
+        }
+        counts = {"forms": len(done), "answered": len(answers), "dead_letters": len(letters)}
+        recorded = {
+            "hits": list(dict.fromkeys(item.sheet.record.sha256[:32] for item in work)),
+            **{name: getattr(self, name) for name in ("model", "endpoint", "annotators", "first_annotator")},
+            "temperatures": self.temperatures,
+            "seed": self.seed,
+            **{name: value for name, value in endpoint.parameters().items() if name != "temperature"},
+        }
+        publish(self.output, files, {**run_header(NAME, recorded), "counts": counts})
+        if letters:
+            reasons = Counter(letter.reason.partition(":")[0] for letter in letters)
+            shown = ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common())
+            logging.warning("some answers are missing: %s; see %s/%s", shown, self.output, DEAD_LETTERS)
+        say(f"{counted(len(answers), 'assignment')} in {self.output}/{ANSWERS}")
 
 
 def _tokens(endpoint: Endpoint, used: Counter[str]) -> str:
@@ -152,64 +181,4 @@ def _tokens(endpoint: Endpoint, used: Counter[str]) -> str:
     return f"{text}, ${cost:,.{4 if cost < 1 else 2}f}" if any(endpoint.dollars) else text
 
 
-def _dry_run(plan: Plan) -> int:
-    from parapet.transforms.crowd.collection import llm
-
-    endpoint, cache, work = plan.endpoint, plan.cache, plan.work
-    with _opened(endpoint, cache if cache.exists() else None) as chat:
-        used = llm.estimate(chat, work)
-    annotators = counted(len({item.annotator for item in work}), "annotator")
-    say(f"{counted(len(work), 'form')} to fill in by {annotators}, simulated by {endpoint.model}")
-    tokens = _tokens(endpoint, used) + ("" if any(endpoint.dollars) else "; --price says what they cost")
-    say(f"{counted(used['calls'], 'call')} to make ({used['kept']:,} more are answered already), about {tokens}")
-    say(f"a form whose answers are invalid is tried up to {llm.TRIES} times; dry run: nothing was sent or written")
-    return 0
-
-
-def _collect(command: CollectLlm, plan: Plan) -> int:
-    from parapet.evaluation.task import publish
-    from parapet.pipelines.progress import running
-    from parapet.transforms.crowd.collection import llm
-
-    endpoint, cache, work = plan.endpoint, plan.cache, plan.work
-    with _opened(endpoint, cache) as chat, running(f"parapet {NAME}") as progress:
-        done, reason = llm.fill_in_all(chat, work, lambda n, total: progress.count(n, "forms", total))
-    used = sum((filled.used for _, filled in done), Counter[str]())
-    calls = f"{counted(used['calls'], 'call')}, {used['kept']:,} more were answered already in {cache}"
-    say(f"{endpoint.model}: {calls}; {_tokens(endpoint, used)}")
-    if reason:
-        left = counted(len(work) - len(done), "form")
-        logging.error("%s; %s left to fill in, the answers so far are kept in %s", reason, left, cache)
-        return EXIT_FAILURE
-    if chat.left_out:
-        left_out = ", ".join(sorted(chat.left_out))
-        logging.warning("left out of all requests, as the endpoint does not take it: %s", left_out)
-    refused = [filled.failed for _, filled in done if filled.failed.partition(":")[0] not in ("", llm.UNPARSABLE)]
-    if len(refused) > command.max_bad * len(done):
-        text = "the requests for %s of %s were refused, more than --max_bad %.2f%%: %s; other answers are kept in %s"
-        forms = counted(len(done), "form")
-        logging.error(text, f"{len(refused):,}", forms, 100 * float(command.max_bad), refused[0], cache)
-        return EXIT_FAILURE
-    letters, answers = llm.dead_letters(done, endpoint.model), list(llm.lines(done, endpoint.model))
-    if not answers:
-        logging.error("no form was filled in: %s", letters[0].reason)
-        return EXIT_FAILURE
-    files = {
-        ANSWERS: b"".join(answers),
-        DEAD_LETTERS: b"".join(msgspec.json.encode(letter) + b"\n" for letter in letters),
-    }
-    counts = {"forms": len(done), "answered": len(answers), "dead_letters": len(letters)}
-    recorded = {
-        "hits": plan.forms,
-        **{name: getattr(command, name) for name in ("model", "endpoint", "annotators", "first_annotator")},
-        "temperatures": plan.temperatures,
-        "seed": command.seed,
-        **{name: value for name, value in endpoint.parameters().items() if name != "temperature"},
-    }
-    publish(command.output, files, {**run_header(NAME, recorded), "counts": counts})
-    if letters:
-        reasons = Counter(letter.reason.partition(":")[0] for letter in letters)
-        shown = ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common())
-        logging.warning("some answers are missing: %s; see %s/%s", shown, command.output, DEAD_LETTERS)
-    say(f"{counted(len(answers), 'assignment')} in {command.output}/{ANSWERS}")
-    return 0
+COMMAND = CollectLlm

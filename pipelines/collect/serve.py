@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from parapet.pipelines.app import Command
+from parapet.pipelines.collect import output_file
 from parapet.pipelines.command import counted, say
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.limits import read_text
@@ -20,6 +22,7 @@ from parapet.transforms.running.fence import THIS_MACHINE
 from parapet.transforms.running.options import REQUIRED, option
 
 if TYPE_CHECKING:
+    from parapet.transforms.crowd.serving.forms import Form
     from parapet.transforms.crowd.serving.site import Run
 
 DESCRIPTION = """\
@@ -42,17 +45,8 @@ _ORIGIN = re.compile(rf"{_URL.pattern}/?", re.IGNORECASE)
 _ADDRESS = "give the address under which people reach the server, without a path, such as https://crowd.example.org"
 
 
-class Settings(NamedTuple):
-    """The files; without ``run`` answers are only exported. ``needed`` is the least number of people."""
-
-    db: Path
-    export: Path
-    run: Run | None = None
-    needed: int = 0
-
-
 @dataclass(frozen=True, kw_only=True)
-class Serve(Command[Settings]):
+class Serve(Command["Run | None"]):
     """``parapet collect serve``."""
 
     name = "collect serve"
@@ -75,25 +69,11 @@ class Serve(Command[Settings]):
     tasks_per_person: int | None = option(
         None, "tasks that one person may do (default: any; 1 with --platform prolific)", ge=1
     )
-    db: str = option(
-        REQUIRED,
-        "SQLite file in which everything is kept; an existing one is continued",
-        group=options.OUTPUT,
-        metavar="FILE",
+    db: str = output_file("SQLite file in which everything is kept; an existing one is continued", REQUIRED)
+    export: str = output_file(
+        "answers for 'compose', a new file or the export of the same --db (default: the name of --db with .jsonl)"
     )
-    export: str = option(
-        "",
-        "answers for 'compose', a new file or the export of the same --db (default: the name of --db with .jsonl)",
-        group=options.OUTPUT,
-        metavar="FILE",
-    )
-    invitations: str = option(
-        "",
-        "invitation links, CSV (default: the name of --db with .invitations.csv)",
-        group=options.OUTPUT,
-        rare=True,
-        metavar="FILE",
-    )
+    invitations: str = output_file("invitation links, CSV (default: the name of --db with .invitations.csv)", rare=True)
     export_only: bool = option(False, "write --export from --db, and serve nothing", group=options.OUTPUT, rare=True)
     host: str = option("127.0.0.1", "address to listen on", group="server", metavar="ADDRESS")
     port: int = option(8000, "port; 0 for a free one", group="server", ge=0, le=65_535)
@@ -104,8 +84,13 @@ class Serve(Command[Settings]):
         metavar="URL",
     )
 
-    def check(self) -> Settings:
-        """Reads the forms. Raises InputError if an option cannot be used."""
+    @property
+    def exported(self) -> Path:
+        """The file of answers."""
+        return Path(self.export or Path(self.db).with_suffix(".jsonl"))
+
+    def check(self) -> Run | None:
+        """Reads the forms; None if answers are only exported. Raises InputError if an option cannot be used."""
         try:
             from parapet.transforms.crowd.serving.site import Run
         except ImportError as error:
@@ -113,25 +98,21 @@ class Serve(Command[Settings]):
         from parapet.transforms.crowd.serving.forms import read_forms
 
         self._check_together()
-        db = Path(self.db)
-        export = Path(self.export or db.with_suffix(".jsonl"))
-        invitations = Path(self.invitations or db.with_suffix(".invitations.csv"))
+        invitations = Path(self.invitations or Path(self.db).with_suffix(".invitations.csv"))
         people = Path(self.people or os.devnull)
-        files = {"--db": db, "--people": people, "--export": export, "--invitations": invitations}
+        files = {"--db": Path(self.db), "--people": people, "--export": self.exported, "--invitations": invitations}
         for (other, other_path), (flag, path) in combinations(files.items(), 2):
             if os.path.realpath(path) == os.path.realpath(other_path):
                 raise InputError(f"is the file of {other}, too: give another one", path, flag)
         if self.export_only:
-            return Settings(db, export)
+            return None
         forms = read_forms(self.hits)
-        wanted = {form.task: form.assignments for form in sorted(forms, key=lambda form: form.assignments)}
-        needed = sum(wanted.values())  # the names and the descriptions of a service must come from different people
-        run = Run(
+        return Run(
             forms=forms,
-            db=db,
-            export=export,
+            db=Path(self.db),
+            export=self.exported,
             invitations=invitations,
-            people=_people(self.people, needed),
+            people=_people(self.people, _least_people(forms)),
             platform=self.platform,
             host=self.host,
             port=self.port,
@@ -140,18 +121,30 @@ class Serve(Command[Settings]):
             tasks_per_person=self.tasks_per_person or (1 if self.platform == PROLIFIC else None),
             study=self.study_id,
         )
-        return Settings(db, export, run, needed)
 
-    def act(self, settings: Settings) -> int:
+    def act(self, run: Run | None) -> None:
         """Serves the forms, or only exports the answers."""
-        if settings.run is None:
-            return _export(settings.db, settings.export)
-        return _serve(settings.run, settings.needed)
+        from parapet.transforms.crowd.serving import server
+        from parapet.transforms.crowd.serving.store import Store
+
+        if run is None:
+            with closing(Store(Path(self.db))) as store:
+                n = server.export(store, self.exported)
+            say(f"{counted(n, 'assignment')} in {self.exported}")
+            return
+        invited = run.people if isinstance(run.people, int) else len(run.people)
+        if run.platform != PROLIFIC and invited < (needed := _least_people(run.forms)):
+            text = (
+                "%d people cannot fill in all forms: at least %d are needed, as different people must name and "
+                "describe a service. Invite more people, or make the forms with fewer --assignments"
+            )
+            logging.warning(text, invited, needed)
+        n = server.serve(run, say)
+        say(f"stopped; {counted(n, 'assignment')} in {run.export}")
 
     def _check_together(self) -> None:
         is_public = self.host not in THIS_MACHINE
         checks = [
-            (not os.path.isdir(self.db), "--db", f"{self.db} is a folder: give a file"),
             (not self.export_only or os.path.exists(self.db), "--db", f"there is no such file: {self.db}"),
             (self.hits or self.export_only, "--hits", "is required: give the output folder of 'parapet hits'"),
             (self.public_url or not is_public, "--public_url", f"is required with --host {self.host}: {_ADDRESS}"),
@@ -170,32 +163,9 @@ class Serve(Command[Settings]):
                 raise InputError(reason, flag)
 
 
-COMMAND = Serve
-
-
-def _serve(run: Run, needed: int) -> int:
-    from parapet.transforms.crowd.serving import server
-
-    invited = run.people if isinstance(run.people, int) else len(run.people)
-    if run.platform != PROLIFIC and invited < needed:
-        text = (
-            "%d people cannot fill in all forms: at least %d are needed, as different people must name and describe a "
-            "service. Invite more people, or make the forms with fewer --assignments"
-        )
-        logging.warning(text, invited, needed)
-    n = server.serve(run, say)
-    say(f"stopped; {counted(n, 'assignment')} in {run.export}")
-    return 0
-
-
-def _export(db: Path, export: Path) -> int:
-    from parapet.transforms.crowd.serving import server
-    from parapet.transforms.crowd.serving.store import Store
-
-    with closing(Store(db)) as store:
-        n = server.export(store, export)
-    say(f"{counted(n, 'assignment')} in {export}")
-    return 0
+def _least_people(forms: Sequence[Form]) -> int:
+    """Adds up the assignments of tasks, as the names and the descriptions of a service come from different people."""
+    return sum({form.task: form.assignments for form in sorted(forms, key=lambda form: form.assignments)}.values())
 
 
 def _people(text: str, needed: int) -> list[str] | int:
@@ -213,3 +183,6 @@ def _people(text: str, needed: int) -> list[str] | int:
     if not names:
         raise InputError("the file contains no names", text, "--people")
     return list(reversed(names.values()))
+
+
+COMMAND = Serve

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from parapet.pipelines.app import Command
-from parapet.pipelines.dispatch import canonical
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.hits.terms import REWARD
 from parapet.transforms.running import options
 from parapet.transforms.running.options import PARALLEL_CALLS, REQUIRED, option
-
-Act = Callable[[], int]
 
 ACTIONS = {
     "publish": "publish the HITs of 'parapet hits'; shows the cost first",
@@ -53,13 +49,10 @@ example:
 
 def dollars(text: str) -> Decimal:
     """Parses an amount such as ``$1,200.50``. Raises InputError for other text."""
-    try:
-        amount = Decimal(text.strip().removeprefix("$").replace(",", ""))
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if not amount.is_finite():
+    digits = text.strip().removeprefix("$").replace(",", "")
+    if not REWARD.fullmatch(digits):
         raise InputError(f"{text.strip()!r} is not an amount in dollars, such as 12.50")
-    return amount
+    return Decimal(digits)
 
 
 def _block_list() -> Any:
@@ -70,21 +63,21 @@ def _parallel_calls() -> Any:
     return option(4, PARALLEL_CALLS, group=options.RUNNING, rare=True, ge=1, le=32)
 
 
-class Action(Command[Act]):
-    """An action: a function of its name in ``module`` reads what the options name, and returns the work."""
+class Action(Command[Any]):
+    """An action, whose work is a class of the same name in :mod:`parapet.pipelines.mturk.session`."""
 
-    module = "ask"
     stopped = "run the same command again to continue"
 
-    def check(self) -> Act:
+    def check(self) -> Any:
         """Reads what the options name. Raises InputError if it cannot be used."""
-        module = importlib.import_module(f"{__name__}.{self.module}")
-        act: Act = getattr(module, canonical(self.name.split()[-1]))(self)
-        return act
+        from parapet.pipelines.mturk import session
 
-    def act(self, settings: Act) -> int:
+        return getattr(session, type(self).__name__)(self)
+
+    def act(self, settings: Any) -> int:
         """Does the work. Returns the exit status."""
-        return settings()
+        status: int = settings.run()
+        return status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,10 +126,10 @@ class Publish(_Spending, _OfBatch, _OfHits, Action):
   parapet mturk publish --hits my_hits --batch my_batch --tasks names       # names first; publish descriptions later
   parapet mturk publish --hits my_hits --batch my_batch --production        # real money"""
     group = "workers"
-    tasks: str = option(
-        "", "tasks to publish, such as names (default: all); the others may follow", group="input", metavar="LIST"
+    tasks: tuple[str, ...] | None = option(
+        None, "tasks to publish, such as names (default: all); the others may follow", group="input", commas=True
     )
-    countries: str | None = option(None, "countries, such as US,CA; or 'any' (default: US)", metavar="LIST")
+    countries: tuple[str, ...] | None = option(None, "countries, such as US,CA; or 'any' (default: US)", commas=True)
     min_approval: int | None = option(None, "minimum share of approved assignments (default: 90)", metavar="PERCENT")
     min_approved: int | None = option(None, "minimum number of approved assignments (default: any)")
     max_per_worker: int | None = option(None, "assignments that one worker may do (default: any)")
@@ -182,7 +175,6 @@ class Status(_OfBatch, Action):
     example = """\
   parapet mturk status --batch my_batch
   parapet mturk status --batch my_batch --json"""
-    module = "pay"
     json: bool = option(False, "print JSON", group=options.OUTPUT)
 
 
@@ -216,7 +208,6 @@ class Pay(_Spending, _Rejecting, _OfBatch, Action):
   parapet mturk pay --batch my_batch --audit my_variants
   parapet mturk pay --batch my_batch --audit my_variants --reject --dry_run    # who would be rejected, and why
   parapet mturk pay --batch my_batch --bonuses bonuses.csv"""
-    module = "pay"
     audit: str = options.folder("output of 'parapet compose' for this batch")
     bonuses: str = options.folder("CSV with assignment_id, amount and reason: one bonus each", "FILE")
     all: bool = option(False, "also approve what was collected and is not in the audit")
@@ -244,7 +235,6 @@ class SiteCsv(_Rejecting, Action):
         the audit of 'parapet compose', for the site's 'Upload CSV'. Everyone is paid unless --reject is given. The file
         has worker ids: only its owner can read it."""
     example = "  parapet mturk site-csv --audit my_variants --results my_crowd/names.csv --output names.reviewed.csv"
-    module = "pay"
     audit: str = options.folder("output of 'parapet compose'", default=REQUIRED)
     results: str = options.folder("batch results CSV of the requester site", "FILE", REQUIRED)
     output: str = option(REQUIRED, "file to write", group=options.OUTPUT, metavar="FILE")

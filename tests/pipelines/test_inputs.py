@@ -67,7 +67,7 @@ def test_compose_takes_the_folder_of_a_batch(tmp_path, sample):
     (tmp_path / "batch").mkdir()
     batch = shutil.copy(sample / "crowd" / "assignments.jsonl", tmp_path / "batch")
     command = compose.Compose(responses=[str(tmp_path / "batch")], schemas=str(sample), output="out")
-    assert command.check().sources.responses == [str(batch)]
+    assert command.sources.responses == [str(batch)]
     told = refused("compose", schemas=sample, responses=batch, decisions=tmp_path, output=tmp_path / "out")
     assert "is a folder: give a file" in told
 

@@ -3,11 +3,11 @@
 import boto3
 import botocore.endpoint
 
-from parapet.pipelines.mturk import ask, pay
+from parapet.pipelines.mturk import session as work
 from parapet.transforms.crowd.mturk import client
 from parapet.transforms.reports import report
 
-assert all((ask, pay))
+assert work
 report.environment().get_template("report.html.jinja")
 session = boto3.session.Session(region_name=client.REGION)
 boto3.session.Session = lambda **_: session

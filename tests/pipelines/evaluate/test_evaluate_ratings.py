@@ -237,12 +237,10 @@ def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials)
     (("--scores", "corpus"), "not a complete output of 'parapet evaluate --task generation'"),
     (("--scores", "scores", "--faithful", "-1"), "--faithful: -1: must be 0 or more"),
     (("--scores", "scores", "--items", "0"), "--items: 0: must be 1 or more"),
-    (("--scores", "scores", "--split", "test"), "--split: is for --task rewrites"),
     (("--scores", "scores", "--dialogues", "corpus", *NONE), "no turn can be drawn"),
     (("--scores", "scores", "--dialogues", "corpus", "corpus"), "takes one corpus for ratings"),
     (("--scores", "scores"), "is not the corpus that was scored"),  # but the sample
     (("--scores", "unvalidated", "--dialogues", "corpus"), "--no_validation"),
-    (("--task", "rewrites", "--scores", "scores"), "--scores: is for --task ratings"),
 )
 def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(world)
