@@ -72,16 +72,6 @@ class _Step:
     event: Event = _NOTHING
 
 
-class _State(NamedTuple):
-    """What is shown of a step; the rate is in units per second, and None if it is unknown."""
-
-    name: str
-    event: Event
-    rate: float | None
-    seconds_left: float | None
-    seconds: float
-
-
 class Display:
     """Shows steps that run side by side: live lines on a terminal, regular log messages elsewhere.
 
@@ -174,14 +164,15 @@ class Display:
         while not self._stopped.wait(HEARTBEAT):
             self.beat()
 
-    def _states(self) -> list[_State]:
+    def _states(self) -> list[tuple[str, Event, float | None, float | None, float]]:
+        """Lists (step, its last event, units per second, estimated seconds left, seconds so far)."""
         states, now = [], self.clock()
         with self._lock:
             for name, step in self.steps.items():
                 event, seconds = step.event, now - step.began
                 rate = event.done / seconds if event.done and seconds > 0 else None
                 left = (event.total - event.done) / rate if event.total is not None and rate else None
-                states.append(_State(name, event, rate, left, now - step.started))
+                states.append((name, event, rate, left, now - step.started))
         return states
 
     def _lines(self) -> Table:
