@@ -12,10 +12,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
 from parapet.transforms.running.progress import BESIDES, READING, VARIABLE
 
@@ -250,12 +250,12 @@ class MessageHandler(logging.Handler):
 class Run:
     """The progress of one command: reads the counts, and passes events on."""
 
-    def __init__(self, show: Callable[[Event], None], path: str) -> None:
-        self.show, self.path = show, path
+    def __init__(self, show: Callable[[Event], None], counts: IO[bytes]) -> None:
+        self.show, self.file = show, counts
+        self._rest = b""  # of a line that is being written
         self.event = _NOTHING
         self._counts: dict[tuple[str, str], list[int]] = {}  # (stage, unit) -> done, total
         self._spent: dict[str, int] = {}
-        self._read = 0
         self._counting = False  # whether the stage counts its own work, besides the records it reads
         self._shown: Event | None = None
         self._lock = threading.RLock()
@@ -285,15 +285,9 @@ class Run:
     def poll(self) -> None:
         """Reads new counts, and shows them."""
         with self._lock:
-            data = b""
-            # The file is gone if someone cleared the folder, or if a thread polls after the end.
-            with suppress(OSError), open(self.path, "rb") as file:
-                file.seek(self._read)
-                data = file.read()
-            data = data[: data.rfind(b"\n") + 1]
-            self._read += len(data)
-            for record in data.decode().splitlines():
-                done, total, unit, stage = record.split("\t")
+            *records, self._rest = (self._rest + self.file.read()).split(b"\n")
+            for record in records:
+                done, total, unit, stage = record.decode().split("\t")
                 if stage == BESIDES:
                     self._spent[unit] = self._spent.get(unit, 0) + int(done)
                     self.event = self.event._replace(spent=_spent(self._spent))
@@ -325,7 +319,7 @@ def running(title: str) -> Iterator[Run]:
             show = partial(display.update, title)
         if show is sink or live_wanted or logging.getLogger().isEnabledFor(logging.INFO):
             os.environ[VARIABLE] = counts.name
-        run, thread = Run(show, counts.name), threading.Thread(target=poll, name="progress counts", daemon=True)
+        run, thread = Run(show, counts.file), threading.Thread(target=poll, name="progress counts", daemon=True)
         thread.start()
         try:
             yield run
