@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from parapet.pipelines import app
-from parapet.pipelines.command import counted, say, warn_dead_letters
+from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, sample_root
+from parapet.transforms.reports.text import counted
 from parapet.transforms.running import options
 from parapet.transforms.running.options import option
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Anonymise(app.Pipeline["Config"]):
+class Anonymise(CorpusPipeline["Config"]):
     """``parapet anonymise``."""
 
     name = "anonymise"
@@ -35,6 +36,7 @@ class Anonymise(app.Pipeline["Config"]):
   parapet anonymise --chats march.csv april.csv --bots concierge,ella --phone_regions GB,IE --output anonymous
   parapet anonymise --chats chats.jsonl --spacy_model en_core_web_lg --entities names.txt --output anonymous"""
     group = "what is replaced"
+    done = "anonymised"
     chats: list[str] = option(
         [],
         "JSON lines (turns of speaker and text) or CSV (chat_id, speaker, text); default: those of the sample",
@@ -86,27 +88,21 @@ class Anonymise(app.Pipeline["Config"]):
         if self.splits and (len(self.splits) != len(SPLITS) or abs(sum(self.splits) - 1) > 1e-9):
             raise InputError("must be the shares of train, dev and test, such as 0.8,0.1,0.1", "--splits")
         like_paper = self.placeholders == "paper"
-        model = self.spacy_model or None
-        return Config(
-            output=self.output,
-            files=tuple(files),
-            rules=Rules(tuple(entities), model, self.phone_regions, frozenset(self.keep), like_paper),
-            bots=frozenset(name.lower() for name in self.bots),
-            splits=SplitConfig(self.splits, self.seed) if self.splits else None,
-            max_bad=self.max_bad,
-        )
+        model, kept = self.spacy_model or None, frozenset(self.keep)
+        rules = Rules(tuple(entities), model, self.phone_regions, kept, like_paper)
+        bots = frozenset(name.lower() for name in self.bots)
+        splits = SplitConfig(self.splits, self.seed) if self.splits else None
+        return Config(self.output, tuple(files), rules, bots, splits)
 
-    def build(self, pipeline: beam.Pipeline, config: Config) -> None:
+    def wire(self, pipeline: beam.Pipeline, config: Config) -> None:
         """Replaces names in the chats, and writes chats, suspects, statistics and a page."""
         from functools import partial
 
         import apache_beam as beam
 
         from parapet.transforms.anonymise import writing
-        from parapet.transforms.running.runs import FinishRun, RunInfo, WriteEach
-        from parapet.transforms.storage import files
+        from parapet.transforms.running.runs import WriteEach
 
-        files.prepare(self.output, self.name)
         chats = pipeline | "Files of chats" >> beam.Create(config.files)
         names = (
             chats
@@ -125,31 +121,22 @@ class Anonymise(app.Pipeline["Config"]):
             write_set = WriteEach(partial(writing.write_set, output=self.output, config=config.splits), shown=0)
             of_set = outputs.others[writing.SET] | "Gather set" >> beam.combiners.ToList() | "Set" >> write_set
             outputs = outputs.with_more("Set", written=of_set.written, counts=of_set.counts)
-        _ = outputs | "Finish" >> FinishRun(
-            RunInfo(self.name, self.output, config.options(), self.max_bad, "anonymised"),
-            partial(writing.metadata_files, config=config),
-            tallies=writing.tallies,
-            invariants=config.invariants(),
-        )
+        _ = outputs | "Finish" >> self.finish(config, writing.metadata_files)
 
-    def report(self, config: Config, counters: dict[str, int]) -> None:
-        """Prints the numbers of replacements and suspects, and never quotes a chat."""
-        from parapet.transforms.anonymise.writing import tallies
-
-        statistics = self.statistics()
+    def lines(self, config: Config, statistics: Any) -> Iterator[str]:
+        """Yields the numbers of replacements, and warns about suspects; never quotes a chat."""
         replaced = ", ".join(f"{numbers['mentions']:,} {kind}" for kind, numbers in statistics["replaced"].items())
         chats, turns = counted(statistics["written"], "chat"), counted(statistics["turns"], "turn")
-        say(f"{chats}, {turns}: {replaced or 'nothing to replace'}")
+        yield f"{chats}, {turns}: {replaced or 'nothing to replace'}"
         if "set" in statistics:
             numbers = statistics["set"]
             chats = ", ".join(f"{n:,} {name}" for name, n in numbers["dialogues"].items())
-            say(f"{self.output}/concierge: {chats}; {numbers['candidates']:,} candidates")
+            yield f"{self.output}/concierge: {chats}; {numbers['candidates']:,} candidates"
         suspects = {kind: n for kind, n in statistics["suspects"].items() if n}
         if suspects:
             kinds = ", ".join(f"{n:,} {kind}" for kind, n in suspects.items())
             chats = counted(statistics["chats_with_suspects"], "chat")
             logging.warning("%s may have been missed in %s; see %s/suspects", kinds, chats, self.output)
-        warn_dead_letters(self.output, tallies)
 
 
 COMMAND = Anonymise

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
 Config = TypeVar("Config", bound="Command[Any]")
+Struct = TypeVar("Struct")
 Settings = TypeVar("Settings")  # what a command works with: its options, checked, and what they name, read
 Option = str | int | float | bool | None
 
@@ -58,6 +59,13 @@ class Command(Generic[Settings]):
     def terms(cls) -> dict[str, dict[str, str]]:
         """Returns further sections of the help: title to terms and their meanings."""
         return {}
+
+    def settings_of(self, kind: type[Struct], **own: object) -> Struct:
+        """Makes a struct of the options that have the names of its fields, and of its ``own`` fields."""
+        names: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]
+        return kind(
+            **{flag.name: getattr(self, flag.name) for flag in flags_of(type(self)) if flag.name in names} | own
+        )
 
     def check(self) -> Settings:
         """Reads what the options name. Raises InputError, before anything is done, for what cannot be used."""
@@ -100,11 +108,15 @@ class Pipeline(Command[Settings]):
         """Prints the results; may return an exit status."""
         return None
 
-    def statistics(self) -> Any:
-        """Reads the statistics that the run wrote."""
+    def written(self, name: str) -> Any:
+        """Reads a JSON file that the run wrote."""
         from parapet.transforms.storage.files import read_written
 
-        return json.loads(read_written(self.output, "statistics.json"))
+        return json.loads(read_written(self.output, name))
+
+    def statistics(self) -> Any:
+        """Reads the statistics that the run wrote."""
+        return self.written("statistics.json")
 
 
 class Flag(NamedTuple):
@@ -282,9 +294,14 @@ def out_of_range(number: float, limits: Mapping[str, Any]) -> str:
 
 
 def input_paths(config: Any) -> list[tuple[str, str]]:
-    """Lists (flag, path) of all files and folders that a configuration names."""
-    values = [(flag.name, getattr(config, flag.name)) for flag in flags_of(type(config)) if flag.facts["path"]]
-    return [(name, path) for name, value in values if value for path in (value if isinstance(value, list) else [value])]
+    """Lists (flag, path) of all files and folders that a configuration names, also as ``NAME=PATH``."""
+    values = [(flag, getattr(config, flag.name)) for flag in flags_of(type(config)) if flag.facts["path"]]
+    return [
+        (flag.name, text.partition("=")[2] if "=" in flag.facts["metavar"] else text)
+        for flag, value in values
+        for text in (value if isinstance(value, list) else [value])
+        if text
+    ]
 
 
 def content_options(config: Any) -> dict[str, Option]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from parapet.pipelines import app
-from parapet.pipelines.command import counted, say, warn_dead_letters
+from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.layout import TRAIN, sample_root
+from parapet.transforms.reports.text import counted
 from parapet.transforms.running import options
 from parapet.transforms.running.options import option
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Augment(app.Pipeline["Plan"]):
+class Augment(CorpusPipeline["Plan"]):
     """``parapet augment``."""
 
     name = "augment"
@@ -33,6 +34,7 @@ class Augment(app.Pipeline["Plan"]):
   parapet augment --sgd sgd --backtrans back_translated --oracle sgd/sgd_x/data \\
     --sets none,backtrans,oracle,corrupted,backtrans+oracle --output training_sets"""
     group = "training sets"
+    done = "augmented"
     sgd: str = options.sgd()
     split: str = options.split(TRAIN)
     backtrans: str = options.folder("back-translated variants: the output of 'back_translate'")
@@ -63,53 +65,35 @@ class Augment(app.Pipeline["Plan"]):
         from parapet.transforms.splits.augment import plan as plans
         from parapet.transforms.variants.matching import check_matched
 
+        root = self.sgd or sample_root()
         folders = {kind: folder for kind in ("backtrans", "oracle") if (folder := getattr(self, kind))}
         sets = plans.parse_sets(plans.default_sets(folders) if self.sets is None else self.sets)
         plans.check_folders(sets, folders)
-        plan = plans.make_plan(
-            self.sgd or sample_root(),
-            self.split,
-            sets,
-            folders,
-            [name for name in self.variant.split(",") if name],
-            plans.CorruptionConfig(
-                [operation for operation in plans.OPERATIONS if operation in self.corruptions],
-                plans.Rates(self.replace_rate, self.order_rate),
-                self.seed,
-            ),
-        )
+        variants = [name for name in self.variant.split(",") if name]
+        operations = [operation for operation in plans.OPERATIONS if operation in self.corruptions]
+        corrupting = plans.CorruptionConfig(operations, plans.Rates(self.replace_rate, self.order_rate), self.seed)
+        plan = plans.make_plan(root, self.split, sets, folders, variants, corrupting)
         check_matched(plan.augmentation.versions[1:], plan.problems, self.max_bad)
-        for line in plan.problems:
-            logging.warning("does not match the corpus: %s", line)
-        for line in plan.remarks:
+        for line in [*(f"does not match the corpus: {problem}" for problem in plan.problems), *plan.remarks]:
             logging.warning("%s", line)
         return plan
 
-    def build(self, pipeline: beam.Pipeline, plan: Plan) -> None:
+    def wire(self, pipeline: beam.Pipeline, plan: Plan) -> None:
         """Writes the dialogues, schemas and mappings of each set, and dead letters."""
         import apache_beam as beam
 
         from parapet.transforms.running.progress import expect_dialogues
-        from parapet.transforms.running.runs import RunInfo
         from parapet.transforms.splits.augment import augmenting
-        from parapet.transforms.storage.files import prepare
 
-        prepare(self.output, self.name)
         expect_dialogues(plan.files)
-        recorded = {**plan.options(), "max_bad": float(self.max_bad)}
-        info = RunInfo(self.name, self.output, recorded, self.max_bad, "augmented")
-        _ = pipeline | "Dialogue files" >> beam.Create(plan.files) | "Sets" >> augmenting.Augment(plan, info)
+        augment = augmenting.Augment(plan, self.run_info(plan.options()))
+        _ = pipeline | "Dialogue files" >> beam.Create(plan.files) | "Sets" >> augment
 
-    def report(self, plan: Plan, counters: dict[str, int]) -> None:
-        """Prints what was written for each set, and how much the corruptions changed."""
-        from functools import partial
+    def lines(self, plan: Plan, statistics: Any) -> Iterator[str]:
+        """Yields what was written for each set, and how much the corruptions changed; warns about unknown intents."""
+        from parapet.transforms.splits.augment.augmenting import lines_of
 
-        from parapet.transforms.splits.augment.augmenting import lines_of, tallies_of
-
-        statistics = self.statistics()
-        for line in lines_of(statistics):
-            say(line)
-        warn_dead_letters(self.output, partial(tallies_of, plan=plan))
+        yield from lines_of(statistics)
         if statistics["unknown_intents"]:
             logging.warning("left unchanged: %s that no schema has", counted(statistics["unknown_intents"], "intent"))
 

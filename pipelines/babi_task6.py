@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from parapet.pipelines import app
-from parapet.pipelines.command import counted, say, warn_dead_letters
+from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS
+from parapet.transforms.reports.text import counted
 from parapet.transforms.running import options
 from parapet.transforms.running.options import REQUIRED, option
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BabiTask6(app.Pipeline["Config"]):
+class BabiTask6(CorpusPipeline["Config"]):
     """``parapet babi_task6``."""
 
     name = "babi_task6"
@@ -34,6 +35,7 @@ class BabiTask6(app.Pipeline["Config"]):
   parapet babi_task6 --logs dstc2 --output task6
   parapet babi_task6 --logs dstc2 --split_rule original --user asr --output task6_recognised
   parapet babi_task6 --logs dstc2 --kb dialog-babi-task6-dstc2-kb.txt --max_bad 5% --output task6"""
+    done = "converted"
     logs: str = option(REQUIRED, "DSTC2, unpacked: data/ and scripts/config/dstc2_*.flist", metavar="ROOT", reads=True)
     kb: str = options.folder("knowledge base of dialog bAbI (default: what the system says about restaurants)", "FILE")
     ontology: str = options.folder("ontology (default: ROOT/scripts/config/ontology_dstc2.json)", "FILE", rare=True)
@@ -62,29 +64,20 @@ class BabiTask6(app.Pipeline["Config"]):
             raise InputError("the lists name no calls", self.logs, "--logs")
         if missing := [split for split in SPLITS if split not in logs.splits]:
             logging.warning("there is no list of %s", ", ".join(missing))
-        return Config(
-            output=self.output,
-            logs=logs,
-            split_rule=self.split_rule,
-            user=self.user,
-            ontology=calls.read_ontology(self.logs, self.ontology),
-            knowledge=calls.read_knowledge(self.kb) if self.kb else None,
-            seed=self.seed,
-            max_bad=self.max_bad,
-        )
+        ontology = calls.read_ontology(self.logs, self.ontology)
+        knowledge = calls.read_knowledge(self.kb) if self.kb else None
+        return self.settings_of(Config, logs=logs, ontology=ontology, knowledge=knowledge)
 
-    def build(self, pipeline: beam.Pipeline, config: Config) -> None:
+    def wire(self, pipeline: beam.Pipeline, config: Config) -> None:
         """Reads calls in batches, converts them, and writes dialogues, statistics and a page."""
         from functools import partial
 
         import apache_beam as beam
 
-        from parapet.transforms.running.runs import FinishRun, RunInfo, WriteEach
+        from parapet.transforms.running.runs import WriteEach
         from parapet.transforms.simulators.task6 import conversion
         from parapet.transforms.simulators.task6.calls import gathered
-        from parapet.transforms.storage import files
 
-        files.prepare(self.output, self.name)
         read = (
             pipeline
             | "Batches" >> beam.Create(config.logs.batches)
@@ -101,26 +94,18 @@ class BabiTask6(app.Pipeline["Config"]):
             partial(conversion.write_batch, config=config), knowledge, others=(conversion.BABI,), progress=("calls",)
         )
         outputs = read.calls | "Spread calls" >> beam.Reshuffle() | "Dialogues" >> write
-        _ = outputs | "Finish" >> FinishRun(
-            RunInfo(self.name, self.output, config.options(), self.max_bad, "converted"),
-            partial(conversion.metadata_files, config=config),
-            knowledge,
-            beam.pvalue.AsList(outputs.others[conversion.BABI]),
-            tallies=config.tallies,
-            invariants=config.invariants(),
-            shown=conversion.SHOWN,
-        )
+        texts = beam.pvalue.AsList(outputs.others[conversion.BABI])
+        finish = self.finish(config, conversion.metadata_files, knowledge, texts, shown=conversion.SHOWN)
+        _ = outputs | "Finish" >> finish
 
-    def report(self, config: Config, counters: dict[str, int]) -> None:
-        """Prints the size of each split."""
-        statistics = self.statistics()
+    def lines(self, config: Config, statistics: Any) -> Iterator[str]:
+        """Yields the size of each split."""
         for split, numbers in statistics["splits"].items():
             sizes = f"{numbers['api_calls']:,} API calls, {numbers['facts']:,} facts"
-            say(f"{split}: {counted(numbers['dialogues'], 'dialogue')}, {sizes}")
-        say(f"{counted(statistics['restaurants'], 'restaurant')}, {statistics['candidates']:,} candidates")
+            yield f"{split}: {counted(numbers['dialogues'], 'dialogue')}, {sizes}"
+        yield f"{counted(statistics['restaurants'], 'restaurant')}, {statistics['candidates']:,} candidates"
         if statistics["moved_from_dev_to_train"]:
-            say(f"moved from dev to train: {counted(statistics['moved_from_dev_to_train'], 'call')}")
-        warn_dead_letters(self.output, config.tallies)
+            yield f"moved from dev to train: {counted(statistics['moved_from_dev_to_train'], 'call')}"
 
 
 COMMAND = BabiTask6

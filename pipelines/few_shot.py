@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines import app
-from parapet.pipelines.command import say, warn_dead_letters
+from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.flags import EXIT_USAGE
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, TRAIN, sample_root
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FewShot(app.Pipeline["WriteFewShot"]):
+class FewShot(CorpusPipeline["WriteFewShot"]):
     """``parapet few_shot``."""
 
     name = "few_shot"
@@ -59,7 +59,6 @@ class FewShot(app.Pipeline["WriteFewShot"]):
 
     def check(self) -> WriteFewShot:
         """Reads the schemas. Raises InputError if the corpus does not allow the split."""
-        from parapet.transforms.running.runs import RunInfo
         from parapet.transforms.splits.few_shot import Rule, WriteFewShot, domain_slots, read_schemas
 
         root = self.sgd or str(sample_root())
@@ -78,37 +77,34 @@ class FewShot(app.Pipeline["WriteFewShot"]):
             if name not in known:
                 raise InputError(f"there is no domain {name!r}: must be one of {', '.join(known)}", "--domains")
         domains = tuple(known if self.domains is None else sorted({*self.domains}))
-        sizes = tuple(sorted({*self.sizes}))
-        rule = Rule(domains, sizes, self.test, *splits, self.multi_domain, self.seed, self.unseen_services)
-        recorded = {**msgspec.to_builtins(rule), "max_bad": float(self.max_bad)}
-        return WriteFewShot(schemas, rule, RunInfo(self.name, self.output, recorded, self.max_bad))
+        rule = self.settings_of(Rule, domains=domains, sizes=tuple(sorted({*self.sizes})))
+        return WriteFewShot(schemas, rule, self.run_info(msgspec.to_builtins(rule)))
 
-    def build(self, pipeline: beam.Pipeline, split: WriteFewShot) -> None:
+    def wire(self, pipeline: beam.Pipeline, split: WriteFewShot) -> None:
         """Chooses dialogues and writes the sets."""
         import apache_beam as beam
 
         from parapet.schemas.dialogue import list_files
         from parapet.schemas.layout import as_path
         from parapet.transforms.running.progress import expect_dialogues
-        from parapet.transforms.storage.files import prepare
 
         dialogue_files = list_files(as_path(self.sgd or sample_root()), (self.train_split, self.test_split))
         expect_dialogues(dialogue_files)
-        prepare(self.output, self.name)
         _ = pipeline | "Dialogue files" >> beam.Create(dialogue_files) | "Split" >> split
 
     def report(self, split: WriteFewShot, counters: dict[str, int]) -> int | None:
         """Prints the sizes of the sets, and what is less than requested."""
-        from parapet.transforms.running.counts import of_dialogues
+        super().report(split, counters)
+        short = self.statistics()["short"]
+        for line in short:
+            (logging.error if self.require_full else logging.warning)("%s", line)
+        return EXIT_USAGE if self.require_full and short else None
+
+    def lines(self, split: WriteFewShot, statistics: Any) -> Iterator[str]:
+        """Yields the sizes of each domain's sets."""
         from parapet.transforms.splits.few_shot import summary
 
-        statistics = self.statistics()
-        for line in summary(statistics):
-            say(line)
-        warn_dead_letters(self.output, of_dialogues)
-        for line in statistics["short"]:
-            (logging.error if self.require_full else logging.warning)("%s", line)
-        return EXIT_USAGE if self.require_full and statistics["short"] else None
+        return summary(statistics)
 
 
 COMMAND = FewShot

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
+
 from parapet.pipelines import translation
-from parapet.pipelines.command import say
 from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_OPTIONS
 from parapet.pipelines.endpoint_flags import EndpointOptions, address
-from parapet.pipelines.perturb import Perturb, Prepared
+from parapet.pipelines.perturb import Perturb
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations import VariationOptions
 from parapet.transforms.running import plugins
 from parapet.transforms.running.options import option
 
 if TYPE_CHECKING:
+    from parapet.transforms.perturbation.files import PerturbCorpus
     from parapet.transforms.perturbations.back_translation import Translating
     from parapet.transforms.perturbations.variations import LanguageVariations
     from parapet.transforms.translation.memory import Engine
@@ -31,6 +33,7 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
     """``parapet language_variations``."""
 
     group = "--engine llm"
+    pivots_text = "pivot languages, one drawn for each turn (default: pt)"
     engines: ClassVar = {
         **translation.TranslationOptions.engines,
         **dict.fromkeys(ENDPOINT_OPTIONS, (LLM,)),
@@ -44,9 +47,6 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         "(default: embedded if installed)",
         group="translation",
         choices=plugins.Names(plugins.TRANSLATION_ENGINES, RULES, LLM, translation.CHECKPOINT, translation.MEMORY),
-    )
-    pivots: str = option(
-        "", "pivot languages, one drawn for each turn (default: pt)", group="translation", metavar="LIST"
     )
     model: list[str] = option(
         [],
@@ -84,7 +84,7 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         self._check_unused(kinds, engine)
         written = [kind for kind in kinds if kind in generated.KINDS and engine == LLM]
         is_wanted = bool(written) or ("paraphrase" in kinds and rewritten is None and engine != RULES)
-        how = self._translating(engine, [*map(generated.language_of, written)], is_wanted)
+        how = self._translating(engine if is_wanted else "", [*map(generated.language_of, written)])
         parts = []
         for kind in kinds:
             typos = {name: getattr(self, name) for name in ("rates", "at_least", "perturb_values") if kind == "typos"}
@@ -105,93 +105,63 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         """Returns the engine of ``--engine``, or the one that the other options imply."""
         from parapet.transforms.translation.embedded import is_installed
 
-        if self.engine or self.endpoint or self.memory:
-            return self.engine or (LLM if self.endpoint else translation.MEMORY)
-        return translation.EMBEDDED if self.pivots or is_installed() else RULES
+        implied = LLM if self.endpoint else translation.MEMORY if self.memory else ""
+        return self.engine or implied or (translation.EMBEDDED if self.pivots or is_installed() else RULES)
 
     def _check_unused(self, kinds: Sequence[str], engine: str) -> None:
         """Raises InputError if an option has no effect."""
         of_engines = ("engine", "pivots", "memory", "parallel_calls", "dry_run", *self.engines)
         translated = ("verbose", "simple", "paraphrase") if engine == LLM else ("paraphrase",)
-        for names, needed in ((("perturb_values", "rates"), ("typos",)), (of_engines, translated)):
-            for name in filter(lambda name: getattr(self, name), names):
-                if self.rewritten:
-                    raise InputError(
-                        "has no effect with --rewritten, whose turns are used unchanged: leave it out", f"--{name}"
-                    )
-                if not {*needed} & {*kinds}:
-                    reason = f"is for {', '.join(needed)}, which --kinds does not include"
-                    raise InputError(f"{reason}: change --kinds, or leave the flag out", f"--{name}")
+        needed = {"perturb_values": ("typos",), "rates": ("typos",), **dict.fromkeys(of_engines, translated)}
+        for name in filter(lambda name: getattr(self, name), needed):
+            if self.rewritten:
+                reason = "has no effect with --rewritten, whose turns are used unchanged: leave it out"
+                raise InputError(reason, f"--{name}")
+            if not {*needed[name]} & {*kinds}:
+                reason = f"is for {', '.join(needed[name])}, which --kinds does not include"
+                raise InputError(f"{reason}: change --kinds, or leave the flag out", f"--{name}")
         self.check_engine(engine)
         unused = {RULES: of_engines[1:5], LLM: ("pivots",), translation.CHECKPOINT: ("pivots",)}.get(engine, ())
         for name in filter(lambda name: getattr(self, name), unused):
             raise InputError(f"is for an engine that translates, but the engine is {engine}", f"--{name}")
 
-    def _translating(self, engine: str, languages: Sequence[str], is_wanted: bool) -> Translating | None:
-        """Reads memories and opens the engine.
+    def _translating(self, engine: str, written: Sequence[str]) -> Translating | None:
+        """Returns how turns are translated, or written in these languages of a language model; None if not at all."""
+        from parapet.transforms.translation.local import PARAPHRASED
 
-        Args:
-          engine: its name.
-          languages: what a language model writes.
-          is_wanted: whether anything is translated; if not, the settings only keep the memories.
-        """
-        from parapet.transforms.perturbations.back_translation import Translating
-        from parapet.transforms.storage.files import join
-        from parapet.transforms.translation.memory import by_languages
-        from parapet.transforms.translation.translate import Known
+        languages = {"": [], LLM: written, translation.CHECKPOINT: [PARAPHRASED]}
+        pivots = languages.get(engine, [*dict.fromkeys(self.pivots or ("pt",))])
+        how = self.translating(self.output, engine, pivots, self.dry_run)
+        if not engine:  # the output keeps translations that an earlier run paid for
+            return how if how.memory else None
+        if how.engine is None and not any(how.known.of("en", pivot) for pivot in pivots):
+            raise self.not_in_memory("the user turns", f"there are no translations into {', '.join(pivots)}")
+        return msgspec.structs.replace(how, seed=self.seed, again=engine == translation.EMBEDDED)
 
-        # read even if unused, so that the output keeps translations that an earlier run paid for
-        rows = self.read_memories(self.output)
-        paid = join(self.output, translation.PAID)
-        if not is_wanted:
-            return Translating(Known({}), None, paid, rows) if rows else None
-        opened, pivots = self._opened(engine, languages)
-        known = Known(by_languages(rows, *((opened.provider, opened.model) if opened else ("", ""))))
-        if opened is None and not any(known.of("en", pivot) for pivot in pivots):
-            hint = (
-                "the engine 'memory' only replays translations: add a --memory that contains the user turns, or "
-                "choose another --engine"
-            )
-            raise InputError(f"{hint}; there are no translations into {', '.join(pivots)}", "--engine")
-        return Translating(known, opened, paid, rows, pivots, self.seed, engine == translation.EMBEDDED)
-
-    def _opened(self, engine: str, languages: Sequence[str]) -> tuple[Engine | None, Sequence[str]]:
-        """Opens an engine once. Returns it with what it translates to. Raises InputError if it cannot be used."""
+    def open_engine(self, engine: str, pivots: Sequence[str]) -> Engine | None:
+        """Makes an engine, a paraphraser or a language model. Raises InputError if the options do not fit it."""
         from parapet.transforms.perturbations.generated import Writer
-        from parapet.transforms.translation.local import PARAPHRASED, Paraphraser
+        from parapet.transforms.translation.local import Paraphraser
 
         if engine not in (LLM, translation.CHECKPOINT):
-            pivots = translation.parse_pivots(self.pivots or "pt")
-            return self.open_engine(engine, pivots, self.dry_run), pivots
+            return super().open_engine(engine, pivots)
         if len(self.model) != 1:
             required = "is required: give the name of the model at the endpoint, such as gpt-4o-mini"
             reason = required if engine == LLM else "must name exactly one folder, that of the checkpoint"
             raise InputError(reason, "--model")
-        opened: Writer | Paraphraser
         if engine == LLM:
-            opened = Writer(self.endpoint_of(self.model[0], parallel=self.parallel_calls))
-        else:
-            languages, opened = [PARAPHRASED], Paraphraser(self.model[0], self.beams or 4, self.prefix)
-        if not self.dry_run:
-            opened.open()
-            opened.close()
-        return opened, languages
+            return Writer(self.endpoint_of(self.model[0], parallel=self.parallel_calls))
+        return Paraphraser(self.model[0], self.beams or 4, self.prefix)
 
     def recorded(self) -> dict[str, object]:
         """Lists its own options for ``run.json``, without those of translation, which the perturbation records."""
         own = {item.name for item in fields(VariationOptions)}
         return {name: value for name, value in super().recorded().items() if name in own}
 
-    def report(self, prepared: Prepared, counters: dict[str, int]) -> None:
-        """Prints the results and the cost, and deletes answers that the memory now contains."""
-        from parapet.transforms.perturbations.variations import LanguageVariations
-        from parapet.transforms.storage.files import clear, join
-
-        super().report(prepared, counters)
-        if self.dry_run:
-            return
-        clear(join(self.output, translation.PAID))
-        assert isinstance(prepared.perturbation, LanguageVariations)
-        how = prepared.perturbation.translating
-        if how and how.engine and not how.writer:
-            say(translation.bill(how.engine.provider, how.engine.dollars_per_million, counters))
+    def report(self, perturb: PerturbCorpus, counters: dict[str, int]) -> int | None:
+        """Prints the results and the cost."""
+        super().report(perturb, counters)
+        how = getattr(perturb.perturbation, "translating", None)
+        if how and not self.dry_run:
+            self.settle(how, counters)
+        return None

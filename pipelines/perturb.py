@@ -7,16 +7,18 @@ import inspect
 import logging
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, make_dataclass
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import app, runners
 from parapet.pipelines.command import run as run_command
-from parapet.pipelines.command import say, shows_progress, starting, warn_dead_letters
+from parapet.pipelines.command import shows_progress, starting
+from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST
+from parapet.transforms import perturbations
 from parapet.transforms.perturbation import PerturbationOptions
 from parapet.transforms.running import plugins
 from parapet.transforms.running.options import REQUIRED, option
@@ -24,19 +26,13 @@ from parapet.transforms.running.options import REQUIRED, option
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.schemas.dialogue import DialogueFile
     from parapet.transforms.perturbation.base import Perturbation
-    from parapet.transforms.perturbation.corpora import Corpus
-    from parapet.transforms.running.runs import RunInfo
+    from parapet.transforms.perturbation.files import PerturbCorpus
 
 EXAMPLE = """\
   parapet perturb typos --output typos           # the sample's test dialogues
   parapet perturb my_perturbation --sgd sgd --split dev,test --output perturbed
   parapet perturb typos --help                   # the options of one"""
-
-EXAMPLE_OF_ONE = """\
-  parapet perturb {name} --output perturbed           # the sample
-  parapet perturb {name} --sgd sgd --split test --output perturbed"""
 
 USAGE = """usage: parapet perturb PERTURBATION [flags]
 
@@ -75,28 +71,19 @@ DISTRACTORS = (5, 10, 20)  # numbers of tools added to a task's tools
 CORRUPTIONS = ("replace", "order", "both")
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A fitted perturbation, the dialogues that it perturbs, the files that it analyzes, and the run."""
-
-    perturbation: Perturbation
-    corpus: Corpus
-    analyzed: Sequence[DialogueFile]
-    info: RunInfo
-
-
 @dataclass(frozen=True, kw_only=True)
-class Perturb(PerturbationOptions, app.Pipeline[Prepared]):
+class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
     """A perturbation on a corpus or on chats."""
 
     name = "perturb PERTURBATION"
     description = "Perturbs a corpus."
     example = EXAMPLE
 
-    def check(self) -> Prepared:
+    def check(self) -> PerturbCorpus:
         """Reads the corpus, and makes and fits the perturbation. Raises InputError if they cannot work."""
         from parapet.transforms.perturbation.corpora import check_languages, listed, messages_corpus, read_corpus
         from parapet.transforms.perturbation.corpus import check_needs_none, complete
+        from parapet.transforms.perturbation.files import PerturbCorpus
         from parapet.transforms.running.runs import RunInfo
 
         if self.messages and self.sgd:
@@ -112,63 +99,57 @@ class Perturb(PerturbationOptions, app.Pipeline[Prepared]):
         perturbation.splits = tuple(corpus.folders)
         where = "--messages" if self.messages else "--sgd"
         check_languages(perturbation.name, perturbation.languages, corpus, where)
-        needs_whole = perturbation.needs_corpus() or perturbation.analyzes_all_splits
-        whole = read_corpus(self.root, None) if needs_whole and not self.messages else corpus
+        needs_whole = not self.messages and (perturbation.needs_corpus() or perturbation.analyzes_all_splits)
+        whole = read_corpus(self.root, None) if needs_whole else corpus
         perturbation.fit(whole)
         analyzed = whole if perturbation.analyzes_all_splits else corpus
         for level, line in [*((logging.WARNING, line) for line in analyzed.problems), *perturbation.remarks()]:
             logging.log(level, "%s", line)
-        shared = {name: getattr(self, name) for name in ("split", "seed") if name not in self.without}
-        if self.messages:
-            shared["split"] = ""
+        hidden = (*self.without, "split") if self.messages else self.without
+        shared = {name: getattr(self, name) for name in ("split", "seed") if name not in hidden}
         options = {**shared, "max_bad": float(self.max_bad), **self.recorded(), **perturbation.recorded_options()}
         options = {name: value for name, value in options.items() if value not in ("", None, (), [])}
         own = [] if perturbation.name in DECLARED else [plugins.choose(plugins.PERTURBATIONS, perturbation.name, "")]
         header = plugins.recorded(*own, *perturbation.plugins_used())
         info = RunInfo(self.name, self.output, options, self.max_bad, self.done + perturbation.kept, header)
-        return Prepared(perturbation, corpus, analyzed.files, info)
+        return PerturbCorpus(perturbation, corpus, info, analyzed.files)
 
     def recorded(self) -> dict[str, object]:
         """Lists its own options for ``run.json``: of files and folders the names, as paths differ between machines."""
-        values = {}
-        for flag in own_flags(type(self)):
-            value = getattr(self, flag.name)
-            if value is not None and value is not False:
-                is_path = flag.facts["path"] and isinstance(value, str)
-                values[flag.name] = value.rpartition("/")[2] if is_path else value
-        return values
+        values = [(flag, getattr(self, flag.name)) for flag in own_flags(type(self))]
+        return {
+            flag.name: value.rpartition("/")[2] if flag.facts["path"] and isinstance(value, str) else value
+            for flag, value in values
+            if value is not None and value is not False
+        }
 
-    def inputs(self, prepared: Prepared) -> list[tuple[str, str]]:
+    def inputs(self, perturb: PerturbCorpus) -> list[tuple[str, str]]:
         """Lists the dialogues, and what the perturbation reads besides."""
         read = [("--messages", path) for path in self.messages] or [("--sgd", self.root)]
-        return [*read, *prepared.perturbation.worker_inputs()]
+        return [*read, *perturb.perturbation.worker_inputs()]
 
-    def build(self, pipeline: beam.Pipeline, prepared: Prepared) -> None:
+    def wire(self, pipeline: beam.Pipeline, perturb: PerturbCorpus) -> None:
         """Perturbs the dialogue files, and writes each set with rows, statistics, a card and a page."""
-        from parapet.transforms.perturbation.files import PerturbCorpus
-        from parapet.transforms.storage import files
-
-        files.prepare(self.output, self.name)
-        perturb = PerturbCorpus(prepared.perturbation, prepared.corpus, prepared.info, prepared.analyzed)
         _ = pipeline | "Perturb" >> perturb
 
-    def report(self, prepared: Prepared, counters: dict[str, int]) -> None:
+    def report(self, perturb: PerturbCorpus, counters: dict[str, int]) -> int | None:
         """Prints the metrics of each set; for a dry run, what it would cost."""
         from parapet.transforms.perturbation.corpora import in_languages
+
+        if not self.dry_run:
+            return super().report(perturb, counters)
+        files = [in_languages(file, perturb.perturbation.languages) for file in perturb.corpus.files]
+        for line in perturb.perturbation.plan_lines(files):
+            print(line)
+        return None
+
+    def lines(self, perturb: PerturbCorpus, statistics: Any) -> Iterator[str]:
+        """Yields the metrics of each set, and warns about what is remarkable."""
         from parapet.transforms.perturbation.report import notes_of
 
-        perturbation = prepared.perturbation
-        if self.dry_run:
-            files = [in_languages(file, perturbation.languages) for file in prepared.corpus.files]
-            for line in perturbation.plan_lines(files):
-                print(line)
-            return
-        statistics = self.statistics()
-        for line in perturbation.summary(statistics):
-            say(line)
-        for note in notes_of(perturbation, statistics):
+        yield from perturb.perturbation.summary(statistics)
+        for note in notes_of(perturb.perturbation, statistics):
             logging.warning("%s", note)
-        warn_dead_letters(self.output, perturbation.tallies, self.unusable)
 
 
 COMMAND = Perturb  # for completion, before the name of a perturbation is known
@@ -245,8 +226,8 @@ def declared_options(perturbation: type[Perturbation]) -> type[PerturbationOptio
     has_messages = perturbation.keeps_turns and not perturbation.needs_annotation
     summary = (inspect.getdoc(perturbation) or "").partition("\n")[0]
     attributes = texts | {
-        "description": f"{summary} Writes OUT/SET/test/dialogues_001.json, statistics, a card and a page.",
-        "example": EXAMPLE_OF_ONE.format(name=name),
+        "description": f"{summary} {perturbations.FILES}",
+        "example": perturbations.EXAMPLE.format(name),
         "group": f"options of {name}",
         "without": ("dry_run",) if has_messages else ("messages", "dry_run"),
         "perturbation": staticmethod(lambda: perturbation),
@@ -265,12 +246,9 @@ def _type_of(parameter: inspect.Parameter) -> type:
 
 
 def _about(perturbation: type[Perturbation], option: str) -> str:
-    """Returns the docstring's text on an option, from the class or a base class."""
-    for cls in perturbation.__mro__:
-        for text in re.findall(rf"^ +{option}: (.*(?:\n {{4,}}.*)*)", inspect.cleandoc(cls.__doc__ or ""), re.M)[:1]:
-            if not text.startswith("see "):
-                return re.sub(r"\s+", " ", text).replace("`", "").removesuffix(".")
-    return "an option of this perturbation"
+    """Returns the docstring's text on an option: the line that begins with its name, and those indented below."""
+    text = re.search(rf"^ +{option}: (.*(?:\n {{4,}}.*)*)", inspect.getdoc(perturbation) or "", re.M)
+    return " ".join(text[1].split()).replace("`", "").removesuffix(".") if text else "an option of this perturbation"
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -286,13 +264,13 @@ def run(argv: Sequence[str] | None = None) -> int:
 def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     """Runs the command of a perturbation under the name ``parapet PROGRAM``. Returns the exit status."""
     program = program or name
-    flags = {argument.partition("=")[0] for argument in argv}
+    flags = {canonical(argument.partition("=")[0]) for argument in argv}
     try:
-        with starting(f"parapet {program}", shows_progress(argv)):  # importing a perturbation may take long
+        with starting(f"parapet {program}", shows_progress(argv)):  # importing a plug-in may take long
             if name not in DECLARED and name not in TOOLKITS:
                 runners.import_beam(argv)
-            kind = command(name, "--tasks" in flags, program)
-        if issubclass(kind, Perturb) and "messages" in kind.without and "--messages" in flags:
+            kind = command(name, "__tasks" in flags, program)
+        if issubclass(kind, Perturb) and "messages" in kind.without and "__messages" in flags:
             reason = "needs a corpus with schemas and states, which chat messages have not"
             others = "use typos, verbose, simple, paraphrase or speech_errors"
             raise InputError(f"{name} {reason}: {others}", "--messages")

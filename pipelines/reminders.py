@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines import app
-from parapet.pipelines.command import counted, say
+from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS
+from parapet.transforms.reports.text import counted
 from parapet.transforms.running import options
 from parapet.transforms.running.options import option
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reminders(app.Pipeline["Config"]):
+class Reminders(CorpusPipeline["Config"]):
     """``parapet reminders``."""
 
     name = "reminders"
@@ -48,18 +49,16 @@ class Reminders(app.Pipeline["Config"]):
         sizes = {split: size for split, size in zip(SPLITS, self.dialogues, strict=True) if size}
         return Config(self.output, sizes, self.per_file, self.seed)
 
-    def build(self, pipeline: beam.Pipeline, config: Config) -> None:
+    def wire(self, pipeline: beam.Pipeline, config: Config) -> None:
         """Finds duplicates by digests, simulates the other dialogues, and writes files and a page."""
         from functools import partial
 
         import apache_beam as beam
 
         from parapet.transforms.running.progress import expect
-        from parapet.transforms.running.runs import FinishRun, RunInfo, WriteEach
+        from parapet.transforms.running.runs import WriteEach
         from parapet.transforms.simulators.reminders import corpus
-        from parapet.transforms.storage import files
 
-        files.prepare(self.output, self.name)
         expect(sum(self.dialogues), "dialogues")
         shards = pipeline | "Shards" >> beam.Create(config.shards())
         digests = shards | "Spread" >> beam.Reshuffle() | "Digests" >> beam.Map(corpus.digest_shard, config.seed)
@@ -75,20 +74,14 @@ class Reminders(app.Pipeline["Config"]):
             progress=("dialogues",),
         )
         outputs = shards | "Spread files" >> beam.Reshuffle() | "Dialogues" >> write
-        _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # the pipeline reads no records
-            RunInfo(self.name, self.output, config.options()),
-            partial(corpus.metadata_files, config=config),
-            beam.pvalue.AsList(outputs.others[corpus.DIGESTS]),
-            beam.pvalue.AsList(outputs.others[corpus.UTTERANCES]),
-            invariants=config.invariants(),
-            shown=corpus.SHOWN,
-        )
+        compared = [beam.pvalue.AsList(outputs.others[name]) for name in (corpus.DIGESTS, corpus.UTTERANCES)]
+        _ = outputs | "Finish" >> self.finish(config, corpus.metadata_files, *compared, shown=corpus.SHOWN)
 
-    def report(self, config: Config, counters: dict[str, int]) -> None:
-        """Prints the size of each split."""
-        for split, numbers in self.statistics()["splits"].items():
+    def lines(self, config: Config, statistics: Any) -> Iterator[str]:
+        """Yields the size of each split."""
+        for split, numbers in statistics["splits"].items():
             sizes = f"{counted(numbers['turns'], 'turn')}, {numbers['different_utterances']:,} different utterances"
-            say(f"{split}: {counted(numbers['dialogues'], 'dialogue')}, {sizes}")
+            yield f"{split}: {counted(numbers['dialogues'], 'dialogue')}, {sizes}"
 
 
 COMMAND = Reminders

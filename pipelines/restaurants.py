@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from parapet.pipelines import app
-from parapet.pipelines.command import counted, say
+from parapet.pipelines.corpora import CorpusPipeline
+from parapet.transforms.reports.text import counted
 from parapet.transforms.running import options
 from parapet.transforms.running.options import option
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Restaurants(app.Pipeline["Config"]):
+class Restaurants(CorpusPipeline["Config"]):
     """``parapet restaurants``."""
 
     name = "restaurants"
@@ -55,61 +56,46 @@ class Restaurants(app.Pipeline["Config"]):
         from parapet.transforms.simulators.restaurants import corpus
         from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology
 
-        if self.ontology:
-            ontology = read_ontology(read_whole(as_path(self.ontology)), self.ontology)
-        else:
-            ontology = default_ontology()
-        config = corpus.Config(
-            output=self.output,
-            ontology=ontology,
+        own = self.ontology and read_ontology(read_whole(as_path(self.ontology)), self.ontology)
+        config = self.settings_of(
+            corpus.Config,
+            ontology=own or default_ontology(),
             ontology_path=self.ontology,
             tasks=tuple(sorted({*self.tasks})),
             sizes=corpus.parse_sizes(self.sizes),
-            per_file=self.dialogues_per_file,
             formats=tuple(sorted({*self.formats})),
-            seed=self.seed,
-            least=self.least_options,
-            plus=self.babi_plus,
         )
         corpus.check(config)
         return config
 
-    def build(self, pipeline: beam.Pipeline, config: Config) -> None:
+    def wire(self, pipeline: beam.Pipeline, config: Config) -> None:
         """Simulates dialogues in shards, and writes them with statistics and the other files."""
         from functools import partial
 
         import apache_beam as beam
 
         from parapet.transforms.running.progress import expect
-        from parapet.transforms.running.runs import FinishRun, RunInfo, WriteEach
+        from parapet.transforms.running.runs import WriteEach
         from parapet.transforms.simulators.restaurants import corpus
-        from parapet.transforms.storage import files
 
-        files.prepare(self.output, self.name)
         shards = config.shards()
         expect(sum(shard.dialogues for shard in shards), "dialogues")
         write = WriteEach(corpus.write_shard, setup=partial(corpus.Simulator, config))
         outputs = pipeline | "Shards" >> beam.Create(shards) | "Spread" >> beam.Reshuffle() | "Dialogues" >> write
-        _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # the pipeline reads no records
-            RunInfo(self.name, self.output, config.options()),
-            partial(corpus.metadata_files, config=config),
-            invariants=config.invariants(),
-            shown=corpus.SHOWN,
-        )
+        _ = outputs | "Finish" >> self.finish(config, corpus.metadata_files, shown=corpus.SHOWN)
 
-    def report(self, config: Config, counters: dict[str, int]) -> None:
-        """Prints the means of each task."""
-        statistics = self.statistics()
+    def lines(self, config: Config, statistics: Any) -> Iterator[str]:
+        """Yields the means of each task."""
         for task, numbers in statistics["tasks"].items():
             means = numbers["all"]
             solved = statistics["bot"].get("plain", {}).get(task, {})
             tried, right = (sum(test[name] for test in solved.values()) for name in ("tried", "solved"))
-            say(
+            yield (
                 f"task {task}: {counted(means['dialogues'], 'dialogue')}, {means['user']:.1f} user and "
                 f"{means['bot']:.1f} bot utterances, {means['results']:.1f} results; the rule-based bot solved "
                 f"{right:,} of {tried:,}"
             )
-        say(f"{statistics['candidates']:,} candidates, {statistics['facts']:,} facts")
+        yield f"{statistics['candidates']:,} candidates, {statistics['facts']:,} facts"
 
 
 COMMAND = Restaurants

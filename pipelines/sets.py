@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from parapet.pipelines.app import input_paths
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST, as_path, is_there, sample_root, split_of_folder
 from parapet.transforms.running import options
-from parapet.transforms.running.options import INPUT, REQUIRED, option
+from parapet.transforms.running.options import REQUIRED, folder
 
 if TYPE_CHECKING:
     from parapet.evaluation.sets import Sources
@@ -26,11 +27,11 @@ class SetOptions:
     reference_text: ClassVar[str] = f"{REFERENCE} (default: the bundled sample)"
     variants_text: ClassVar[str] = VARIANTS
     sets_text: ClassVar[str] = SETS
-    reference: str | None = option(None, "{reference_text}", group=INPUT, metavar="ROOT", reads=True)
+    reference: str | None = folder("{reference_text}", "ROOT", None)
     split: str = options.split()
-    variants: str | None = option(None, "{variants_text}", group=INPUT, metavar="DIR", reads=True)
+    variants: str | None = folder("{variants_text}", default=None)
     variant: str = options.variant()
-    sets: list[str] = option([], "{sets_text}", group=INPUT, metavar="NAME=ROOT", reads=True)
+    sets: list[str] = folder("{sets_text}", "NAME=ROOT", [])
 
     def sources(self, predictions: str | None = None) -> Sources:
         """Reads what the options name; a reference that is a split's folder determines the split.
@@ -50,13 +51,10 @@ class SetOptions:
         return Sources(reference, split, self.variants, tuple(listed(self.variant)), others, predictions)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LabelledSetOptions(SetOptions):
-    """A corpus and its sets, if the labels are not in the predictions."""
-
-    reference: str | None = option(
-        None, "{reference_text} (default: the labels in the predictions)", group=INPUT, metavar="PATH", reads=True
-    )
+def inputs_of(options: Any) -> list[tuple[str, str]]:
+    """Lists what a command's options name, or the sample if they name no reference: all of it is read by workers."""
+    sample = [] if options.reference else [("--reference", str(sample_root()))]
+    return sample + [(f"--{name}", path) for name, path in input_paths(options)]
 
 
 def of_run(path: str, task: str) -> str:
@@ -74,25 +72,19 @@ class BabiOptions:
     """Dialogues in the bAbI format, and further sets of them."""
 
     reference_text: ClassVar[str] = "dialogues in the bAbI format"
-    reference: list[str] = option([], "{reference_text}", group=INPUT, metavar="FILE", reads=True)
-    sets: list[str] = option(
-        [], "further sets, files or folders: OOV=babi/task1-tst-OOV.txt", group=INPUT, metavar="NAME=PATH", reads=True
-    )
+    reference: list[str] = folder("{reference_text}", "FILE", [])
+    sets: list[str] = folder("further sets, files or folders: OOV=babi/task1-tst-OOV.txt", "NAME=PATH", [])
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions:
     """Agents' tasks and further sets of them."""
 
-    reference: list[str] = option(REQUIRED, TASKS, group=INPUT, metavar="PATH", reads=True)
-    variants: str | None = option(
-        None,
-        "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words",
-        group=INPUT,
-        metavar="DIR",
-        reads=True,
+    reference: list[str] = folder(TASKS, "PATH", REQUIRED)
+    variants: str | None = folder(
+        "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words", default=None
     )
-    sets: list[str] = option([], "further tasks: typos=varied/typos", group=INPUT, metavar="NAME=PATH", reads=True)
+    sets: list[str] = folder("further tasks: typos=varied/typos", "NAME=PATH", [])
 
     def task_sets(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """Returns the sets by name, and the names of those that are variants. Raises InputError if there are none."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from parapet.pipelines.command import counted
+from parapet.pipelines.command import counted, say
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import plugins
 from parapet.transforms.running.options import PARALLEL_CALLS, option
 
 if TYPE_CHECKING:
-    from parapet.schemas.rows import Translation
+    from parapet.transforms.perturbations.back_translation import Translating
     from parapet.transforms.translation.memory import Engine
 
 PAID = ".paid"  # hidden folder in the output: answers are kept here as they arrive, until the final memory is published
@@ -22,7 +23,14 @@ MEMORY = "memory"  # no engine: only looks up translations in the memories
 
 MODELS = "models for --engine local: Marian, M2M100 or NLLB; for all pairs, or en-zh=DIR zh-en=DIR"
 PROJECT = "project that pays for --engine google (default: GOOGLE_CLOUD_PROJECT)"
-_GROUP, _GOOGLE = "translation", "--engine google"
+_GROUP = "translation"
+_google = partial(option, group="--engine google", rare=True)
+
+
+def _pivot(text: str) -> str:
+    if not text.isascii() or not text.replace("-", "").isalnum() or text == "en":
+        raise InputError(f"{text!r} is not a language code such as zh, ja or ko")
+    return text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +39,10 @@ class TranslationOptions:
 
     Attributes:
       engines: the engines that an option is for, if these are not all.
+      pivots_text: the help of ``--pivots``.
     """
+
+    pivots_text: ClassVar[str] = "pivot languages (default: pt with --engine embedded, else zh,ja,ko)"
 
     engines: ClassVar[Mapping[str, Sequence[str]]] = {
         **dict.fromkeys(("google_project", "google_location", "google_model", "google_endpoint"), ("google",)),
@@ -44,9 +55,7 @@ class TranslationOptions:
         group=_GROUP,
         choices=plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY),
     )
-    pivots: str = option(
-        "", "pivot languages (default: pt with --engine embedded, else zh,ja,ko)", group=_GROUP, metavar="LIST"
-    )
+    pivots: tuple[str, ...] = option((), "{pivots_text}", group=_GROUP, commas=True, parse=_pivot)
     memory: list[str] = option(
         [],
         "translation memories: Parquet, CSV, or folders (OUT/memory.parquet is always read)",
@@ -57,26 +66,40 @@ class TranslationOptions:
     model: list[str] = option([], MODELS, group=_GROUP, metavar="[PAIR=]DIR")
     google_project: str = option("", PROJECT, group=_GROUP, metavar="ID")
     parallel_calls: int | None = option(None, f"{PARALLEL_CALLS} (default: 4)", group=_GROUP, rare=True)
-    google_location: str = option("", "region (default: global)", group=_GOOGLE, metavar="PLACE", rare=True)
-    google_model: str = option("", "translation model (default: general/nmt)", group=_GOOGLE, metavar="NAME", rare=True)
-    google_endpoint: str = option(
-        "", "another address; http://... without encryption", group=_GOOGLE, metavar="HOST:PORT", rare=True
-    )
+    google_location: str = _google("", "region (default: global)", metavar="PLACE")
+    google_model: str = _google("", "translation model (default: general/nmt)", metavar="NAME")
+    google_endpoint: str = _google("", "another address; http://... without encryption", metavar="HOST:PORT")
     beams: int | None = option(None, "beams of the search (default: 4)", group="--engine local", rare=True, ge=1)
 
-    def read_memories(self, output: str) -> list[Translation]:
-        """Reads the memories of ``--memory``, of an earlier run's output, and of an interrupted run.
+    def translating(self, output: str, engine: str, pivots: Sequence[str], dry: bool) -> Translating:
+        """Reads the memories of ``--memory``, of an earlier run and of an interrupted one, and opens the engine.
 
-        Raises InputError if a memory cannot be read.
+        Args:
+          output: the output folder.
+          engine: the name of the engine; empty if nothing is translated, but the memories are kept.
+          pivots: the languages.
+          dry: whether the engine is not opened.
+
+        Raises:
+          InputError: a memory cannot be read, or the engine cannot be used.
         """
         from parapet.schemas.layout import is_there
+        from parapet.transforms.perturbations.back_translation import Translating
         from parapet.transforms.storage.files import join
-        from parapet.transforms.translation.memory import MEMORY_FILE, merge, read_memory
-        from parapet.transforms.translation.translate import read_parts
+        from parapet.transforms.translation import memory
+        from parapet.transforms.translation.translate import Known, read_parts
 
-        before = join(output, MEMORY_FILE)
+        before, paid = join(output, memory.MEMORY_FILE), join(output, PAID)
         memories = [*self.memory, before] if is_there(before) else self.memory
-        return merge(*(read_memory(path) for path in memories), read_parts(join(output, PAID)))
+        rows = memory.merge(*(memory.read_memory(path) for path in memories), read_parts(paid))
+        if not engine:
+            return Translating(Known({}), None, paid, rows)
+        opened = self.open_engine(engine, pivots)
+        if opened and not dry:  # so that wrong keys and addresses are reported before any worker starts
+            opened.open()
+            opened.close()
+        known = memory.by_languages(rows, *((opened.provider, opened.model) if opened else ()))
+        return Translating(Known(known), opened, paid, rows, pivots)
 
     def check_engine(self, engine: str) -> None:
         """Raises InputError if an option is for other engines."""
@@ -84,17 +107,8 @@ class TranslationOptions:
             if engine not in engines and getattr(self, name):
                 raise InputError(f"is for --engine {engines[0]}, but the engine is {engine}", f"--{name}")
 
-    def open_engine(self, engine: str, pivots: Sequence[str], dry: bool) -> Engine | None:
-        """Opens an engine, so that wrong keys and addresses are reported before any worker starts.
-
-        Args:
-          engine: its name; ``memory`` is none.
-          pivots: the languages.
-          dry: whether nothing is opened.
-
-        Raises:
-          InputError: the options do not fit the engine, or it cannot be opened.
-        """
+    def open_engine(self, engine: str, pivots: Sequence[str]) -> Engine | None:
+        """Makes an engine; ``memory`` is none. Raises InputError if the options do not fit it."""
         chosen = plugin_of(engine)
         if chosen is None:
             return None
@@ -104,29 +118,25 @@ class TranslationOptions:
             raise InputError(f"cannot be set for --engine {engine}, which decides it itself", "--parallel_calls")
         values = {name: getattr(self, name) for name in ("parallel_calls", *self.engines)}
         options = {name: value for name, value in values.items() if value not in (None, "", [])}
-        opened: Engine = plugins.make(chosen, plugins.members(Protocol), options={**options, "pivots": pivots})
-        if not dry:
-            opened.open()
-            opened.close()
-        return opened
+        made: Engine = plugins.make(chosen, plugins.members(Protocol), options={**options, "pivots": pivots})
+        return made
 
+    def not_in_memory(self, what: str, reason: str) -> InputError:
+        """Makes the error about what the memories lack where there is no engine."""
+        hint = f"add a --memory that contains {what}, or choose another --engine"
+        return InputError(f"the engine 'memory' only replays translations: {hint}; {reason}", "--memory")
 
-def parse_pivots(text: str) -> list[str]:
-    """Parses a list such as ``zh,ja`` to language codes without duplicates. Raises InputError for an invalid code."""
-    pivots = list(dict.fromkeys(pivot.strip() for pivot in text.split(",") if pivot.strip()))
-    for pivot in pivots or [""]:
-        if not pivot.isascii() or not pivot.replace("-", "").isalnum() or pivot == "en":
-            raise InputError(f"{pivot!r} is not a language code such as zh, ja or ko", "--pivots")
-    return pivots
+    def settle(self, how: Translating, counters: Mapping[str, int]) -> None:
+        """Deletes the answers that the published memory now has, and says what the engine was sent, and the cost."""
+        from parapet.transforms.storage.files import clear
+
+        clear(how.paid)
+        if how.engine and not how.writer:
+            characters, requests = counters.get("codepoints", 0), counters.get("requests", 0)
+            sent = f"{counted(characters, 'character')} in {counted(requests, 'request')}"
+            say(f"sent to {how.engine.provider}: {sent}, ${characters * how.engine.dollars_per_million / 1e6:,.2f}")
 
 
 def plugin_of(engine: str) -> plugins.Chosen | None:
     """Looks up the engine of ``--engine``; None for ``memory``."""
     return None if engine == MEMORY else plugins.choose(plugins.TRANSLATION_ENGINES, engine, "--engine")
-
-
-def bill(engine: str, dollars_per_million: float, counters: Mapping[str, int]) -> str:
-    """Formats the numbers of characters and requests sent to an engine, and their cost, from the run's counters."""
-    characters, requests = counters.get("codepoints", 0), counters.get("requests", 0)
-    dollars = characters * dollars_per_million / 1e6
-    return f"sent to {engine}: {counted(characters, 'character')} in {counted(requests, 'request')}, ${dollars:,.2f}"

@@ -12,29 +12,49 @@ from typing import Any, ClassVar, Literal
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
-from parapet.transforms.running.options import INPUT, REQUIRED, RUNNING, option
+from parapet.transforms.running.options import INPUT, REQUIRED, RUNNING, folder, option
 
 PLATEAU = 3  # evaluations of dev without an improvement, after which the learning rate is halved
 LARGEST = 1024  # largest size of an embedding of tiny_dst
 SGP_MODULES = ("intents", "combine", "copy_slot", "cross_copy")
-SPLITS = ("train", "dev", "test")
+TEMPLATES = "templates of your own in T2G2's format: a folder with SERVICE.tsv for each service"
 
 Task = Literal["intent", "ood"]
 Schedule = Literal["constant", "linear", "plateau"]
 
 
-def device() -> Any:
-    """``--device``."""
-    return option("auto", "where to compute; auto: on a GPU if there is one", group=RUNNING)
+def checkpoint(text: str, default: Any = REQUIRED) -> Any:
+    """``--checkpoint``: a local folder, or the name of a model on the Hugging Face hub."""
+    return option(default, text, group=INPUT, metavar="DIR", path=True)
 
 
-def threads() -> Any:
-    """``--threads``."""
-    return option(1, "CPU threads of a process", rare=True, ge=1, group=RUNNING)
+def candidates() -> Any:
+    """``--candidates`` of a bAbI dialog task."""
+    return folder("all possible answers, '1 text' a line", "FILE", REQUIRED)
+
+
+def knowledge() -> Any:
+    """``--match``, the knowledge base of a bAbI dialog task."""
+    return folder("knowledge base, for match-type features", "FILE", None)
+
+
+def knowledge_base(rare: bool = False) -> Any:
+    """``--knowledge_base`` of a corpus in the SGD format."""
+    return folder("more entities: JSON, or a folder of SERVICE_db.json", "PATH", None, rare=rare)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
+class Machine:
+    """Where a net is computed."""
+
+    device: Literal["auto", "cpu", "cuda"] = option(
+        "auto", "where to compute; auto: on a GPU if there is one", group=RUNNING
+    )
+    threads: int = option(1, "CPU threads of a process", rare=True, ge=1, group=RUNNING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Machine):
     """The settings of any training. Either ``epochs`` and ``patience`` or ``steps`` are set.
 
     Attributes:
@@ -42,7 +62,6 @@ class TrainingConfig:
       largest: the flag that determines memory use besides ``--batch_size``.
     """
 
-    without: ClassVar[tuple[str, ...]] = ()
     unit: ClassVar[str] = "examples"
     rate_of: ClassVar[str] = " of Adam"
     largest: ClassVar[str] = ""
@@ -73,9 +92,7 @@ class TrainingConfig:
     keep: Literal["best", "last"] = option(
         "best", "weights to keep: those that are best on dev, or the last, without stopping early", rare=True
     )
-    device: Literal["auto", "cpu", "cuda"] = device()
-    threads: int = threads()
-    seed: str = option("0", "random seed", group=RUNNING)
+    seed: str = options.seed()
 
     def rate(self, step: int, total: int, dev: Sequence[float] = ()) -> float:
         """Returns the share of the full learning rate at a step, from 0, of ``total`` steps.
@@ -121,17 +138,9 @@ class CorpusTraining(TrainingConfig):
     """A training on corpora in the SGD format."""
 
     corpora: ClassVar[str] = ", those of 'parapet augment' too"
-    train: list[str] = option(
-        [], "corpora to train on{corpora} (default: the bundled sample)", group=INPUT, metavar="ROOT", reads=True
-    )
+    train: list[str] = folder("corpora to train on{corpora} (default: the bundled sample)", "ROOT", [])
     split: str = options.split("train")
-    dev: str | None = option(
-        None,
-        "corpus that selects the best epoch (default: the first of --train)",
-        group=INPUT,
-        metavar="ROOT",
-        reads=True,
-    )
+    dev: str | None = folder("corpus that selects the best epoch (default: the first of --train)", "ROOT", None)
     dev_split: str = option("dev", "split of --dev", rare=True, group=INPUT, metavar="NAME")
     held_out: float | None = option(
         None,
@@ -183,9 +192,7 @@ class T5DstConfig(FineTuning):
 
     unit = "prompts"
     rate_of = " of AdamW"
-    checkpoint: str = option(
-        REQUIRED, "T5 to start from: t5, mt5, umt5 or longt5", group=INPUT, metavar="DIR", path=True
-    )
+    checkpoint: str = checkpoint("T5 to start from: t5, mt5, umt5 or longt5")
     learning_rate: float = 1e-4
     max_length: int = 512
     max_output: int = option(64, "maximum number of tokens of an answer, in training and prediction", rare=True, ge=2)
@@ -200,40 +207,51 @@ class T5DstConfig(FineTuning):
     )
 
 
+def of_modules(name: str, least: int, most: int) -> Any:
+    """``--module_NAME``: numbers of some modules of sgp_dst, integers if ``most`` is above 1."""
+
+    def parse(text: str) -> str:
+        text = text.replace(" ", "")
+        for part in filter(None, text.split(",")):
+            module, _, number = part.partition("=")
+            try:
+                value = int(number) if most > 1 else float(number)
+            except ValueError:
+                example = f"{SGP_MODULES[1]}={most}"
+                raise InputError(f"{part!r}: must be MODULE=N, comma-separated (example: {example})") from None
+            if module not in SGP_MODULES:
+                raise InputError(f"{module!r} is not a module: must be one of {', '.join(SGP_MODULES)}")
+            if not least <= value <= most:
+                raise InputError(f"{part}: must be a number from {least} to {most}")
+        return text
+
+    text = f"--{name} of modules that have others than the rest, comma-separated"
+    return option("", text, rare=True, metavar="MODULE=N", parse=parse)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SgpDstConfig(FineTuning):
     """Four BERT encoders, each with its own schedule; the gradient of each tensor is clipped by itself."""
 
     unit = "inputs"
     rate_of = " of BertAdam"
-    checkpoint: str = option(
-        REQUIRED, "BERT to start from: bert, distilbert, electra or roberta", group=INPUT, metavar="DIR", path=True
-    )
+    checkpoint: str = checkpoint("BERT to start from: bert, distilbert, electra or roberta")
     learning_rate: float = 2e-05
     warmup: float = 0.1
     max_length: int = 256
-    module_epochs: str = option(
-        "", "--epochs of modules that have others than the rest, comma-separated", rare=True, metavar="MODULE=N"
-    )
-    module_warmup: str = option(
-        "", "--warmup of modules that have others than the rest, comma-separated", rare=True, metavar="MODULE=N"
-    )
-    module_negatives: str = option(
-        "", "--negatives of modules that have others than the rest, comma-separated", rare=True, metavar="MODULE=N"
-    )
+    module_epochs: str = of_modules("epochs", 1, 1000)
+    module_warmup: str = of_modules("warmup", 0, 1)
+    module_negatives: str = of_modules("negatives", 0, 1)
 
     def rate(self, step: int, total: int, dev: Sequence[float] = ()) -> float:
         """Returns 1: the optimiser has a schedule for each module."""
         return 1.0
 
     def by_module(self, name: str) -> dict[str, float]:
-        """Returns ``epochs``, ``warmup`` or ``negatives`` of each module.
-
-        Raises InputError if the flag cannot be parsed.
-        """
-        least, most = (1, 1000) if name == "epochs" else (0, 1)
-        numbers = read_numbers(getattr(self, f"module_{name}"), f"--module_{name}", SGP_MODULES, least, most)
-        return {module: numbers.get(module, getattr(self, name)) for module in SGP_MODULES}
+        """Returns ``epochs``, ``warmup`` or ``negatives`` of each module."""
+        numbers = dict(part.split("=") for part in getattr(self, f"module_{name}").split(",") if part)
+        kind = int if name == "epochs" else float
+        return {module: kind(numbers.get(module, getattr(self, name))) for module in SGP_MODULES}
 
     @property
     def most_epochs(self) -> int:
@@ -246,51 +264,16 @@ class SgpDstConfig(FineTuning):
         return 0.0
 
 
-def read_numbers(text: str, flag: str, names: Sequence[str], least: int, most: int) -> dict[str, float]:
-    """Parses numbers by name, from ``NAME=NUMBER,...``.
-
-    Args:
-      text: the value of the flag.
-      flag: for messages.
-      names: the allowed names.
-      least: the smallest number; ``most`` is the largest. If ``most`` is above 1, numbers are integers.
-
-    Raises:
-      InputError: the text cannot be parsed, or a number is out of range.
-    """
-    numbers: dict[str, float] = {}
-    for part in filter(None, text.split(",")):
-        name, _, number = (piece.strip() for piece in part.partition("="))
-        try:
-            numbers[name] = int(number) if most > 1 else float(number)
-        except ValueError:
-            raise InputError(
-                f"{part!r}: must be MODULE=N, comma-separated (example: {names[1]}={most})", flag
-            ) from None
-        if name not in names:
-            raise InputError(f"{name!r} is not a module: must be one of {', '.join(names)}", flag)
-        if not least <= numbers[name] <= most:
-            raise InputError(f"{part}: must be a number from {least} to {most}", flag)
-    return numbers
-
-
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig(CorpusTraining):
     """A T5 that generates system utterances; ``model`` is ``ft_t5`` or ``pt_t5``."""
 
-    without: ClassVar[tuple[str, ...]] = ("prefix_length", "prefix_embedding", "prefix_size")
     unit = "turns"
     rate_of = " of AdamW"
     largest = "max_input"
     model: str = "ft_t5"
-    templates: str | None = option(
-        None,
-        "templates of your own in T2G2's format: a folder with SERVICE.tsv for each service",
-        group=INPUT,
-        metavar="DIR",
-        reads=True,
-    )
-    checkpoint: str = option(REQUIRED, "T5 to start from", group=INPUT, metavar="DIR", path=True)
+    templates: str | None = folder(TEMPLATES, default=None)
+    checkpoint: str = checkpoint("T5 to start from")
     epochs: int | None = 20
     patience: int | None = 3
     batch_size: int = 16
@@ -302,25 +285,24 @@ class GenerationConfig(CorpusTraining):
         256, "maximum number of tokens of an input; longer ones lose their beginning", rare=True, ge=8
     )
     max_output: int = option(128, "maximum number of tokens of an utterance", rare=True, ge=2)
-    prefix_length: int = option(0, "positions of a prefix", ge=1)
-    prefix_embedding: int = option(
-        0, "size of the embedding of each position, which an MLP turns into keys and values", rare=True, ge=1
-    )
-    prefix_size: int = option(0, "size of the hidden layer of the MLPs", rare=True, ge=1)
+    prefix_length: int = 0
+    prefix_embedding: int = 0
+    prefix_size: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixConfig(GenerationConfig):
     """Prefixes for a T5 with frozen weights."""
 
-    without = ()
     model: str = "pt_t5"
     epochs: int | None = 40
     patience: int | None = 5
     learning_rate: float = 0.001
-    prefix_length: int = 10
-    prefix_embedding: int = 512
-    prefix_size: int = 384
+    prefix_length: int = option(10, "positions of a prefix", ge=1)
+    prefix_embedding: int = option(
+        512, "size of the embedding of each position, which an MLP turns into keys and values", rare=True, ge=1
+    )
+    prefix_size: int = option(384, "size of the hidden layer of the MLPs", rare=True, ge=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,9 +311,7 @@ class SystemTraining(CorpusTraining):
 
     unit = "turns"
     corpora = ""
-    knowledge_base: str | None = option(
-        None, "more entities: JSON, or a folder of SERVICE_db.json", group=INPUT, metavar="PATH", reads=True, rare=True
-    )
+    knowledge_base: str | None = knowledge_base(rare=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,7 +320,7 @@ class SoloistConfig(SystemTraining):
 
     rate_of = " of AdamW"
     largest = "max_length"
-    checkpoint: str = option(REQUIRED, "GPT-2 to start from", group=INPUT, metavar="DIR", path=True)
+    checkpoint: str = checkpoint("GPT-2 to start from")
     epochs: int | None = 10
     patience: int | None = 3
     batch_size: int = 8
@@ -380,33 +360,21 @@ class ClassifierConfig(TrainingConfig):
     unit = "utterances"
     rate_of = " of Adam (default: 0.01), or AdamW with --checkpoint (default: 5e-05)"
     task: Task = option("intent", "what the labels are", group=INPUT)
-    train: list[str] = option(
-        [],
+    train: list[str] = folder(
         "corpora, outputs of 'parapet ood', or JSON lines with utterance and label (default: the bundled sample)",
-        group=INPUT,
-        metavar="PATH",
-        reads=True,
+        "PATH",
+        [],
     )
     split: str = options.split("train")
-    dev: list[str] = option(
-        [],
-        "turns that select the best epoch (default: every tenth dialogue of --train)",
-        group=INPUT,
-        metavar="PATH",
-        reads=True,
-    )
+    dev: list[str] = folder("turns that select the best epoch (default: every tenth dialogue of --train)", "PATH", [])
     dev_split: str = option("dev", "split of --dev and --foreign", rare=True, group=INPUT, metavar="NAME")
-    foreign: list[str] = option(
-        [],
+    foreign: list[str] = folder(
         "with --task intent: turns labelled ood or in_domain, on which the threshold of --score is tuned",
-        group=INPUT,
-        metavar="PATH",
-        reads=True,
+        "PATH",
+        [],
         rare=True,
     )
-    checkpoint: str | None = option(
-        None, "BERT or RoBERTa to start from (default: train from scratch)", group=INPUT, metavar="DIR", path=True
-    )
+    checkpoint: str | None = checkpoint("BERT or RoBERTa to start from (default: train from scratch)", None)
     epochs: int | None = 40
     patience: int | None = 10
     batch_size: int = 32
@@ -434,26 +402,20 @@ class BabiConfig(TrainingConfig):
     rate_of = ""
     largest = "size"
     model: str
-    train: list[str] = option(
-        REQUIRED, "dialogues in the bAbI format to train on", group=INPUT, metavar="FILE", reads=True
-    )
-    dev: list[str] = option(REQUIRED, "dialogues that select the best epoch", group=INPUT, metavar="FILE", reads=True)
-    candidates: str = option(REQUIRED, "all possible answers, '1 text' a line", group=INPUT, metavar="FILE", reads=True)
-    match: str | None = option(None, "knowledge base, for match-type features", group=INPUT, metavar="FILE", reads=True)
+    train: list[str] = folder("dialogues in the bAbI format to train on", "FILE", REQUIRED)
+    dev: list[str] = folder("dialogues that select the best epoch", "FILE", REQUIRED)
+    candidates: str = candidates()
+    match: str | None = knowledge()
     epochs: int | None = 50
     patience: int | None = 5
     batch_size: int = 32
     size: int = option(128, "size of the embeddings", ge=1)
-    hops: int = option(1, "hops over the memory", ge=1)
-    memory: int | None = option(None, "maximum number of lines of history", ge=1)
-    time: Literal["back", "index"] = option(
-        "back", "time features: lines back from the input, or the index of the line, as in the paper", rare=True
-    )
-    input: Literal["history", "last"] = option("history", "whole dialogue, or last utterance")
+    hops: int = 1
+    memory: int | None = None
+    time: Literal["back", "index"] = "back"
+    input: Literal["history", "last"] = "history"
     negatives: int = option(0, "ranking loss over N sampled candidates; 0 for a softmax over all", ge=0)
-    share: Literal["off", "on", "auto"] = option(
-        "off", "same embeddings in dialogues and candidates (A = B); auto: what is better on dev", rare=True
-    )
+    share: Literal["off", "on", "auto"] = "off"
     margin: float = option(1.0, "margin of the ranking loss", rare=True, gt=0, lt=1000000.0)
     optimiser: Literal["adam", "sgd"] = option(
         "adam", "optimiser: Adam, or plain stochastic gradient descent", rare=True
@@ -469,30 +431,34 @@ class BabiConfig(TrainingConfig):
 class EmbeddingsConfig(BabiConfig):
     """Supervised embeddings."""
 
-    without = ("hops", "memory", "time")
     model: str = "embeddings"
     learning_rate: float = 0.001
+    input: Literal["history", "last"] = option("history", "whole dialogue, or last utterance")
     negatives: int = 1000
+    share: Literal["off", "on", "auto"] = option(
+        "off", "same embeddings in dialogues and candidates (A = B); auto: what is better on dev", rare=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemN2NConfig(BabiConfig):
     """A memory network."""
 
-    without = ("input", "share")
     model: str = "memn2n"
     learning_rate: float = 0.003
-    memory: int | None = 256
+    hops: int = option(1, "hops over the memory", ge=1)
+    memory: int | None = option(256, "maximum number of lines of history", ge=1)
+    time: Literal["back", "index"] = option(
+        "back", "time features: lines back from the input, or the index of the line, as in the paper", rare=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictionConfig:
+class PredictionConfig(Machine):
     """The settings of any prediction."""
 
     unit: ClassVar[str] = "examples"
-    model: str = option(REQUIRED, "output of 'parapet train {model_name}'", group=INPUT, metavar="DIR", reads=True)
-    device: Literal["auto", "cpu", "cuda"] = device()
-    threads: int = threads()
+    model: str = folder("output of 'parapet train {model_name}'", default=REQUIRED)
     batch_size: int = option(64, "{unit} in a batch", ge=1, group=RUNNING)
 
 
@@ -502,9 +468,7 @@ class SystemPrediction(PredictionConfig):
 
     unit = "turns"
     batch_size: int = 16
-    knowledge_base: str | None = option(
-        None, "more entities: JSON, or a folder of SERVICE_db.json", group=INPUT, metavar="PATH", reads=True
-    )
+    knowledge_base: str | None = knowledge_base()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -520,18 +484,10 @@ class ClassifierPrediction(PredictionConfig):
 class GenerationPrediction(PredictionConfig):
     """A prediction of utterances."""
 
-    without: ClassVar[tuple[str, ...]] = ("checkpoint",)
     unit = "turns"
     batch_size: int = 32
-    checkpoint: str | None = option(None, "T5 that the model was trained with", group=INPUT, metavar="DIR", path=True)
-    templates: str | None = option(
-        None,
-        "templates of your own in T2G2's format: a folder with SERVICE.tsv for each service (default: those that the "
-        "model was trained with)",
-        group=INPUT,
-        metavar="DIR",
-        reads=True,
-    )
+    checkpoint: str | None = None
+    templates: str | None = folder(f"{TEMPLATES} (default: those that the model was trained with)", default=None)
     beams: int | None = option(
         None, "beams of the search (default: as many as candidates)", rare=True, ge=1, group="search"
     )
@@ -540,15 +496,10 @@ class GenerationPrediction(PredictionConfig):
         None, "choose the candidate that expresses the most acts", group="search"
     )
     nli_model: str | None = option(
-        None, "model of --rerank nli, such as roberta-large-mnli", metavar="DIR", group="search"
+        None, "model of --rerank nli, such as roberta-large-mnli", metavar="DIR", group="search", path=True
     )
-    also: list[str] = option(
-        [],
-        "with --rerank: predictions of other models, whose candidates are added",
-        group="search",
-        metavar="DIR",
-        reads=True,
-        rare=True,
+    also: list[str] = folder(
+        "with --rerank: predictions of other models, whose candidates are added", default=[], group="search", rare=True
     )
 
 
@@ -556,5 +507,4 @@ class GenerationPrediction(PredictionConfig):
 class PrefixPrediction(GenerationPrediction):
     """A prediction by prefixes, which need the T5 that they were trained with."""
 
-    without = ()
-    checkpoint: str = option(REQUIRED, "T5 that the model was trained with", group=INPUT, metavar="DIR", path=True)
+    checkpoint: str = checkpoint("T5 that the model was trained with")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import apache_beam as beam
@@ -15,6 +16,7 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from parapet.evaluation.dst.frames import Dialogue, parse_dialogues
 from parapet.evaluation.dst.model import Set
+from parapet.evaluation.endpoint.outcomes import check_refusals
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.running.progress import advance, expect
 from parapet.transforms.storage import files
@@ -171,16 +173,19 @@ def write(file: tuple[str, Iterable[tuple[tuple[int | str, ...], bytes]]], outpu
     return files.write_staged(output, path, whole)
 
 
-def check_invariants(counts: dict[str, int], asked: str, answered: str) -> dict[str, int]:
+def check_invariants(counts: dict[str, int], asked: str, answered: str, max_bad: Fraction) -> dict[str, int]:
     """Checks that everything was answered, and returns the counts.
 
     Args:
       counts: by ``KIND/NAME``, or ``KIND``.
       asked: the kind that counts expected predictions; ``answered`` is the kind that counts predictions.
+      max_bad: the share of requests that an endpoint may refuse.
 
     Raises:
+      InputError: it refused more.
       RuntimeError: some predictions are missing.
     """
+    check_refusals(counts, max_bad)
     first, second = (
         {name.partition("/")[2]: n for name, n in counts.items() if n and name.partition("/")[0] == kind}
         for kind in (asked, answered)

@@ -236,6 +236,11 @@ class Job(inference.Job[int, Turns, Answering], frozen=True, kw_only=True):
     threshold: float | None
     reference: Reference
 
+    @property
+    def place(self) -> str:
+        """The folder of the predictions below the output folder, or their file if all sets share it."""
+        return PREDICTIONS if self.reference.in_folders else self.path_of("")
+
     def path_of(self, name: str) -> str:
         """Returns the path of a set's predictions below the output folder; those of JSON lines share a file."""
         folder = f"/{name}/{self.reference.split}" if self.reference.in_folders else ""

@@ -5,29 +5,32 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import logging
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from parapet.evaluation.models.configs import knowledge_base
 from parapet.pipelines.app import Command
-from parapet.pipelines.command import check_apart, check_input, say
+from parapet.pipelines.command import say
 from parapet.pipelines.dispatch import run_action
-from parapet.pipelines.endpoint_flags import ModelOptions, address, model_name
-from parapet.pipelines.sets import BabiOptions, LabelledSetOptions, SetOptions, TaskOptions, of_run
+from parapet.pipelines.endpoint_flags import ModelOptions, address, cache_in, model_name
+from parapet.pipelines.sets import BabiOptions, SetOptions, TaskOptions, of_run
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path
 from parapet.transforms.running import options
-from parapet.transforms.running.options import INPUT, REQUIRED, option
+from parapet.transforms.running.options import INPUT, REQUIRED, folder, option
 
 if TYPE_CHECKING:
     from parapet.evaluation.task import Task
     from parapet.evaluation.user_code import UserCode
 
 
+_GOALS = "goals, instead of a corpus"  # a section of the help
 TASKS = {
     "dst": "dialogue states: official SGD metrics, schema sensitivity",
     "intent": "intents of user turns: accuracy and macro-F1",
@@ -55,43 +58,29 @@ example:
 """
 
 
-def run(argv: Sequence[str] | None = None) -> int:
+def run(argv: Sequence[str]) -> int:
     """Runs ``parapet evaluate``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    argv = sys.argv[1:] if argv is None else list(argv)
     task, rest = split_task(argv)
-    if task is not None:
-        words = [task, *rest]
-    elif not argv or {"-h", "--help", "--help-all", "--help_all"} & set(argv):
-        words = argv[:1] and ["--help"]
-    else:
+    if task is None and argv and not {"-h", "--help", "--help-all", "--help_all"} & set(argv):
         print(f"parapet evaluate: --task is required: must be one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
-    return run_action("evaluate", words)
+    return run_action("evaluate", [task, *rest] if task is not None else argv[:1] and ["--help"])
 
 
 def command(task: str) -> type[Command[Any]]:
     """Returns the declaration of a task."""
-    if task in COMMANDS:
-        return COMMANDS[task]
-    declared: type[Command[Any]] = importlib.import_module(f"{__name__}.{task}").COMMAND
-    return declared
+    return COMMANDS.get(task) or importlib.import_module(f"{__name__}.{task}").COMMAND
 
 
 def split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
     """Splits the value of ``--task`` off the other arguments."""
-    for i, argument in enumerate(argv):
-        if argument == "--task" and i + 1 < len(argv):
-            return argv[i + 1], [*argv[:i], *argv[i + 2 :]]
-        if argument.startswith("--task="):
-            return argument.removeprefix("--task="), [*argv[:i], *argv[i + 1 :]]
-    return None, list(argv)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--task", nargs="?")
+    known, rest = parser.parse_known_args(argv)
+    return known.task, rest
 
 
-class Prepared(NamedTuple):
-    """A task with its inputs, which have been read."""
-
-    task: Task[Any]
-    inputs: Any
+Prepared = tuple["Task[Any]", Any]  # a task with its inputs, which have been read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,14 +95,9 @@ class Evaluation(Command[Prepared]):
         raise NotImplementedError
 
     def check(self) -> Prepared:
-        """Reads the inputs. Raises InputError if one cannot be used, or if the output is one of them."""
+        """Reads the inputs. Raises InputError if one cannot be used."""
         task = self.task()
-        for name, path in task.inputs().items():
-            if path is not None:
-                flag = f"--{name.partition('/')[0]}"
-                check_apart(self.output, flag, path)
-                check_input(path, flag.partition(" ")[0], self.output)
-        return Prepared(task, task.read())
+        return task, task.read()
 
     def act(self, prepared: Prepared) -> None:
         """Scores the inputs, publishes the result and prints the summary."""
@@ -136,7 +120,7 @@ class PredictionOptions:
 
     name: ClassVar[str]
     predictions_text: ClassVar[str]
-    predictions: str = option(REQUIRED, "{predictions_text}", group=INPUT, metavar="PATH", reads=True)
+    predictions: str = folder("{predictions_text}", "PATH", REQUIRED)
 
     @property
     def predicted(self) -> Any:
@@ -180,19 +164,27 @@ class UserModel(PredictionOptions):
         return UserCode(self.model, arguments, os.getcwd()) if self.model else None
 
 
-def _check_labelled(command: Intent | Ood) -> None:
-    """Raises InputError for a folder of predictions without a reference, since only a file can have labels."""
-    if command.reference is None and as_path(command.predicted).is_dir():
-        raise InputError(
-            "is a folder, whose predictions have no labels: give the corpus that they are for as --reference, or a "
-            "file of predictions with labels",
-            command.predicted,
-            "--predictions",
-        )
+@dataclass(frozen=True, kw_only=True)
+class LabelledPredictions(SetOptions, PredictionOptions):
+    """The predictions of a system, and a reference unless they have labels themselves."""
+
+    reference: str | None = folder("{reference_text} (default: the labels in the predictions)", "PATH", None)
+
+    def check_labels(self) -> None:
+        """Raises InputError if there is no reference, and only a single file could have labels."""
+        if self.reference is None and (self.sets or self.variants):
+            raise InputError("require --reference: add it", "--sets, --variants")
+        if self.reference is None and as_path(self.predicted).is_dir():
+            raise InputError(
+                "is a folder, whose predictions have no labels: give the corpus that they are for as --reference, or a "
+                "file of predictions with labels",
+                self.predicted,
+                "--predictions",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Intent(LabelledSetOptions, PredictionOptions, Evaluation):
+class Intent(LabelledPredictions, Evaluation):
     """``parapet evaluate --task intent``."""
 
     name = "evaluate --task intent"
@@ -214,17 +206,14 @@ where there are several; "dialogue_id" and "turn" may be given instead of "id", 
         """Makes the task."""
         from parapet.evaluation.intent import Intent
 
-        _check_labelled(self)
-        in_sets = bool(self.sets or self.variants)
-        if in_sets and self.reference is None:
-            raise InputError("require --reference: add it", "--sets, --variants")
-        if in_sets or (self.reference is not None and as_path(self.reference).is_dir()):
+        self.check_labels()
+        if self.sets or self.variants or (self.reference is not None and as_path(self.reference).is_dir()):
             return Intent(predictions=self.predicted, sources=self.sources())
         return Intent(predictions=self.predicted, reference=self.reference)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ood(LabelledSetOptions, PredictionOptions, Evaluation):
+class Ood(LabelledPredictions, Evaluation):
     """``parapet evaluate --task ood``."""
 
     name = "evaluate --task ood"
@@ -244,9 +233,7 @@ instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "respon
     reference_text = "output of 'ood', a corpus (all in-domain), or JSON lines with label"
     sets_text = "sets: ood-10=foreign/ood-10; or which of --reference: ood-10 ood-20 (default: all)"
     predictions_text = "JSON lines with score or predicted; or a folder with ood-10/, ood-20/, ..."
-    dev: str | None = option(
-        None, "predictions on other turns, on which the threshold is tuned", group=INPUT, metavar="PATH", reads=True
-    )
+    dev: str | None = folder("predictions on other turns, on which the threshold is tuned", "PATH", None)
     dev_split: str = option("dev", "split of --dev", group=INPUT, rare=True, choices=SPLITS)
 
     def task(self) -> Task[Any]:
@@ -254,16 +241,13 @@ instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "respon
         from parapet.evaluation.ood import OodDetection
         from parapet.transforms.perturbation.corpora import listed
 
-        if self.reference is None and (self.sets or self.variants):
-            raise InputError("requires the output of 'parapet ood', or a corpus: give it as --reference", "--sets")
-        _check_labelled(self)
+        self.check_labels()
         others = replace(self, sets=[value for value in self.sets if "=" in value])
-        return OodDetection(
+        return self.settings_of(
+            OodDetection,
             predictions=self.predicted,
             sources=others.sources() if self.reference is not None else None,
             chosen=tuple(listed(",".join(value for value in self.sets if "=" not in value))),
-            dev=self.dev,
-            dev_split=self.dev_split,
         )
 
 
@@ -287,26 +271,14 @@ A row of the predictions: {"dialogue_id": "1_00000", "turn": 3, "response": "...
 placeholders such as [restaurant_name]; its row has the "state" too, {"Restaurants_1": {"city": ["San Jose"]}}, and may
 have "domains", those that the response is about."""
     variants_text = "schema variants whose responses were predicted; scored as the original's"
-    predictions: str = option(
-        REQUIRED,
+    predictions: str = folder(
         "JSON lines, a folder with original/, typos/, ..., or 'reference' for the corpus's own responses",
-        group=INPUT,
-        metavar="PATH|reference",
-        reads=True,
+        "PATH|reference",
+        REQUIRED,
     )
-    knowledge_base: str | None = option(
-        None, "more entities: JSON, or a folder of SERVICE_db.json", group=INPUT, metavar="PATH", reads=True
-    )
-    goals: str | None = option(
-        None, "goals, as MultiWOZ has them", group="goals, instead of a corpus", metavar="FILE", reads=True
-    )
-    responses: str | None = option(
-        None,
-        "with --goals: reference responses, for BLEU",
-        group="goals, instead of a corpus",
-        metavar="FILE",
-        reads=True,
-    )
+    knowledge_base: str | None = knowledge_base()
+    goals: str | None = folder("goals, as MultiWOZ has them", "FILE", None, _GOALS)
+    responses: str | None = folder("with --goals: reference responses, for BLEU", "FILE", None, _GOALS)
     tokenizer: Literal["13a", "none", "intl", "char"] = option(
         "13a", "tokenizer of sacrebleu, which changes BLEU", group="scoring"
     )
@@ -315,22 +287,14 @@ have "domains", those that the response is about."""
         """Makes the task."""
         from parapet.evaluation.response.task import ResponseTask
 
-        if self.reference is not None and self.goals is not None:
-            raise InputError("give only one of the two: a corpus, or goals", "--reference, --goals")
-        if self.goals is not None and (self.sets or self.variants):
-            raise InputError("require a corpus: add --reference", "--sets, --variants")
+        if self.goals and (self.reference or self.sets or self.variants):
+            raise InputError("give only one of the two: a corpus and its sets, or goals", "--reference, --goals")
         if (self.responses is None) != (self.goals is None):
             raise InputError(
                 "must be given together: goals, and the responses in the same dialogues", "--goals, --responses"
             )
-        return ResponseTask(
-            predictions=self.predicted,
-            sources=None if self.goals is not None else self.sources(),
-            goals=self.goals,
-            responses=self.responses,
-            knowledge_base=self.knowledge_base,
-            tokenizer=self.tokenizer,
-        )
+        sources = None if self.goals else self.sources()
+        return self.settings_of(ResponseTask, predictions=self.predicted, sources=sources)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,16 +316,10 @@ A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french lond
 and what the bot says in them are counted from 0. A folder has FILE.jsonl for each FILE.txt, with --sets in a folder for
 each set. With --top a row has "answers", too: up to K candidates, the best first."""
     reference_text = "test files in the bAbI format"
-    predictions: list[str] = option(  # type: ignore[assignment]
-        REQUIRED,
-        "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ...",
-        group=INPUT,
-        metavar="PATH",
-        reads=True,
+    predictions: list[str] = folder(  # type: ignore[assignment]
+        "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ...", "PATH", REQUIRED
     )
-    candidates: str | None = option(
-        None, "all possible answers, '1 text' a line", group=INPUT, metavar="FILE", reads=True
-    )
+    candidates: str | None = folder("all possible answers, '1 text' a line", "FILE", None)
     top: int = option(
         1,
         "also score what is right within the first 2, 3, ... K of the answers of 'parapet predict MODEL --top K'",
@@ -376,13 +334,8 @@ each set. With --top a row has "answers", too: up to K candidates, the best firs
         from parapet.evaluation.ranking import Ranking
         from parapet.evaluation.sets import parse_sets
 
-        return Ranking(
-            references=tuple(self.reference),
-            predictions=tuple(self.predicted),
-            candidates=self.candidates,
-            sets=parse_sets(self.sets),
-            top=self.top,
-        )
+        references, predictions = tuple(self.reference), tuple(self.predicted)
+        return self.settings_of(Ranking, references=references, predictions=predictions, sets=parse_sets(self.sets))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,12 +390,10 @@ with others. With --scorer llm, --nli_model says how often the two judges agree.
     group = "language model of --scorer llm"
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
-    predictions: str = option(
-        REQUIRED,
+    predictions: str = folder(
         "JSON lines, SGD dialogues, a folder with original/, v1/, ..., or 'reference' for the corpus's own turns",
-        group=INPUT,
-        metavar="PATH|reference",
-        reads=True,
+        "PATH|reference",
+        REQUIRED,
     )
     endpoint: str = address(rare=True)
     model: str = model_name(rare=True)
@@ -453,15 +404,12 @@ with others. With --scorer llm, --nli_model says how often the two judges agree.
 
         endpoint, cache = None, self.cache
         if self.scorer == "llm":
-            if not self.cache and "://" in self.output:
-                raise InputError("must be a local file, in which answers are kept", "--cache")
-            endpoint, cache = self.endpoint_or_embedded(), self.cache or f"{self.output}/.answers.sqlite"
+            endpoint, cache = self.endpoint_or_embedded(), cache_in(self.output, self.cache)
         elif self.endpoint or self.prompt:
             raise InputError("requires --scorer llm: add it", "--endpoint" if self.endpoint else "--prompt")
-        names = ("scorer", "nli_model", "batch", "rules", "seed", "prompt")
-        return Generation(
+        return self.settings_of(
+            Generation,
             predictions=self.predicted,
-            **{name: getattr(self, name) for name in names},
             sources=self.sources(),
             metrics=tuple(self.metrics),
             validation=not self.no_validation,
@@ -495,20 +443,8 @@ text. A text as the result, or an empty list, calls nothing, which is right wher
         from parapet.evaluation.tools.task import ToolCalls
 
         sets, variants = self.task_sets()
-        return ToolCalls(
-            references=tuple(self.reference),
-            predictions=self.predicted or "",
-            model=self.user_code(),
-            sets=sets,
-            variants=variants,
-        )
+        references, predictions, model = tuple(self.reference), self.predicted or "", self.user_code()
+        return ToolCalls(references=references, predictions=predictions, model=model, sets=sets, variants=variants)
 
 
-COMMANDS: dict[str, type[Evaluation]] = {
-    "intent": Intent,
-    "ood": Ood,
-    "ranking": Ranking,
-    "response": Response,
-    "generation": Generation,
-    "tool_calls": ToolCalls,
-}
+COMMANDS = {kind.name.split()[-1]: kind for kind in (Intent, Ood, Ranking, Response, Generation, ToolCalls)}

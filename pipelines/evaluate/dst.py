@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Literal
 from parapet.pipelines.app import Pipeline
 from parapet.pipelines.command import say
 from parapet.pipelines.evaluate import UserModel
-from parapet.pipelines.sets import SetOptions
+from parapet.pipelines.sets import SetOptions, inputs_of
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import MANIFEST
 from parapet.transforms.reports.text import counted, percent
 from parapet.transforms.running import options
 from parapet.transforms.running.options import OUTPUT, option
@@ -58,9 +58,7 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
 
     def inputs(self, config: Config) -> list[tuple[str, str]]:
         """Lists the files that workers read."""
-        sources = config.sources
-        roots = {"--reference": sources.reference, "--predictions": sources.predictions, "--variants": sources.variants}
-        return [(flag, root) for flag, root in roots.items() if root]
+        return inputs_of(self)
 
     def check(self) -> Config:
         """Reads schemas and file names. Raises InputError if one of them cannot be used."""
@@ -78,14 +76,8 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
         plan = model.comparable(plan)
         for line in plan.remarks:
             logging.warning("%s", line)
-        names = ("output", "across_turn", "zero", "seed", "replicates", "batch_size", "system")
-        return model.Config(
-            **{name: getattr(self, name) for name in names},
-            sources=sources,
-            plan=plan,
-            scoring=ScoreConfig(not self.exact, self.official),
-            model=code,
-        )
+        scoring = ScoreConfig(not self.exact, self.official)
+        return self.settings_of(model.Config, sources=sources, plan=plan, scoring=scoring, model=code)
 
     def build(self, pipeline: beam.Pipeline, config: Config) -> None:
         """Wires the pipeline: scores the files of all sets, and writes rows, metrics with intervals, and a page."""
@@ -97,14 +89,12 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
         """Prints joint goal accuracy by set, and warns about skipped records."""
         from parapet.evaluation.dst.results import REFUSED, change_of, sensitivity_of
         from parapet.evaluation.task import refused_notes
-        from parapet.schemas.layout import MANIFEST
         from parapet.transforms.running.counts import Counts
-        from parapet.transforms.storage.files import read_written
 
-        counts = Counts.of_json(json.loads(read_written(self.output, MANIFEST))["counts"])
-        numbers = json.loads(read_written(self.output, "robustness.json"))
-        for name, numbers_here in numbers["sets"].items():
-            value = numbers_here["metrics"].get("#ALL_SERVICES", {}).get("joint_goal_accuracy")
+        counts = Counts.of_json(self.written(MANIFEST)["counts"])
+        numbers = self.written("robustness.json")
+        for name, of_set in numbers["sets"].items():
+            value = of_set["metrics"].get("#ALL_SERVICES", {}).get("joint_goal_accuracy")
             accuracy = "no joint goal accuracy" if value is None else f"joint goal accuracy {percent(value)}"
             say(f"{name}: {accuracy} over {counted(counts.sum('frames', set=name), 'frame')}")
         if variants := numbers.get("variants"):

@@ -25,9 +25,7 @@ and how far the metric agrees with people on validated utterances and on others.
     example = """\
   parapet evaluate --task ratings --hits my_ratings --responses my_crowd --output my_judgements
   parapet evaluate --task ratings --hits my_ratings --responses batch_1.csv batch_2.csv --output my_judgements"""
-    hits: str = options.option(
-        options.REQUIRED, "output of 'parapet hits --task ratings'", group=options.INPUT, metavar="DIR", reads=True
-    )
+    hits: str = options.folder("output of 'parapet hits --task ratings'", default=options.REQUIRED)
     responses: list[str] = crowd_answers.responses(required=True)
     encoding: str = crowd_answers.encoding()
     seed: str = options.seed("the bootstrap")
@@ -37,7 +35,7 @@ and how far the metric agrees with people on validated utterances and on others.
         from parapet.evaluation.ratings.task import Ratings
 
         sources = crowd_answers.check_answers(self.responses, [], self.encoding)
-        return Ratings(hits=self.hits, responses=tuple(sources.responses), encoding=self.encoding, seed=self.seed)
+        return self.settings_of(Ratings, responses=tuple(sources.responses))
 
 
 COMMAND = Ratings

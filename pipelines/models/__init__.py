@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from parapet.pipelines.app import Command
 
-# Each model: the module of its commands, those to train it and to predict with it, and a summary.
+# Each model: the module of its commands, the class to train it (if it is trained here), that to predict with it, and a
+# summary. Language models behind an API come first.
+ENDPOINT = "llm"
 TABLE = {
+    ENDPOINT: ("endpoint", "", "States", "dialogue states: a language model behind an OpenAI-compatible API"),
+    "llm_ood": ("endpoint", "", "OutOfDomain", "out-of-domain turns: a language model"),
+    "llm_utterances": ("endpoint", "", "Utterances", "system utterances from their acts: a language model"),
+    "llm_tools": ("endpoint", "", "ToolCalls", "calls of an agent's tools: a language model"),
+    "llm_babi": ("endpoint", "", "BabiAnswers", "bAbI dialog tasks: a language model"),
     "tiny_dst": ("trackers", "TinyDst", "PredictStates", "dialogue states: a small net, trained in minutes"),
     "t5dst": ("trackers", "T5Dst", "PredictStates", "dialogue states: a T5, prompted for one slot at a time"),
     "sgp_dst": ("trackers", "SgpDst", "PredictStates", "dialogue states: four BERT encoders, combined by rules"),
@@ -28,38 +35,18 @@ TABLE = {
     "embeddings": ("babi", "Embeddings", "PredictAnswers", "bAbI dialog tasks: supervised embeddings"),
     "memn2n": ("babi", "MemN2N", "PredictByMemory", "bAbI dialog tasks: a memory network"),
 }
-
-# Language models behind an API: the command to predict, in the module ``endpoint``, and a summary.
-ENDPOINT = "llm"
-LANGUAGE_MODELS = {
-    ENDPOINT: ("States", "dialogue states: a language model behind an OpenAI-compatible API"),
-    "llm_ood": ("OutOfDomain", "out-of-domain turns: a language model"),
-    "llm_utterances": ("Utterances", "system utterances from their acts: a language model"),
-    "llm_tools": ("ToolCalls", "calls of an agent's tools: a language model"),
-    "llm_babi": ("BabiAnswers", "bAbI dialog tasks: a language model"),
-}
-
-MODELS = {name: summary for name, (*_, summary) in TABLE.items()}
-PREDICTING = {name: summary for name, (_, summary) in LANGUAGE_MODELS.items()} | MODELS
-
-
-def train_command(model: str) -> type[Command[Any]]:
-    """Returns the declaration of ``parapet train MODEL``."""
-    module, name, _, _ = TABLE[model]
-    return _of_model(module, name, "train", model)
-
-
-def predict_command(model: str) -> type[Command[Any]]:
-    """Returns the declaration of ``parapet predict MODEL``."""
-    if model in LANGUAGE_MODELS:
-        return _of_model("endpoint", LANGUAGE_MODELS[model][0], "predict", model)
-    module, _, name, _ = TABLE[model]
-    return _of_model(module, name, "predict", model)
+MODELS = {name: summary for name, (_, trained, _, summary) in TABLE.items() if trained}
+PREDICTING = {name: summary for name, (*_, summary) in TABLE.items()}
 
 
 @cache
-def _of_model(module: str, name: str, action: str, model: str) -> type[Command[Any]]:
-    """Makes the class of a model's command, as models share classes."""
+def command_of(action: Literal["train", "predict"], model: str) -> type[Command[Any]]:
+    """Makes the declaration of ``parapet ACTION MODEL``, as models share classes."""
+    module, to_train, to_predict, _ = TABLE[model]
+    name = to_train if action == "train" else to_predict
     shared: type[Command[Any]] = getattr(import_module(f"{__name__}.{module}"), name)
     own = {"name": f"{action} {model}", "model_name": model, "example": shared.example.replace("{model}", model)}
     return type(name, (shared,), {"__module__": shared.__module__, "__doc__": shared.__doc__, **own})
+
+
+train_command, predict_command = partial(command_of, "train"), partial(command_of, "predict")

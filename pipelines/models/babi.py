@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from parapet.evaluation.models import configs
-from parapet.pipelines.app import Option, input_paths
+from parapet.pipelines.app import input_paths
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import BabiOptions
-from parapet.schemas.errors import InputError, parapet_version
-from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_whole
-from parapet.transforms.running.options import OUTPUT, REQUIRED, option
+from parapet.transforms.running.options import OUTPUT, REQUIRED, folder, option
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.babi.inference import BabiFile
@@ -40,27 +40,23 @@ class TfIdf(family.TrainAtOnce):
         "Takes the candidate closest to the last utterance, or to the dialogue so far, by TF-IDF (section 4.2)."
     )
     example = f"  parapet train tfidf --train {_FILES} --match babi/kb-all.txt --output my_model"
-    train: list[str] = option(
-        REQUIRED,
+    train: list[str] = folder(
         "dialogues in the bAbI format, of one or more tasks: the weight of a word is how rare users' turns have it",
-        metavar="FILE",
-        reads=True,
+        "FILE",
+        REQUIRED,
     )
-    dev: list[str] = option([], "dialogues that select the better --input", metavar="FILE", reads=True)
-    candidates: str = option(REQUIRED, "all possible answers, '1 text' a line", metavar="FILE", reads=True)
-    match: str | None = option(None, "knowledge base, for match-type features", metavar="FILE", reads=True)
+    dev: list[str] = folder("dialogues that select the better --input", "FILE", [])
+    candidates: str = configs.candidates()
+    match: str | None = configs.knowledge()
     input: Literal["last", "history"] | None = option(
         None, "compare with the last utterance or all so far (default: the better one on --dev, without --dev last)"
     )
 
-    def check(self) -> family.Files:
+    def check(self) -> family.Model:
         """Reads the training files. Raises InputError if they cannot be used."""
         from parapet.evaluation.models.babi import data
         from parapet.evaluation.models.saving import check_installed
 
-        if self.dev and self.input:
-            reason = "cannot be combined with --dev, which selects the input: leave one of them out"
-            raise InputError(reason, "--dev")
         check_installed("torch")
         from parapet.evaluation.models.babi import baselines
 
@@ -71,7 +67,7 @@ class TfIdf(family.TrainAtOnce):
         )
         frequencies = baselines.Frequencies.of(train)
         history = self.input == "history"
-        if dev:
+        if dev and self.input is None:
             share = {
                 which: baselines.share_right(baselines.TfIdf(texts, knowledge, frequencies, which), dev)
                 for which in (False, True)
@@ -85,7 +81,7 @@ class TfIdf(family.TrainAtOnce):
             utterances=frequencies.utterances,
             having=frequencies.having,
         )
-        return family.Files({"input": "history" if history else "last"}, input_paths(self), data.files_of(card))
+        return {"input": "history" if history else "last"}, data.files_of(card)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,12 +90,12 @@ class Nearest(family.TrainAtOnce):
 
     description = "Answers as the most similar utterance of the training set is answered (section 4.2)."
     example = "  parapet train nearest --train babi/task1-trn.txt --output my_model"
-    train: list[str] = option(REQUIRED, "dialogues in the bAbI format to train on", metavar="FILE", reads=True)
+    train: list[str] = folder("dialogues in the bAbI format to train on", "FILE", REQUIRED)
     similarity: Literal["exact", "overlap"] = option(
         "exact", "answer as the same utterance is answered in training, or as the one that shares most words"
     )
 
-    def check(self) -> family.Files:
+    def check(self) -> family.Model:
         """Reads the dialogues. Raises InputError for files that cannot be used."""
         from parapet.evaluation.models.babi import data
         from parapet.evaluation.models.saving import check_installed
@@ -112,7 +108,7 @@ class Nearest(family.TrainAtOnce):
         card = data.Card(
             model=self.model_name, task=task, pairs=pairs, candidates=responses, similarity=self.similarity
         )
-        return family.Files({"similarity": self.similarity}, input_paths(self), data.files_of(card))
+        return {"similarity": self.similarity}, data.files_of(card)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,61 +123,50 @@ For task 6, rules from a file, with patterns from the training set, in the order
   parapet train rules --rules babi --match babi/kb-all.txt --output my_model
   parapet train rules --ontology hotels.toml --output my_model
   parapet train rules --rules task6 --train task6-trn.txt --dev task6-dev.txt --match task6-kb.txt --output my_model"""
-    ontology: str | None = option(None, "domain in TOML (default: the simulator's)", metavar="FILE", reads=True)
-    match: str | None = option(None, "knowledge base of the dialogues", metavar="FILE", reads=True)
+    ontology: str | None = folder("domain in TOML (default: the simulator's)", "FILE", None)
+    match: str | None = folder("knowledge base of the dialogues", "FILE", None)
     rules: str | None = option(None, "rules in TOML, or babi or task6 for those of Parapet", metavar="FILE|NAME")
-    train: list[str] = option(
-        [], "with --rules: dialogues in the bAbI format to extract patterns from", metavar="FILE", reads=True
-    )
-    dev: list[str] = option(
-        [], "with --rules: dialogues that choose the rules and their order", metavar="FILE", reads=True
-    )
-    candidates: str | None = option(
-        None, "with --rules: all possible answers, '1 text' a line", metavar="FILE", reads=True
-    )
+    train: list[str] = folder("with --rules: dialogues in the bAbI format to extract patterns from", "FILE", [])
+    dev: list[str] = folder("with --rules: dialogues that choose the rules and their order", "FILE", [])
+    candidates: str | None = folder("with --rules: all possible answers, '1 text' a line", "FILE", None)
 
-    def check(self) -> family.Files:
+    def input_paths(self) -> family.Inputs:
+        """Lists the files that determine the model."""
+        of_file = self.rules if self.rules not in (BUILT_IN, PUBLISHED) else None
+        return super().input_paths() + ([("rules", of_file)] if of_file else [])
+
+    def check(self) -> family.Model:
         """Reads an ontology or rules. Raises InputError if they cannot be used."""
-        is_published = self.rules == PUBLISHED
-        if (self.rules is None or is_published) and (self.train or self.dev or self.candidates):
-            flag = "--train" if self.train else "--dev" if self.dev else "--candidates"
-            raise InputError("requires --rules FILE or task6", flag)
         if self.ontology and self.rules:
             raise InputError("give either --ontology or --rules", "--ontology")
-        if self.rules is not None and not is_published:
+        if self.rules and self.rules != PUBLISHED:
             return self._scripted(self.rules)
+        if self.train or self.dev or self.candidates:
+            flag = "--train" if self.train else "--dev" if self.dev else "--candidates"
+            raise InputError("requires --rules FILE or task6", flag)
         from parapet.evaluation.models.babi.baselines import files_of_rules, values_in
         from parapet.evaluation.models.babi.data import Card, files_of, read_facts
         from parapet.transforms.simulators.restaurants.ontology import babi_ontology, read_ontology
 
-        ontology = babi_ontology() if is_published else b""
+        ontology = babi_ontology() if self.rules else b""
         if self.ontology:
-            ontology = _bytes(self.ontology)
+            ontology = read_whole(as_path(self.ontology))
             read_ontology(ontology, self.ontology)
         knowledge = values_in(read_facts(self.match)) if self.match else {}
         card = Card(model=self.model_name, ontology=ontology.decode("utf-8-sig"), knowledge=knowledge)
-        options: dict[str, Option] = {"rules": PUBLISHED} if is_published else {}
-        return family.Files(options, input_paths(self), {**files_of(card), **files_of_rules(card)})
+        return {"rules": PUBLISHED} if self.rules else {}, {**files_of(card), **files_of_rules(card)}
 
-    def _scripted(self, rules: str) -> family.Files:
+    def _scripted(self, rules: str) -> family.Model:
         """Reads the rules of a file, or our own for task 6, and extracts patterns."""
         from parapet.evaluation.models.babi.baselines import built_in_rules, files_of_script, scripted_card
         from parapet.evaluation.models.babi.data import files_of
 
-        is_built_in = rules == BUILT_IN
         if not self.train or not self.match:
             raise InputError("requires --train and --match: patterns are extracted from the training set", "--rules")
-        data = built_in_rules() if is_built_in else _bytes(rules)
+        data = built_in_rules() if rules == BUILT_IN else read_whole(as_path(rules))
         card = scripted_card(data, rules, self.train, self.dev, self.match, self.candidates)
-        inputs = [*input_paths(self), *([] if is_built_in else [("rules", rules)])]
-        options: dict[str, Option] = {"rules": rules if is_built_in else "a file"}
-        return family.Files(options, inputs, {**files_of(card), **files_of_script(card)})
-
-
-def _bytes(path: str) -> bytes:
-    if not is_there(path) or not as_path(path).is_file():
-        raise InputError("there is no such file", path)
-    return read_whole(as_path(path))
+        options = {"rules": rules if rules == BUILT_IN else "a file"}
+        return options, {**files_of(card), **files_of_script(card)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,20 +283,14 @@ class PredictAnswers(AnswerOptions, family.PredictTrained):
 Answers dialogues in the bAbI format, each turn from the reference's history: OUT/predictions/original/NAME.jsonl for
 each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."""
     example = "  parapet predict {model} --model my_model --reference babi/task1-tst*.txt --output my_answers"
-    without: ClassVar[tuple[str, ...]] = ("attention",)
+    count_in, count_out, shown = "turns", "answers", ("answers", "answer")
     unit = "turns"
-    count_in, count_out = "turns", "answers"
+    warnings = WARNINGS
     batch_size: int = 256
     any_task: bool = option(
         False, "predict even if file names say that the model was trained on another task", rare=True
     )
-    attention: int = option(
-        0,
-        "write what the model attends to in the first N dialogues of each file: JSON lines and a page",
-        ge=0,
-        le=MOST_ATTENDED,
-        group=OUTPUT,
-    )
+    attention: int = 0
 
     def check(self) -> family.Prediction:
         """Checks the model and the files. Raises InputError if they cannot be used."""
@@ -319,7 +298,6 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
         self.check_device()
         from parapet.evaluation.models.babi.data import task_of
         from parapet.evaluation.models.babi.inference import Job, load
-        from parapet.evaluation.models.saving import MODEL, WEIGHTS
 
         card, _ = load(self.model, self.model_name, self.device, self.batch_size)
         for file in files:
@@ -330,22 +308,13 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
                     "predict nevertheless"
                 )
                 raise InputError(reason, file.path)
-        model = [as_path(self.model) / name for name in (MODEL, WEIGHTS)]
-        recorded = {"attention": self.attention} if self.attention else {}
-        recorded |= {"top": self.top} if self.top > 1 else {}
-        header = {
-            "pipeline": f"predict_{self.model_name}",
-            "version": parapet_version(),
-            "model": {path.name: family.named_digest(str(path))["sha256"] for path in model if path.is_file()},
-            "inputs": [family.named_digest(file.path) for file in files],
-            **({"options": recorded} if recorded else {}),
-        }
         return family.Prediction(
-            job=self.job(Job, memory=card.settings.get("memory"), inputs=files, **recorded),
-            header=header,
-            inputs=[("--model", self.model), *(("--reference", file.path) for file in files)],
-            outputs=tuple(family.Output(file.answers, f"answers/{file.answers}", "answer") for file in files),
-            warnings=WARNINGS,
+            self.job(Job, memory=card.settings.get("memory"), inputs=files),
+            self.header(
+                {"attention": self.attention, "top": self.top},
+                inputs=[family.named_digest(file.path) for file in files],
+            ),
+            {file.answers: file.answers for file in files},
             notes=(f"{self.output}/{ATTENTION}: a page and JSON lines a file",) if self.attention else (),
         )
 
@@ -354,4 +323,10 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
 class PredictByMemory(PredictAnswers):
     """A prediction by a memory network, which can write what it attends to."""
 
-    without = ()
+    attention: int = option(
+        0,
+        "write what the model attends to in the first N dialogues of each file: JSON lines and a page",
+        ge=0,
+        le=MOST_ATTENDED,
+        group=OUTPUT,
+    )

@@ -5,26 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parapet.evaluation.models.configs import ClassifierConfig, ClassifierPrediction, Schedule
-from parapet.pipelines.models.family import (
-    Inputs,
-    Output,
-    Prediction,
-    PredictTrained,
-    Training,
-    TrainNet,
-)
+from parapet.pipelines.models.family import Inputs, Prediction, PredictTrained, TrainNet
 from parapet.pipelines.sets import SetOptions
-from parapet.schemas.errors import InputError, run_header
-from parapet.schemas.layout import as_path, sample_root
-
-if TYPE_CHECKING:
-    from parapet.evaluation.models.turns import Job
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
 
 FROM_SCRATCH = {"learning_rate": 0.01, "schedule": "constant", "warmup": 0.0, "clip": 0.0}
 FINE_TUNED = {"learning_rate": 5e-5, "schedule": "linear", "warmup": 0.06, "clip": 1.0}
+WARNINGS = {"too_long": ("utterance", "{n} longer than the model's --max_length: the beginnings were cut off")}
+WITHOUT_THRESHOLD = (
+    "scores without decisions: the model has no threshold (train it with --foreign, or let 'evaluate' tune one with "
+    "--dev)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +27,6 @@ class Classifier(ClassifierConfig, TrainNet):
     """A net trained from scratch, or a fine-tuned checkpoint."""
 
     learner_class = "classifier:ClassifierLearner"
-    packages = ("transformers",)
     description = """\
 Trains a classifier of user turns, by intent or by whether they are out of domain: a fine-tuned BERT
 or RoBERTa, or from scratch on hashed words and character n-grams, in seconds."""
@@ -50,16 +44,6 @@ or RoBERTa, or from scratch on hashed words and character n-grams, in seconds.""
     def defaults(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         """Adds defaults for a checkpoint, or for a net from scratch."""
         return super().defaults(given) | (FINE_TUNED if given.get("checkpoint") else FROM_SCRATCH)
-
-    def check(self) -> Training:
-        """Reads labelled turns. Raises InputError for options and files that cannot be used."""
-        if self.task == "ood" and not self.train:
-            raise InputError("must have labelled turns, such as the output of 'parapet ood'", "--train")
-        if self.foreign and self.task != "intent":
-            raise InputError(
-                "is for intents: with --task ood the threshold is tuned on --dev, leave it out", "--foreign"
-            )
-        return super().check()
 
     def data(self, *checkpoint: Any) -> tuple[list[Any], Inputs]:
         """Reads labelled turns. Raises InputError for files that cannot be used."""
@@ -84,12 +68,15 @@ so on for each variant and set, for 'parapet evaluate --task intent' and '--task
     --predictions my_intents/predictions --output my_scores
   parapet predict classifier --model my_model --task ood --reference my_foreign_turns --output my_scores"""
 
+    shown = ("answered", "turn")
+    warnings = WARNINGS
+
     def check(self) -> Prediction:
         """Checks the model and the files. Raises InputError if they cannot be used."""
         sources = self.sources()
         self.check_device()
         from parapet.evaluation.models.classifier import load
-        from parapet.evaluation.models.turns import PREDICTIONS, Job, find
+        from parapet.evaluation.models.turns import Job, find
 
         card, _ = load(self.model, "cpu", self.batch_size)
         task = self.task or card.task
@@ -99,33 +86,6 @@ so on for each variant and set, for 'parapet evaluate --task intent' and '--task
         for remark in reference.remarks:
             logging.warning("%s", remark)
         job = self.job(Job, task=task, threshold=card.threshold, reference=reference)
-        written = PREDICTIONS if reference.in_folders else job.path_of("")
-        text = f"{{n}} longer than {card.length}: the beginnings were cut off"
-        note = (
-            "scores without decisions: the model has no threshold (train it with --foreign, or let 'evaluate' "
-            "tune one with --dev)"
-        )
-        read = [("--reference", path) for files in reference.sources for _, path in files]
-        return Prediction(
-            job=job,
-            header=_header(job, card.checkpoint, sources.split),
-            inputs=[("--model", self.model), *read],
-            outputs=(Output(written, "answered", "turn"),),
-            warnings={"too_long": ("utterance", text)},
-            notes=(note,) if task == "ood" and card.threshold is None else (),
-        )
-
-
-def _header(job: Job, checkpoint: bool, split: str) -> dict[str, object]:
-    """Makes the part of ``run.json`` other than files and counts."""
-    from parapet.evaluation.models.saving import MODEL, WEIGHTS
-    from parapet.evaluation.task import sha256_of
-    from parapet.transforms.storage.checkpoints import digest
-
-    model = {MODEL: sha256_of(as_path(job.folder) / MODEL)}
-    if checkpoint:
-        model["checkpoint"] = digest(f"{job.folder}/checkpoint")
-    else:
-        model[WEIGHTS] = sha256_of(as_path(job.folder) / WEIGHTS)
-    options = {"task": job.task, "split": split, "threshold": job.threshold}
-    return {**run_header("predict_classifier", options), "model": model}
+        header = self.header({"task": task, "split": sources.split, "threshold": card.threshold})
+        notes = (WITHOUT_THRESHOLD,) if task == "ood" and card.threshold is None else ()
+        return Prediction(job, header, {job.place: ""}, notes=notes)

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import sqlite3
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -18,20 +18,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from parapet.pipelines.command import counted, say
-from parapet.pipelines.endpoint_flags import ModelOptions
+from parapet.pipelines.endpoint_flags import ANSWERS, ModelOptions, cache_in
 from parapet.pipelines.models import family
 from parapet.pipelines.models.babi import AnswerOptions
 from parapet.pipelines.sets import SetOptions, TaskOptions
 from parapet.schemas.errors import InputError, run_header
+from parapet.schemas.layout import MANIFEST
 from parapet.transforms.running import options
-from parapet.transforms.running.options import INPUT, OUTPUT, option
+from parapet.transforms.running.options import INPUT, OUTPUT, folder, option
 
 if TYPE_CHECKING:
+    from parapet.evaluation.endpoint.asking import Asker
     from parapet.evaluation.endpoint.prompting import Prompt
+    from parapet.evaluation.models import inference
+    from parapet.transforms.running.chat import Chat
 
-_CACHE = ".answers.sqlite"
+_MEASURE = """
+SELECT sum(json_extract(answer, '$.characters')), sum(json_extract(answer, '$.tokens[0]')),
+       sum(json_extract(answer, '$.tokens[1]')), count(*)
+FROM (SELECT answer FROM answers LIMIT 2000) WHERE json_extract(answer, '$.characters') > 0"""
 _ANSWER = 60  # tokens of an answer, where none has been counted yet
-_UNREAD = "answers that could not be read count as wrong"
 
 
 class Task(NamedTuple):
@@ -41,31 +47,25 @@ class Task(NamedTuple):
       of: the job whose files are read and written.
       make: makes the object that asks the model, from a client.
       options: the header's options, with the sets.
-      inputs: (flag, path) of the files.
-      outputs: (path, name of the counts) of each output.
+      inputs: the files.
+      outputs: path to the name of its counts.
     """
 
-    of: Any
-    make: Any
+    of: inference.Job[Any, Any, Any]
+    make: Callable[[Chat], Asker]
     options: dict[str, Any]
-    inputs: family.Inputs
-    outputs: Sequence[tuple[str, str]]
+    inputs: Sequence[str]
+    outputs: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModel(ModelOptions, family.Predict):
-    """A language model that is asked as a subclass defines.
-
-    Attributes:
-      prompt_name: the prompt's default template.
-      unit: the unit of the counts of answers.
-    """
+    """A language model that is asked as a subclass defines; ``prompt_name`` is the prompt's default template."""
 
     prompt_name: ClassVar[str]
-    unit: ClassVar[str]
     group = "language model"
     cache: str | None = option(
-        None, f"SQLite file in which answers are kept (default: OUT/{_CACHE})", group=OUTPUT, rare=True, metavar="FILE"
+        None, f"SQLite file in which answers are kept (default: OUT/{ANSWERS})", group=OUTPUT, rare=True, metavar="FILE"
     )
     max_bad: Fraction = options.max_bad("requests")
     dry_run: bool = options.dry_run()
@@ -79,8 +79,7 @@ class LanguageModel(ModelOptions, family.Predict):
         from parapet.evaluation.endpoint.asking import Job
         from parapet.evaluation.endpoint.prompting import prompt_of
 
-        if not self.cache and "://" in self.output:
-            raise InputError("must be a local file, in which answers are kept", "--cache")
+        cache = cache_in(self.output, self.cache)
         prompt = prompt_of(self.prompt_name, self.prompt)
         task = self.plan(prompt)
         endpoint = self.endpoint_or_embedded(dry=self.dry_run)
@@ -90,7 +89,7 @@ class LanguageModel(ModelOptions, family.Predict):
             of=task.of,
             make=task.make,
             endpoint=endpoint,
-            cache=self.cache or str(Path(self.output) / _CACHE),
+            cache=cache,
             counted=self.count_out,
         )
         about = {"name": endpoint.model, **endpoint.parameters(), "dollars": list(endpoint.dollars)}
@@ -100,68 +99,41 @@ class LanguageModel(ModelOptions, family.Predict):
             **run_header(f"predict_{self.model_name}", task.options),
             "model": about,
             "prompt": prompt.about,
-            "inputs": [family.named_digest(path) for _, path in task.inputs],
+            "inputs": [family.named_digest(path) for path in task.inputs],
         }
-        names = [(path, f"/{name}" if name else "") for path, name in task.outputs]
-        return family.Prediction(
-            job=job,
-            header=header,
-            inputs=[*task.inputs, *([("--prompt", self.prompt)] if self.prompt else [])],
-            outputs=tuple(
-                family.Output(path, f"{self.count_out}{name}", self.unit, (f"unread{name}", _UNREAD))
-                for path, name in names
-            ),
-        )
-
-    def check_of_counts(self) -> Callable[[dict[str, int]], dict[str, int]]:
-        """Returns a function that checks the counts of a run; too many refused requests are an InputError."""
-        return partial(_check_counts, check=super().check_of_counts(), max_bad=self.max_bad)
+        return family.Prediction(job, header, task.outputs, ("unread", "answers that could not be read count as wrong"))
 
     def report(self, prediction: family.Prediction, counters: dict[str, int]) -> None:
-        """Prints what was written and what it cost; or the plan, in a dry run."""
+        """Prints what was written and what it cost, and warns about refusals; or prints the plan, in a dry run."""
+        from parapet.evaluation.endpoint.outcomes import left_out, refusals, totals
+
         job: Any = prediction.job
         if self.dry_run:
             for line in _plan_of(job):
                 print(line)
             return
         super().report(prediction, counters)
-        counts = self.counts()
-        if n := sum(n for name, n in counts.items() if name.partition("/")[0] == "written_calls"):
+        counts = self.written(MANIFEST)["counts"]
+        sums = totals(counts)
+        if n := sums.get("written_calls"):
             say(f"{counted(n, 'call')} written as text, because the endpoint passed none in the form of its API")
-        _report_requests(counts, job.endpoint.cost)
+        sent, answered = (sums.get(kind, 0) for kind in ("tokens_sent", "tokens_answered"))
+        if sent or answered:
+            dollars = job.endpoint.cost(sent, answered)
+            cost = f", ${dollars:,.2f}" if dollars else ""
+            say(
+                f"{sent:,} tokens of requests and {answered:,} tokens of answers{cost}, including those of answers "
+                "that were kept from earlier runs"
+            )
+        else:
+            say("tokens: not reported by the endpoint")
+        if names := left_out(counts):
+            logging.warning("left out of all requests, as the endpoint does not take it: %s", names)
+        refused, requests, reason = refusals(counts)
+        if refused:
+            text = "%s of %s were refused and will not be scored: %s; run the same command again to ask for them again"
+            logging.warning(text, f"{refused:,}", counted(requests, "request"), reason)
         say(f"answers: {self.output}/answers")
-
-
-def _check_counts(
-    counts: dict[str, int], check: Callable[[dict[str, int]], dict[str, int]], max_bad: Fraction
-) -> dict[str, int]:
-    from parapet.evaluation.endpoint.outcomes import check_refusals
-
-    check_refusals(counts, max_bad)
-    return check(counts)
-
-
-def _report_requests(counts: dict[str, int], price: Callable[[int, int], float]) -> None:
-    """Prints what a language model's answers cost, and warns about refused requests and parameters."""
-    from parapet.evaluation.endpoint.outcomes import left_out, refusals, totals
-
-    sums = totals(counts)
-    sent, answered = (sums.get(kind, 0) for kind in ("tokens_sent", "tokens_answered"))
-    if sent or answered:
-        dollars = price(sent, answered)
-        cost = f", ${dollars:,.2f}" if dollars else ""
-        say(
-            f"{sent:,} tokens of requests and {answered:,} tokens of answers{cost}, including those of answers "
-            "that were kept from earlier runs"
-        )
-    else:
-        say("tokens: not reported by the endpoint")
-    if names := left_out(counts):
-        logging.warning("left out of all requests, as the endpoint does not take it: %s", names)
-    refused, requests, reason = refusals(counts)
-    if refused:
-        text = "%s of %s were refused and will not be scored: %s; run the same command again to ask for them again"
-        logging.warning(text, f"{refused:,}", counted(requests, "request"), reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +152,7 @@ Answers that cannot be read count as wrong; refused requests are not scored."""
       --reference my_corpus --variants my_dialogues --output my_states --dry_run
   parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\
       --predictions my_states/predictions --output my_scores"""
-    count_out, unit = "predicted", "frame"
+    count_out, shown = "predicted", ("predicted", "frame")
     reference: str | None = option(None, "{reference_text}", group=INPUT, also=("--sgd",), metavar="ROOT", reads=True)
     style: Literal["tools", "json", "text"] = option(
         "json", "how states are asked for: a function to call, a JSON Schema, or lines of text"
@@ -194,16 +166,15 @@ Answers that cannot be read count as wrong; refused requests are not scored."""
         from parapet.evaluation.endpoint.tracking import LanguageModel as Tracker
         from parapet.evaluation.models.dst.data import Job
 
-        plan = family.plan_sets(self.sources())
+        sources, normalise = self.sources(), not self.as_answered
+        sets, files = family.plan_sets(sources)
         return Task(
-            of=Job(output=self.output, model="llm", sets=plan.sets, inputs=plan.files),
-            make=partial(Tracker, style=self.style, normalise=not self.as_answered, prompt=prompt),
-            options={
-                "split": plan.split, "sets": list(plan.sets), "style": self.style, "normalised": not self.as_answered
-            },
-            inputs=[("--reference", file.path) for file in plan.files],
-            outputs=[(f"predictions/{name}", name) for name in plan.sets],
-        )  # fmt: skip
+            of=Job(output=self.output, model=self.model_name, sets=sets, inputs=files),
+            make=partial(Tracker, style=self.style, normalise=normalise, prompt=prompt),
+            options={"split": sources.split, "sets": list(sets), "style": self.style, "normalised": normalise},
+            inputs=[file.path for file in files],
+            outputs={f"predictions/{name}": name for name in sets},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,14 +190,8 @@ decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as tho
   parapet predict llm_ood --endpoint embedded --reference my_foreign_turns --output my_scores
   parapet evaluate --task ood --reference my_foreign_turns --predictions my_scores/predictions --output my_metrics"""
     reference_text = "corpus, output of 'ood', or JSON lines with utterance (default: the bundled sample)"
-    unit = "turn"
-    domains: str | None = option(
-        None,
-        "schemas of what is in the domain (default: those of the reference)",
-        group=INPUT,
-        metavar="PATH",
-        reads=True,
-    )
+    shown = ("answered", "turn")
+    domains: str | None = folder("schemas of what is in the domain (default: those of the reference)", "PATH", None)
 
     def plan(self, prompt: Prompt) -> Task:
         """Lists the turns. Raises InputError if they cannot be used, or if nothing defines the domains."""
@@ -245,15 +210,13 @@ decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as tho
         services = {
             service.service_name: service for split in read_root(root, leave_out_bad=True) for service in split.services
         }
-        job = turns.Job(output=self.output, model="llm_ood", task="ood", threshold=0.5, reference=reference)
+        job = turns.Job(output=self.output, model=self.model_name, task="ood", threshold=0.5, reference=reference)
         return Task(
             of=job,
             make=partial(Router, services=tuple(services.values()), prompt=prompt),
             options={"task": "ood", "split": sources.split, "threshold": 0.5},
-            inputs=[
-                ("--reference", path) for files in reference.sources for _, path in files if as_path(path).is_file()
-            ],
-            outputs=[(turns.PREDICTIONS if reference.in_folders else job.path_of(""), "")],
+            inputs=[path for files in reference.sources for _, path in files if as_path(path).is_file()],
+            outputs={job.place: ""},
         )
 
 
@@ -271,7 +234,7 @@ Asks a language model for an utterance of the acts of each system turn, given as
   parapet evaluate --task generation --predictions my_utterances/predictions --output my_scores"""
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
-    count_in, count_out, unit = "turns", "said", "turn"
+    count_in, count_out, shown = "turns", "said", ("said", "turn")
 
     def plan(self, prompt: Prompt) -> Task:
         """Lists the system turns."""
@@ -282,15 +245,12 @@ Asks a language model for an utterance of the acts of each system turn, given as
         sources = self.sources()
         sets = tuple(data.sources(sources))
         return Task(
-            of=Job(
-                output=self.output, model="llm_utterances", checkpoint=None, search=Search(1, 1, 0), sets=sets,
-                split=sources.split, reranker=None,
-            ),
+            of=Job(output=self.output, model=self.model_name, search=Search(1, 1, 0), sets=sets, split=sources.split),
             make=partial(Speaker, prompt=prompt),
             options={"split": sources.split, "sets": [source.name for source in sets]},
-            inputs=[("--reference", file.path) for source in sets for file in source.files],
-            outputs=[(relative_of(source.name, sources.split), source.name) for source in sets],
-        )  # fmt: skip
+            inputs=[file.path for source in sets for file in source.files],
+            outputs={relative_of(source.name, sources.split): source.name for source in sets},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,18 +266,12 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
       --candidates babi/candidates.txt --output my_answers
   parapet evaluate --task ranking --reference babi/task1-tst.txt --predictions my_answers/predictions \\
       --candidates babi/candidates.txt --output my_scores"""
-    count_in, count_out, unit = "turns", "answers", "answer"
-    examples: str | None = option(
-        None,
-        "dialogues of the same task, of which the prompt shows the first --shots",
-        group=INPUT,
-        metavar="FILE",
-        reads=True,
+    count_in, count_out, shown = "turns", "answers", ("answers", "answer")
+    examples: str | None = folder(
+        "dialogues of the same task, of which the prompt shows the first --shots", "FILE", None
     )
     shots: int = option(3, "how many examples the prompt shows", group=INPUT, ge=0)
-    candidates: str | None = option(
-        None, "what may be answered (default: anything)", group=INPUT, metavar="FILE", reads=True
-    )
+    candidates: str | None = folder("what may be answered (default: anything)", "FILE", None)
 
     def plan(self, prompt: Prompt) -> Task:
         """Lists the test files. Raises InputError if one cannot be used."""
@@ -330,13 +284,12 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
         files = self.files()
         shown = tuple(read_dialogues(self.examples)[: self.shots]) if self.examples else ()
         candidates = tuple(read_candidates(self.candidates)) if self.candidates else ()
-        more = [(flag, path) for flag in ("examples", "candidates") if (path := getattr(self, flag))]
         return Task(
-            of=Job(output=self.output, model="llm_babi", memory=None, inputs=files, top=self.top),
+            of=Job(output=self.output, model=self.model_name, inputs=files, top=self.top),
             make=partial(Bot, examples=shown, candidates=candidates, prompt=prompt),
             options={"top": self.top, "shots": len(shown)},
-            inputs=[*(("--reference", file.path) for file in files), *((f"--{flag}", path) for flag, path in more)],
-            outputs=[(file.answers, file.answers) for file in files],
+            inputs=[*(file.path for file in files), *filter(None, (self.examples, self.candidates))],
+            outputs={file.answers: file.answers for file in files},
         )
 
 
@@ -353,7 +306,7 @@ are kept, and count, as those of 'predict llm'."""
       --reference BFCL_v4_multiple.json --output my_calls
   parapet evaluate --task tool_calls --reference BFCL_v4_multiple.json --predictions my_calls/predictions \\
       --output my_scores"""
-    count_out, unit = "called", "task"
+    count_out, shown = "called", ("called", "task")
     style: Literal["tools", "json"] = option(
         "tools", "how calls are asked for: the API's function calling, or a list of calls as JSON"
     )
@@ -371,11 +324,11 @@ are kept, and count, as those of 'predict llm'."""
             for path in paths
         )
         return Task(
-            of=Job(output=self.output, model="llm_tools", inputs=files),
+            of=Job(output=self.output, model=self.model_name, inputs=files),
             make=partial(ToolCaller, style=self.style, prompt=prompt),
             options={"style": self.style, "sets": list(dict.fromkeys(file.set for file in files))},
-            inputs=[("--reference", file.path) for file in files],
-            outputs=[(file.answers, file.answers) for file in files],
+            inputs=[file.path for file in files],
+            outputs={file.answers: file.answers for file in files},
         )
 
 
@@ -399,17 +352,10 @@ def _plan_of(job: Any) -> tuple[str, ...]:
 
 def _measured(cache: str) -> tuple[float, int]:
     """Measures characters per token of requests and tokens per answer in the cache; defaults for an empty cache."""
-    import msgspec
-
     from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
-    from parapet.transforms.running.replies import Reply
 
     if not Path(cache).exists():
         return CHARACTERS_OF_TOKEN, _ANSWER
     with contextlib.closing(sqlite3.connect(f"file:{cache}?mode=ro", uri=True)) as db:
-        rows = db.execute("SELECT answer FROM answers LIMIT 2000").fetchall()
-    replies = [reply for (text,) in rows if (reply := msgspec.json.decode(text, type=Reply)).characters]
-    sent, answered = (sum(reply.tokens[i] for reply in replies) for i in (0, 1))
-    if not sent:
-        return CHARACTERS_OF_TOKEN, _ANSWER
-    return sum(reply.characters for reply in replies) / sent, round(answered / len(replies))
+        characters, sent, answered, answers = db.execute(_MEASURE).fetchone()
+    return (characters / sent, round(answered / answers)) if sent else (CHARACTERS_OF_TOKEN, _ANSWER)

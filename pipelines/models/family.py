@@ -6,19 +6,20 @@ Trained models mix in their settings from :mod:`parapet.evaluation.models.config
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from parapet.evaluation.models.configs import CorpusTraining, PredictionConfig, TrainingConfig
-from parapet.pipelines.app import Command, Option, Pipeline, Settings, content_options, flags_of
-from parapet.pipelines.command import UsageError, counted, say
-from parapet.schemas.errors import InputError, parapet_version, run_header
+from parapet.pipelines.app import Command, Option, Pipeline, Settings, content_options, flags_of, input_paths
+from parapet.pipelines.command import counted, say
+from parapet.pipelines.sets import inputs_of
+from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST, as_path, sample_root
 from parapet.transforms.running import options
 
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
     from parapet.evaluation.models.training import Learner
     from parapet.evaluation.sets import Sources
 
-    JobType = TypeVar("JobType", bound=Job[Any, Any, Any])
-
+JobType = TypeVar("JobType", bound="Job[Any, Any, Any]")
 Row = TypeVar("Row")
 Inputs = list[tuple[str, str]]  # (flag, path) of files that are read
 Preset = Mapping[str, str | int | float | bool]  # option to its value
+Model = tuple[Mapping[str, Option], dict[str, bytes]]  # the options that determine a model, and its files
 
 EPOCHS, STEPS = ("epochs", "patience"), ("steps", "eval_steps")
 MEASUREMENTS = 10  # evaluations of the dev set during a training by --steps, unless --eval_steps is set
@@ -50,46 +51,25 @@ class Train(Command[Settings]):
     output: str = options.output_folder()
 
     def header(self, recorded: Mapping[str, Option], inputs: Inputs) -> dict[str, object]:
-        """Prepares the output folder; returns the part of ``run.json`` other than files and the result.
-
-        Args:
-          recorded: the options that determine the content.
-          inputs: the files that are read.
-
-        Raises:
-          UsageError: the folder cannot be written, or belongs to another command.
-        """
-        from parapet.transforms.storage import files
-
-        try:
-            files.prepare(self.output, f"train_{self.model_name}")
-        except InputError as error:
-            raise UsageError(error.reason, error.path, error.where) from None
-        return {
-            "pipeline": f"train_{self.model_name}",
-            "version": parapet_version(),
-            "options": recorded,
-            "inputs": [{"flag": flag, **named_digest(path)} for flag, path in inputs],
-        }
-
-
-class Files(NamedTuple):
-    """A model that is not trained by epochs: the options that determine it, the files read, and those to write."""
-
-    options: dict[str, Option]
-    inputs: Inputs
-    files: dict[str, bytes]
+        """Makes the part of ``run.json`` other than files and the result, from what determines the model."""
+        listed = [{"flag": flag, **named_digest(path)} for flag, path in inputs]
+        return {**run_header(f"train_{self.model_name}", recorded), "inputs": listed}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainAtOnce(Train[Files]):
+class TrainAtOnce(Train[Model]):
     """A training without epochs, which is done when the inputs have been read."""
 
-    def act(self, model: Files) -> None:
+    def input_paths(self) -> Inputs:
+        """Lists the files that determine the model."""
+        return input_paths(self)
+
+    def act(self, model: Model) -> None:
         """Publishes the model."""
         from parapet.evaluation.task import publish
 
-        publish(self.output, model.files, self.header(model.options, model.inputs))
+        recorded, files = model
+        publish(self.output, files, self.header(recorded, self.input_paths()))
         say(f"{self.model_name}: the model is in {self.output}")
 
 
@@ -100,18 +80,7 @@ class PresetOptions:
     preset: str | None = options.option(None, "settings of a paper, see below", group="training")
 
 
-class Training(NamedTuple):
-    """A training that is ready to start.
-
-    Attributes:
-      config: how to train; its device is the one that is used.
-      learner: makes the model with its data.
-      inputs: the files that were read.
-    """
-
-    config: TrainNet
-    learner: Callable[[], Learner]
-    inputs: Inputs
+Training = tuple["TrainNet", Callable[[], "Learner"], Inputs]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +90,7 @@ class TrainNet(TrainingConfig, Train[Training]):
     Attributes:
       learner_class: the class of the net and its training, ``MODULE:CLASS`` in :mod:`parapet.evaluation.models`.
       presets: by name; each has defaults of options.
-      packages: required packages besides torch and safetensors; ``recorded`` are those whose versions go into
-        ``run.json``.
+      packages: packages that a checkpoint requires.
     """
 
     group = "training"
@@ -131,8 +99,7 @@ OUT/.training has the state after each epoch, or after each --eval_steps: a trai
 same command is run again, and ends with the same model."""
     learner_class: ClassVar[str]
     presets: ClassVar[Mapping[str, Preset]] = {}
-    packages: ClassVar[tuple[str, ...]] = ()
-    recorded: ClassVar[tuple[str, ...]] = ("torch",)
+    packages: ClassVar[tuple[str, ...]] = ("transformers",)
 
     @classmethod
     def terms(cls) -> dict[str, dict[str, str]]:
@@ -163,13 +130,9 @@ same command is run again, and ends with the same model."""
             left_out = EPOCHS if "steps" in given else STEPS if "epochs" in given else ()
             values = {flag: kinds[flag](value) for flag, value in table.items() if flag not in left_out}
         chosen = {**values, **given}
-        for flag, other in (("patience", "epochs"), ("eval_steps", "steps")):
-            if flag in given and ("steps" in chosen) == (other == "epochs"):
-                raise InputError(f"requires --{other}", f"--{flag}")
-        if "patience" in given and chosen.get("keep") == "last":
-            reason = "requires --keep best: with --keep last nothing stops the training early"
-            raise InputError(reason, "--patience")
         if "steps" in chosen:
+            if "patience" in given:
+                raise InputError("requires --epochs", "--patience")
             interval = chosen.get("eval_steps") or max(1, chosen["steps"] // MEASUREMENTS)
             values |= {"epochs": None, "patience": None, "eval_steps": interval}
         return values
@@ -182,8 +145,16 @@ same command is run again, and ends with the same model."""
         """
 
     def check(self) -> Training:
-        """Reads the training data. Raises InputError for options and files that cannot be used."""
+        """Reads the training data.
+
+        Returns:
+          The settings with the device in use, a function that makes the model with its data, and the files read.
+
+        Raises:
+          InputError: an option or a file cannot be used.
+        """
         from parapet.evaluation.models.saving import BY_MODEL, check_installed, device_of
+        from parapet.transforms.storage import files
         from parapet.transforms.storage.checkpoints import inspect
 
         place = getattr(self, "checkpoint", None)
@@ -193,7 +164,8 @@ same command is run again, and ends with the same model."""
         data, inputs = config.data(*checkpoint)
         module, _, name = self.learner_class.partition(":")
         learner = getattr(import_module(f"parapet.evaluation.models.{module}"), name)
-        return Training(config, partial(learner, config, *data), inputs)
+        files.prepare(self.output, f"train_{self.model_name}")
+        return config, partial(learner, config, *data), inputs
 
     def act(self, training: Training) -> None:
         """Trains, publishes the model with its log, and prints its results."""
@@ -204,13 +176,13 @@ same command is run again, and ends with the same model."""
         from parapet.pipelines.progress import running
         from parapet.transforms.storage import checkpoints
 
-        config = training.config
+        config, learner, inputs = training
         recorded = content_options(config)
-        header = self.header(recorded, training.inputs) | {name: version(name) for name in self.recorded}
+        header = {**self.header(recorded, inputs), "torch": version("torch")}
         if place := getattr(self, "checkpoint", None):
-            header["checkpoint"] = checkpoints.digest(place)
+            header |= {"transformers": version("transformers"), "checkpoint": checkpoints.digest(place)}
         with running(f"parapet {self.name}"):
-            trained = train(config, training.learner, self.output, header)
+            trained = train(config, learner, self.output, header)
         best, last = trained.best, trained.log[-1]
         length = {"epoch": best.epoch, "epochs": last.epoch, "step": best.step, "steps": last.step}
         result = {**length, "dev": best.dev, "parameters": trained.parameters, **trained.result}
@@ -243,11 +215,6 @@ class TrainOnCorpora(CorpusTraining, TrainNet):
         """
         from parapet.evaluation.models.examples import held_out
 
-        if self.held_out is not None and self.dev:
-            raise InputError(
-                "give only one of the two: dialogues that choose the best epoch, or a share of the training dialogues",
-                "--dev, --held_out",
-            )
         roots = self.train or [str(sample_root())]
         corpora = [read(root, self.split) for root in roots]
         train = [row for corpus in corpora for row in corpus.rows]
@@ -261,88 +228,68 @@ class TrainOnCorpora(CorpusTraining, TrainNet):
         return train, dev, inputs
 
 
-@dataclass(frozen=True)
-class Output:
-    """An output of a prediction, for the summary.
-
-    Attributes:
-      path: the path below the output folder.
-      count: the name of its count, as ``KIND/NAME``; ``unit`` is the unit of the count.
-      also: (name, unit) of a second count, if any.
-    """
-
-    path: str
-    count: str
-    unit: str
-    also: tuple[str, str] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prediction:
+class Prediction(NamedTuple):
     """A prediction that is ready to start.
 
     Attributes:
       header: the part of ``run.json`` other than files and counts.
-      inputs: the files that workers read.
-      outputs: the outputs, for the summary.
-      warnings: for the summary: a kind of count to (unit, message); ``{n}`` is replaced by the count.
+      outputs: path below the output folder to the name of its counts.
+      second: the kind of a second count of each output, and what it counts, for the summary; None if there is none.
       notes: further lines of the summary.
     """
 
     job: Job[Any, Any, Any]  # each kind of job has its own types of files, chunks and models
     header: Mapping[str, object]
-    inputs: Inputs
-    outputs: tuple[Output, ...]
-    warnings: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    outputs: Mapping[str, str]
+    second: tuple[str, str] | None = None
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Predict(Pipeline[Prediction]):
-    """``parapet predict MODEL``; ``count_in`` and ``count_out`` are the kinds of counts that must be equal."""
+    """``parapet predict MODEL``.
+
+    Attributes:
+      count_in, count_out: the kinds of counts that must be equal.
+      shown: the kind of count that the summary shows, and its unit.
+      warnings: a kind of count to its unit and a message, in which ``{n}`` is replaced by the count.
+    """
 
     model_name: ClassVar[str]
     count_in: ClassVar[str] = "asked"
     count_out: ClassVar[str] = "answered"
+    shown: ClassVar[tuple[str, str]]
+    warnings: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    max_bad: Fraction = Fraction(0)
 
     def inputs(self, prediction: Prediction) -> Inputs:
-        """Lists the files that workers read."""
-        return prediction.inputs
+        """Lists what the options name, all of which workers read."""
+        return inputs_of(self)
 
     def build(self, pipeline: beam.Pipeline, prediction: Prediction) -> None:
         """Wires the pipeline: splits files into chunks, predicts, and writes files of predictions."""
-        from parapet.evaluation.models.inference import Predict
+        from parapet.evaluation.models.inference import Predict, check_invariants
         from parapet.transforms.storage import files
 
         files.prepare(self.output, f"predict_{self.model_name}")
         written, counts = pipeline | "Predict" >> Predict(prediction.job)
-        _ = written | "Publish" >> files.Publish(self.output, prediction.header, counts, self.check_of_counts())
-
-    def check_of_counts(self) -> Callable[[dict[str, int]], dict[str, int]]:
-        """Returns a function that checks the counts of a run; it raises InputError."""
-        from parapet.evaluation.models.inference import check_invariants
-
-        return partial(check_invariants, asked=self.count_in, answered=self.count_out)
-
-    def counts(self) -> dict[str, int]:
-        """Reads the counts of the run."""
-        from parapet.transforms.storage.files import read_written
-
-        counts: dict[str, int] = json.loads(read_written(self.output, MANIFEST))["counts"]
-        return counts
+        check = partial(check_invariants, asked=self.count_in, answered=self.count_out, max_bad=self.max_bad)
+        _ = written | "Publish" >> files.Publish(self.output, prediction.header, counts, check)
 
     def report(self, prediction: Prediction, counters: dict[str, int]) -> None:
         """Prints what was written, and warns about inputs that did not fit the model."""
-        counts = self.counts()
-        for written in prediction.outputs:
-            line = f"{self.output}/{written.path}: {counted(counts.get(written.count, 0), written.unit)}"
-            if written.also:
-                line += f", {counts.get(written.also[0], 0):,} {written.also[1]}"
+        counts = self.written(MANIFEST)["counts"]
+        for path, name in prediction.outputs.items():
+            ending = f"/{name}" if name else ""
+            kind, unit = self.shown
+            line = f"{self.output}/{path}: {counted(counts.get(kind + ending, 0), unit)}"
+            if prediction.second:
+                kind, text = prediction.second
+                line += f", {counts.get(kind + ending, 0):,} {text}"
             say(line)
-            name = written.count.partition("/")[2]
-            for kind, (unit, text) in prediction.warnings.items():
-                if n := counts.get(f"{kind}/{name}".rstrip("/"), 0):
-                    logging.warning("%s: %s", name or written.path, text.replace("{n}", counted(n, unit)))
+            for kind, (unit, text) in self.warnings.items():
+                if n := counts.get(kind + ending, 0):
+                    logging.warning("%s: %s", name or path, text.replace("{n}", counted(n, unit)))
         for note in prediction.notes:
             say(note)
 
@@ -352,9 +299,14 @@ class PredictTrained(PredictionConfig, Predict):
     """A prediction by a model of ``parapet train``."""
 
     def job(self, kind: type[JobType], **own: object) -> JobType:
-        """Makes the job from the options that all jobs share, and its ``own`` attributes."""
-        shared = {name: getattr(self, name) for name in ("output", "device", "threads", "batch_size")}
-        return kind(**{**shared, "model": self.model_name, "folder": self.model, **own})
+        """Makes the job from the options, and its ``own`` attributes."""
+        return self.settings_of(kind, model=self.model_name, folder=self.model, **own)
+
+    def header(self, recorded: Mapping[str, object], **more: object) -> dict[str, object]:
+        """Makes the part of ``run.json`` other than files and counts; that of the model has the hashes of its files."""
+        manifest = as_path(self.model) / MANIFEST
+        model = {MANIFEST: named_digest(str(manifest))["sha256"]} if manifest.is_file() else {}
+        return {**run_header(f"predict_{self.model_name}", recorded), "model": model, **more}
 
     def check_device(self, *packages: str) -> None:
         """Raises InputError if torch, another package or the requested GPU is missing."""
@@ -364,27 +316,25 @@ class PredictTrained(PredictionConfig, Predict):
         saving.check_device(self.device)
 
 
-class PlannedSets(NamedTuple):
-    """The sets of dialogues to predict, from one ``split`` of a corpus, and their files."""
+@dataclass(frozen=True, kw_only=True)
+class PredictDialogues(PredictTrained):
+    """A prediction that writes dialogues with states."""
 
-    reference: str
-    split: str
-    sets: dict[str, Set]
-    files: tuple[DialogueFile, ...]
+    def prediction(self, kind: type[JobType], sources: Sources, **own: object) -> Prediction:
+        """Makes the prediction from the sets of dialogues, and ``own`` attributes of its job.
 
-    def header(self, model: str, folder: str) -> dict[str, object]:
-        """Makes the part of ``run.json`` other than files and counts, of a model and its folder."""
-        inputs = [{"set": file.set, **named_digest(file.path)} for file in self.files]
-        header = run_header(f"predict_{model}", {"split": self.split, "sets": list(self.sets)})
-        return {**header, "model": digest_of_model(folder), "inputs": inputs}
+        Raises:
+          InputError: a set is missing, or the output is one of the sets.
+        """
+        sets, files = plan_sets(sources)
+        inputs = [{"set": file.set, **named_digest(file.path)} for file in files]
+        header = self.header({"split": sources.split, "sets": list(sets)}, inputs=inputs)
+        job = self.job(kind, sets=sets, inputs=files, **own)
+        return Prediction(job, header, {f"predictions/{name}": name for name in sets})
 
 
-def plan_sets(sources: Sources) -> PlannedSets:
-    """Lists the sets of dialogues, for models that write dialogues with states.
-
-    Raises:
-      InputError: a set is missing, or the output is one of the sets.
-    """
+def plan_sets(sources: Sources) -> tuple[dict[str, Set], tuple[DialogueFile, ...]]:
+    """Lists the sets of dialogues and their files. Raises InputError if a set is missing."""
     from parapet.evaluation.dst.model import make_plan
     from parapet.evaluation.models.inference import DialogueFile
 
@@ -396,7 +346,7 @@ def plan_sets(sources: Sources) -> PlannedSets:
         for job in plan.jobs
         for member in job.members
     )
-    return PlannedSets(sources.reference, sources.split, plan.sets, files)
+    return plan.sets, files
 
 
 def named_digest(path: str) -> dict[str, str]:
@@ -404,9 +354,3 @@ def named_digest(path: str) -> dict[str, str]:
     from parapet.evaluation.task import sha256_of
 
     return {"name": as_path(path).name, "sha256": sha256_of(as_path(path))}
-
-
-def digest_of_model(folder: str) -> dict[str, str]:
-    """Returns the SHA-256 of the model's ``run.json``, which lists the hashes of its files; empty if there is none."""
-    path = as_path(folder) / MANIFEST
-    return {path.name: named_digest(str(path))["sha256"]} if path.is_file() else {}

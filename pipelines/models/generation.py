@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from parapet.evaluation.models.configs import (
-    GenerationConfig,
-    GenerationPrediction,
-    PrefixConfig,
-    PrefixPrediction,
-)
+from parapet.evaluation.models.configs import GenerationConfig, GenerationPrediction, PrefixConfig, PrefixPrediction
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import SetOptions
-from parapet.schemas.errors import InputError, run_header
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.transforms.running import options
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parapet.evaluation.models.generation.inference import Job, Reranker
+    from parapet.evaluation.models.generation.inference import Reranker
 
 # SGSAcc (Chen, Lin and Byrne 2023), Appendix E. The dev set neither chooses an epoch nor stops the training.
 SGSACC: family.Preset = {
@@ -46,8 +39,6 @@ class Generation(GenerationConfig, family.TrainOnCorpora, family.PresetOptions):
     """A T5 that is fine-tuned to generate system utterances."""
 
     learner_class = "generation.net:GenerationLearner"
-    packages = ("transformers",)
-    recorded = ("torch", "transformers")
     presets: ClassVar[Mapping[str, family.Preset]] = {"sgsacc": SGSACC}
     description = """\
 Fine-tunes a T5 to express the acts of a system turn. Its input is a short sentence for each act, built from the
@@ -95,7 +86,8 @@ each variant and set, for 'parapet evaluate --task generation'."""
     example = _EXAMPLE
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
-    count_in, count_out = "turns", "said"
+    count_in, count_out, shown = "turns", "said", ("said", "turn")
+    warnings = WARNINGS
 
     def check(self) -> family.Prediction:
         """Checks the model, the sets and the scorer. Raises InputError if they cannot be used."""
@@ -112,29 +104,55 @@ each variant and set, for 'parapet evaluate --task generation'."""
 
         card = check(self.model, self.model_name, self.checkpoint)
         templates, files = data.read_templates(self.templates) if self.templates else (card.templates, [])
-        sets = tuple(data.sources(sources, templates))
-        paths = {source.name: relative_of(source.name, sources.split) for source in sets}
-        reranker = _reranker(self, list(paths.values()))
+        sets, split = tuple(data.sources(sources, templates)), sources.split
+        paths = {relative_of(source.name, split): source.name for source in sets}
+        reranker, scorer = self.reranker(paths)
         candidates = max(1, self.candidates) if reranker else self.candidates
         search = Search(self.batch_size, self.beams or max(1, candidates), candidates)
-        own = {"search": search, "sets": sets, "split": sources.split, "reranker": reranker}
-        job = self.job(Job, checkpoint=self.checkpoint, **own)
-        read = [("--model", self.model), *(("--reference", file.path) for source in sets for file in source.files)]
-        more = [
-            ("--checkpoint", self.checkpoint),
-            ("--nli_model", self.nli_model),
-            *(("--also", path) for path in self.also),
-            *(("--templates", str(path)) for path in files),
-        ]
-        changed = "where the reranker chose another than the most likely"
-        also = {name: (f"reranked/{name}", changed) if reranker else None for name in paths}
-        return family.Prediction(
-            job=job,
-            header=_header(job, files),
-            inputs=read + [(flag, path) for flag, path in more if path],
-            outputs=tuple(family.Output(path, f"said/{name}", "turn", also[name]) for name, path in paths.items()),
-            warnings=WARNINGS,
+        header = self.header(
+            {
+                "split": split,
+                "sets": list(paths.values()),
+                "beams": search.beams,
+                "candidates": candidates,
+                "rerank": scorer,
+            },
+            also=[
+                {"set": name, "sha256": family.named_digest(f"{folder}/{path}")["sha256"]}
+                for folder in (self.also if reranker else ())
+                for path, name in paths.items()
+            ],
+            templates=[family.named_digest(str(path)) for path in files],
+            inputs=[
+                {"set": source.name, **family.named_digest(file.path), "name": file.relative}
+                for source in sets
+                for file in source.files
+            ],
         )
+        return family.Prediction(
+            self.job(Job, search=search, sets=sets, split=split, reranker=reranker),
+            header,
+            paths,
+            ("reranked", "where the reranker chose another than the most likely") if reranker else None,
+        )
+
+    def reranker(self, files: Iterable[str]) -> tuple[Reranker | None, str | None]:
+        """Returns what chooses among candidates, and the name of its model; None for both if nothing does."""
+        from parapet.evaluation.models.generation.inference import Reranker, scorer_of
+
+        if self.rerank is None:
+            return None, None
+        if self.rerank == "nli" and self.nli_model is None:
+            raise InputError("is required: give a folder with a model", "--nli_model")
+        if self.candidates < 2 and not self.also:
+            raise InputError("has nothing to choose from: give --candidates 2 or more, or --also", "--rerank")
+        for folder in self.also:
+            for file in files:
+                if not is_there(as_path(folder) / file):
+                    name = file.split("/")[1]
+                    raise InputError(f"has no predictions of {name}: expected {file}", folder, "--also")
+        reranker = Reranker(self.rerank, self.nli_model or "", self.batch_size, tuple(self.also))
+        return reranker, scorer_of(reranker.scorer, reranker.folder, reranker.batch_size).model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,58 +160,3 @@ class PredictByPrefixes(PrefixPrediction, PredictUtterances):
     """A prediction by prefixes, which need the T5 that they were trained with."""
 
     example = _EXAMPLE.replace("--model my_model", "--model my_model --checkpoint t5-small")
-
-
-def _reranker(config: GenerationPrediction, files: Sequence[str]) -> Reranker | None:
-    from parapet.evaluation.models.generation.inference import Reranker, scorer_of
-
-    if (config.rerank == "nli") != (config.nli_model is not None):
-        reason = (
-            "is required: give a folder with a model" if config.rerank == "nli" else "requires --rerank nli: add it"
-        )
-        raise InputError(reason, "--nli_model")
-    if config.rerank is None:
-        if config.also:
-            raise InputError("requires --rerank: add it", "--also")
-        return None
-    if config.candidates < 2 and not config.also:
-        raise InputError("has nothing to choose from: give --candidates 2 or more, or --also", "--rerank")
-    for folder in config.also:
-        for file in files:
-            if not is_there(as_path(folder) / file):
-                name = file.split("/")[1]
-                raise InputError(f"has no predictions of {name}: expected {file}", folder, "--also")
-    reranker = Reranker(config.rerank, config.nli_model or "", config.batch_size, tuple(config.also))
-    scorer_of(reranker.scorer, reranker.folder, reranker.batch_size)
-    return reranker
-
-
-def _header(job: Job, templates: Sequence[Path]) -> dict[str, object]:
-    """Makes the part of ``run.json`` other than files and counts."""
-    from parapet.evaluation.models.generation.inference import relative_of, scorer_of
-    from parapet.evaluation.task import sha256_of
-
-    reranker = job.reranker
-    scorer = scorer_of(reranker.scorer, reranker.folder, reranker.batch_size).model if reranker else None
-    options = {
-        "split": job.split,
-        "sets": [source.name for source in job.sets],
-        "beams": job.search.beams,
-        "candidates": job.search.candidates,
-        "rerank": scorer,
-    }
-    return {
-        **run_header(f"predict_{job.model}", options),
-        "model": family.digest_of_model(job.folder),
-        "also": [
-            {"set": source.name, "sha256": sha256_of(as_path(folder) / relative_of(source.name, job.split))}
-            for folder in (reranker.others if reranker else ())
-            for source in job.sets
-        ],
-        "templates": [family.named_digest(str(path)) for path in templates],
-        "inputs": [
-            {"set": source.name, "name": file.relative, "sha256": sha256_of(as_path(file.path))}
-            for source in job.sets
-            for file in source.files
-        ],
-    }

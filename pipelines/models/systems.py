@@ -53,8 +53,6 @@ Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's 
     example = """\
   parapet train soloist --checkpoint gpt2 --output my_model
   parapet train soloist --preset raddle --checkpoint gpt2 --output my_model"""
-    packages = ("transformers",)
-    recorded = ("torch", "transformers")
     # RADDLE (Peng et al. 2021), section 5, trains GPT-2 and SOLOIST alike: Adam from 5e-5, batches of one, 20 epochs.
     # What it does not specify follows SOLOIST's scripts, and so does the pre-training.
     presets: ClassVar[Mapping[str, family.Preset]] = {
@@ -96,7 +94,7 @@ can copy unknown words."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictSystem(SetOptions, SystemPrediction, family.PredictTrained):
+class PredictSystem(SetOptions, SystemPrediction, family.PredictDialogues):
     """A prediction of belief states and responses."""
 
     description = """\
@@ -110,6 +108,9 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
   parapet evaluate --task response --reference my_corpus --sets typos=my_variations/typos \\
     --predictions said/responses --output my_responses"""
 
+    shown = ("frames", "frame")
+    warnings = WARNINGS
+
     def check(self) -> family.Prediction:
         """Checks the model and the sets. Raises InputError if they cannot be used."""
         self.check_device(*(("transformers",) if self.model_name == "soloist" else ()))
@@ -118,15 +119,7 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
 
         module = import_module(f"parapet.evaluation.models.systems.{self.model_name}")
         module.check(self.model)
-        plan = family.plan_sets(self.sources())
-        corpus = str(open_reference(plan.reference)[0])
-        read_source(corpus, plan.split, self.knowledge_base)
-        own = {"reference": corpus, "split": plan.split, "sets": plan.sets, "inputs": plan.files}
-        files = [("--sets", file.path) for file in plan.files]
-        return family.Prediction(
-            job=self.job(module.Job, knowledge_base=self.knowledge_base, **own),
-            header=plan.header(self.model_name, self.model),
-            inputs=[("--model", self.model), ("--reference", plan.reference), *files],
-            outputs=tuple(family.Output(f"predictions/{name}", f"frames/{name}", "frame") for name in plan.sets),
-            warnings=WARNINGS,
-        )
+        sources = self.sources()
+        corpus = str(open_reference(sources.reference)[0])
+        read_source(corpus, sources.split, self.knowledge_base)
+        return self.prediction(module.Job, sources, reference=corpus, split=sources.split)

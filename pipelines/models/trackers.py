@@ -10,6 +10,10 @@ from parapet.evaluation.models.configs import SgpDstConfig, T5DstConfig, TinyCon
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import SetOptions
 
+WARNINGS = {
+    "too_long": ("input", "{n} longer than the model's --max_length: the oldest part of the dialogue was cut off"),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainTracker(family.TrainOnCorpora):
@@ -47,7 +51,6 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
   hf download google-t5/t5-small --local-dir t5-small
   parapet train t5dst --checkpoint t5-small --train my_corpus --negatives 0.2 --output my_model"""
     packages = ("transformers", "sentencepiece")
-    recorded = ("torch", "transformers")
     # Lee et al. 2022, Appendix A; what it does not specify follows the code of Lee, Cheng and Ostendorf.
     presets: ClassVar[Mapping[str, family.Preset]] = {
         "sgdx": {
@@ -78,7 +81,6 @@ class SgpDst(SgpDstConfig, TrainTracker, family.PresetOptions):
     example = """\
   hf download google-bert/bert-base-cased --local-dir bert
   parapet train sgp_dst --checkpoint bert --train my_corpus --output my_model"""
-    packages = recorded = ("torch", "transformers")
     # Appendix A of SGD-X, besides the defaults, which are the paper's, too. It does not specify how many inputs without
     # an answer are used; this follows the authors' code.
     presets: ClassVar[Mapping[str, family.Preset]] = {
@@ -93,15 +95,9 @@ class SgpDst(SgpDstConfig, TrainTracker, family.PresetOptions):
     }
     preset: Literal["sgdx"] | None = None
 
-    def check(self) -> family.Training:
-        """Reads the training data. Raises InputError if values for each module cannot be parsed, too."""
-        for name in ("epochs", "warmup", "negatives"):
-            self.by_module(name)
-        return super().check()
-
 
 @dataclass(frozen=True, kw_only=True)
-class PredictStates(SetOptions, family.PredictTrained):
+class PredictStates(SetOptions, family.PredictDialogues):
     """A prediction of dialogue states."""
 
     description = """\
@@ -111,7 +107,8 @@ OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
   parapet predict {model} --model my_model --reference my_corpus --variants my_dialogues --output my_states
   parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\
       --predictions my_states/predictions --output my_scores"""
-    count_out = "predicted"
+    count_out, shown = "predicted", ("predicted", "frame")
+    warnings = WARNINGS
 
     def check(self) -> family.Prediction:
         """Checks the model and the sets. Raises InputError if they cannot be used."""
@@ -119,12 +116,4 @@ OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
         from parapet.evaluation.models.dst.data import Job, check
 
         check(self.model, self.model_name)
-        plan = family.plan_sets(self.sources())
-        text = "{n} longer than the model's --max_length: the oldest part of the dialogue was cut off"
-        return family.Prediction(
-            job=self.job(Job, sets=plan.sets, inputs=plan.files),
-            header=plan.header(self.model_name, self.model),
-            inputs=[("--model", self.model), *(("--reference", file.path) for file in plan.files)],
-            outputs=tuple(family.Output(f"predictions/{name}", f"predicted/{name}", "frame") for name in plan.sets),
-            warnings={"too_long": ("input", text)},
-        )
+        return self.prediction(Job, self.sources())

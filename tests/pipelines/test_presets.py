@@ -55,12 +55,8 @@ def test_what_contradicts_itself_is_refused(capsys):
     assert "--epochs: not allowed with --steps" in contradicts("--steps", "9", "--epochs", "1")
     assert "--patience: requires --epochs" in contradicts("--steps", "9", "--patience", "1")
     assert "--patience: requires --epochs" in contradicts("--preset", "sgdx", "--patience", "1")
-    for argv in (("--keep", "last"), ("--preset=sgdx", "--epochs=2")):
-        assert "--patience: requires --keep best" in contradicts(*argv, "--patience", "1")
     args = parsed("--preset=sgdx", "--epochs=2", "--patience=1", "--keep=best")
     assert (args.epochs, args.patience, args.keep) == (2, 1, "best")
-    assert "--eval_steps: requires --steps" in contradicts("--eval_steps", "9")
-    assert "--eval_steps: requires --steps" in contradicts("--preset=sgdx", "--epochs=1", "--eval-steps=9")
 
 
 # ``--preset raddle`` and ``--preset soloist`` of soloist against RADDLE (Peng et al. 2021), section 5.

@@ -139,10 +139,9 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     assert right(tmp_path / "both" / "predictions" / "original" / FILE, made / "toy") > LEARNED
     for reason, more in {
         "--rerank: has nothing to choose from: give --candidates 2 or more, or --also": ["--rerank", "lexical"],
-        "--also: requires --rerank: add it": ["--also", str(tmp_path / "plain")],
         "--nli_model: is required: give a folder with a model": ["--rerank", "nli", "--candidates", "2"],
         "--beams: 5 candidates need at least as many beams, but there are 2": ["--beams", "2", "--candidates", "5"],
-        "--also: has no predictions for original": ["--rerank", "lexical", "--also", str(made)],
+        "--also: has no predictions of original": ["--rerank", "lexical", "--also", str(made)],
     }.items():
         assert reason in refused("predict", *both[:6], *more, output=tmp_path / "no").replace(f"{made}: ", ""), reason
 

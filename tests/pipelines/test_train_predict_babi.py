@@ -111,7 +111,7 @@ def test_what_a_memory_network_attends_to(memn2n, toy, tmp_path):
     heaviest = max(call["memories"], key=lambda memory: memory["attention"][0])
     assert heaviest["text"] == "a thai table in rome"  # all that the call needs
     assert "a thai table in rome" in (folder / "toy-task1-tst.html").read_text()
-    assert json_of(out / "run.json")["options"] == {"attention": 2}
+    assert json_of(out / "run.json")["options"] == {"attention": 2, "top": 1}
     told = refused("predict", *flags, attention=65, output=tmp_path / "no")
     assert "--attention: 65: must be a number from 0 to 64" in told
     told = refused("predict", "embeddings", *flags[1:], attention=1, output=tmp_path / "no")
@@ -141,8 +141,8 @@ def test_dev_selects_the_input_of_tfidf(toy, tmp_path):
         trained = run("train", "tfidf", **given, output=tmp_path / name)
         assert trained.manifest["options"]["input"] == ("history" if name == "history" else "last")
         assert trained.json(MODEL)["history"] is (name == "history")
-    told = refused("train", "tfidf", **given, input="last", output=tmp_path / "both")
-    assert "cannot be combined with --dev, which selects the input" in told
+    given["dev"] = tmp_path / "history.txt"
+    assert run("train", "tfidf", **given, input="last", output=tmp_path / "both").json(MODEL)["history"] is False
 
 
 def test_rankings_are_written_and_scored(toy, tmp_path):

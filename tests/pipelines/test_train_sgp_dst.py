@@ -100,7 +100,7 @@ def test_what_cannot_be_trained_or_predict_is_told(model, toy, tmp_path):
     def told(*more, status=2):
         return refused("train", *flags(toy, tmp_path / "out", *more), status=status)
 
-    assert "the checkpoint has 128 positions" in told("--max_length", "256", status=1)
+    assert "must be at most 128, the number of positions of the checkpoint" in told("--max_length", "256", status=1)
     assert "which leaves too few for the dialogue" in told("--max_length", "20", status=1)
     said = told("--module_epochs", "transfer=1")
     assert "--module_epochs: 'transfer' is not a module: must be one of intents, combine" in said

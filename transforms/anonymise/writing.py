@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -58,7 +57,6 @@ class Config(msgspec.Struct, frozen=True):
       rules: the rules of the replacement.
       bots: speakers that are bots, in addition to the usual ones, in lower case.
       splits: the splits of a data set to write in addition; None for no data set.
-      max_bad: the maximum share of chats left out.
     """
 
     output: str
@@ -66,7 +64,6 @@ class Config(msgspec.Struct, frozen=True):
     rules: Rules
     bots: frozenset[str]
     splits: SplitConfig | None
-    max_bad: Fraction
 
     def options(self) -> dict[str, object]:
         """Return the options that affect the content, for ``run.json``.
@@ -80,7 +77,6 @@ class Config(msgspec.Struct, frozen=True):
             "keep": sorted(self.rules.kept),
             "placeholders": "paper" if self.rules.paper else "numbered",
             **({"splits": list(self.splits.sizes), "seed": self.splits.seed} if self.splits else {}),
-            "max_bad": float(self.max_bad),
         }
 
     def invariants(self) -> list[Invariant]:
@@ -88,12 +84,11 @@ class Config(msgspec.Struct, frozen=True):
         balances = [Balance("chats", ["written", "left_out"]), Balance("turns", ["written_turns"])]
         return [Equal({CountKey("files"): len(self.files)}), *balances]
 
-
-def tallies(counts: Counts) -> list[Tally]:
-    """Return the records that count against ``--max_bad``."""
-    # files are identified by numbers here, not by names
-    files = msgspec.structs.replace(of_files(counts), part="--chats")
-    return [files, Tally("chat", counts.sum("chats"), counts.sum("left_out"), "--chats", is_record=True)]
+    def tallies(self, counts: Counts) -> list[Tally]:
+        """Return the records that count against ``--max_bad``."""
+        # files are identified by numbers here, not by names
+        files = msgspec.structs.replace(of_files(counts), part="--chats")
+        return [files, Tally("chat", counts.sum("chats"), counts.sum("left_out"), "--chats", is_record=True)]
 
 
 def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:

@@ -73,6 +73,7 @@ class PerturbCorpus(beam.PTransform):
     ) -> None:
         super().__init__()
         self.perturbation, self.corpus, self.info, self.analyzed = perturbation, corpus, info, analyzed
+        self.tallies = perturbation.tallies
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         """Return a PCollection with one element, the manifest of the run."""
@@ -120,7 +121,7 @@ class PerturbCorpus(beam.PTransform):
                 reported_names=tuple(analysis.reported),
             ),
             *(beam.pvalue.AsList(values) for values in analysis.reported.values()),
-            tallies=self.perturbation.tallies,
+            tallies=self.tallies,
             invariants=self.perturbation.invariants(),
             shown=kept,
         )

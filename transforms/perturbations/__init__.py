@@ -59,10 +59,11 @@ class VariationOptions(PerturbationOptions):
     )
 
 
-_EXAMPLE = """\
+# What the help of any perturbation has; {0} is its name.
+EXAMPLE = """\
   parapet perturb {0} --output perturbed           # the sample
   parapet perturb {0} --sgd sgd --split test --output perturbed"""
-_FILES = "Writes OUT/SET/test/dialogues_001.json, statistics, a card and a page."
+FILES = "Writes OUT/SET/test/dialogues_001.json, statistics, a card and a page."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +90,8 @@ class TypoOptions(KindOptions):
     """The options of ``typos``."""
 
     target = "parapet.transforms.perturbations.variations:Typos"
-    description = f"Typos of people who type quickly, and abbreviations of people who chat. {_FILES}"
-    example = _EXAMPLE.format("typos")
+    description = f"Typos of people who type quickly, and abbreviations of people who chat. {FILES}"
+    example = EXAMPLE.format("typos")
     group = "options of typos"
 
     rates: str | None = option(
@@ -107,9 +108,9 @@ class VerboseOptions(KindOptions):
     target = "parapet.transforms.perturbations.variations:Verbose"
     description = (
         "The same turns in more words: polite and indirect requests, whole sentences for fragments, reasons, detours. "
-        + _FILES
+        + FILES
     )
-    example = _EXAMPLE.format("verbose")
+    example = EXAMPLE.format("verbose")
     group = "options of verbose"
 
 
@@ -118,8 +119,8 @@ class SimpleOptions(KindOptions):
     """The options of ``simple``."""
 
     target = "parapet.transforms.perturbations.variations:Simple"
-    description = f"Shorter user turns: what is not needed is dropped. {_FILES}"
-    example = _EXAMPLE.format("simple")
+    description = f"Shorter user turns: what is not needed is dropped. {FILES}"
+    example = EXAMPLE.format("simple")
     group = "options of simple"
 
 
@@ -129,9 +130,9 @@ class ParaphraseOptions(KindOptions):
 
     target = "parapet.transforms.perturbations.variations:Paraphrase"
     description = (
-        "User turns in other words: by rules, and translated and back; or as others have rewritten them. " + _FILES
+        "User turns in other words: by rules, and translated and back; or as others have rewritten them. " + FILES
     )
-    example = _EXAMPLE.format("paraphrase")
+    example = EXAMPLE.format("paraphrase")
     group = "options of paraphrase"
 
     engine: str | None = option(

@@ -133,6 +133,8 @@ Result = Mapping[str, Chosen]  # by domain
 class WriteFewShot(beam.PTransform):
     """Chooses nested training sets and a test for each domain, and publishes them with statistics, card and page."""
 
+    tallies = staticmethod(of_dialogues)
+
     def __init__(self, schemas: Schemas, rule: Rule, run: RunInfo) -> None:
         super().__init__()
         self.schemas, self.rule, self.run = schemas, rule, run
@@ -170,7 +172,7 @@ class WriteFewShot(beam.PTransform):
             self.run,
             partial(metadata_files, schemas=self.schemas, rule=self.rule),
             beam.pvalue.AsSingleton(chosen),
-            tallies=of_dialogues,
+            tallies=self.tallies,
             invariants=[Balance("dialogues", parts), Balance("chosen", ("written",))],
         )
         published: beam.PCollection = outputs.with_more("Sets", written=written, counts=counts) | "Finish" >> finish

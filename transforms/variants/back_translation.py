@@ -298,6 +298,10 @@ class Corpus(msgspec.Struct, frozen=True):
         """Parse every service."""
         return [parse_service(dict(raw)) for raw in self.raw.values()]
 
+    def texts(self) -> list[str]:
+        """Return the distinct texts to translate."""
+        return texts_of(self.services())
+
 
 def make_files(
     corpus: Corpus,
@@ -321,7 +325,7 @@ def make_files(
     dead = sorted(set(untranslated))
     translations = list(translations)
     legs = legs_of(corpus.pivots, translations)
-    texts = texts_of(corpus.services())
+    texts = corpus.texts()
     check_untranslated(texts, legs, dead, max_bad, KEPT)
     check_invariants(texts, legs, dead)
     variants: dict[str, dict[str, dict[str, Any]]] = {}

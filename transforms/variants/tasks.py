@@ -31,7 +31,16 @@ from parapet.schemas.tools import (
     read_names,
     read_tools,
 )
-from parapet.transforms.running.counts import Counts, Tally, dead_dialogue, of_files
+from parapet.transforms.running.counts import (
+    Balance,
+    CountKey,
+    Counts,
+    Equal,
+    Invariant,
+    Tally,
+    dead_dialogue,
+    of_files,
+)
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.runs import FileResult
 from parapet.transforms.storage.files import write_staged
@@ -241,10 +250,35 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
     return result
 
 
-def tallies(counts: Counts, variants: Sequence[str]) -> list[Tally]:
-    """Return tallies of the tasks of each variant, and of answers without a task, which may be left out."""
-    total = counts.sum("tasks")
-    answers = Tally("answer", counts.sum("answers"), counts.sum("unused_answers"), is_needed=False)
-    left_out = counts.by("set", "left_out")
-    of_tasks = [Tally("task", total, left_out.get(name, 0), name, is_record=True) for name in variants]
-    return [of_files(counts), answers, *of_tasks]
+class TaskVariants(msgspec.Struct, frozen=True):
+    """The files of tasks to rewrite, and the variants."""
+
+    files: list[DialogueFile]
+    variants: list[TaskVariant]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the variants."""
+        return [variant.name for variant in self.variants]
+
+    def options(self) -> dict[str, object]:
+        """Return the options that affect the content, for ``run.json``."""
+        return {"variants": self.names}
+
+    def tallies(self, counts: Counts) -> list[Tally]:
+        """Return tallies of the tasks of each variant, and of answers without a task, which may be left out."""
+        total = counts.sum("tasks")
+        answers = Tally("answer", counts.sum("answers"), counts.sum("unused_answers"), is_needed=False)
+        left_out = counts.by("set", "left_out")
+        of_tasks = [Tally("task", total, left_out.get(name, 0), name, is_record=True) for name in self.names]
+        return [of_files(counts), answers, *of_tasks]
+
+    def invariants(self) -> list[Invariant]:
+        """Every file is read, and every variant has each task or leaves it out."""
+        files = Equal({CountKey("files"): len(self.files)})
+        return [files, Balance("tasks", ["written", "left_out"], sets=self.names)]
+
+
+def metadata_files(counts: Counts, _: object, config: TaskVariants) -> dict[str, bytes]:
+    """Return the mapping of each variant."""
+    return {f"{variant.name}/{NAMES}": variant.mapping for variant in config.variants}

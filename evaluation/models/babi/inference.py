@@ -231,7 +231,7 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
       top: the number of ranked answers; 1 for the best answer only.
     """
 
-    memory: int | None
+    memory: int | None = None
     attention: int = 0
     inputs: tuple[BabiFile, ...]
     top: int = 1

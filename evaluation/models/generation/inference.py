@@ -133,11 +133,11 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
 
     unit: ClassVar[str] = "turns"
 
-    checkpoint: str | None
+    checkpoint: str | None = None
     search: Search
     sets: tuple[Source, ...]
     split: str
-    reranker: Reranker | None
+    reranker: Reranker | None = None
 
     def sources(self) -> Sequence[SourceFile]:
         """Lists the files of all sets."""

@@ -131,7 +131,7 @@ def test_out_of_domain_turns_that_do_not_fit(tmp_path, foreign):
     for flags, reason in (
         ([*reference, *predictions(rows[:-1])], "there is no prediction for"),
         ([*reference, *good, "--dev", good[1], "--dev_split", "test"], "not be tuned on the turns that are scored"),
-        ([*good, "--sets", "a"], "--sets: requires the output of 'parapet ood'"),
+        ([*good, "--sets", "a"], "--sets, --variants: require --reference"),
         (good, "line 1: has no label"),
         (
             [*reference, *predictions([{**row, "label": "ood"} for row in rows])],

@@ -42,7 +42,6 @@ class SpeechErrorOptions(PerturbationOptions):
     done = "transcribed"
     unusable = "left out, or turns that keep their utterance"
     without = ()
-    large = 64 << 10
 
     audio: str = option("", "also write the sound, in OUT/SR-20/audio", group=OUTPUT, choices=AUDIO)
     form: Literal["heard", "restored"] = option(

@@ -71,7 +71,7 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
     result = FileResult(shard.text_name(plus=False))
     counts: Counter[tuple[str, str]] = Counter()  # by name and value
     written: Counter[tuple[str, str]] = Counter()  # by format and corpus
-    kinds = (False, True) if config.plus else (False,)
+    kinds = (False, True) if config.babi_plus else (False,)
     with ExitStack() as stack:
         paths = [shard.text_name(plus) for plus in kinds if "babi" in config.formats]
         texts = {path: HashingWriter(stack.enter_context(staged(config.output, path))) for path in paths}
@@ -142,10 +142,10 @@ def metadata_files(counts: Counts, examples: Mapping[str, Sequence[Any]], config
     files = dict.fromkeys(config.schema_names(), schema_bytes(schema(world.ontology)))
     if "babi" in config.formats:
         # The folder of the sets with disfluencies is complete, too.
-        for folder in ("", f"{PLUS}/") if config.plus else ("",):
+        for folder in ("", f"{PLUS}/") if config.babi_plus else ("",):
             files[folder + babi.FACTS] = babi.facts_text(knowledge_base(world)).encode()
             files[folder + babi.CANDIDATES] = babi.candidates_text(candidates(world)).encode()
-    return files | report_files(numbers, report_on(numbers, examples, config.seed, config.plus))
+    return files | report_files(numbers, report_on(numbers, examples, config.seed, config.babi_plus))
 
 
 def _domain(world: World) -> dict[str, Any]:
@@ -209,11 +209,11 @@ class Config(msgspec.Struct, frozen=True):
       ontology_path: its file; empty for the built-in domain.
       tasks: the tasks in order.
       sizes: (split, dialogues of each task) for splits that have any.
-      per_file: the maximum number of dialogues per file.
+      dialogues_per_file: the maximum number of dialogues per file.
       formats: the output formats: babi, sgd or both.
       seed: the seed of all random choices.
-      least: the minimum number of results for a request whose entities are offered.
-      plus: whether to add copies with disfluencies.
+      least_options: the minimum number of results for a request whose entities are offered.
+      babi_plus: whether to add copies with disfluencies.
     """
 
     output: str
@@ -221,11 +221,11 @@ class Config(msgspec.Struct, frozen=True):
     ontology_path: str
     tasks: tuple[int, ...]
     sizes: tuple[tuple[str, int], ...]
-    per_file: int
+    dialogues_per_file: int
     formats: tuple[str, ...]
     seed: str
-    least: int
-    plus: bool
+    least_options: int
+    babi_plus: bool
 
     def options(self) -> dict[str, object]:
         """Return the options that affect the content, for ``run.json``."""
@@ -234,9 +234,9 @@ class Config(msgspec.Struct, frozen=True):
             "tasks": list(self.tasks),
             "sizes": dict(self.sizes),
             "formats": list(self.formats),
-            "dialogues_per_file": self.per_file,
-            "least_options": self.least,
-            "babi_plus": self.plus,
+            "dialogues_per_file": self.dialogues_per_file,
+            "least_options": self.least_options,
+            "babi_plus": self.babi_plus,
             "seed": self.seed,
         }
 
@@ -250,15 +250,16 @@ class Config(msgspec.Struct, frozen=True):
 
     def world(self) -> World:
         """Create the knowledge base."""
-        return World(self.ontology, self.seed, self.least)
+        return World(self.ontology, self.seed, self.least_options)
 
     def shards(self) -> list[Shard]:
         """Return a shard for each file, in order."""
+        most = self.dialogues_per_file
         return [
-            Shard(task, split, first, min(self.per_file, size - first), part, -(-size // self.per_file))
+            Shard(task, split, first, min(most, size - first), part, -(-size // most))
             for task in self.tasks
             for split, size in self.sizes
-            for part, first in enumerate(range(0, size, self.per_file), 1)
+            for part, first in enumerate(range(0, size, most), 1)
         ]
 
     def schema_names(self) -> list[str]:
@@ -272,7 +273,7 @@ class Config(msgspec.Struct, frozen=True):
 
     def _sets(self) -> list[tuple[int, str, int, bool]]:
         """Return (task, split, dialogues, whether with disfluencies) for each set."""
-        kinds = (False, True) if self.plus else (False,)
+        kinds = (False, True) if self.babi_plus else (False,)
         return [(task, split, size, plus) for task in self.tasks for split, size in self.sizes for plus in kinds]
 
 
@@ -283,8 +284,9 @@ def corpus_name(task: int, split: str, plus: bool) -> str:
 
 def check(config: Config) -> None:
     """Raise InputError if the ontology has too few values for the tasks."""
-    if config.least > (ratings := config.ontology.ratings):
-        raise InputError(f"{config.least}: must be from 1 to {ratings}, the number of ratings", "--least_options")
+    if config.least_options > (ratings := config.ontology.ratings):
+        reason = f"{config.least_options}: must be from 1 to {ratings}, the number of ratings"
+        raise InputError(reason, "--least_options")
     check_world(config.world(), config.tasks, [split for split, _ in config.sizes], config.ontology_path)
 
 

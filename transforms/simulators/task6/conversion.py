@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import msgspec
@@ -339,7 +338,6 @@ class Config(msgspec.Struct, frozen=True):
       ontology: the ontology of DSTC2.
       knowledge: the knowledge base; None to collect it from the calls.
       seed: the seed of the ratings.
-      max_bad: the maximum share of each split's calls that may be left out.
     """
 
     output: str
@@ -349,7 +347,6 @@ class Config(msgspec.Struct, frozen=True):
     ontology: Ontology
     knowledge: list[Restaurant] | None
     seed: str
-    max_bad: Fraction
 
     def options(self) -> dict[str, object]:
         """Return the options that affect the content, for ``run.json``."""
@@ -358,7 +355,6 @@ class Config(msgspec.Struct, frozen=True):
             "user": self.user,
             "kb": self.knowledge is not None,
             "seed": self.seed,
-            "max_bad": float(self.max_bad),
         }
 
     def tallies(self, counts: Counts) -> list[Tally]:

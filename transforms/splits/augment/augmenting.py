@@ -25,10 +25,8 @@ from parapet.transforms.running.counts import (
     Balance,
     Counts,
     Invariant,
-    Tally,
     dead_dialogue,
     id_of,
-    of_variants,
 )
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.progress import tracked
@@ -70,16 +68,11 @@ class Augment(beam.PTransform):
         finish = FinishRun(
             self.info,
             partial(metadata_files, plan=self.plan),
-            tallies=partial(tallies_of, plan=self.plan),
+            tallies=self.plan.tallies,
             invariants=invariants_of(augmentation),
         )
         published: beam.PCollection = outputs | "Finish" >> finish
         return published
-
-
-def tallies_of(counts: Counts, plan: Plan) -> list[Tally]:
-    """Return how many dialogues of each version were left out, for the limit of bad records."""
-    return of_variants(counts, plan.augmentation.labels)
 
 
 def invariants_of(augmentation: Augmentation) -> list[Invariant]:

@@ -21,6 +21,7 @@ from parapet.schemas.dialogue import MARKERS, DialogueFile, dialogue_folders, li
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Element, Service, elements_of, parse_service
 from parapet.transforms.reports.text import Convention, Conventions, conventions_of, join_words, name_words
+from parapet.transforms.running.counts import Counts, Tally, of_variants
 from parapet.transforms.variants import matching
 
 _ATTEMPTS = 20
@@ -338,6 +339,10 @@ class Plan(msgspec.Struct, frozen=True):
                 "seed": training_set.seed,
             }
         return options
+
+    def tallies(self, counts: Counts) -> list[Tally]:
+        """Return how many dialogues of each version were left out, for the limit of bad records."""
+        return of_variants(counts, self.augmentation.labels)
 
 
 class _Version(msgspec.Struct):
