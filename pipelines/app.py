@@ -8,23 +8,12 @@ from __future__ import annotations
 
 import difflib
 import json
+import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from fractions import Fraction
 from types import NoneType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Generic,
-    Literal,
-    NamedTuple,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from parapet.pipelines.dispatch import canonical
 from parapet.schemas.errors import InputError
@@ -162,7 +151,7 @@ class Flag(NamedTuple):
 
 def flags_of(config: type[Any]) -> list[Flag]:
     """Lists the flags of a configuration class, those of base classes first."""
-    hints = get_type_hints(config)
+    hints = typing.get_type_hints(config)
     flags = []
     without = getattr(config, "without", ())
     for item in fields(config):
@@ -177,8 +166,8 @@ def flags_of(config: type[Any]) -> list[Flag]:
 
 def _value_type(hint: Any) -> tuple[type, bool, tuple[Any, ...]]:
     """Returns the type of a single value, whether the flag takes several, and the choices."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, UnionType):
         return _value_type(next(argument for argument in arguments if argument is not NoneType))
     if origin in (list, tuple):
         kind, _, choices = _value_type(arguments[0])

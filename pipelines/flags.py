@@ -139,11 +139,9 @@ class Parser(argparse.ArgumentParser):
     def format_usage(self) -> str:
         """Formats the command with its required flags, and ``[flags]``."""
         formatter = Formatter(self.prog)
-        words = []
-        for action in (action for _, actions in self.shown_groups() for action in actions):
-            if action.required:
-                shown = formatter._format_args(action, action.dest.upper())
-                words.append(" ".join([*action.option_strings[-1:], shown]).replace(" ", "\xa0"))
+        required = (action for _, actions in self.shown_groups() for action in actions if action.required)
+        arguments = ([*of.option_strings[-1:], formatter._format_args(of, of.dest.upper())] for of in required)
+        words = (" ".join(argument).replace(" ", "\xa0") for argument in arguments)
         line = " ".join(["usage:", self.prog, *words, "[flags]"])
         return "\n".join(_wrapped(line, formatter._width, "    ")).replace("\xa0", " ") + "\n"
 

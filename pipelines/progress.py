@@ -12,10 +12,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
 from parapet.transforms.running.progress import BESIDES, READING, VARIABLE
 
@@ -70,16 +70,6 @@ class _Step:
     began: float
     updated: float
     event: Event = _NOTHING
-
-
-class _State(NamedTuple):
-    """What is shown of a step; the rate is in units per second, and None if it is unknown."""
-
-    name: str
-    event: Event
-    rate: float | None
-    seconds_left: float | None
-    seconds: float
 
 
 class Display:
@@ -174,14 +164,15 @@ class Display:
         while not self._stopped.wait(HEARTBEAT):
             self.beat()
 
-    def _states(self) -> list[_State]:
+    def _states(self) -> list[tuple[str, Event, float | None, float | None, float]]:
+        """Lists (step, its last event, units per second, estimated seconds left, seconds so far)."""
         states, now = [], self.clock()
         with self._lock:
             for name, step in self.steps.items():
                 event, seconds = step.event, now - step.began
                 rate = event.done / seconds if event.done and seconds > 0 else None
                 left = (event.total - event.done) / rate if event.total is not None and rate else None
-                states.append(_State(name, event, rate, left, now - step.started))
+                states.append((name, event, rate, left, now - step.started))
         return states
 
     def _lines(self) -> Table:
@@ -259,12 +250,12 @@ class MessageHandler(logging.Handler):
 class Run:
     """The progress of one command: reads the counts, and passes events on."""
 
-    def __init__(self, show: Callable[[Event], None], path: str) -> None:
-        self.show, self.path = show, path
+    def __init__(self, show: Callable[[Event], None], counts: IO[bytes]) -> None:
+        self.show, self.file = show, counts
+        self._rest = b""  # of a line that is being written
         self.event = _NOTHING
         self._counts: dict[tuple[str, str], list[int]] = {}  # (stage, unit) -> done, total
         self._spent: dict[str, int] = {}
-        self._read = 0
         self._counting = False  # whether the stage counts its own work, besides the records it reads
         self._shown: Event | None = None
         self._lock = threading.RLock()
@@ -294,15 +285,9 @@ class Run:
     def poll(self) -> None:
         """Reads new counts, and shows them."""
         with self._lock:
-            data = b""
-            # The file is gone if someone cleared the folder, or if a thread polls after the end.
-            with suppress(OSError), open(self.path, "rb") as file:
-                file.seek(self._read)
-                data = file.read()
-            data = data[: data.rfind(b"\n") + 1]
-            self._read += len(data)
-            for record in data.decode().splitlines():
-                done, total, unit, stage = record.split("\t")
+            *records, self._rest = (self._rest + self.file.read()).split(b"\n")
+            for record in records:
+                done, total, unit, stage = record.decode().split("\t")
                 if stage == BESIDES:
                     self._spent[unit] = self._spent.get(unit, 0) + int(done)
                     self.event = self.event._replace(spent=_spent(self._spent))
@@ -334,7 +319,7 @@ def running(title: str) -> Iterator[Run]:
             show = partial(display.update, title)
         if show is sink or live_wanted or logging.getLogger().isEnabledFor(logging.INFO):
             os.environ[VARIABLE] = counts.name
-        run, thread = Run(show, counts.name), threading.Thread(target=poll, name="progress counts", daemon=True)
+        run, thread = Run(show, counts.file), threading.Thread(target=poll, name="progress counts", daemon=True)
         thread.start()
         try:
             yield run

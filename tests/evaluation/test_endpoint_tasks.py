@@ -203,7 +203,7 @@ def test_prompts_that_cannot_be(tmp_path, template, told):
 def test_what_is_spent_is_shown_beside_what_is_done(tmp_path):
     records = write(tmp_path / "counts", "0\t9\tturns\t\n40\t0\ttokens\tbesides\n2\t0\tturns\t\n")
     shown = []
-    of = Run(shown.append, str(records))
+    of = Run(shown.append, records.open("rb"))
     of.poll()
     with records.open("a") as file:
         file.write("1000\t0\ttokens\tbesides\n25000\t0\tmicrodollars\tbesides\n1\t0\terrors\tbesides\n")
