@@ -88,35 +88,32 @@ class Board(msgspec.Struct, frozen=True):
 
 def leaderboard(board: Board, parts: PartsOf) -> Board:
     """Completes what ``read_systems`` returns: ranks the systems, and adds intervals, averages and tests."""
-    parts = dict(parts)
+    parts, numbers, average = dict(parts), board.numbers, {}
     for name in board.systems:
-        of_columns = [parts.get((name, column), ()) for column in board.averaged]
-        if all(of_columns) and len(set(map(len, of_columns))) == 1:  # the mean of the columns is that of their parts
-            parts[name, kinds.AVERAGE] = tuple(chain(*of_columns))
-    average = {name: _average(board, name, parts.get((name, kinds.AVERAGE), ())) for name in board.systems}
+        rows = [numbers[name, column] for column in board.averaged]
+        value = macro_average([None if row.value is None else kinds.of_100(row.metric, row.value) for row in rows])
+        average[name] = ResultRow(name, WHOLE, ALL, WHOLE, kinds.AVERAGE, value)
+        of_rows = [parts.get((name, row.column), ()) for row in rows]
+        if all(of_rows) and len(set(map(len, of_rows))) == 1:  # the mean of the columns is that of their parts
+            parts[name, kinds.AVERAGE] = tuple(chain(*of_rows))
+    # Intervals are those of the evaluation, or else computed from the rows; of averages, only where all are shares.
+    lacking = {(row.system, row.column): row.metric for row in board.rows if row.low is None}
+    if not any(row.metric in kinds.OF_100 for row in board.averaged_rows):
+        lacking |= {(name, kinds.AVERAGE): kinds.AVERAGE for name in board.systems}
+    lacking = {key: metric for key, metric in lacking.items() if key in parts}
+    computed = intervals([parts[key] for key in lacking], board.config.seed, [*lacking.values()])
+    ends = {key: interval for key, interval in zip(lacking, computed, strict=True) if interval}
+    for name in average.keys() & {name for name, column in ends if column == kinds.AVERAGE}:
+        low, high = ends[name, kinds.AVERAGE]
+        average[name] = replace(average[name], low=100 * low, high=100 * high)
+    rows = [
+        replace(row, low=low, high=high)
+        for row in board.rows
+        for low, high in [ends.get((row.system, row.column), (row.low, row.high))]
+    ]
     ranked = sorted(board.systems, key=lambda name: (average[name].value is None, -(average[name].value or 0.0), name))
-    rows = sorted(board.rows, key=lambda row: ranked.index(row.system))
-    # Intervals are those of the evaluation, or else computed from the rows.
-    lacking = [row for row in rows if row.low is None and (row.system, row.column) in parts]
-    computed = intervals(
-        [parts[row.system, row.column] for row in lacking], board.config.seed, [row.metric for row in lacking]
-    )
-    ends = {row: interval for row, interval in zip(lacking, computed, strict=True) if interval}
-    rows = [replace(row, low=low, high=high) for row in rows for low, high in [ends.get(row, (row.low, row.high))]]
-    board = replace(board, systems=ranked, rows=rows, average=average)
+    board = replace(board, systems=ranked, rows=sorted(rows, key=lambda row: ranked.index(row.system)), average=average)
     return replace(board, tests=_tests(board, parts))
-
-
-def _average(board: Board, name: str, parts: Parts) -> ResultRow:
-    """Computes the average of a system, with an interval if all of its numbers are shares and means of rows."""
-    numbers = {row.column: row for row in board.rows if row.system == name}
-    rows = [numbers[column] for column in board.averaged]
-    value = macro_average([None if row.value is None else kinds.of_100(row.metric, row.value) for row in rows])
-    interval = None
-    if parts and not any(row.metric in kinds.OF_100 for row in rows):
-        interval = intervals([parts], board.config.seed, [kinds.AVERAGE])[0]
-    low, high = [100 * end for end in interval] if interval else (None, None)
-    return ResultRow(name, WHOLE, ALL, WHOLE, kinds.AVERAGE, value, low, high)
 
 
 def _tests(board: Board, parts: PartsOf) -> list[Difference]:

@@ -121,9 +121,9 @@ def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT)
     for task in dict.fromkeys(results.task for results in tasks):
         turns = []
         for results in (results for results in tasks if results.task == task):
-            if of_rows := read_rows(results, columns):
-                turns.append((results, of_rows[0]))
-                parts |= {(results.system, column): sums for column, sums in of_rows[1].items()}
+            scored, of_rows = read_rows(results, columns)
+            turns += [(results, scored)] if scored else []
+            parts |= of_rows
         left_out += refused_turns(turns)
     numbers = []
     for name in systems:
