@@ -12,8 +12,7 @@ from parapet.evaluation.compare import kinds
 from parapet.evaluation.compare.significance import Difference, Parts, holm, intervals, paired
 from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.results import VARIANTS, WHOLE, ResultRow, macro_average
-from parapet.evaluation.sets import ALL, existing_file
-from parapet.schemas.errors import InputError
+from parapet.evaluation.sets import ALL, existing_file, parse_line
 from parapet.schemas.limits import read_whole
 
 # The sums by dialogue of the numbers that are means of rows, by system and column.
@@ -143,7 +142,4 @@ def _tests(board: Board, parts: PartsOf) -> list[Difference]:
 
 def read_board(path: str) -> Board:
     """Reads ``leaderboard.json``. Raises InputError for any other file."""
-    try:
-        return msgspec.json.decode(read_whole(existing_file(path)), type=Board)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"not a leaderboard.json: {error}", path) from None
+    return parse_line(read_whole(existing_file(path)), msgspec.json.Decoder(Board), path, "")

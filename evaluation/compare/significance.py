@@ -40,6 +40,8 @@ Sums = dict[str, tuple[float, int]]
 # A number is the mean over these parts, one for each set, of the means over rows. Most numbers have one part.
 Parts = tuple[Sums, ...]
 
+Turns = dict[str, pa.Table]  # set to its scored turns: dialogue_id, turn, and the number of rows of each
+
 Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
 Interval = tuple[float, float] | None
@@ -49,9 +51,7 @@ _FRAMES = ("frame", "original_service", "seen")  # columns of task dst
 _SAME = 1e-9  # differences closer than this are equal
 
 
-def read_rows(
-    results: TaskResults, columns: Sequence[ResultRow]
-) -> tuple[dict[str, pa.Table], dict[tuple[str, str], Parts]]:
+def read_rows(results: TaskResults, columns: Sequence[ResultRow]) -> tuple[Turns, dict[tuple[str, str], Parts]]:
     """Reads ``rows.parquet``, or all Parquet files below ``rows``, of a system's results, if there are any.
 
     Args:
@@ -59,9 +59,8 @@ def read_rows(
       columns: a row of each column whose sums are needed; those of its groups are, too.
 
     Returns:
-      Set to its scored turns: ``dialogue_id``, ``turn``, and the number of rows of each. And system and column to the
-      sums by dialogue, for numbers that are means of rows. Other numbers, such as macro-F1, BLEU, or joint accuracy by
-      turn, have none.
+      The scored turns; and system and column to the sums by dialogue, for numbers that are means of rows. Other
+      numbers, such as macro-F1, BLEU, or joint accuracy by turn, have none.
 
     Raises:
       InputError: rows cannot be read.
@@ -138,7 +137,7 @@ def _sums(table: pa.Table | None, row: ResultRow) -> Sums:
     return dict(zip(names, zip(totals, counts, strict=True), strict=True))
 
 
-def refused_turns(of_task: Sequence[tuple[TaskResults, Mapping[str, pa.Table]]]) -> list[str]:
+def refused_turns(of_task: Sequence[tuple[TaskResults, Turns]]) -> list[str]:
     """Says which turns of a set some systems lack because an endpoint refused the requests for them.
 
     Raises InputError if two systems were scored on different turns of a set for another reason.
@@ -154,11 +153,12 @@ def refused_turns(of_task: Sequence[tuple[TaskResults, Mapping[str, pa.Table]]])
             ours, theirs = ({tuple(turn.values()) for turn in turns.to_pylist()} for turns in (first_table, table))
             for system, lacking in ((first, theirs - ours), (results, ours - theirs)):
                 if len(lacking) > system.refused.get(name, 0):
-                    only = f"{len(ours - theirs):,} only for {first.system!r}, {len(theirs - ours):,} only for "
+                    place = f" of set {name!r}" if name else ""
                     dialogue, turn, _ = min(ours ^ theirs)
                     raise InputError(
-                        f"different turns{f' of set {name!r}' if name else ''} were scored: {only}{results.system!r}; the "
-                        f"first is turn {turn} of dialogue {dialogue!r}. Evaluate the systems on the same dialogues",
+                        f"different turns{place} were scored: {len(ours - theirs):,} only for {first.system!r}, "
+                        f"{len(theirs - ours):,} only for {results.system!r}; the first is turn {turn} of dialogue "
+                        f"{dialogue!r}. Evaluate the systems on the same dialogues",
                         results.path,
                     )
                 place = f"of set {name} of task {results.task} for {system.system!r}, which its endpoint refused"

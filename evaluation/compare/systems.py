@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,17 +10,19 @@ from msgspec.structs import replace
 
 from parapet.evaluation.compare import kinds
 from parapet.evaluation.compare.board import DEFAULT, Board, Config, PartsOf
-from parapet.evaluation.compare.significance import Parts, read_rows, refused_turns
+from parapet.evaluation.compare.significance import Parts, Turns, read_rows, refused_turns
 from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.results import RESULTS, VARIANTS, ResultRow, read_results, variants_of
-from parapet.evaluation.sets import ALL, mixes
+from parapet.evaluation.sets import ALL, mixes, parse_line
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import read_whole
 
 # Options in which systems may differ.
 _OWN = frozenset({"system", "seed", "replicates", "batch_size", "own_turns", "sets"})
-_OWN_OF_STATES = _OWN | {"model", "model_args", "variants"}  # in other tasks, the model is the scorer
+_OWN_OF = {"dst": {"model", "model_args", "variants"}}  # in other tasks, the model is the scorer
+
+_EXAMPLES = msgspec.json.Decoder(tuple[HurtFrame, ...])
 
 
 class TaskResults(msgspec.Struct, frozen=True):
@@ -65,32 +66,27 @@ def read_task(path: str, system: str = "") -> TaskResults:
     check_published(path)
     if not (folder / "run.json").is_file():
         raise InputError("has no run.json: give the output of 'parapet evaluate', after it has finished", path)
-    manifest: _Manifest = _decoded(folder / "run.json", _Manifest)
+    run, examples = folder / "run.json", folder / "examples.json"
+    manifest = parse_line(read_whole(run), msgspec.json.Decoder(_Manifest), str(run), "")
     if not manifest.pipeline.startswith("evaluate"):
         reason = f"contains the output of 'parapet {manifest.pipeline}': give the output of 'parapet evaluate'"
         raise InputError(reason, path)
-    rows = read_results(folder / RESULTS)
+    rows = [replace(row, system=system) for row in read_results(folder / RESULTS)]
     rows = [replace(row, value=None, low=None, high=None) if kinds.is_undefined(row, rows) else row for row in rows]
     task = manifest.pipeline.removeprefix("evaluate_")
     sets = {row.set for row in rows}
     variants = manifest.options.get("variants", ()) if task == "dst" else variants_of(sets)
+    hurt = parse_line(read_whole(examples), _EXAMPLES, str(examples), "") if examples.is_file() else ()
     return TaskResults(
         system,
         task,
         path,
-        [replace(row, system=system) for row in rows],
+        rows,
         tuple(variants) if VARIANTS in sets else (),
         manifest.options,
-        _decoded(folder / "examples.json", tuple[HurtFrame, ...]) if (folder / "examples.json").is_file() else (),
+        hurt,
         {name.removeprefix("refused/"): n for name, n in manifest.counts.items() if name.startswith("refused/")},
     )
-
-
-def _decoded(path: Any, kind: Any) -> Any:
-    try:
-        return msgspec.json.decode(read_whole(path), type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"not written by 'parapet evaluate': {error}", path) from None
 
 
 def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT) -> tuple[Board, PartsOf]:
@@ -104,27 +100,30 @@ def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT)
     absent = [name for name in config.sets if name not in known_sets]
     if absent and not config.everything:
         raise InputError(f"no system has a set {absent[0]!r}", "--sets")
-    sets = [name for name in config.sets if name in known_sets]
-    tasks, left_out = _shared([_of_sets(results, sets) for results in read], list(systems), config.everything)
+    config = replace(config, sets=tuple(name for name in config.sets if name in known_sets))
+    if config.sets:  # numbers over all sets remain if there are no single sets
+        chosen = [{*config.sets} if _named(results) else {*config.sets, ALL} for results in read]
+        read = [
+            replace(results, rows=[row for row in results.rows if row.set in names])
+            for results, names in zip(read, chosen, strict=True)
+        ]
+    tasks, left_out = _shared([results for results in read if results.rows], list(systems), config.everything)
     left_out += [f"set {name}: no system has it" for name in absent]
     rows = [row for results in tasks for row in results.rows]
-    average = config.average
-    if config.everything:
-        average = tuple(name for name in average if any(kinds.has_name(row, name) for row in rows))
-        lacking = [name for name in config.average if name not in average]
-        left_out += [f"from the average, because no system has it: {', '.join(lacking)}"] if lacking else []
-    config = replace(config, sets=tuple(sets), average=average)
+    lacking = [name for name in config.average if not any(kinds.has_name(row, name) for row in rows)]
+    if config.everything and lacking:
+        config = replace(config, average=tuple(name for name in config.average if name not in lacking))
+        left_out.append(f"from the average, because no system has it: {', '.join(lacking)}")
     columns, averaged = _columns(rows, config, len(systems))
     of_groups = kinds.absent_groups(rows, config.metrics)
     left_out += [f"{name}: the systems were not scored on such services" for name in of_groups]
     parts: dict[tuple[str, str], Parts] = {}
-    for task in dict.fromkeys(results.task for results in tasks):
-        turns = []
-        for results in (results for results in tasks if results.task == task):
-            scored, of_rows = read_rows(results, columns)
-            turns += [(results, scored)] if scored else []
-            parts |= of_rows
-        left_out += refused_turns(turns)
+    turns: dict[str, list[tuple[TaskResults, Turns]]] = {results.task: [] for results in tasks}
+    for results in tasks:
+        scored, of_rows = read_rows(results, columns)
+        turns[results.task] += [(results, scored)] if scored else []
+        parts |= of_rows
+    left_out += [line for of_task in turns.values() for line in refused_turns(of_task)]
     numbers = []
     for name in systems:
         known = {row.column: row for row in rows if row.system == name}
@@ -150,37 +149,28 @@ def _columns(rows: Sequence[ResultRow], config: Config, systems: int) -> tuple[l
         averaged = kinds.columns_of(rows, config.average, config.sets, "--average")
         if bad := next((row.column for row in averaged if row.metric in kinds.LOW_IS_GOOD), None):
             raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
-        names = dict.fromkeys(row.column for row in [*averaged, *columns])
-        return kinds.columns_of(rows, list(names), config.sets), averaged
+        return kinds.columns_of(rows, [row.column for row in [*averaged, *columns]], config.sets), averaged
     mixed = mixes({row.set for row in columns})  # mixes only repeat the result of their set, diluted
-    averaged = [row for row in columns if row.set not in mixed and _is_averaged(row, config.metrics)]
-    return columns, _common(averaged, rows, systems) if config.everything else averaged
-
-
-def _is_averaged(row: ResultRow, requested: Sequence[str]) -> bool:
-    if row.metric in kinds.LOW_IS_GOOD or (row.set == VARIANTS and kinds.long_names(row).isdisjoint(requested)):
-        return False
-    return bool(requested) or row.metric in kinds.AVERAGED.get(row.task, ())
-
-
-def _common(columns: Sequence[ResultRow], rows: Sequence[ResultRow], systems: int) -> list[ResultRow]:
-    """Returns the columns that all systems have, so that their means can be compared.
-
-    If there are none, those that all systems with a result of the column's task have.
-    """
-    names = {row.column for row in columns}
-    known = [row for row in rows if row.value is not None and row.column in names]
-    having = Counter(row.column for row in known)
-    of_task = {task: len({row.system for row in known if row.task == task}) for task in {row.task for row in known}}
-    common = [row for row in columns if having[row.column] == systems]
-    return common or [row for row in columns if having[row.column] == of_task.get(row.task, 0)]
-
-
-def _of_sets(results: TaskResults, sets: Sequence[str]) -> TaskResults:
-    """Restricts results to some sets, if there are any. Numbers over all sets remain if there are no single sets."""
-    is_named = any(not name.startswith("#") for name in results.sets)
-    wanted = {*sets, *([] if is_named else [ALL])}
-    return replace(results, rows=[row for row in results.rows if row.set in wanted]) if sets else results
+    averaged = [
+        row
+        for row in columns
+        if row.set not in mixed
+        and row.metric not in kinds.LOW_IS_GOOD
+        and (row.set != VARIANTS or not kinds.long_names(row).isdisjoint(config.metrics))
+        and (config.metrics or row.metric in kinds.AVERAGED.get(row.task, ()))
+    ]
+    if not config.everything:
+        return columns, averaged
+    # Means can be compared over the columns that all systems have, or else all with a result of the column's task.
+    names = {row.column for row in averaged}
+    having: dict[str, set[str]] = {}
+    for row in rows:
+        if row.value is not None and row.column in names:
+            having.setdefault(row.column, set()).add(row.system)
+            having.setdefault(row.task, set()).add(row.system)
+    known = [row for row in averaged if row.column in having]
+    common = [row for row in known if len(having[row.column]) == systems]
+    return columns, common or [row for row in known if having[row.column] == having[row.task]]
 
 
 def _shared(
@@ -193,50 +183,50 @@ def _shared(
     """
     kept: list[TaskResults] = []
     left_out: list[str] = []
-    for task in dict.fromkeys(results.task for results in read if results.rows):
-        of_task = [results for results in read if results.rows and results.task == task]
-        sets: dict[str, dict[str, None]] = {}
-        for results in of_task:
-            if results.system in sets:
-                raise InputError(f"{results.system!r} has two results of task {task!r}", results.path)
-            sets[results.system] = results.sets
-        if len(sets) < len(systems) and not everything:
-            left_out.append(f"task {task}: {_lacking(sets, systems)}")
+    for task in dict.fromkeys(results.task for results in read):
+        of_task = [results for results in read if results.task == task]
+        names = [results.system for results in of_task]
+        if twice := next((results for results in reversed(of_task) if names.count(results.system) > 1), None):
+            raise InputError(f"{twice.system!r} has two results of task {task!r}", twice.path)
+        if len(names) < len(systems) and not everything:
+            left_out.append(f"task {task}: {_lacking(names, systems)}")
             continue
         _check_options(of_task)
         wanted = set()
         # Other rows whose name begins with # are groups, or choices among candidates; all are computed over the sets.
-        alike = len({frozenset(name for name in names if name[:1] != "#") for names in sets.values()}) == 1
-        for name in sorted(set().union(*sets.values()), key=kinds.set_order):
+        alike = len({frozenset(_named(results)) for results in of_task}) == 1
+        for name in sorted({name for results in of_task for name in results.sets}, key=kinds.set_order):
             having = [results for results in of_task if name in results.sets]
             if name == VARIANTS and len({results.variants for results in having}) > 1:
                 left_out.append(f"mean over the variants of {task}: the systems were not scored on the same variants")
             elif name[:1] == "#" and name != VARIANTS and not alike:
                 continue
-            elif everything or len(having) == len(sets):
+            elif everything or len(having) == len(of_task):
                 wanted.add(name)
             elif name[:1] != "#":
-                left_out.append(f"set {name} of task {task}: {_lacking([results.system for results in having], sets)}")
-        for results in of_task:
-            if rows := [row for row in results.rows if row.set in wanted]:
-                kept.append(replace(results, rows=rows))
+                left_out.append(f"set {name} of task {task}: {_lacking([results.system for results in having], names)}")
+        of_sets = [replace(results, rows=[row for row in results.rows if row.set in wanted]) for results in of_task]
+        kept += [results for results in of_sets if results.rows]
     if {results.system for results in kept} != set(systems):
         reason = f"the systems have no task and set in common: {'; '.join(left_out)}"
         raise InputError(f"{reason}. --all shows all numbers", "--systems")
     return sorted(kept, key=lambda results: systems.index(results.system)), left_out
 
 
-def _lacking(having: Collection[str], systems: Iterable[str]) -> str:
+def _named(results: TaskResults) -> list[str]:
+    return [name for name in results.sets if name[:1] != "#"]
+
+
+def _lacking(having: Sequence[str], systems: Sequence[str]) -> str:
     return f"not scored for {', '.join(repr(name) for name in systems if name not in having)}"
 
 
 def _check_options(of_task: Sequence[TaskResults]) -> None:
     """Raises InputError if a system was scored with other options than the first."""
-    mine, *others = of_task
-    own = _OWN_OF_STATES if mine.task == "dst" else _OWN
-    for theirs in others:
-        for option in sorted((mine.options.keys() | theirs.options.keys()) - own):
-            values = [results.options.get(option) for results in (mine, theirs)]
-            if values[0] != values[1]:
-                reason = f"scored in different ways: {option} is {values[0]!r} for {mine.system!r}, "
-                raise InputError(f"{reason}{values[1]!r} for {theirs.system!r}", theirs.path)
+    mine = of_task[0]
+    for theirs in of_task[1:]:
+        for option in sorted((mine.options.keys() | theirs.options.keys()) - _OWN - _OWN_OF.get(mine.task, set())):
+            ours, other = mine.options.get(option), theirs.options.get(option)
+            if ours != other:
+                reason = f"{option} is {ours!r} for {mine.system!r}, {other!r} for {theirs.system!r}"
+                raise InputError(f"scored in different ways: {reason}", theirs.path)

@@ -301,7 +301,7 @@ def test_what_no_system_has_is_left_out_of_everything(trackers):
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"systems": ["a"]}'])
 def test_no_board(tmp_path, content):
-    raised(InputError, read_board, str(write(tmp_path / "leaderboard.json", content)), match=r"not a leaderboard\.json")
+    raised(InputError, read_board, str(write(tmp_path / "leaderboard.json", content)), match=r"leaderboard\.json")
     raised(InputError, read_board, str(tmp_path / "none.json"), match="there is no such file")
 
 

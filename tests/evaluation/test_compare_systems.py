@@ -119,7 +119,7 @@ def test_requests_that_an_endpoint_refused_are_no_other_turns(tmp_path):
 @cases(
     "files reason",
     ({}, "has no run.json"),
-    ({"run.json": "[]"}, "not written by 'parapet evaluate'"),
+    ({"run.json": "[]"}, "Expected `object`, got `array`"),
     ({"run.json": '{"pipeline": "ood"}'}, "contains the output of 'parapet ood'"),
     ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
     ({"run.json": '{"pipeline": "evaluate_ood"}', "results.parquet": "{"}, "cannot be read as Parquet"),
@@ -134,7 +134,7 @@ def test_folders_that_are_no_evaluation(tmp_path, files, reason):
 @cases(
     "place content reason",
     ("rows/v1/dialogues_001.parquet", b"PAR1", "cannot be read as Parquet"),
-    ("examples.json", b'[{"drop": "x"}]', "not written by 'parapet evaluate'"),
+    ("examples.json", b'[{"drop": "x"}]', "drop"),
 )
 def test_files_that_cannot_be_read(tmp_path, place, content, reason):
     path = states(tmp_path / "one", SETS)
