@@ -33,12 +33,13 @@ from parapet.schemas.layout import as_path
 from parapet.transforms.reports.text import counted
 
 if TYPE_CHECKING:
-    from parapet.evaluation.compare.systems import TaskResults
+    from parapet.evaluation.compare.board import TaskResults
 
 # Dialogue to the sum of a metric over its rows, and the number of rows that have it.
 Sums = dict[str, tuple[float, int]]
 # A number is the mean over these parts, one for each set, of the means over rows. Most numbers have one part.
 Parts = tuple[Sums, ...]
+PartsOf = dict[tuple[str, str], Parts]  # by system and column
 
 Turns = dict[str, pa.Table]  # set to its scored turns: dialogue_id, turn, and the number of rows of each
 
@@ -51,7 +52,7 @@ _FRAMES = ("frame", "original_service", "seen")  # columns of task dst
 _SAME = 1e-9  # differences closer than this are equal
 
 
-def read_rows(results: TaskResults, columns: Sequence[ResultRow]) -> tuple[Turns, dict[tuple[str, str], Parts]]:
+def read_rows(results: TaskResults, columns: Sequence[ResultRow]) -> tuple[Turns, PartsOf]:
     """Reads ``rows.parquet``, or all Parquet files below ``rows``, of a system's results, if there are any.
 
     Args:
@@ -80,7 +81,7 @@ def read_rows(results: TaskResults, columns: Sequence[ResultRow]) -> tuple[Turns
     tables = {name: table.filter(pc.equal(table["set"], name)) for name in pc.unique(table["set"]).to_pylist()}
     turns = {name: _grouped(of_set, ["dialogue_id", "turn"], [("turn", "count")]) for name, of_set in tables.items()}
     tables |= {ALL: table, VARIANTS: _coefficients(tables, results)}
-    parts: dict[tuple[str, str], Parts] = {}
+    parts: PartsOf = {}
     for row in wanted:
         is_over_variants = row.set == VARIANTS and row.metric != SENSITIVITY
         of_sets = tuple(_sums(tables.get(name), row) for name in (results.variants if is_over_variants else [row.set]))
@@ -187,7 +188,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def paired(
-    parts: Mapping[tuple[str, str], Parts],
+    parts: PartsOf,
     pairs: Sequence[tuple[str, str]],
     columns: Mapping[str, Sequence[float]],
     seed: str,

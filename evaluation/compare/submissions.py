@@ -80,7 +80,7 @@ def files_of(
     """
     ranks, whole = ranks_of(board), one_row(board)
     shown, rows = [], []
-    for name, numbers in zip(board.systems, whole.blocks[0].rows, strict=True):
+    for name, numbers in whole.blocks[""].items():
         values = [None if row is None or row.value is None else kinds.of_100(row.metric, row.value) for row in numbers]
         shown.append([ranks[name], name, *(cell(row, numbers) for row in numbers)])
         rows.append(

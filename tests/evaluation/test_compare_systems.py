@@ -7,9 +7,9 @@ import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 from kit import cases, raised
 
+from parapet.evaluation.compare.board import read_systems, read_task
 from parapet.evaluation.compare.kinds import absent_groups, columns_of
 from parapet.evaluation.compare.significance import read_rows
-from parapet.evaluation.compare.systems import read_systems, read_task
 from parapet.evaluation.results import RESULTS, SENSITIVITY, VARIANTS, read_results, results_bytes
 from parapet.schemas.errors import InputError
 
