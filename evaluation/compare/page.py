@@ -10,7 +10,7 @@ from parapet.evaluation.compare.board import Board, Config, leaderboard, read_sy
 from parapet.evaluation.compare.significance import PartsOf
 from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE
-from parapet.evaluation.sets import MEAN, ORIGINAL, mixes
+from parapet.evaluation.sets import MEAN, mixes
 from parapet.transforms.reports.charts import sets_chart
 from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page
 from parapet.transforms.reports.text import counted, number, percent
@@ -57,7 +57,7 @@ def sections(board: Board) -> list[Section]:
         *_relative_changes(board),
         *seen_and_unseen(board),
         *_seen_and_unseen_chart(board),
-        _services(board),
+        *_services(board),
         _differences(board),
         *(
             examples_table(board.examples[name][:EXAMPLES], title.format(name))
@@ -69,33 +69,24 @@ def sections(board: Board) -> list[Section]:
 
 def main_tables(board: Board) -> list[Table]:
     """Makes the tables of numbers by set; a chosen average comes first, with its columns in one row per system."""
-    whole = tables.grid(board)
-    by_set = tables.tables_of(whole, _title(whole, "by set", "Systems by set"))
-    first = tables.tables_of(tables.one_row(board), "The average and its numbers, of 100")
-    return [*(first if board.config.average else []), *by_set]
-
-
-def _title(whole: tables.Grid, by: str, several: str) -> str:
-    """Makes a table's title from metric and unit. With several metrics it is ``several``, as headings name them."""
-    label, _, unit = next(iter(whole.blocks)).rpartition(", ")
-    return f"{label} {by}, {unit}" if len(whole.blocks) == 1 else several
+    averaged = [tables.one_row(board)] if board.config.average else []
+    of_average = [
+        table for whole in averaged for table in tables.tables_of(whole, "", "The average and its numbers, of 100")
+    ]
+    return [*of_average, *tables.tables_of(tables.grid(board), "by set", "Systems by set")]
 
 
 def seen_and_unseen(board: Board) -> list[Table]:
     """Makes the main table for seen and for unseen services."""
-    grids = {f"{group} services": tables.grid(board, group) for group in (SEEN, UNSEEN)}
-    grids = {title: whole for title, whole in grids.items() if whole.blocks}
-    if len({tuple(whole.columns[1:]) for whole in grids.values()}) != 1:
-        return []
-    blocks = {
-        f"{heading}, {group}" if len(whole.blocks) > 1 else group: block
-        for group, whole in grids.items()
-        for heading, block in whole.blocks.items()
-    }
-    first = next(iter(grids.values()))
-    note = "Generated utterances: by domain." if any(row.task == "generation" for row in board.column_rows) else ""
-    title = _title(first, "of seen and unseen services", "Seen and unseen services")
-    return tables.tables_of(tables.Grid(first.columns, blocks), title, note)
+    whole = tables.grid(board, {group: f"{group} services" for group in (SEEN, UNSEEN)})
+    return tables.tables_of(whole, "of seen and unseen services", "Seen and unseen services")
+
+
+def _services(board: Board) -> list[Table]:
+    """Makes the main table for each service."""
+    services = sorted({row.group for row in board.rows} - {WHOLE, SEEN, UNSEEN})
+    whole = tables.grid(board, {name: name for name in services})
+    return tables.tables_of(whole, "by service", "Numbers by service", counted(len(services), "service"))
 
 
 def _relative_changes(board: Board) -> list[Table]:
@@ -158,22 +149,6 @@ def _seen_and_unseen_chart(board: Board) -> list[Dots]:
     ]
     title = f"Joint goal accuracy over {tables.set_label(board, VARIANTS)} of seen and unseen services"
     return [Dots(title=title, dots=dots)] if len({dot.group for dot in dots}) > 1 else []
-
-
-def _services(board: Board) -> Table:
-    """Makes a table with a row per service: joint goal accuracy on original and variants, and schema sensitivity."""
-    numbers = {(row.group, row.system, row.set, row.metric): row for row in board.rows if row.task == "dst"}
-    label = tables.set_label(board, VARIANTS)
-    columns = {(ORIGINAL, kinds.JGA): ORIGINAL, (VARIANTS, kinds.JGA): label, (VARIANTS, SENSITIVITY): "sensitivity"}
-    columns = {column: heading for column, heading in columns.items() if any(key[2:] == column for key in numbers)}
-    rows = []
-    for service in sorted({group for group, *_ in numbers} - {WHOLE, SEEN, UNSEEN}):
-        of_systems = [[numbers.get((service, name, *column)) for column in columns] for name in board.systems]
-        rows.append([service, *(tables.cell(row, of_system) or "–" for of_system in of_systems for row in of_system)])
-    headings = [f"{name} {heading}" for name in board.systems for heading in columns.values()]
-    headings = ["service", *(headings if len(board.systems) > 1 else columns.values())]
-    title = "Joint goal accuracy by service, %"
-    return Table(title=title, columns=headings, rows=rows, numbers_in="table.csv", in_card=False)
 
 
 def _differences(board: Board) -> Table:

@@ -34,11 +34,13 @@ class Grid(NamedTuple):
 
     Attributes:
       columns: the headings; the first is that of means or averages, and empty if these are not shown.
-      blocks: the heading of a metric to the numbers of each system, one for each column.
+      blocks: the heading of a metric or group to the numbers of each system, one for each column.
+      metrics: the headings of the metrics.
     """
 
     columns: list[str]
     blocks: dict[str, dict[str, list[ResultRow | None]]]
+    metrics: list[str]
 
 
 def capital(text: str) -> str:
@@ -88,36 +90,41 @@ def unit(metric: str) -> str:
     return "of 100" if metric in kinds.OF_100 else "%"
 
 
-def grid(board: Board, group: str = WHOLE) -> Grid:
-    """Pivots the numbers of all services, or of a group: a column for each set. Sensitivity is beside its metric."""
-    numbers: dict[tuple[str, str], dict[tuple[str, str], dict[str, ResultRow]]] = {}
-    rows = [row for row in board.rows if row.group == group]
+def grid(board: Board, groups: Mapping[str, str] = {WHOLE: ""}) -> Grid:
+    """Pivots the numbers of groups of services, with their labels: a column for each set, and sensitivity beside it."""
+    numbers: dict[tuple[str, str, str], dict[tuple[str, str], dict[str, ResultRow]]] = {}
+    rows = [row for group in groups for row in board.rows if row.group == group]
     with_main = {row.task for row in rows if row.metric == kinds.main_metric(row.task)}
     for row in rows:
         main = kinds.main_metric(row.task) if row.metric == SENSITIVITY and row.task in with_main else ""
-        of_metric = numbers.setdefault((row.task, main or row.metric), {})
+        of_metric = numbers.setdefault((row.group, row.task, main or row.metric), {})
         of_metric.setdefault((row.set, SENSITIVITY if main else ""), {})[row.system] = row
     places = {place for of_metric in numbers.values() for place in of_metric}
     keys = sorted(places, key=lambda key: (kinds.set_order(key[0], board.config.sets), key[1]))
     several = sum(not extra for _, extra in keys) > 1
+    metrics = {
+        (task, metric): f"{capital(full_label(board, task, metric))}, {unit(metric)}" for _, task, metric in numbers
+    }
     blocks: dict[str, dict[str, list[ResultRow | None]]] = {}
     over = []
-    if group == WHOLE and several and len({row.metric for row in board.averaged_rows}) > 1:
+    if WHOLE in groups and several and len({row.metric for row in board.averaged_rows}) > 1:
         blocks["Average, of 100"] = {name: [board.average[name], *[None] * len(keys)] for name in board.systems}
         over.append(averaged_over(board))
-    is_averaged = group == WHOLE and len(numbers) == 1
-    for (task, metric), of_metric in numbers.items():
-        means, of_means = _means(
-            board.systems, metric, [of_metric[key] for key in keys if key in of_metric and not key[1]]
-        )
-        if is_averaged:
+    for (group, *of_task), of_metric in numbers.items():
+        sets = [of_metric[key] for key in keys if key in of_metric and not key[1]]
+        means, of_means = _means(board.systems, of_task[1], sets)
+        if WHOLE in groups and len(numbers) == 1:
             means, of_means = board.average, averaged_over(board)
         over.append(of_means)
-        blocks[f"{capital(full_label(board, task, metric))}, {unit(metric)}"] = {
+        heading = ", ".join(
+            filter(None, [metrics[*of_task] if len(metrics) > 1 or not groups[group] else "", groups[group]])
+        )
+        blocks[heading] = {
             name: [means[name], *(_number(of_metric.get(key), name) for key in keys)] for name in board.systems
         }
     columns = [f"{metric_label(extra)}, {unit(extra)}" if extra else set_label(board, name) for name, extra in keys]
-    return Grid([_mean_over("mean", over) if several else "", *columns], blocks)  # no mean of a single set
+    columns.insert(0, _mean_over("mean", over) if several else "")  # no mean of a single set
+    return Grid(columns, blocks, [*metrics.values()])
 
 
 def _number(numbers: Mapping[str, ResultRow] | None, system: str) -> ResultRow | None:
@@ -170,7 +177,7 @@ def one_row(board: Board) -> Grid:
     block: dict[str, list[ResultRow | None]] = {
         name: [board.average[name], *(numbers[name, row.column] for row in averaged)] for name in board.systems
     }
-    return Grid([_mean_over(kinds.AVERAGE, [averaged_over(board)]), *columns], {"": block})
+    return Grid([_mean_over(kinds.AVERAGE, [averaged_over(board)]), *columns], {"": block}, [])
 
 
 def averaged_over(board: Board) -> str:
@@ -184,8 +191,17 @@ def averaged_over(board: Board) -> str:
     return _over(len(metrics), "set" if len(set(metrics)) == 1 else "number", fewer)
 
 
-def tables_of(whole: Grid, title: str, note: str = "") -> list[Table]:
-    """Formats numbers as a table without mixes and a folded one of mixes; the best of each column are bold."""
+def tables_of(whole: Grid, by: str, several: str, folded: str = "") -> list[Table]:
+    """Formats numbers as a table without mixes and a folded one of mixes; the best of each column are bold.
+
+    Args:
+      whole: the numbers.
+      by: what the title of the table of a single metric says besides metric and unit.
+      several: the title of another table.
+      folded: the label behind which the page hides the table.
+    """
+    label, _, of_unit = whole.metrics[0].rpartition(", ") if len(whole.metrics) == 1 else ("", "", "")
+    title = f"{label} {by}, {of_unit}" if label else several
     mixed = mixes(whole.columns)
     tables = []
     for is_of_mixes in (False, True):
@@ -208,8 +224,7 @@ def tables_of(whole: Grid, title: str, note: str = "") -> list[Table]:
             rows=rows,
             best=bold,
             groups=groups,
-            note=note,
-            folded=summary,
+            folded=summary or folded,
             numbers_in="table.csv",
         )
         tables += [table] if rows else []
@@ -255,11 +270,11 @@ def terminal_lines(board: Board, width: int = 100) -> list[str]:
     Systems that do not fit into the width are left out and counted.
     """
     whole = grid(board)
-    table = tables_of(whole, next(iter(whole.blocks)))[0]
+    table = tables_of(whole, "", "")[0]
     lines: list[str] = []
     for start, end in pairwise([*(table.groups or [0]), len(table.rows)]):
         names, *columns = [[text.partition("\n")[0] for text in row] for row in [table.columns, *table.rows[start:end]]]
-        names[0] = table.groups.get(start, table.title)
+        names[0] = table.groups.get(start, whole.metrics[0])
         size, wide = max(map(len, names)), 2 + max(len(text) for column in columns for text in column)
         fitting = max(1, (width - size) // wide)
         lines += [""] if lines else []
