@@ -136,12 +136,10 @@ class _Manifest(msgspec.Struct, frozen=True):
 def read_task(path: str, system: str = "") -> TaskResults:
     """Reads the numbers of a folder. Raises InputError if it is not a finished evaluation."""
     folder = as_path(path)
-    if not is_there(path):
-        raise InputError("there is no such folder", path)
-    check_published(path)
-    if not (folder / "run.json").is_file():
-        raise InputError("has no run.json: give the output of 'parapet evaluate', after it has finished", path)
     run, examples = folder / "run.json", folder / "examples.json"
+    check_published(path)
+    if not is_there(path) or not run.is_file():
+        raise InputError("there is no finished output of 'parapet evaluate'", path)
     manifest = parse_line(read_whole(run), msgspec.json.Decoder(_Manifest), str(run), "")
     if not manifest.pipeline.startswith("evaluate"):
         reason = f"contains the output of 'parapet {manifest.pipeline}': give the output of 'parapet evaluate'"

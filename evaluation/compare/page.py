@@ -107,9 +107,8 @@ def _relative_changes(board: Board) -> list[Table]:
         if row is None:
             return task.NOT_DEFINED if column.endswith(SENSITIVITY) else "–"
         relative = tables.change(row, other)[1] if other and row != other else None
-        return kinds.shown(row.metric, row.value) + (
-            "" if relative is None else f" ({percent(relative, 0, signed=True)})"
-        )
+        shown = kinds.shown(row.metric, row.value)
+        return shown if relative is None else f"{shown} ({percent(relative, 0, signed=True)})"
 
     rows = [[name, *(text(name, column) for column in columns)] for name in names]
     significant = {(test.first, test.column) for test in board.tests if test.p_holm < 0.05}
@@ -187,12 +186,8 @@ def _differences(board: Board) -> Table:
 def tiles(board: Board) -> list[Tile]:
     """Makes the tiles with the averages."""
     over, metrics = tables.averaged_over(board), {row.metric for row in board.averaged_rows}
-    label, sign = f"average of {over}, of 100", ""
-    if len(metrics) == 1:
-        (metric,) = metrics
-        label, sign = f"{tables.metric_label(metric)}, mean over {over}", "%" if tables.unit(metric) == "%" else ""
-    values = {name: number(board.average[name].value, 1) for name in board.systems[:6]}
-    return [Tile(f"{name}: {label}", value + (sign if value != "–" else "")) for name, value in values.items()]
+    label = f"{tables.metric_label(metrics.pop())}, mean over {over}" if len(metrics) == 1 else f"average of {over}"
+    return [Tile(f"{name}: {label}, of 100", number(board.average[name].value, 1)) for name in board.systems[:6]]
 
 
 def notes(board: Board) -> list[str]:

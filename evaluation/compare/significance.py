@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -85,15 +84,11 @@ def read_rows(results: TaskResults, columns: Sequence[ResultRow]) -> tuple[Turns
     for row in wanted:
         is_over_variants = row.set == VARIANTS and row.metric != SENSITIVITY
         of_sets = tuple(_sums(tables.get(name), row) for name in (results.variants if is_over_variants else [row.set]))
-        if all(of_sets) and math.isclose(_mean(of_sets), row.value or 0.0, rel_tol=1e-9, abs_tol=1e-12):
-            parts[results.system, row.column] = of_sets
+        if all(of_sets):
+            means = [sum(total for total, _ in sums.values()) / sum(n for _, n in sums.values()) for sums in of_sets]
+            if math.isclose(sum(means) / len(means), row.value or 0.0, rel_tol=1e-9, abs_tol=1e-12):
+                parts[results.system, row.column] = of_sets
     return turns, parts
-
-
-def _mean(parts: Parts) -> float:
-    return statistics.fmean(
-        sum(total for total, _ in sums.values()) / sum(n for _, n in sums.values()) for sums in parts
-    )
 
 
 def _grouped(table: pa.Table, keys: list[str], aggregations: list[tuple[str, str]]) -> pa.Table:
@@ -205,14 +200,11 @@ def paired(
       replicates: the replicates of the test. The intervals of randomisation use ``bootstrap.REPLICATES``.
       bootstrapped: the columns tested by the bootstrap: p is twice the share of replicates beyond zero.
     """
-    names = dict.fromkeys(chain(*pairs))
-    single, over_sets = (
-        [parts[name, column] for name in names for column in columns if (column in bootstrapped) == is_over]
-        for is_over in (False, True)
-    )
-    seen = _totals([*single, *over_sets], lambda _: np.ones(1, np.int64))
-    swapped = _totals(single, partial(coins_of, seed, replicates=replicates))
-    drawn = _totals(single, partial(bootstrap.weights, seed))
+    numbers = {(name, column): parts[name, column] for name in chain(*pairs) for column in columns}
+    over_sets = [of_column for (_, column), of_column in numbers.items() if column in bootstrapped]
+    seen = _totals(numbers.values(), lambda _: np.ones(1, np.int64))
+    swapped = _totals(numbers.values(), partial(coins_of, seed, replicates=replicates))
+    drawn = _totals(numbers.values(), partial(bootstrap.weights, seed))
     drawn_over_sets = _totals(over_sets, partial(bootstrap.weights, seed, replicates=replicates))
 
     def test(first: str, second: str, column: str) -> Difference:

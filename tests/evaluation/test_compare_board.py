@@ -220,8 +220,8 @@ def test_means_are_over_the_sets_that_all_systems_have(tmp_path):
     board = leaderboard(*read_systems({"weak": weak, "best": best}, Config(all=True, replicates=0)))
     over = "mean over the 2 sets that all systems have"
     assert (board.systems, headline(board)) == (["best", "weak"], "best leads")
-    assert [(tile.label, tile.value == "–%") for tile in tiles(board)] == [
-        (f"{name}: joint goal accuracy, {over}", False) for name in board.systems
+    assert [(tile.label, tile.value == "–") for tile in tiles(board)] == [
+        (f"{name}: joint goal accuracy, {over}, of 100", False) for name in board.systems
     ]
     shown = table(board, "Joint goal accuracy by set, %")
     assert (shown.columns[1], (0, 1) in shown.best, shown.rows[0][4:]) == (over, True, ["–", "–"])
@@ -348,8 +348,7 @@ def test_one_system(trackers):
     first = table(board, "Joint goal accuracy by set, %")
     assert (len(first.rows), first.best) == (1, [])
     (tile,) = tiles(board)
-    assert tile.label == "ft: joint goal accuracy, mean over 4 sets"
-    assert tile.value.endswith("%")
+    assert tile.label == "ft: joint goal accuracy, mean over 4 sets, of 100"
     assert table(board, "Differences").rows == []
     expected = ["Mean", "Average", "JGA", "Bold", "Small print", "Schema sensitivity", "Seen, unseen"]
     assert list(terms(board)) == expected

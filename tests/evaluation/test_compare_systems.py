@@ -118,7 +118,7 @@ def test_requests_that_an_endpoint_refused_are_no_other_turns(tmp_path):
 
 @cases(
     "files reason",
-    ({}, "has no run.json"),
+    ({}, "there is no finished output of 'parapet evaluate'"),
     ({"run.json": "[]"}, "Expected `object`, got `array`"),
     ({"run.json": '{"pipeline": "ood"}'}, "contains the output of 'parapet ood'"),
     ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
@@ -128,7 +128,7 @@ def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     raised(InputError, read_task, str(tmp_path), match=reason)
-    raised(InputError, read_task, str(tmp_path / "nothing"), match="no such folder")
+    raised(InputError, read_task, str(tmp_path / "nothing"), match="there is no finished output")
 
 
 @cases(
