@@ -56,11 +56,9 @@ def metric_label(metric: str) -> str:
 def full_label(board: Board, task: str, metric: str) -> str:
     """Returns the label of a metric, with its task if there are several: ``intent accuracy``, ``out-of-domain F1``."""
     label = metric_label(metric)
-    if len({row.task for row in board.column_rows}) < 2 or metric in (kinds.JGA, SENSITIVITY):
-        return label
-    if task in _TASKS:
-        return f"{_TASKS[task]} {label}"
     is_of_others = any(row.metric == metric and row.task != task for row in board.column_rows)
+    if task in _TASKS and any(row.task != task for row in board.column_rows):
+        return f"{_TASKS[task]} {label}"
     return f"{label} of {task}" if is_of_others else label
 
 
@@ -110,16 +108,14 @@ def grid(board: Board, groups: Mapping[str, str] = {WHOLE: ""}) -> Grid:
     if WHOLE in groups and several and len({row.metric for row in board.averaged_rows}) > 1:
         blocks["Average, of 100"] = {name: [board.average[name], *[None] * len(keys)] for name in board.systems}
         over.append(averaged_over(board))
-    for (group, *of_task), of_metric in numbers.items():
+    for (group, task, metric), of_metric in numbers.items():
         sets = [of_metric[key] for key in keys if key in of_metric and not key[1]]
-        means, of_means = _means(board.systems, of_task[1], sets)
+        means, of_means = _means(board.systems, metric, sets)
         if WHOLE in groups and len(numbers) == 1:
             means, of_means = board.average, averaged_over(board)
         over.append(of_means)
-        heading = ", ".join(
-            filter(None, [metrics[*of_task] if len(metrics) > 1 or not groups[group] else "", groups[group]])
-        )
-        blocks[heading] = {
+        headings_of = [metrics[task, metric]] if len(metrics) > 1 or not groups[group] else []
+        blocks[", ".join(filter(None, [*headings_of, groups[group]]))] = {
             name: [means[name], *(_number(of_metric.get(key), name) for key in keys)] for name in board.systems
         }
     columns = [f"{metric_label(extra)}, {unit(extra)}" if extra else set_label(board, name) for name, extra in keys]
