@@ -26,6 +26,8 @@ TERMS = {
     "variants) or enter others (Inform, Success, BLEU).",
     "JGA": "Joint goal accuracy: the share of frames (a service in a user turn) whose whole predicted state is right.",
     "Bold": "The best number of a column; of differences, p < 0.05 after Holm's correction.",
+    "Seen, unseen": "Seen services are in the schema of the training split, unseen ones are not. Of generated utterances: "
+    "domains.",
     "Small print": "Below each number: its 95% interval and its change from the original, in percentage points and "
     "relative; the latter where the interval of the original is above 0 and the original is at least "
     f"{task.FLOOR:.0%}. Intervals are from a Poisson bootstrap over dialogues; where each dialogue has one number, 0 "
@@ -35,7 +37,6 @@ _OF_VARIANTS = {
     "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: the standard "
     "deviation divided by the mean, averaged over frames (Lee et al. 2022). It can exceed 100%. At the same "
     f"accuracy, less is better; therefore it is never bold. {task.UNDEFINED_SENSITIVITY}",
-    "Seen, unseen": "Seen services are in the schema of the training split, unseen services are not.",
 }
 _OF_TESTS = {
     "p": "How often the difference would be at least as large if chance decided, for each dialogue, which result "
@@ -69,11 +70,11 @@ def sections(board: Board) -> list[Section]:
 
 def main_tables(board: Board) -> list[Table]:
     """Makes the tables of numbers by set; a chosen average comes first, with its columns in one row per system."""
-    averaged = [tables.one_row(board)] if board.config.average else []
-    of_average = [
-        table for whole in averaged for table in tables.tables_of(whole, "", "The average and its numbers, of 100")
+    averaged = tables.tables_of(tables.one_row(board), "", "The average and its numbers, of 100")
+    return [
+        *(averaged if board.config.average else []),
+        *tables.tables_of(tables.grid(board), "by set", "Systems by set"),
     ]
-    return [*of_average, *tables.tables_of(tables.grid(board), "by set", "Systems by set")]
 
 
 def seen_and_unseen(board: Board) -> list[Table]:

@@ -209,8 +209,8 @@ def paired(
 
     def test(first: str, second: str, column: str) -> Difference:
         def gaps(first: Whole, second: Whole) -> Real:
-            means: Real = (bootstrap.means(first) - bootstrap.means(second)) * columns[column]
-            return means.mean(axis=1)
+            of_replicates: Real = ((bootstrap.means(first) - bootstrap.means(second)) * columns[column]).mean(axis=1)
+            return of_replicates
 
         ours, theirs = parts[first, column], parts[second, column]
         difference = float(gaps(seen(ours), seen(theirs))[0])

@@ -266,8 +266,10 @@ def terminal_lines(board: Board, width: int = 100) -> list[str]:
     Systems that do not fit into the width are left out and counted.
     """
     whole = grid(board)
-    table = tables_of(whole, "", "")[0]
     lines: list[str] = []
+    if not whole.blocks:  # numbers of groups of services only
+        return lines
+    table = tables_of(whole, "", "")[0]
     for start, end in pairwise([*(table.groups or [0]), len(table.rows)]):
         names, *columns = [[text.partition("\n")[0] for text in row] for row in [table.columns, *table.rows[start:end]]]
         names[0] = table.groups.get(start, whole.metrics[0])
@@ -276,8 +278,8 @@ def terminal_lines(board: Board, width: int = 100) -> list[str]:
         lines += [""] if lines else []
         for name, *texts in zip(names, *columns[:fitting], strict=True):
             lines += [name.ljust(size) + "".join(text.rjust(wide) for text in texts)] if any(texts) else []
-        if more := len(columns) - fitting:
-            lines += [f"{counted(more, 'more system')} in table.md"] if more > 0 else []
+        if len(columns) > fitting:
+            lines.append(f"{counted(len(columns) - fitting, 'more system')} in table.md")
     return lines
 
 

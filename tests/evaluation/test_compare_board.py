@@ -342,6 +342,12 @@ def test_a_number_that_is_not_defined(tmp_path):
     assert [row[1] for row in table(board, "F1 by set, %").rows] == ["10.0", "10.0", "–"]
 
 
+def test_groups_of_services_only(trackers):
+    board = board_of(trackers, f"seen/{JGA}")
+    assert (board.columns[0], terminal_lines(board)) == (f"dst/original/seen/{JGA}", [])
+    assert table(board, "Joint goal accuracy of seen and unseen services, %").groups == {}
+
+
 def test_one_system(trackers):
     board = board_of({"ft": trackers["ft"]})
     assert board.tests == []
@@ -350,6 +356,6 @@ def test_one_system(trackers):
     (tile,) = tiles(board)
     assert tile.label == "ft: joint goal accuracy, mean over 4 sets, of 100"
     assert table(board, "Differences").rows == []
-    expected = ["Mean", "Average", "JGA", "Bold", "Small print", "Schema sensitivity", "Seen, unseen"]
+    expected = ["Mean", "Average", "JGA", "Bold", "Seen, unseen", "Small print", "Schema sensitivity"]
     assert list(terms(board)) == expected
     assert b"ft by set" in files_of(board)["report.html"]
