@@ -26,8 +26,8 @@ TERMS = {
     "variants) or enter others (Inform, Success, BLEU).",
     "JGA": "Joint goal accuracy: the share of frames (a service in a user turn) whose whole predicted state is right.",
     "Bold": "The best number of a column; of differences, p < 0.05 after Holm's correction.",
-    "Seen, unseen": "Seen services are in the schema of the training split, unseen ones are not. Of generated utterances: "
-    "domains.",
+    "Seen, unseen": "Seen services are in the schema of the training split, unseen ones are not. For generated "
+    "utterances: domains.",
     "Small print": "Below each number: its 95% interval and its change from the original, in percentage points and "
     "relative; the latter where the interval of the original is above 0 and the original is at least "
     f"{task.FLOOR:.0%}. Intervals are from a Poisson bootstrap over dialogues; where each dialogue has one number, 0 "
@@ -87,7 +87,9 @@ def _services(board: Board) -> list[Table]:
     """Makes the main table for each service."""
     services = sorted({row.group for row in board.rows} - {WHOLE, SEEN, UNSEEN})
     whole = tables.grid(board, {name: name for name in services})
-    return tables.tables_of(whole, "by service", "Numbers by service", counted(len(services), "service"))
+    return tables.tables_of(
+        whole, "by service", "Numbers by service", f"Numbers of {counted(len(services), 'service')}"
+    )
 
 
 def _relative_changes(board: Board) -> list[Table]:
