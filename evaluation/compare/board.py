@@ -259,8 +259,9 @@ def _shared(
     for task in dict.fromkeys(results.task for results in read):
         of_task = [results for results in read if results.task == task]
         names = [results.system for results in of_task]
-        if twice := next((results for results in reversed(of_task) if names.count(results.system) > 1), None):
-            raise InputError(f"{twice.system!r} has two results of task {task!r}", twice.path)
+        for results in reversed(of_task):
+            if names.count(results.system) > 1:
+                raise InputError(f"{results.system!r} has two results of task {task!r}", results.path)
         if len(names) < len(systems) and not everything:
             left_out.append(f"task {task}: {_lacking(names, systems)}")
             continue
@@ -339,16 +340,15 @@ def _tests(board: Board, parts: PartsOf) -> list[Difference]:
         pairs = [(name, baseline) for name in board.systems if name != baseline]
     factors: dict[str, list[float]] = {}
     for row in board.column_rows:
-        counts = {len(parts.get((name, row.column), ())) for name in board.systems}
-        if len(counts) == 1:
-            factors[row.column] = [kinds.of_100(row.metric, 1.0)] * counts.pop()
+        of_systems = [parts.get((name, row.column), ()) for name in board.systems]
+        if all(of_systems) and len(set(map(len, of_systems))) == 1:
+            factors[row.column] = [kinds.of_100(row.metric, 1.0)] * len(of_systems[0])
     # Numbers computed over several sets are tested by the bootstrap; the average only if all of its columns can be
     # tested.
     over_sets = {row.column for row in board.column_rows if row.set == VARIANTS}
     has_parts = len(board.averaged) > 1 and all((name, kinds.AVERAGE) in parts for name in board.systems)
     if has_parts and set(board.averaged) <= factors.keys() - over_sets:
         factors[kinds.AVERAGE] = [factor for column in board.averaged for factor in factors[column]]
-    factors = {column: of_parts for column, of_parts in factors.items() if of_parts}
     if not replicates or not pairs or not factors:
         return []
     tests = paired(parts, pairs, factors, board.config.seed, replicates, over_sets)

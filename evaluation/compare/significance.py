@@ -69,8 +69,7 @@ def read_rows(results: TaskResults, columns: Sequence[ResultRow]) -> tuple[Turns
     wanted = [row for row in results.rows if row.value is not None and row.column in names]
     read = {*_KEYS, *_FRAMES, *(row.metric for row in wanted), kinds.JGA}
     folder = as_path(results.path)
-    single = folder / "rows.parquet"
-    files = [single] if single.is_file() else sorted(folder.glob("rows/**/*.parquet"))
+    files = [*folder.glob("rows.parquet"), *sorted(folder.glob("rows/**/*.parquet"))]
     if not files:
         return {}, {}
     table = pa.concat_tables([read_parquet(path, read) for path in files])

@@ -66,7 +66,8 @@ def set_label(board: Board, name: str) -> str:
     """Returns the label of a set; that of the mean over v1 to v5 is ``v1–v5``."""
     if name != VARIANTS:
         return group_label(name).lower() if name.startswith("#") else name
-    labels = {f"{names[0]}–{names[-1]}" for names in board.variants.values()}
+    tasks = {row.task for row in board.rows if row.set == VARIANTS}
+    labels = {f"{names[0]}–{names[-1]}" for task, names in board.variants.items() if task in tasks}
     return labels.pop() if len(labels) == 1 else "variants"
 
 
