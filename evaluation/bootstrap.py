@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -54,11 +54,25 @@ def replicated(seed: str, statistics: Sequence[Statistic], replicates: int = REP
         total = np.bincount(at, np.asarray(values, dtype=float)[known], len(names))
         sums[:, j, 0] = np.rint(np.ldexp(total, POINT))
         sums[:, j, 1] = np.bincount(at, minlength=len(names))
-    sums_here = np.zeros((replicates, len(statistics), 2), dtype=np.int64)
-    for start in range(0, len(names), CHUNK):
-        drawn = np.stack([weights(seed, name, replicates) for name in names[start : start + CHUNK]])
-        sums_here += weighted(drawn, sums[start : start + CHUNK])
-    return sums_here
+    return resampled(names, sums, lambda name: weights(seed, name, replicates))
+
+
+def resampled(dialogue_ids: Sequence[str], values: Counts, draw: Callable[[str], NDArray[Any]]) -> Counts:
+    """Adds up values of dialogues, each with its weights in the replicates, which ``draw`` returns for its id.
+
+    Args:
+      dialogue_ids: the dialogues.
+      values: whole numbers, shape (dialogues, ...).
+      draw: the function from a dialogue to its weights.
+
+    Returns:
+      Shape (replicates, ...).
+    """
+    total = np.zeros((len(draw("")), *values.shape[1:]), np.int64)
+    for start in range(0, len(dialogue_ids), CHUNK):
+        drawn = np.stack([draw(name) for name in dialogue_ids[start : start + CHUNK]])
+        total += weighted(drawn, values[start : start + CHUNK])
+    return total
 
 
 def weighted(drawn: NDArray[np.integer[Any]], values: Counts) -> Counts:

@@ -61,6 +61,8 @@ of a set must be the same."""
 
     def task(self) -> page.Compare:
         """Makes the comparison."""
+        import msgspec
+
         from parapet.evaluation.compare.board import Config
         from parapet.evaluation.compare.page import Compare
 
@@ -75,16 +77,7 @@ of a set must be the same."""
         if self.baseline and self.baseline not in systems:
             known = ", ".join(systems)
             raise InputError(f"there is no system {self.baseline!r}: must be one of {known}", "--baseline")
-        config = Config(
-            metrics=tuple(self.metrics),
-            average=tuple(self.average),
-            sets=tuple(self.sets),
-            everything=self.all,
-            baseline=self.baseline,
-            seed=self.seed,
-            replicates=self.replicates,
-        )
-        return Compare(systems=systems, config=config)
+        return Compare(systems=systems, config=msgspec.convert(self, Config, from_attributes=True))
 
 
 COMMAND = Compare

@@ -74,8 +74,7 @@ class Leaderboard(Command["Release"]):
     def act(self, release: Release) -> None:
         """Scores the submissions and publishes the page. Raises InputError if none can be scored."""
         from parapet.evaluation.compare import submissions as reading
-        from parapet.evaluation.compare.board import Config, leaderboard
-        from parapet.evaluation.compare.systems import read_systems
+        from parapet.evaluation.compare.board import Config, leaderboard, read_systems
         from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
         from parapet.schemas.errors import run_header

@@ -74,13 +74,9 @@ def is_undefined(row: ResultRow, others: Iterable[ResultRow | None]) -> bool:
     The accuracies are those on the original and over the variants.
     """
     key = (row.task, row.group, main_metric(row.task))
-    return row.metric == SENSITIVITY and not sensitivity_is_defined(
-        *(
-            other.value
-            for other in others
-            if other and other.set in (ORIGINAL, VARIANTS) and (other.task, other.group, other.metric) == key
-        )
-    )
+    beside = [other for other in others if other and (other.task, other.group, other.metric) == key]
+    accuracies = [other.value for other in beside if other.set in (ORIGINAL, VARIANTS)]
+    return row.metric == SENSITIVITY and not sensitivity_is_defined(*accuracies)
 
 
 def set_order(name: str, first: Sequence[str] = ()) -> tuple[object, ...]:
@@ -155,15 +151,11 @@ def columns_of(
         place = set_order(row.set, sets)
         return tasks.index(row.task), ranked.index(row.metric), row.metric, place, row.group
 
-    kept = (
-        row
-        for row in chosen.values()
-        if row.set[:1] != "#"
-        or row.set == VARIANTS
-        or not long_names(row).isdisjoint(requested)
-        or (row.set == ALL and (row.task, row.metric) not in in_sets)
-    )
-    return sorted(kept, key=order)
+    def is_kept(row: ResultRow) -> bool:
+        is_whole = row.set == ALL and (row.task, row.metric) not in in_sets
+        return row.set[:1] != "#" or row.set == VARIANTS or is_whole or not long_names(row).isdisjoint(requested)
+
+    return sorted(filter(is_kept, chosen.values()), key=order)
 
 
 def with_groups(columns: Sequence[ResultRow], rows: Iterable[ResultRow]) -> list[str]:

@@ -6,11 +6,11 @@ from collections import Counter
 
 from parapet.evaluation import task
 from parapet.evaluation.compare import kinds, tables
-from parapet.evaluation.compare.board import Board, Config, PartsOf, leaderboard
-from parapet.evaluation.compare.systems import read_systems
+from parapet.evaluation.compare.board import Board, Config, leaderboard, read_systems
+from parapet.evaluation.compare.significance import PartsOf
 from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE
-from parapet.evaluation.sets import ORIGINAL, mixes
+from parapet.evaluation.sets import MEAN, mixes
 from parapet.transforms.reports.charts import sets_chart
 from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page
 from parapet.transforms.reports.text import counted, number, percent
@@ -24,29 +24,26 @@ TERMS = {
     "Average": "The unweighted mean of all columns, as on RADDLE's leaderboard. Not counted are mixes with the "
     "original, metrics of which less is better, and columns that are computed from others (the mean over "
     "variants) or enter others (Inform, Success, BLEU).",
-    "JGA": "Joint goal accuracy.",
+    "JGA": "Joint goal accuracy: the share of frames (a service in a user turn) whose whole predicted state is right.",
+    "Bold": "The best number of a column; of differences, p < 0.05 after Holm's correction.",
+    "Seen, unseen": "Seen services are in the schema of the training split, unseen ones are not. For generated "
+    "utterances: domains.",
     "Small print": "Below each number: its 95% interval and its change from the original, in percentage points and "
     "relative; the latter where the interval of the original is above 0 and the original is at least "
     f"{task.FLOOR:.0%}. Intervals are from a Poisson bootstrap over dialogues; where each dialogue has one number, 0 "
     "or 1, and at 0 and 100%, they are Wilson's.",
+}
+_OF_VARIANTS = {
     "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: the standard "
     "deviation divided by the mean, averaged over frames (Lee et al. 2022). It can exceed 100%. At the same "
     f"accuracy, less is better; therefore it is never bold. {task.UNDEFINED_SENSITIVITY}",
-    "Seen, unseen": "Seen services are in the schema of the training split, unseen services are not.",
+}
+_OF_TESTS = {
     "p": "How often the difference would be at least as large if chance decided, for each dialogue, which result "
     "belongs to which system: two-sided approximate randomisation over dialogues. For the mean over variants and for "
     "schema sensitivity: twice the share of bootstrap replicates beyond zero.",
     "p, Holm": "The same, corrected for all tests on this page.",
     "Interval": "95% interval of the difference, from a paired bootstrap over dialogues.",
-}
-
-
-# What is said of a metric where it is first shown.
-_MEANINGS = {
-    "joint_goal_accuracy": "Joint goal accuracy: the share of frames (a service in a user turn) whose whole predicted "
-    "state is right.",
-    SENSITIVITY: "Schema sensitivity: how much it varies over the wordings v1 to v5. Less is better at the same "
-    f"accuracy only; where that is below {task.FLOOR:.0%} on the original or over the variants, it is not defined.",
 }
 
 
@@ -62,7 +59,7 @@ def sections(board: Board) -> list[Section]:
         *seen_and_unseen(board),
         *_seen_and_unseen_chart(board),
         *_services(board),
-        *_differences(board),
+        _differences(board),
         *(
             examples_table(board.examples[name][:EXAMPLES], title.format(name))
             for name in board.systems
@@ -73,88 +70,75 @@ def sections(board: Board) -> list[Section]:
 
 def main_tables(board: Board) -> list[Table]:
     """Makes the tables of numbers by set; a chosen average comes first, with its columns in one row per system."""
-    whole, averaged = tables.grid(board), tables.one_row(board)
-    grids = {"The average and its numbers, of 100": averaged} if board.config.average else {}
-    grids |= {_title(whole, "by set", "Systems by set"): whole}
+    averaged = tables.tables_of(tables.one_row(board), "", "The average and its numbers, of 100")
     return [
-        table
-        for title, grid in grids.items()
-        for table in tables.grid_tables(board.systems, {"": grid}, title, _note(board, grid))
+        *(averaged if board.config.average else []),
+        *tables.tables_of(tables.grid(board), "by set", "Systems by set"),
     ]
-
-
-def _title(whole: tables.Grid, by: str, several: str) -> str:
-    """Makes a table's title from metric and unit. With several metrics it is ``several``, as headings name them."""
-    first = whole.blocks[0]
-    return f"{tables.capital(first.label)} {by}, {tables.unit(first.metric)}" if len(whole.blocks) == 1 else several
 
 
 def seen_and_unseen(board: Board) -> list[Table]:
     """Makes the main table for seen and for unseen services."""
-    grids = {f"{group} services": tables.grid(board, group) for group in (SEEN, UNSEEN)}
-    grids = {title: grid for title, grid in grids.items() if grid.blocks}
-    if len({tuple(grid.columns) for grid in grids.values()}) != 1:
-        return []
-    note = "Generated utterances: by domain." if any(row.task == "generation" for row in board.column_rows) else ""
-    title = _title(next(iter(grids.values())), "of seen and unseen services", "Seen and unseen services")
-    return tables.grid_tables(board.systems, grids, title, note)
+    whole = tables.grid(board, {group: f"{group} services" for group in (SEEN, UNSEEN)})
+    return tables.tables_of(whole, "of seen and unseen services", "Seen and unseen services")
 
 
-def _note(board: Board, whole: tables.Grid) -> str:
-    metrics = {row.metric for block in whole.blocks for rows in block.rows for row in rows if row is not None}
-    lines = [meaning for metric, meaning in _MEANINGS.items() if metric in metrics]
-    return " ".join([*lines, *(["The best number of a column is bold."] if len(board.systems) > 1 else [])])
+def _services(board: Board) -> list[Table]:
+    """Makes the main table for each service."""
+    services = sorted({row.group for row in board.rows} - {WHOLE, SEEN, UNSEEN})
+    whole = tables.grid(board, {name: name for name in services})
+    return tables.tables_of(
+        whole, "by service", "Numbers by service", f"Numbers of {counted(len(services), 'service')}"
+    )
 
 
 def _relative_changes(board: Board) -> list[Table]:
     """Makes SGD-X's Table 3: each system over the variants, with its relative change from the baseline above it."""
-    baseline, label, numbers = board.config.baseline, tables.set_label(board, "dst", VARIANTS), board.numbers
+    baseline, label = board.config.baseline, tables.set_label(board, VARIANTS)
     columns = {
         f"dst/{VARIANTS}/{kinds.JGA}": f"JGA {label}",
         f"dst/{VARIANTS}/{SENSITIVITY}": "schema sensitivity",
         f"dst/{VARIANTS}/{SEEN}/{kinds.JGA}": f"JGA {label}, seen",
         f"dst/{VARIANTS}/{UNSEEN}/{kinds.JGA}": f"JGA {label}, unseen",
     }
-    columns = {name: title for name, title in columns.items() if (baseline, name) in numbers}
-    defined = {system for (system, column), row in numbers.items() if column in columns and row.value is not None}
-    names = sorted(filter(defined.__contains__, board.systems), key=lambda name: name != baseline)
+    columns = {name: title for name, title in columns.items() if (baseline, name) in board.numbers}
+    numbers = {key: row for key, row in board.numbers.items() if key[1] in columns and row.value is not None}
+    names = sorted({system for system, _ in numbers}, key=lambda name: (name != baseline, board.systems.index(name)))
 
     def text(name: str, column: str) -> str:
-        value, other = numbers.get((name, column)), numbers[baseline, column]
-        if value is None or value.value is None:
+        row, other = numbers.get((name, column)), numbers.get((baseline, column))
+        if row is None:
             return task.NOT_DEFINED if column.endswith(SENSITIVITY) else "–"
-        relative = None if name == baseline else tables.relative_change_of(value, other)
-        change = "" if relative is None else f" ({percent(relative, 0, signed=True)})"
-        return kinds.shown(value.metric, value.value) + change
+        relative = tables.change(row, other)[1] if other and row != other else None
+        shown = kinds.shown(row.metric, row.value)
+        return shown if relative is None else f"{shown} ({percent(relative, 0, signed=True)})"
 
     rows = [[name, *(text(name, column) for column in columns)] for name in names]
     significant = {(test.first, test.column) for test in board.tests if test.p_holm < 0.05}
     bold = [(i, j) for i, name in enumerate(names) for j, column in enumerate(columns, 1)
             if (name, column) in significant and not column.endswith(SENSITIVITY)]  # fmt: skip
-    note = "Of 100; in brackets the relative change from the baseline, which comes first."
-    note += " Bold: p < 0.05 after Holm's correction." if board.tests else ""
+    note = "Of 100; in brackets the relative change from the baseline, which comes first. Bold: p < 0.05 after Holm's "
+    note += "correction."
     title = "Joint goal accuracy and schema sensitivity under variants, against the baseline"
     headings = ["system", *columns.values()]
     table = Table(title=title, note=note, columns=headings, rows=rows, best=bold, numbers_in="leaderboard.json")
-    return [table] if columns and len(names) > 1 else []
+    return [table] if len(names) > 1 else []
 
 
 def charts(board: Board) -> list[Dots]:
     """Charts each metric that is a share: a row for each set, without mixes, and a mark for each system."""
-    columns = [row for row in board.column_rows if row.metric not in kinds.OF_100 | {SENSITIVITY}]
-    columns = [row for row in columns if row.set != VARIANTS and row.group == WHOLE]
-    mixed, numbers = mixes({row.set for row in columns}), board.numbers
+    whole = tables.grid(board)
+    mixed = mixes(whole.columns)
     drawn = []
-    for name_of_task, metric in dict.fromkeys((row.task, row.metric) for row in columns):
+    for heading, block in whole.blocks.items():
         marks = [
-            (tables.set_label(board, name_of_task, row.set), name, mark.value, mark.low, mark.high)
-            for row in columns
-            if (row.task, row.metric) == (name_of_task, metric) and row.set not in mixed
-            for name in board.systems[:MOST_SYSTEMS]
-            for mark in [numbers[name, row.column]]
+            (name, row.system, row.value, row.low, row.high)
+            for name, *numbers in zip(whole.columns, *block.values(), strict=True)
+            for row in numbers[:MOST_SYSTEMS]
+            if row and name not in mixed and row.metric not in kinds.OF_100 | {SENSITIVITY}
+            if row.set not in (MEAN, VARIANTS)
         ]
-        if len(marks) > 1:
-            drawn.append(sets_chart(f"{tables.capital(tables.full_label(board, name_of_task, metric))} by set", marks))
+        drawn += [sets_chart(f"{heading.rpartition(', ')[0]} by set", marks)] if len(marks) > 1 else []
     return drawn
 
 
@@ -165,84 +149,48 @@ def _seen_and_unseen_chart(board: Board) -> list[Dots]:
         for row in sorted(board.rows, key=lambda row: row.system != board.config.baseline)
         if row.set == VARIANTS and row.metric == kinds.JGA and row.group in (SEEN, UNSEEN)
     ]
-    title = f"Joint goal accuracy over {tables.set_label(board, 'dst', VARIANTS)} of seen and unseen services"
+    title = f"Joint goal accuracy over {tables.set_label(board, VARIANTS)} of seen and unseen services"
     return [Dots(title=title, dots=dots)] if len({dot.group for dot in dots}) > 1 else []
 
 
-def _services(board: Board) -> list[Table]:
-    """Makes a table with a row per service: joint goal accuracy on original and variants, and schema sensitivity."""
-    numbers = {(row.group, row.system, row.set, row.metric): row for row in board.rows if row.task == "dst"}
-    services = sorted({group for group, *_ in numbers} - {WHOLE, SEEN, UNSEEN})
-    label = tables.set_label(board, "dst", VARIANTS)
-    columns = {(ORIGINAL, kinds.JGA): ORIGINAL, (VARIANTS, kinds.JGA): label, (VARIANTS, SENSITIVITY): "sensitivity"}
-    columns = {column: heading for column, heading in columns.items() if any(key[2:] == column for key in numbers)}
-    rows = []
-    for service in services:
-        of_systems = [[numbers.get((service, name, *column)) for column in columns] for name in board.systems]
-        rows.append([service, *(tables.cell(row, of_system) or "–" for of_system in of_systems for row in of_system)])
-    of_one = [""] if len(board.systems) == 1 else [f"{name} " for name in board.systems]
-    headings = ["service", *(f"{name}{heading}" for name in of_one for heading in columns.values())]
-    title = "Joint goal accuracy by service, %"
-    table = Table(title=title, columns=headings, rows=rows, numbers_in="table.csv", in_card=False)
-    return [table] if rows else []
-
-
-def _differences(board: Board) -> list[Table]:
-    """Makes tables of the tested differences, and of all differences from the baseline. Significant ones are bold.
-
-    Differences on mixes are folded.
-    """
+def _differences(board: Board) -> Table:
+    """Makes a table of the tested differences, and of all differences from the baseline; without mixes."""
     names, numbers, baseline = tables.headings(board), board.numbers, board.config.baseline
-    sets = {row.column: row.set for row in board.column_rows}
-    mixed = mixes({*sets.values()})
+    mixed = mixes({row.set for row in board.column_rows})
     tests = {(test.first, test.second, test.column): test for test in board.tests}
-    pairs = dict.fromkeys((test.first, test.second) for test in board.tests)
+    keys = dict.fromkeys((test.first, test.second) for test in board.tests)
     if baseline:
-        pairs = dict.fromkeys((name, baseline) for name in board.systems if name != baseline)
-    points = "points of 100" if kinds.OF_100 & {row.metric for row in board.column_rows} else "percentage points"
-    note = f"The first system's score minus the second's, in {points}; and as a share of the second's, where its "
-    note += f"interval is above 0 and it is at least {task.FLOOR:.0%}."
-    note += " Bold: p < 0.05 after Holm's correction." if tests else ""
-    sections = []
-    for is_mix in (False, True):
-        rows: list[list[str]] = []
-        bold: list[tuple[int, int]] = []
-        for first, second, column in ((*pair, column) for pair in pairs for column in names):
-            ours, theirs, test = numbers[first, column], numbers[second, column], tests.get((first, second, column))
-            if (sets.get(column) in mixed) != is_mix or ours.value is None or theirs.value is None:
-                continue
-            difference = kinds.of_100(ours.metric, ours.value) - kinds.of_100(theirs.metric, theirs.value)
-            relative = percent(tables.relative_change_of(ours, theirs), signed=True)
-            cells = [f"{difference:+.2f}", relative, *["–"] * 4]
-            if test is not None:
-                bold += [(len(rows), 2)] if test.p_holm < 0.05 else []
-                interval = "–" if test.interval is None else "{:+.2f} to {:+.2f}".format(*test.interval)
-                cells[2:] = [interval, f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
-            if test is not None or baseline:
-                rows.append([f"{first} – {second}", names[column], *cells])
-        table = Table(
-            title="Differences: mixes" if is_mix else "Differences",
-            columns=["systems", "column", "difference", "change", "interval", "p", "p, Holm", "dialogues"],
-            rows=rows,
-            best=bold,
-            text_columns=2,
-            note=note,
-            numbers_in="leaderboard.json",
-            folded=f"{counted(len(rows), 'more difference')}: mixes with the original" if is_mix else "",
-        )
-        sections += [table] if rows else []
-    return sections
+        keys = dict.fromkeys((name, baseline) for name in board.systems if name != baseline)
+    rows: list[list[str]] = []
+    bold = []
+    for first, second, column in ((*pair, column) for pair in keys for column in names):
+        ours, theirs, test = numbers[first, column], numbers[second, column], tests.get((first, second, column))
+        if ours.value is None or theirs.value is None or ours.set in mixed or not (test or baseline):
+            continue
+        points, relative = tables.change(ours, theirs)
+        cells = [f"{100 * points:+.2f}", percent(relative, signed=True), *["–"] * 4]
+        if test:
+            bold += [(len(rows), 2)] if test.p_holm < 0.05 else []
+            interval = "–" if test.interval is None else "{:+.2f} to {:+.2f}".format(*test.interval)
+            cells[2:] = [interval, f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
+        rows.append([f"{first} – {second}", names[column], *cells])
+    return Table(
+        title="Differences",
+        columns=["systems", "column", "difference", "change", "interval", "p", "p, Holm", "dialogues"],
+        rows=rows,
+        best=bold,
+        text_columns=2,
+        note="The first system's score minus the second's, of 100; and as a share of the second's, where its interval "
+        f"is above 0 and it is at least {task.FLOOR:.0%}. Differences on mixes are in leaderboard.json.",
+        numbers_in="leaderboard.json",
+    )
 
 
 def tiles(board: Board) -> list[Tile]:
     """Makes the tiles with the averages."""
     over, metrics = tables.averaged_over(board), {row.metric for row in board.averaged_rows}
-    label, sign = f"average of {over}, of 100", ""
-    if len(metrics) == 1:
-        (metric,) = metrics
-        label, sign = f"{tables.metric_label(metric)}, mean over {over}", "%" if tables.unit(metric) == "%" else ""
-    values = {name: number(board.average[name].value, 1) for name in board.systems[:6]}
-    return [Tile(f"{name}: {label}", value + (sign if value != "–" else "")) for name, value in values.items()]
+    label = f"{tables.metric_label(metrics.pop())}, mean over {over}" if len(metrics) == 1 else f"average of {over}"
+    return [Tile(f"{name}: {label}, of 100", number(board.average[name].value, 1)) for name in board.systems[:6]]
 
 
 def notes(board: Board) -> list[str]:
@@ -259,15 +207,8 @@ def notes(board: Board) -> list[str]:
 
 def terms(board: Board) -> dict[str, str]:
     """Returns the terms that the sections use, with their meanings."""
-    metrics, groups = {row.metric for row in board.rows}, {row.group for row in board.rows}
-    uses = {
-        "Average": tables.headings(board)[kinds.AVERAGE] == kinds.AVERAGE,
-        "JGA": bool(board.config.average or any(board.examples.values())),
-        "Schema sensitivity": SENSITIVITY in metrics,
-        "Seen, unseen": bool(groups & {SEEN, UNSEEN}),
-        **dict.fromkeys(("p", "p, Holm", "Interval"), bool(board.tests)),
-    }
-    return {term: meaning for term, meaning in TERMS.items() if uses.get(term, True)}
+    has_variants = any(row.metric == SENSITIVITY for row in board.rows)
+    return {**TERMS, **(_OF_VARIANTS if has_variants else {}), **(_OF_TESTS if board.tests else {})}
 
 
 def headline(board: Board) -> str:
@@ -279,8 +220,7 @@ def headline(board: Board) -> str:
         return "Systems next to each other"
     decides = board.averaged[0] if len(board.averaged) == 1 else kinds.AVERAGE
     tests = [test for test in board.tests if {test.first, test.second} == {first, second} and test.column == decides]
-    doubtful = any(test.p_holm >= 0.05 for test in tests)
-    return f"{first} is ahead, but not significantly" if doubtful else f"{first} leads"
+    return f"{first} leads" if all(test.p_holm < 0.05 for test in tests) else f"{first} is ahead, but not significantly"
 
 
 def files_of(board: Board) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +32,15 @@ from parapet.schemas.layout import as_path
 from parapet.transforms.reports.text import counted
 
 if TYPE_CHECKING:
-    from parapet.evaluation.compare.systems import TaskResults
+    from parapet.evaluation.compare.board import TaskResults
 
 # Dialogue to the sum of a metric over its rows, and the number of rows that have it.
 Sums = dict[str, tuple[float, int]]
 # A number is the mean over these parts, one for each set, of the means over rows. Most numbers have one part.
 Parts = tuple[Sums, ...]
+PartsOf = dict[tuple[str, str], Parts]  # by system and column
+
+Turns = dict[str, pa.Table]  # set to its scored turns: dialogue_id, turn, and the number of rows of each
 
 Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
@@ -48,55 +51,43 @@ _FRAMES = ("frame", "original_service", "seen")  # columns of task dst
 _SAME = 1e-9  # differences closer than this are equal
 
 
-def read_rows(
-    results: TaskResults, columns: Sequence[ResultRow]
-) -> tuple[dict[str, pa.Table], dict[str, Parts]] | None:
-    """Reads the rows of a system's results; None if there are none.
+def read_rows(results: TaskResults, columns: Sequence[ResultRow]) -> tuple[Turns, PartsOf]:
+    """Reads ``rows.parquet``, or all Parquet files below ``rows``, of a system's results, if there are any.
 
     Args:
       results: the results.
       columns: a row of each column whose sums are needed; those of its groups are, too.
 
     Returns:
-      Set to its scored turns: ``dialogue_id``, ``turn``, and the number of rows of each. And column to the sums by
-      dialogue, for numbers that are means of rows. Other numbers, such as macro-F1, BLEU, or joint accuracy by turn,
-      have none.
+      The scored turns; and system and column to the sums by dialogue, for numbers that are means of rows. Other
+      numbers, such as macro-F1, BLEU, or joint accuracy by turn, have none.
 
     Raises:
       InputError: rows cannot be read.
     """
     names = kinds.with_groups(columns, results.rows)
     wanted = [row for row in results.rows if row.value is not None and row.column in names]
-    table = _read(results, {row.metric for row in wanted})
-    if table is None:
-        return None
+    read = {*_KEYS, *_FRAMES, *(row.metric for row in wanted), kinds.JGA}
+    folder = as_path(results.path)
+    files = [*folder.glob("rows.parquet"), *sorted(folder.glob("rows/**/*.parquet"))]
+    if not files:
+        return {}, {}
+    table = pa.concat_tables([read_parquet(path, read) for path in files])
+    if named := [name for name in results.sets if name[:1] != "#"]:
+        # The single set of results without sets has an empty name or that of the split.
+        table = table.filter(pc.is_in(table["set"], pa.array(["", *named])))
     tables = {name: table.filter(pc.equal(table["set"], name)) for name in pc.unique(table["set"]).to_pylist()}
     turns = {name: _grouped(of_set, ["dialogue_id", "turn"], [("turn", "count")]) for name, of_set in tables.items()}
     tables |= {ALL: table, VARIANTS: _coefficients(tables, results)}
-    parts: dict[str, Parts] = {}
+    parts: PartsOf = {}
     for row in wanted:
         is_over_variants = row.set == VARIANTS and row.metric != SENSITIVITY
-        members = tuple(_sums(tables.get(name), row) for name in (results.variants if is_over_variants else [row.set]))
-        if _is_mean(members, row.value):
-            parts[row.column] = members
+        of_sets = tuple(_sums(tables.get(name), row) for name in (results.variants if is_over_variants else [row.set]))
+        if all(of_sets):
+            means = [sum(total for total, _ in sums.values()) / sum(n for _, n in sums.values()) for sums in of_sets]
+            if math.isclose(sum(means) / len(means), row.value or 0.0, rel_tol=1e-9, abs_tol=1e-12):
+                parts[results.system, row.column] = of_sets
     return turns, parts
-
-
-def _read(results: TaskResults, metrics: Iterable[str]) -> pa.Table | None:
-    """Reads ``rows.parquet``, or all Parquet files below ``rows``, for the sets of the results."""
-    folder = as_path(results.path)
-    single = folder / "rows.parquet"
-    wanted = {*_KEYS, *_FRAMES, *metrics, kinds.JGA}
-    tables = []
-    for path in [single] if single.is_file() else sorted(folder.glob("rows/**/*.parquet")):
-        table = read_parquet(path, wanted)
-        if lacking := [name for name in _KEYS if name not in table.column_names]:
-            raise InputError(f"has no column {lacking[0]!r}: not the rows of 'parapet evaluate'", path)
-        tables.append(table)
-    table = pa.concat_tables(tables) if tables else None
-    named = [name for name in results.sets if name[:1] != "#"]
-    # The single set of results without sets has an empty name or that of the split.
-    return table.filter(pc.is_in(table["set"], pa.array(["", *named]))) if table and named else table
 
 
 def _grouped(table: pa.Table, keys: list[str], aggregations: list[tuple[str, str]]) -> pa.Table:
@@ -141,40 +132,32 @@ def _sums(table: pa.Table | None, row: ResultRow) -> Sums:
     return dict(zip(names, zip(totals, counts, strict=True), strict=True))
 
 
-def _is_mean(parts: Parts, value: float | None) -> bool:
-    """Whether the rows average to the number."""
-    if value is None or not parts or not all(parts):
-        return False
-    means = [math.fsum(total for total, _ in sums.values()) / sum(n for _, n in sums.values()) for sums in parts]
-    return math.isclose(math.fsum(means) / len(means), value, rel_tol=1e-9, abs_tol=1e-12)
-
-
-def refused_turns(of_task: Sequence[tuple[TaskResults, Mapping[str, pa.Table]]]) -> list[str]:
+def refused_turns(of_task: Sequence[tuple[TaskResults, Turns]]) -> list[str]:
     """Says which turns of a set some systems lack because an endpoint refused the requests for them.
 
     Raises InputError if two systems were scored on different turns of a set for another reason.
     """
-    firsts: dict[str, tuple[TaskResults, Mapping[str, pa.Table]]] = {}
+    firsts: dict[str, tuple[TaskResults, pa.Table]] = {}
     refused: dict[str, None] = {}
-    for results, turns in of_task:
-        for name in dict.fromkeys([*turns, *(name for name in results.sets if name[:1] != "#")]):
-            first, first_turns = firsts.setdefault(name, (results, turns))
-            tables = [scored.get(name, pa.table({})) for scored in (first_turns, turns)]
-            if tables[0].equals(tables[1]):
+    for results, tables in of_task:
+        for name in dict.fromkeys([*tables, *(name for name in results.sets if name[:1] != "#")]):
+            table = tables.get(name, pa.table({}))
+            first, first_table = firsts.setdefault(name, (results, table))
+            if table.equals(first_table):
                 continue
-            ours, theirs = ({tuple(turn.values()) for turn in table.to_pylist()} for table in tables)
-            lacking = ((first, len(theirs - ours)), (results, len(ours - theirs)))
-            if any(n > system.refused.get(name, 0) for system, n in lacking):
-                only = f"{len(ours - theirs):,} only for {first.system!r}, {len(theirs - ours):,} only for "
-                dialogue, turn, _ = min(ours ^ theirs)
-                raise InputError(
-                    f"different turns{f' of set {name!r}' if name else ''} were scored: {only}{results.system!r}; the "
-                    f"first is turn {turn} of dialogue {dialogue!r}. Evaluate the systems on the same dialogues",
-                    results.path,
-                )
-            for system, n in ((system, n) for system, n in lacking if n):
+            ours, theirs = ({tuple(turn.values()) for turn in turns.to_pylist()} for turns in (first_table, table))
+            for system, lacking in ((first, theirs - ours), (results, ours - theirs)):
+                if len(lacking) > system.refused.get(name, 0):
+                    place = f" of set {name!r}" if name else ""
+                    dialogue, turn, _ = min(ours ^ theirs)
+                    raise InputError(
+                        f"different turns{place} were scored: {len(ours - theirs):,} only for {first.system!r}, "
+                        f"{len(theirs - ours):,} only for {results.system!r}; the first is turn {turn} of dialogue "
+                        f"{dialogue!r}. Evaluate the systems on the same dialogues",
+                        results.path,
+                    )
                 place = f"of set {name} of task {results.task} for {system.system!r}, which its endpoint refused"
-                refused[f"{counted(n, 'item')} {place}"] = None
+                refused |= {f"{counted(len(lacking), 'item')} {place}": None} if lacking else {}
     return [*refused]
 
 
@@ -199,7 +182,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def paired(
-    parts: Mapping[tuple[str, str], Parts],
+    parts: PartsOf,
     pairs: Sequence[tuple[str, str]],
     columns: Mapping[str, Sequence[float]],
     seed: str,
@@ -216,21 +199,22 @@ def paired(
       replicates: the replicates of the test. The intervals of randomisation use ``bootstrap.REPLICATES``.
       bootstrapped: the columns tested by the bootstrap: p is twice the share of replicates beyond zero.
     """
-    names = dict.fromkeys(chain(*pairs))
-    single, over_sets = (
-        [parts[name, column] for name in names for column in columns if (column in bootstrapped) == is_over]
-        for is_over in (False, True)
-    )
-    seen = _totals([*single, *over_sets], lambda _: np.ones(1, np.int64))
-    swapped = _totals(single, partial(coins_of, seed, replicates=replicates))
-    drawn = _totals(single, partial(_weights, seed))
-    drawn_over_sets = _totals(over_sets, partial(_weights, seed, replicates=replicates))
+    numbers = {(name, column): parts[name, column] for name in chain(*pairs) for column in columns}
+    over_sets = [of_column for (_, column), of_column in numbers.items() if column in bootstrapped]
+    seen = _totals(numbers.values(), lambda _: np.ones(1, np.int64))
+    swapped = _totals(numbers.values(), partial(coins_of, seed, replicates=replicates))
+    drawn = _totals(numbers.values(), partial(bootstrap.weights, seed))
+    drawn_over_sets = _totals(over_sets, partial(bootstrap.weights, seed, replicates=replicates))
 
     def test(first: str, second: str, column: str) -> Difference:
-        ours, theirs, factors = parts[first, column], parts[second, column], np.asarray(columns[column])
-        difference = float(_gaps(seen(ours), seen(theirs), factors)[0])
+        def gaps(first: Whole, second: Whole) -> Real:
+            of_replicates: Real = ((bootstrap.means(first) - bootstrap.means(second)) * columns[column]).mean(axis=1)
+            return of_replicates
+
+        ours, theirs = parts[first, column], parts[second, column]
+        difference = float(gaps(seen(ours), seen(theirs))[0])
         resample = drawn_over_sets if column in bootstrapped else drawn
-        resampled = _gaps(resample(ours), resample(theirs), factors)
+        resampled = gaps(resample(ours), resample(theirs))
         # Replicates without a value must count against significance, so the conditions are negated: not "at least as
         # large".
         if column in bootstrapped:
@@ -238,18 +222,12 @@ def paired(
             p = min(1.0, 2 * (1 + beyond) / (1 + replicates))
         else:
             moved = swapped(theirs) - swapped(ours)  # where the coin is 1, the systems swap their results
-            by_chance = _gaps(seen(ours) + moved, seen(theirs) - moved, factors)
+            by_chance = gaps(seen(ours) + moved, seen(theirs) - moved)
             p = (1 + replicates - int((np.abs(by_chance) < abs(difference) - _SAME).sum())) / (1 + replicates)
-        dialogues = {name for sums in (*ours, *theirs) for name in sums}
-        return Difference(first, second, column, difference, bootstrap.interval(resampled), p, len(dialogues))
+        dialogues = len(set().union(*ours, *theirs))
+        return Difference(first, second, column, difference, bootstrap.interval(resampled), p, dialogues)
 
     return [test(*pair, column) for pair in pairs for column in columns]
-
-
-def _gaps(first: Whole, second: Whole, factors: Real) -> Real:
-    """Computes in each replicate the difference of two numbers, each the mean of the means of its parts."""
-    gaps: Real = ((bootstrap.means(first) - bootstrap.means(second)) * factors).mean(axis=1)
-    return gaps
 
 
 def intervals(numbers: Sequence[Parts], seed: str, metrics: Sequence[str]) -> list[Interval]:
@@ -263,20 +241,18 @@ def intervals(numbers: Sequence[Parts], seed: str, metrics: Sequence[str]) -> li
       seed: the seed of the bootstrap.
       metrics: the metric of each number.
     """
-    drawn = _totals(numbers, partial(_weights, seed))
-    return [
-        _interval(parts, bootstrap.means(drawn(parts)).mean(axis=1), metric) if parts else None
-        for parts, metric in zip(numbers, metrics, strict=True)
-    ]
-
-
-def _interval(parts: Parts, replicated: Real, metric: str) -> Interval:
-    rows = [row for sums in parts for row in sums.values()]
-    if metric == SENSITIVITY or any(not 0 <= total <= n for total, n in rows):
-        return bootstrap.interval(replicated)  # not a share
-    if len(parts) == 1 and all(n == 1 and total in (0, 1) for total, n in rows):
-        return bootstrap.wilson_interval(sum(total for total, _ in rows), len(rows))
-    return bootstrap.share_interval(replicated, len({name for sums in parts for name in sums}))
+    drawn = _totals(numbers, partial(bootstrap.weights, seed))
+    computed: list[Interval] = []
+    for parts, metric in zip(numbers, metrics, strict=True):
+        replicated = bootstrap.means(drawn(parts)).mean(axis=1)
+        rows = [row for sums in parts for row in sums.values()]
+        if metric == SENSITIVITY or any(not 0 <= total <= n for total, n in rows):
+            computed.append(bootstrap.interval(replicated))  # not a share
+        elif len(parts) == 1 and all(n == 1 and total in (0, 1) for total, n in rows):
+            computed.append(bootstrap.wilson_interval(sum(total for total, _ in rows), len(rows)))
+        else:
+            computed.append(bootstrap.share_interval(replicated, len(set().union(*parts))))
+    return computed
 
 
 def _totals(numbers: Iterable[Parts], draw: Callable[[str], NDArray[Any]]) -> Callable[[Parts], Whole]:
@@ -287,33 +263,24 @@ def _totals(numbers: Iterable[Parts], draw: Callable[[str], NDArray[Any]]) -> Ca
     """
     distinct = {id(sums): sums for parts in numbers for sums in parts}
     place = {key: i for i, key in enumerate(distinct)}
-    names = sorted({name for sums in distinct.values() for name in sums})
-    total: Any = 0
-    for start in range(0, len(names), bootstrap.CHUNK):
-        chunk = names[start : start + bootstrap.CHUNK]
-        values = np.array([[sums.get(name, (0.0, 0)) for sums in distinct.values()] for name in chunk])
-        whole = np.rint(np.ldexp(values, [bootstrap.POINT, 0])).astype(np.int64)
-        total = total + bootstrap.weighted(np.stack([draw(name) for name in chunk]), whole)
+    names = sorted(set().union(*distinct.values()))
+    values = [[sums.get(name, (0.0, 0)) for sums in distinct.values()] for name in names]
+    whole = np.rint(np.ldexp(np.reshape(values, (len(names), len(distinct), 2)), [bootstrap.POINT, 0])).astype(np.int64)
+    total = bootstrap.resampled(names, whole, draw)
     return lambda parts: total[:, [place[id(sums)] for sums in parts]]
 
 
-@lru_cache(maxsize=1 << 14)
-def _weights(seed: str, dialogue_id: str, replicates: int = bootstrap.REPLICATES) -> NDArray[np.uint8]:
-    """Draws the bootstrap weights of a dialogue, cached for further numbers; weights never reach 256."""
-    return bootstrap.weights(seed, dialogue_id, replicates).astype(np.uint8)
-
-
-def coins_of(seed: str, dialogue_id: str, replicates: int) -> Whole:
+def coins_of(seed: str, dialogue_id: str, replicates: int) -> NDArray[np.uint8]:
     """Draws 0 or 1 for each replicate, from seed and dialogue only."""
     text = f"swap\0{seed}\0{dialogue_id}".encode("utf-8", "surrogatepass")
     bits = np.frombuffer(hashlib.shake_128(text).digest((replicates + 7) // 8), np.uint8)
-    return np.unpackbits(bits)[:replicates].astype(np.int64)
+    return np.unpackbits(bits)[:replicates]
 
 
 def holm(values: Sequence[float]) -> list[float]:
     """Corrects p-values for multiple tests (Holm 1979), in the same order."""
     order = np.argsort(values, kind="stable")
-    factors = np.arange(len(values), 0, -1)
     corrected = np.zeros(len(values))
+    factors = np.arange(len(values), 0, -1)
     corrected[order] = np.maximum.accumulate(np.minimum(1.0, factors * np.asarray(values)[order]))
     return [float(value) for value in corrected]

@@ -20,7 +20,6 @@ from parapet.transforms.reports.report import Dot, Dots, Report, Table, Tile, pa
 from parapet.transforms.storage.toml import convert, parse_toml
 
 FILE = "submission.toml"
-NO_RANK = "–"
 
 
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,11 +58,9 @@ def read_submission(folder: Path, tasks: Sequence[str]) -> tuple[Submission, dic
 
 def ranks_of(board: Board) -> dict[str, str]:
     """Returns the rank of each system; systems with equal averages share one, and without an average there is none."""
-    values = [board.average[name].value for name in board.systems]
-    return {
-        name: NO_RANK if value is None else str(1 + sum(other is not None and other > value for other in values))
-        for name, value in zip(board.systems, values, strict=True)
-    }
+    values = [board.average[name].value for name in board.systems]  # the best first
+    numbers = zip(board.systems, values, strict=True)
+    return {name: "–" if value is None else str(1 + values.index(value)) for name, value in numbers}
 
 
 def files_of(
@@ -80,19 +77,19 @@ def files_of(
     """
     ranks, whole = ranks_of(board), one_row(board)
     shown, rows = [], []
-    for name, numbers in zip(board.systems, whole.blocks[0].rows, strict=True):
+    for name, numbers in whole.blocks[""].items():
         values = [None if row is None or row.value is None else kinds.of_100(row.metric, row.value) for row in numbers]
         shown.append([ranks[name], name, *(cell(row, numbers) for row in numbers)])
         rows.append(
             [ranks[name], name, submissions[name].url, *("" if value is None else repr(value) for value in values)]
         )
     hrefs = {(i, 1): quoted(url) for i, name in enumerate(board.systems) if (url := submissions[name].url)}
-    note = "In small print: the 95% interval, and the change from the original."
     columns = ["rank", "system", *whole.columns]
-    ranking = Table(title="Ranking, of 100", columns=columns, rows=shown, text_columns=2, note=note, hrefs=hrefs)
+    ranking = Table(title="Ranking, of 100", columns=columns, rows=shown, text_columns=2, hrefs=hrefs)
     reasons = [list(pair) for pair in refused.items()]
-    averages = {name: board.average[name] for name in ranks}
-    dots = [Dot(name, row.value, row.low, row.high) for name, row in averages.items()]
+    averages = [board.average[name] for name in board.systems]
+    dots = [Dot(row.system, row.value, row.low, row.high) for row in averages]
+    average = Dots(title="Average of each submission", dots=dots, percent=False)
     not_scored = Table(title="Not scored", columns=["folder", "reason"], rows=reasons, text_columns=2)
     report = Report(
         command="leaderboard",
@@ -100,12 +97,7 @@ def files_of(
         headline=title,
         lead=lead,
         tiles=[Tile("submissions", f"{len(submissions):,}"), Tile("not scored", f"{len(refused):,}")],
-        sections=[
-            Dots(title="Average of each submission", dots=dots, percent=False),
-            ranking,
-            *sections(board),
-            not_scored,
-        ],
+        sections=[average, ranking, *sections(board), not_scored],
         terms=terms(board),
         links={"leaderboard.csv": "a row for each submission", "leaderboard.json": "all numbers"},
     )

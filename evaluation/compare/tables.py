@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from parapet.evaluation.compare import kinds
 from parapet.evaluation.compare.board import Board
 from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow, macro_average
 from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, group_label, mixes
-from parapet.evaluation.task import NOT_DEFINED, change_text, relative_change
+from parapet.evaluation.task import NOT_DEFINED, relative_change
 from parapet.schemas.decisions import csv_bytes
 from parapet.transforms.reports import markdown
 from parapet.transforms.reports.report import Table, table_markdown
-from parapet.transforms.reports.text import counted
+from parapet.transforms.reports.text import counted, number, percent
 
 ALL_HAVE = "all systems have"
 
@@ -28,30 +29,18 @@ _LABELS = {kinds.JGA: "joint goal accuracy", "active_intent_accuracy": "intent a
 _TASKS = {"intent": "intent", "ood": "out-of-domain"}
 
 
-class Block(msgspec.Struct, frozen=True):
-    """The rows of a table about one metric, a row for each system: the mean over sets, and a number for each column.
+class Grid(NamedTuple):
+    """Numbers by metric, system and set.
 
     Attributes:
-      label: what the metric is called.
-      over: what the means are over, in words: ``10 sets``, or ``the 10 sets that all systems have``.
+      columns: the headings; the first is that of means or averages, and empty if these are not shown.
+      blocks: the heading of a metric or group to the numbers of each system, one for each column.
+      metrics: the headings of the metrics.
     """
 
-    label: str
-    metric: str
-    over: str
-    rows: list[list[ResultRow | None]]
-
-
-class Grid(msgspec.Struct, frozen=True):
-    """A table with blocks of rows. The first column is the mean; its heading is empty if it is not shown."""
-
     columns: list[str]
-    blocks: list[Block]
-
-    def places(self, of_mixes: bool) -> list[int]:
-        """The shown columns that are mixes of another set with the original, or the others."""
-        mixed = mixes(self.columns)
-        return [j for j, name in enumerate(self.columns) if name and (name in mixed) == of_mixes]
+    blocks: dict[str, dict[str, list[ResultRow | None]]]
+    metrics: list[str]
 
 
 def capital(text: str) -> str:
@@ -67,20 +56,19 @@ def metric_label(metric: str) -> str:
 def full_label(board: Board, task: str, metric: str) -> str:
     """Returns the label of a metric, with its task if there are several: ``intent accuracy``, ``out-of-domain F1``."""
     label = metric_label(metric)
-    if len({row.task for row in board.column_rows}) < 2 or metric in (kinds.JGA, SENSITIVITY):
-        return label
-    if task in _TASKS:
-        return f"{_TASKS[task]} {label}"
     is_of_others = any(row.metric == metric and row.task != task for row in board.column_rows)
+    if task in _TASKS and any(row.task != task for row in board.column_rows):
+        return f"{_TASKS[task]} {label}"
     return f"{label} of {task}" if is_of_others else label
 
 
-def set_label(board: Board, task: str, name: str) -> str:
+def set_label(board: Board, name: str) -> str:
     """Returns the label of a set; that of the mean over v1 to v5 is ``v1–v5``."""
     if name != VARIANTS:
         return group_label(name).lower() if name.startswith("#") else name
-    names = board.variants.get(task, [])
-    return f"{names[0]}–{names[-1]}" if names else "variants"
+    tasks = {row.task for row in board.rows if row.set == VARIANTS}
+    labels = {f"{names[0]}–{names[-1]}" for task, names in board.variants.items() if task in tasks}
+    return labels.pop() if len(labels) == 1 else "variants"
 
 
 def headings(board: Board) -> dict[str, str]:
@@ -90,7 +78,7 @@ def headings(board: Board) -> dict[str, str]:
     for row in board.column_rows:
         parts = [row.group] if row.group != WHOLE else []
         if row.metric != SENSITIVITY and not (parts and row.set == ALL):  # a group without a set refers to all sets
-            parts.append(set_label(board, row.task, row.set))
+            parts.append(set_label(board, row.set))
         parts += [full_label(board, row.task, row.metric)] if len(metrics) > 1 or row.metric == SENSITIVITY else []
         titles[row.column] = " ".join(parts)
     return titles
@@ -101,47 +89,77 @@ def unit(metric: str) -> str:
     return "of 100" if metric in kinds.OF_100 else "%"
 
 
-def grid(board: Board, group: str = WHOLE) -> Grid:
-    """Makes the table of all services, or of a group of services: a column for each set, a block for each metric."""
-    numbers = {(row.system, row.task, row.set, row.metric): row for row in board.rows if row.group == group}
-    present = {key[1:]: row for key, row in numbers.items()}
-    with_main = {task for task, _, metric in present if metric == kinds.main_metric(task)}
-    beside = {name for task, name, metric in present if metric == SENSITIVITY and task in with_main}
-    of_rows = [key for key in present if key[2] != SENSITIVITY or key[0] not in with_main]
-    keys = sorted(
-        {(name, "") for _, name, _ in of_rows} | {(name, SENSITIVITY) for name in beside},
-        key=lambda key: (kinds.set_order(key[0], board.config.sets), key[1]),
-    )
-
-    def value(system: str, task: str, name: str, metric: str) -> ResultRow | None:
-        if row := present.get((task, name, metric)):  # of another system, perhaps
-            row = replace(row, system=system, value=None, low=None, high=None)
-        return numbers.get((system, task, name, metric), row)
-
+def grid(board: Board, groups: Mapping[str, str] = {WHOLE: ""}) -> Grid:
+    """Pivots the numbers of groups of services, with their labels: a column for each set, and sensitivity beside it."""
+    numbers: dict[tuple[str, str, str], dict[tuple[str, str], dict[str, ResultRow]]] = {}
+    rows = [row for group in groups for row in board.rows if row.group == group]
+    with_main = {row.task for row in rows if row.metric == kinds.main_metric(row.task)}
+    for row in rows:
+        main = kinds.main_metric(row.task) if row.metric == SENSITIVITY and row.task in with_main else ""
+        of_metric = numbers.setdefault((row.group, row.task, main or row.metric), {})
+        of_metric.setdefault((row.set, SENSITIVITY if main else ""), {})[row.system] = row
+    places = {place for of_metric in numbers.values() for place in of_metric}
+    keys = sorted(places, key=lambda key: (kinds.set_order(key[0], board.config.sets), key[1]))
     several = sum(not extra for _, extra in keys) > 1
-    blocks = []
-    for task, metric in dict.fromkeys((task, metric) for task, _, metric in of_rows):
-        rows = [
-            [
-                value(system, task, name, extra or metric) if not extra or metric == kinds.main_metric(task) else None
-                for name, extra in keys
-            ]
-            for system in board.systems
-        ]
-        blocks.append(_with_means(full_label(board, task, metric), metric, rows))
-    averages = [board.average[name] for name in board.systems]
-    if group == WHOLE and several and len({row.metric for row in board.averaged_rows}) > 1:
-        nothing = [[average, *[None] * len(keys)] for average in averages]
-        blocks.insert(0, Block(kinds.AVERAGE, kinds.AVERAGE, averaged_over(board), nothing))
-    elif group == WHOLE and len(blocks) == 1:
-        rows = [[average, *row[1:]] for average, row in zip(averages, blocks[0].rows, strict=True)]
-        blocks = [replace(blocks[0], over=averaged_over(board), rows=rows)]
-    task_of = {name: task for task, name, _ in reversed(of_rows)}
-    columns = [
-        f"{metric_label(extra)}, {unit(extra)}" if extra else set_label(board, task_of[name], name)
-        for name, extra in keys
+    metrics = {
+        (task, metric): f"{capital(full_label(board, task, metric))}, {unit(metric)}" for _, task, metric in numbers
+    }
+    blocks: dict[str, dict[str, list[ResultRow | None]]] = {}
+    over = []
+    if WHOLE in groups and several and len({row.metric for row in board.averaged_rows}) > 1:
+        blocks["Average, of 100"] = {name: [board.average[name], *[None] * len(keys)] for name in board.systems}
+        over.append(averaged_over(board))
+    for (group, task, metric), of_metric in numbers.items():
+        sets = [of_metric[key] for key in keys if key in of_metric and not key[1]]
+        means, of_means = _means(board.systems, metric, sets)
+        if WHOLE in groups and len(numbers) == 1:
+            means, of_means = board.average, averaged_over(board)
+        over.append(of_means)
+        headings_of = [metrics[task, metric]] if len(metrics) > 1 or not groups[group] else []
+        blocks[", ".join(filter(None, [*headings_of, groups[group]]))] = {
+            name: [means[name], *(_number(of_metric.get(key), name) for key in keys)] for name in board.systems
+        }
+    columns = [f"{metric_label(extra)}, {unit(extra)}" if extra else set_label(board, name) for name, extra in keys]
+    columns.insert(0, _mean_over("mean", over) if several else "")  # no mean of a single set
+    return Grid(columns, blocks, [*metrics.values()])
+
+
+def _number(numbers: Mapping[str, ResultRow] | None, system: str) -> ResultRow | None:
+    """Returns a system's number, which is undefined if only others have it."""
+    if numbers is None:
+        return None
+    return numbers.get(system, replace(next(iter(numbers.values())), system=system, value=None, low=None, high=None))
+
+
+def _mean_over(heading: str, over: Iterable[str]) -> str:
+    """Adds to a heading what the means are over, if only some systems have more."""
+    fewer = list(dict.fromkeys(text for text in over if ALL_HAVE in text))
+    return f"{heading} over {fewer[0] if len(fewer) == 1 else f'the sets that {ALL_HAVE}'}" if fewer else heading
+
+
+def _over(n: int, noun: str, some_lack_others: bool) -> str:
+    return f"the {counted(n, noun)} that {ALL_HAVE}" if some_lack_others else counted(n, noun)
+
+
+def _means(
+    systems: Sequence[str], metric: str, columns: Sequence[Mapping[str, ResultRow]]
+) -> tuple[dict[str, ResultRow], str]:
+    """Computes the mean of each system over the sets that all systems with a number have, and says what it is over."""
+    names = [next(iter(rows.values())).set for rows in columns]
+    sets = {name for name in names if name[:1] != "#"}
+    sets -= mixes(sets)
+    values = [
+        {system: row.value for system, row in rows.items() if row.value is not None}
+        for name, rows in zip(names, columns, strict=True)
+        if (name in sets if sets else name != VARIANTS)
     ]
-    return Grid(["mean" if several else "", *columns], blocks)  # the mean of a single set is not shown
+    having = set().union(*values)
+    common = [of_set for of_set in values if of_set.keys() == having]
+    means = {
+        name: ResultRow(name, "", MEAN, WHOLE, metric, macro_average([of_set.get(name) for of_set in common]))
+        for name in systems
+    }
+    return means, _over(len(common), "set" if sets else "number", len(common) < len(values))
 
 
 def one_row(board: Board) -> Grid:
@@ -152,29 +170,11 @@ def one_row(board: Board) -> Grid:
         key=lambda row: (kinds.set_order(row.set, board.config.sets), row.group, metrics.index(row.metric)),
     )
     names, numbers = headings(board), board.numbers
-    rows: list[list[ResultRow | None]] = [
-        [board.average[name], *(numbers[name, row.column] for row in averaged)] for name in board.systems
-    ]
     columns = [names[row.column].replace(metric_label(kinds.JGA), "JGA") for row in averaged]
-    return Grid([kinds.AVERAGE, *columns], [Block(kinds.AVERAGE, kinds.AVERAGE, averaged_over(board), rows)])
-
-
-def _with_means(label: str, metric: str, rows: list[list[ResultRow | None]]) -> Block:
-    """Puts the mean over the sets that all systems with a number have before each row."""
-    present = {j: row for j, row in enumerate(rows[0]) if row is not None and row.metric == metric}
-    sets = {row.set for row in present.values() if not row.set.startswith("#")}
-    sets -= mixes(sets)
-    places = [j for j, row in present.items() if (row.set in sets if sets else row.set != VARIANTS)]
-    values = [[row[j].value for j in places] for row in rows]  # type: ignore[union-attr]  # as they are present
-    having = [row for row in values if any(value is not None for value in row)]
-    common = [i for i in range(len(places)) if all(row[i] is not None for row in having)]
-    means = [ResultRow("", "", MEAN, WHOLE, metric, macro_average([row[i] for i in common])) for row in values]
-    over = _over(len(common), "set" if sets else "number", len(common) < len(places))
-    return Block(label, metric, over, [[mean, *row] for mean, row in zip(means, rows, strict=True)])
-
-
-def _over(n: int, noun: str, some_lack_others: bool) -> str:
-    return f"the {counted(n, noun)} that {ALL_HAVE}" if some_lack_others else counted(n, noun)
+    block: dict[str, list[ResultRow | None]] = {
+        name: [board.average[name], *(numbers[name, row.column] for row in averaged)] for name in board.systems
+    }
+    return Grid([_mean_over(kinds.AVERAGE, [averaged_over(board)]), *columns], {"": block}, [])
 
 
 def averaged_over(board: Board) -> str:
@@ -188,65 +188,54 @@ def averaged_over(board: Board) -> str:
     return _over(len(metrics), "set" if len(set(metrics)) == 1 else "number", fewer)
 
 
-def _best(block: Block) -> set[tuple[int, int]]:
-    """Finds the (row, column) of the best number of each column, as printed."""
-    places = set()
-    for j, column in enumerate(zip(*block.rows, strict=True)):
-        known = {i: float(kinds.shown(row.metric, row.value).replace(",", "")) for i, row in enumerate(column)
-                 if row is not None and row.value is not None}  # fmt: skip
-        metrics = {row.metric for row in column if row is not None}
-        # A low sensitivity is good only beside a high accuracy.
-        if len(set(known.values())) > 1 and SENSITIVITY not in metrics:
-            top = (min if metrics & kinds.LOW_IS_GOOD else max)(known.values())
-            places |= {(i, j) for i, value in known.items() if value == top}
-    return places
-
-
-def grid_tables(systems: Sequence[str], grids: Mapping[str, Grid], title: str, note: str = "") -> list[Table]:
-    """Formats grids with the same columns as a table without mixes and a folded one of mixes.
+def tables_of(whole: Grid, by: str, several: str, folded: str = "") -> list[Table]:
+    """Formats numbers as a table without mixes and a folded one of mixes; the best of each column are bold.
 
     Args:
-      systems: the systems of the rows.
-      grids: the suffix of the headings above the blocks to a grid.
-      title: the title of the table.
-      note: the text above the table.
+      whole: the numbers.
+      by: what the title of the table of a single metric says besides metric and unit.
+      several: the title of another table.
+      folded: the label behind which the page hides the table.
     """
-    first = next(iter(grids.values()))
-    blocks = [(suffix, block) for suffix, grid in grids.items() for block in grid.blocks]
-    fewer = list(dict.fromkeys(block.over for _, block in blocks if ALL_HAVE in block.over))
-    over = f" over {fewer[0] if len(fewer) == 1 else f'the sets that {ALL_HAVE}'}" if fewer else ""
-    names = [first.columns[0] + over, *first.columns[1:]]
+    label, _, of_unit = whole.metrics[0].rpartition(", ") if len(whole.metrics) == 1 else ("", "", "")
+    title = f"{label} {by}, {of_unit}" if label else several
+    mixed = mixes(whole.columns)
     tables = []
     for is_of_mixes in (False, True):
-        places = first.places(is_of_mixes)
+        places = [j for j, name in enumerate(whole.columns) if name and (name in mixed) == is_of_mixes]
         rows: list[list[str]] = []
         groups: dict[int, str] = {}
         bold: list[tuple[int, int]] = []
-        for suffix, block in blocks:
-            metric = f"{capital(block.label)}, {unit(block.metric)}"
-            heading = f"{metric}, {suffix}" if suffix and len(grids[suffix].blocks) > 1 else suffix or metric
-            best = _best(block)
-            for i, row in enumerate(block.rows):
-                cells = [cell(row[j], row) for j in places]
-                if any(cells):
-                    groups |= {len(rows): heading} if len(blocks) > 1 and heading not in groups.values() else {}
-                    bold += [(len(rows), at) for at, j in enumerate(places, 1) if (i, j) in best]
-                    rows.append([systems[i], *cells])
+        for heading, block in whole.blocks.items():
+            best = [_best(column) for column in zip(*block.values(), strict=True)]
+            for name, numbers in block.items():
+                texts = [cell(numbers[j], numbers) for j in places]
+                if any(texts):
+                    groups |= {len(rows): heading} if len(whole.blocks) > 1 and heading not in groups.values() else {}
+                    bold += [(len(rows), at) for at, j in enumerate(places, 1) if numbers[j] in best[j]]
+                    rows.append([name, *texts])
         summary = f"{counted(len(places), 'more set')}: mixes of these sets with the original" if is_of_mixes else ""
-        if rows:
-            tables.append(
-                Table(
-                    title=f"{title}: mixes" if summary else title,
-                    columns=["system", *(names[j] for j in places)],
-                    rows=rows,
-                    best=bold,
-                    groups=groups,
-                    note=note,
-                    folded=summary,
-                    numbers_in="table.csv",
-                )
-            )
+        table = Table(
+            title=f"{title}: mixes" if summary else title,
+            columns=["system", *(whole.columns[j] for j in places)],
+            rows=rows,
+            best=bold,
+            groups=groups,
+            folded=summary or folded,
+            numbers_in="table.csv",
+        )
+        tables += [table] if rows else []
     return tables
+
+
+def _best(column: Sequence[ResultRow | None]) -> list[ResultRow]:
+    """Returns the best numbers of a column, as printed; none of sensitivity: a low one may mean that all is wrong."""
+    known = [row for row in column if row and row.value is not None and row.metric != SENSITIVITY]
+    printed = [round(kinds.of_100(row.metric, row.value or 0.0), 1) for row in known]
+    if len(set(printed)) < 2:
+        return []
+    top = min(printed) if known[0].metric in kinds.LOW_IS_GOOD else max(printed)
+    return [row for row, value in zip(known, printed, strict=True) if value == top]
 
 
 def cell(row: ResultRow | None, others: Sequence[ResultRow | None] = ()) -> str:
@@ -258,29 +247,18 @@ def cell(row: ResultRow | None, others: Sequence[ResultRow | None] = ()) -> str:
     lines = [kinds.shown(row.metric, row.value)]
     if row.low is not None and row.high is not None:
         lines.append(f"{kinds.shown(row.metric, row.low)}–{kinds.shown(row.metric, row.high)}")
-    return "\n".join([*lines, *_change(row, others)])
+    original = next((other for other in others if other and (other.set, other.metric) == (ORIGINAL, row.metric)), None)
+    if row.set not in (ORIGINAL, MEAN) and row.metric != SENSITIVITY and original and original.value is not None:
+        points, relative = change(row, original)
+        lines.append(f"{number(100 * points, 1, signed=True)} points")
+        lines += [percent(relative, signed=True)] if relative is not None else []
+    return "\n".join(lines)
 
 
-def _change(row: ResultRow, others: Iterable[ResultRow | None]) -> list[str]:
-    """Formats the change from the original; empty for the original itself, a mean of sets, or without a number."""
-    originals = [other for other in others if other and (other.set, other.metric) == (ORIGINAL, row.metric)]
-    if row.set in (ORIGINAL, MEAN) or row.metric == SENSITIVITY or not originals:
-        return []
-    value, before = _share(row), _share(originals[0])
-    if value is None or before is None:
-        return []
-    points, _, relative = change_text(value, before, originals[0].low).partition(" (")
-    return [points, *filter(None, [relative.rstrip(")")])]
-
-
-def relative_change_of(row: ResultRow, original: ResultRow) -> float | None:
-    """Computes a relative change; None where it says nothing."""
-    value, before = _share(row), _share(original)
-    return None if value is None or before is None else relative_change(value, before, original.low)
-
-
-def _share(row: ResultRow) -> float | None:
-    return None if row.value is None else kinds.of_100(row.metric, row.value) / 100
+def change(row: ResultRow, original: ResultRow) -> tuple[float, float | None]:
+    """Computes the difference of two numbers, as a share, and the relative change; None where it says nothing."""
+    value, before = (kinds.of_100(each.metric, each.value or 0.0) / 100 for each in (row, original))
+    return value - before, relative_change(value, before, original.low)
 
 
 def terminal_lines(board: Board, width: int = 100) -> list[str]:
@@ -290,20 +268,19 @@ def terminal_lines(board: Board, width: int = 100) -> list[str]:
     """
     whole = grid(board)
     lines: list[str] = []
-    for block in whole.blocks:
-        rows = [[block.label + ("" if block.metric in kinds.OF_100 else ", %"), *board.systems]]
-        for j in sorted(whole.places(of_mixes=False), key=lambda j: not j):  # the mean comes last
-            name = whole.columns[j] if j else f"mean over {block.over}"
-            if any(row[j] is not None for row in block.rows):
-                rows.append([name, *(cell(row[j], row).partition("\n")[0] for row in block.rows)])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        fitting = max(n for n in range(1, len(widths)) if n == 1 or sum(widths[: n + 1]) + 2 * n <= width)
+    if not whole.blocks:  # numbers of groups of services only
+        return lines
+    table = tables_of(whole, "", "")[0]
+    for start, end in pairwise([*(table.groups or [0]), len(table.rows)]):
+        names, *columns = [[text.partition("\n")[0] for text in row] for row in [table.columns, *table.rows[start:end]]]
+        names[0] = table.groups.get(start, whole.metrics[0])
+        size, wide = max(map(len, names)), 2 + max(len(text) for column in columns for text in column)
+        fitting = max(1, (width - size) // wide)
         lines += [""] if lines else []
-        for first, *cells in rows:
-            texts = (text.rjust(size) for text, size in zip(cells[:fitting], widths[1:], strict=False))
-            lines.append("  ".join([first.ljust(widths[0]), *texts]).rstrip())
-        if more := len(board.systems) - fitting:
-            lines.append(f"{counted(more, 'more system')} in table.md")
+        for name, *texts in zip(names, *columns[:fitting], strict=True):
+            lines += [name.ljust(size) + "".join(text.rjust(wide) for text in texts)] if any(texts) else []
+        if len(columns) > fitting:
+            lines.append(f"{counted(len(columns) - fitting, 'more system')} in table.md")
     return lines
 
 
@@ -314,14 +291,12 @@ def long_table(board: Board) -> dict[str, bytes]:
     from parapet.schemas.rows import parquet_bytes
 
     names = ("system", "task", "set", "group", "metric", "value", "low", "high")
-    averages = [board.average[name] for name in board.systems] if len(board.columns) > 1 else []
-    rows = [*board.rows, *averages]
-    columns = {name: [getattr(row, name) for row in rows] for name in names}
-    arrays = {
-        name: pa.array(values, pa.string() if name in names[:5] else pa.float64()) for name, values in columns.items()
-    }
-    texts = (["" if value is None else str(value) for value in row] for row in zip(*columns.values(), strict=True))
-    return {"table.csv": csv_bytes(names, texts), "table.parquet": parquet_bytes(pa.table(arrays))}
+    averages = [board.average[name] for name in board.systems if len(board.columns) > 1]
+    columns = [[getattr(row, name) for row in (*board.rows, *averages)] for name in names]
+    types = [pa.string()] * 5 + [pa.float64()] * 3
+    arrays = [pa.array(*column) for column in zip(columns, types, strict=True)]
+    texts = (["" if value is None else str(value) for value in row] for row in zip(*columns, strict=True))
+    return {"table.csv": csv_bytes(names, texts), "table.parquet": parquet_bytes(pa.table(arrays, names))}
 
 
 _LATEX = {

@@ -187,11 +187,8 @@ def _metrics(sums: _Sums, bleu: Bleu) -> Real:
 def _replicates(rows: Mapping[str, _Sums], bleu: Bleu) -> Real:
     """Computes METRICS in each replicate of the bootstrap: shape (replicates, 4)."""
     names = sorted(rows)
-    sums = np.zeros((bootstrap.REPLICATES, _SIZE), np.int64)
-    for start in range(0, len(names), bootstrap.CHUNK):
-        chunk = names[start : start + bootstrap.CHUNK]
-        sums += bootstrap.weighted(np.stack([_weights(name) for name in chunk]), np.stack([rows[n] for n in chunk]))
-    return _metrics(sums, bleu)
+    sums = np.array([rows[name] for name in names], np.int64).reshape(-1, _SIZE)
+    return _metrics(bootstrap.resampled(names, sums, _weights), bleu)
 
 
 @cache

@@ -10,9 +10,8 @@ from compare_folders import JGA, groups, intents, mean, sensitivity, states
 from kit import lacking, raised, write
 from msgspec.structs import replace
 
-from parapet.evaluation.compare.board import Config, leaderboard, read_board
+from parapet.evaluation.compare.board import Config, leaderboard, read_board, read_systems
 from parapet.evaluation.compare.page import files_of, headline, sections, terms, tiles
-from parapet.evaluation.compare.systems import read_systems
 from parapet.evaluation.compare.tables import grid, terminal_lines
 from parapet.evaluation.results import SENSITIVITY, VARIANTS
 from parapet.evaluation.task import json_bytes
@@ -66,9 +65,9 @@ def test_the_average_is_raddles(tmp_path):
         "unseen",
         "ood-50",
     ]
-    assert [block.label for block in whole.blocks] == [
-        "average", "joint goal accuracy", "Combined", "Inform", "Success", "BLEU", "intent accuracy", "intent macro-F1",
-        "out-of-domain F1",
+    assert list(whole.blocks) == [
+        "Average, of 100", "Joint goal accuracy, %", "Combined, of 100", "Inform, %", "Success, %", "BLEU, of 100",
+        "Intent accuracy, %", "Intent macro-F1, %", "Out-of-domain F1, %",
     ]  # fmt: skip
     shown = table(board, "Systems by set")
     at = {(block, row[0]): row for i, row in enumerate(shown.rows)
@@ -154,7 +153,7 @@ def test_mixes_are_folded_away(tmp_path):
     columns = {one.title: one.columns for one in shown}
     assert columns["Systems by set"] == ["system", "mean", "original", "typos", "verbose", "ood-10", "prod-env1"]
     assert columns["Systems by set: mixes"] == ["system", "typos-env1", "typos-env2"]
-    folded = {one.title for one in shown if one.folded}
+    folded = {one.title for one in shown if one.folded and "service" not in one.folded}
     assert folded == {title for title in columns if title.endswith(": mixes")}
     of_mixes = table(board, "Systems by set: mixes")
     assert of_mixes.groups == {0: "Joint goal accuracy, %"}  # the average and F1 have no numbers here
@@ -168,8 +167,7 @@ def test_mixes_are_folded_away(tmp_path):
     charted = next(one for one in sections(board) if isinstance(one, Dots)).dots
     assert not [dot for dot in charted if dot.label.startswith("typos-env")]
     page = files_of(board)["report.html"].decode()
-    assert page.count("<summary>2 more sets: mixes of these sets with the original</summary>") == len(folded) - 1
-    assert "<summary>2 more differences: mixes with the original</summary>" in page
+    assert page.count("<summary>2 more sets: mixes of these sets with the original</summary>") == len(folded)
     assert not [row for row in table(board, "Differences").rows if "typos-env" in row[1]]
     assert page.index("<summary>") > page.index(">prod-env1<")
 
@@ -198,7 +196,7 @@ def test_everything_with_dashes(tmp_path, trackers):
     # RADDLE's DAMD has no results out of domain, and no average.
     damd = [states(tmp_path / "damd", {name: numbers(i, 0.5) for i, name in enumerate(("original", "v1", "v2"))})]
     ood = [groups(tmp_path / "ood", "ood", {"ood-10": {"f1": 0.9}})]
-    config = Config(everything=True, replicates=9)
+    config = Config(all=True, replicates=9)
     read = read_systems({"damd": damd, "ft": trackers["ft"] + ood, "detector": ood}, config)
     board = leaderboard(*read)
     assert (board.left_out, board.systems) == ([], ["ft", "damd", "detector"])
@@ -219,11 +217,11 @@ def test_means_are_over_the_sets_that_all_systems_have(tmp_path):
     sets = {"original": 0.9, "v1": 0.8, "typos": 0.7, "verbose": 0.6}
     best = [states(tmp_path / "best", {name: numbers(1, right) for name, right in list(sets.items())[:2]})]
     weak = [states(tmp_path / "weak", {name: numbers(2, right / 3) for name, right in sets.items()})]
-    board = leaderboard(*read_systems({"weak": weak, "best": best}, Config(everything=True, replicates=0)))
+    board = leaderboard(*read_systems({"weak": weak, "best": best}, Config(all=True, replicates=0)))
     over = "mean over the 2 sets that all systems have"
     assert (board.systems, headline(board)) == (["best", "weak"], "best leads")
-    assert [(tile.label, tile.value == "–%") for tile in tiles(board)] == [
-        (f"{name}: joint goal accuracy, {over}", False) for name in board.systems
+    assert [(tile.label, tile.value == "–") for tile in tiles(board)] == [
+        (f"{name}: joint goal accuracy, {over}, of 100", False) for name in board.systems
     ]
     shown = table(board, "Joint goal accuracy by set, %")
     assert (shown.columns[1], (0, 1) in shown.best, shown.rows[0][4:]) == (over, True, ["–", "–"])
@@ -246,7 +244,7 @@ def test_the_sensitivity_of_what_is_nearly_always_wrong(tmp_path):
     at = shown.columns.index("schema sensitivity, %")
     assert [row[at].split("\n")[0] for row in shown.rows] == ["56.6", "2.8", "not defined"]
     assert at not in {column for _, column in shown.best}
-    assert "not defined" in table(board, "Joint goal accuracy by service, %").rows[0]
+    assert "not defined" in table(board, "Joint goal accuracy by service, %").rows[2]
     relative = table(board, "Joint goal accuracy and schema sensitivity under variants, against the baseline")
     assert (relative.rows[2][:3], {j for _, j in relative.best}) == (["broken", "0.5 (-99%)", "not defined"], {1})
     files = files_of(board)
@@ -288,7 +286,7 @@ def test_relative_changes_only_from_an_original_that_is_clearly_above_zero(tmp_p
 def test_what_no_system_has_is_left_out_of_everything(trackers):
     chosen = Config(sets=("typos", "SR-30", "original"), average=("joint_goal_accuracy", "combined", "SR-30/f1"))
     raised(InputError, read_systems, trackers, chosen, match="no system has a set 'SR-30'")
-    read, _ = read_systems(trackers, replace(chosen, everything=True))
+    read, _ = read_systems(trackers, replace(chosen, all=True))
     assert read.averaged == [
         "dst/typos/joint_goal_accuracy",
         "dst/original/joint_goal_accuracy",
@@ -301,7 +299,7 @@ def test_what_no_system_has_is_left_out_of_everything(trackers):
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"systems": ["a"]}'])
 def test_no_board(tmp_path, content):
-    raised(InputError, read_board, str(write(tmp_path / "leaderboard.json", content)), match=r"not a leaderboard\.json")
+    raised(InputError, read_board, str(write(tmp_path / "leaderboard.json", content)), match=r"leaderboard\.json")
     raised(InputError, read_board, str(tmp_path / "none.json"), match="there is no such file")
 
 
@@ -344,14 +342,20 @@ def test_a_number_that_is_not_defined(tmp_path):
     assert [row[1] for row in table(board, "F1 by set, %").rows] == ["10.0", "10.0", "–"]
 
 
+def test_groups_of_services_only(trackers):
+    board = board_of(trackers, f"seen/{JGA}")
+    assert (board.columns[0], terminal_lines(board)) == (f"dst/original/seen/{JGA}", [])
+    assert table(board, "Joint goal accuracy of seen and unseen services, %").groups == {}
+
+
 def test_one_system(trackers):
     board = board_of({"ft": trackers["ft"]})
     assert board.tests == []
     first = table(board, "Joint goal accuracy by set, %")
     assert (len(first.rows), first.best) == (1, [])
     (tile,) = tiles(board)
-    assert tile.label == "ft: joint goal accuracy, mean over 4 sets"
-    assert tile.value.endswith("%")
-    assert "Differences" not in [section.title for section in sections(board)]
-    assert list(terms(board)) == ["Mean", "JGA", "Small print", "Schema sensitivity", "Seen, unseen"]
+    assert tile.label == "ft: joint goal accuracy, mean over 4 sets, of 100"
+    assert table(board, "Differences").rows == []
+    expected = ["Mean", "Average", "JGA", "Bold", "Seen, unseen", "Small print", "Schema sensitivity"]
+    assert list(terms(board)) == expected
     assert b"ft by set" in files_of(board)["report.html"]

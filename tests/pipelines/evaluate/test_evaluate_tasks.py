@@ -214,10 +214,10 @@ def test_compare(tmp_path):
     compared = run(*argv, tmp_path / "board")
     told = compared.output
     assert told.splitlines()[:4] == [
-        "accuracy, %        good   twin   bad",
-        "x                 100.0  100.0  25.0",
-        "y                 100.0  100.0  25.0",
-        "mean over 2 sets  100.0  100.0  25.0",
+        "Accuracy, %   good   twin    bad",
+        "mean         100.0  100.0   25.0",
+        "x            100.0  100.0   25.0",
+        "y            100.0  100.0   25.0",
     ]
     assert "6 of 9 differences have p < 0.05" in told
     board = compared.json("leaderboard.json")
