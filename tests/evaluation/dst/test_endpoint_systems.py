@@ -30,9 +30,10 @@ from parapet.evaluation.dst.model import Example
 from parapet.evaluation.endpoint.prompting import prompt_of
 from parapet.evaluation.endpoint.prompts import STYLES, UNPARSED, json_schema, request, state_of, unreadable_state
 from parapet.evaluation.endpoint.values import as_said, moments
+from parapet.pipelines.app import command_line
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import _asked
-from parapet.pipelines.suite.steps import command_line, lacks, sets_of
+from parapet.pipelines.suite.steps import command_of, lacks, sets_of
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.service import parse_service
 from parapet.transforms.running.replies import Reply, Unreadable
@@ -371,7 +372,7 @@ def test_the_page_of_a_suite_without_usage_or_with_refusals(tmp_path, gold):
     more = 'model = "m"\ntemperature = "none"\nmax_tokens = 9\nextra_body = { top_k = 1 }\nmax_bad = "5%"\n'
     suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + more + "insecure_key = true\n")
     step = make_graph(read_suite(str(suite), ()), sets_of, lacks).steps[name]
-    line = " ".join(command_line(step, tmp_path))
+    line = " ".join(command_line(command_of(step, tmp_path)))
     wanted = ("--temperature=none", "--max_tokens=9", '--extra_body={"top_k": 1}', "--max_bad=5%", "--insecure_key")
     assert not lacking(line, *wanted)
     table, _ = _asked(make_graph(read_suite(str(suite), ()), sets_of, lacks), {name: step}, tmp_path)
