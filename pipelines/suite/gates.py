@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of
-from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
     from parapet.evaluation.results import ResultRow
     from parapet.pipelines.suite.suite_file import SuiteFile
 
-_CONDITION = re.compile(r"\s*(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)\s*")
+CONDITION = re.compile(r"\s*(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)\s*")
 _HOLDS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt
 }  # fmt: skip
@@ -37,14 +36,6 @@ class Verdict(NamedTuple):
         lacking = "not defined, as the accuracy is too low" if self.system else "the results contain no such number"
         value_text = lacking if self.value is None else f"{self.value:.4f}"
         return f"{self.gate} {self.condition}: {value_text}{f' ({self.system})' if self.system else ''}"
-
-
-def check(gates: Mapping[str, str], path: str) -> None:
-    """Raises InputError for an invalid condition, such as ``">= high"``."""
-    for name, condition in gates.items():
-        if not _CONDITION.fullmatch(condition):
-            reason = f'{condition!r}: expected a condition such as ">= 0.4"; metrics go from 0 to 1'
-            raise InputError(reason, path, f"gates.{name}")
 
 
 def check_numbers(suite: SuiteFile, graph: Graph) -> None:
@@ -73,7 +64,7 @@ def check_numbers(suite: SuiteFile, graph: Graph) -> None:
         if gate not in known and not gate.startswith(tuple(beginnings)):
             raise suite.error(_why_unknown(gate, known, graph), f"gates.{gate}")
         metric = known.get(gate, SENSITIVITY)
-        match = _CONDITION.fullmatch(condition)
+        match = CONDITION.fullmatch(condition)
         assert match is not None, "check() lets nothing else through"
         limit, is_share = float(match[2]), metric not in OF_100 and metric != SENSITIVITY
         is_hopeless = not any(_HOLDS[match[1]](value, limit) for value in (0, 1 if is_share else math.inf))
@@ -124,7 +115,7 @@ def judge(gates: Mapping[str, str], numbers: Iterable[ResultRow]) -> Iterator[Ve
         for name in _names(number.system, number.metric, number.set):
             named.setdefault(name, []).append(number)
     for gate, condition in gates.items():
-        match = _CONDITION.fullmatch(condition)
+        match = CONDITION.fullmatch(condition)
         assert match is not None, "check() lets nothing else through"
         if gate not in named:
             yield Verdict(gate, condition, "", None, False)

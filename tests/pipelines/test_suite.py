@@ -20,9 +20,9 @@ from parapet.pipelines.app import command_line
 from parapet.pipelines.main import main
 from parapet.pipelines.suite.gates import judge
 from parapet.pipelines.suite.graph import make_graph
-from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
+from parapet.pipelines.suite.page import Ours, over_seeds, pointed, shown_cell
 from parapet.pipelines.suite.state import FOLDER, State, source_hash
-from parapet.pipelines.suite.steps import RESULTS, command_of, lacks, sets_of, without
+from parapet.pipelines.suite.steps import RESULTS, command_of, without
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -71,7 +71,7 @@ def suite_in(folder):
 
 
 def graph_of(path, *settings):
-    return make_graph(read_suite(str(path), settings), sets_of, lacks)
+    return make_graph(read_suite(str(path), settings))
 
 
 def suite(folder, *flags, output="out", status=0):
@@ -130,12 +130,12 @@ def test_numbers_beside_those_of_a_paper(tmp_path):
     for missing in ("x/0/none", "x/0/text", "x/1/y", "w", "x/0/y~1z/deeper"):
         assert pointed(f"@a/numbers.json#/{missing}", tmp_path) is None
     assert pointed("@b/numbers.json#/x", tmp_path) is None
-    assert cell(Ours(52.04), 50.0, 1) == "52.0\npaper 50.0, +2.0"
-    assert cell(Ours(52.04, 1.25), 50.0, 1) == "52.0 ± 1.2\npaper 50.0, +2.0"
-    assert cell(Ours(49.96), 50.0, 1) == "50.0\npaper 50.0, +0.0"
-    assert cell(None, 50.0, 1) == "–\npaper 50.0"
-    assert cell(Ours(49.0), None, 0) == "49"
-    assert cell(None, 50.0, 1, compared=False) == "50.0"
+    assert shown_cell(Ours(52.04), 50.0, 1) == "52.0\npaper 50.0, +2.0"
+    assert shown_cell(Ours(52.04, 1.25), 50.0, 1) == "52.0 ± 1.2\npaper 50.0, +2.0"
+    assert shown_cell(Ours(49.96), 50.0, 1) == "50.0\npaper 50.0, +0.0"
+    assert shown_cell(None, 50.0, 1) == "–\npaper 50.0"
+    assert shown_cell(Ours(49.0), None, 0) == "49"
+    assert shown_cell(None, 50.0, 1, compared=False) == "50.0"
 
 
 def test_numbersover_seeds(tmp_path):
@@ -174,7 +174,7 @@ rows = [{ name = "changed", ours = "@typos-{seed}/statistics.json#/sets/typos/tu
     assert command_of(graph.steps["verbose-b"], Path("/out")).seed == "b"
     for bad, reason in (
         ("seeds=[]", "at least one"),
-        ("seeds=1,1", "'1' appears twice"),
+        ("seeds=1,1", "a seed appears twice"),
         ("seeds=a b", "'a b' cannot be part of a name"),
         ("seeds=[1.5]", "Expected"),
     ):
@@ -198,10 +198,13 @@ rows = [
 ]
 """,
     )
-    filled, own, none = read_suite(str(folder / "small.toml")).tables[-1].rows
-    assert filled.ours == ("@sets/typos/x.json#/a/y", "@sets/wordy/x.json#/y")
-    assert own.ours == ("@sets/typos/x.json#/a", "@sets/typos/x.json#/b")
-    assert (filled.scale, own.scale, none.ours) == ((100, 100), (1, 1), ("", ""))
+    table = read_suite(str(folder / "small.toml")).tables[-1]
+    cells = [[(cell.ours, cell.scale) for cell in table.cells(row)] for row in table.rows]
+    assert cells == [
+        [("@sets/typos/x.json#/a/y", 100), ("@sets/wordy/x.json#/y", 100)],
+        [("@sets/typos/x.json#/a", 1), ("@sets/typos/x.json#/b", 1)],
+        [("", 100), ("", 100)],
+    ]
     graph_of(folder / "small.toml")
 
 
@@ -599,7 +602,7 @@ def test_a_set_that_needs_a_step_which_is_left_out(folder):
         ("more", "entities"),
         ("sets/unseen_entities", "entities"),
     ]
-    assert [one.name for one in graph.sets] == ["typos", "wordy", "wordy-env1"]
+    assert list(graph.steps["scores/keywords/dst"].options["sets"]) == ["typos", "wordy", "wordy-env1"]
     assert graph.needs["scores/keywords/dst"] == graph.needs["release"] == {"sets/typos", "sets/wordy"}
 
 
