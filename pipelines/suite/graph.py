@@ -20,23 +20,17 @@ from parapet.pipelines import dispatch, endpoint_flags
 from parapet.pipelines.app import flags_of
 from parapet.pipelines.perturb import TOOLKITS
 from parapet.pipelines.sets import of_run
+from parapet.pipelines.suite import steps as suite_steps
 from parapet.pipelines.suite.steps import (
     COMPARISON,
-    RESULTS,
     SAMPLE,
     TASKS,
     Graph,
     LeftOut,
     Options,
     Step,
-    entry_of,
-    lacks,
-    owner,
-    place_of,
     references,
-    sets_of,
     unknown_key,
-    without,
 )
 from parapet.pipelines.suite.suite_file import NAME, NO_NAME, PARTS, SEED, SuiteFile
 from parapet.schemas.errors import InputError
@@ -162,7 +156,7 @@ class _Builder:
             self.left_out.append(LeftOut(step, place, reason, "tasks with other tools"))
         elif self._add(step, command, {**self.corpus, **defaults, **entry}, place, needs, f"Perturbation: {chosen}"):
             try:
-                folders, in_folders = sets_of(self.steps[step], chosen)
+                folders, in_folders = suite_steps.sets_of(self.steps[step], chosen)
             except InputError as error:
                 raise self.error(str(error), f"{place} ({name})") from None
             for folder in folders:
@@ -300,7 +294,7 @@ class _Builder:
         lost = {name: entry for name in references(step.options) if (entry := self._left_out_of(name))}
         if not lost:
             return False
-        reduced = without(step, lost)
+        reduced = suite_steps.without(step, lost)
         systems = reduced.options.get("systems") if reduced else None
         names = {str(system).partition("=")[0] for system in systems} if isinstance(systems, list | dict) else set()
         compares = len(names) > 1 and {step.options.get("baseline")} <= {None, *names}
@@ -308,7 +302,7 @@ class _Builder:
             self.steps[step.name] = reduced
             return True
         first = next(iter(lost.values()))
-        reason = f"{entry_of(first.name)} is left out"
+        reason = f"{suite_steps.entry_of(first.name)} is left out"
         self.left_out.append(LeftOut(step.name, step.place, reason, first.needs or step.needs))
         del self.steps[step.name]
         self.sets = {
@@ -370,7 +364,7 @@ class _Builder:
     def _released(self, path: str, where: str) -> str:
         """Returns a path for ``release.toml``, which lies in the output folder. Raises InputError if it is missing."""
         if path.startswith("@"):
-            return place_of(path[1:], Path())
+            return suite_steps.place_of(path[1:], Path())
         place = (self.suite.folder / path).absolute()
         if not place.exists() and "://" not in path:
             raise self.error(f"{path}: there is no such file or folder", f"release.{where}")
@@ -451,7 +445,7 @@ class _Builder:
         """Adds a step, or records that it is left out and returns False. ``others`` are fields of the step."""
         if part := next((part for part in name.split("/") if not NAME.fullmatch(part)), None):
             raise self.error(f"{part!r} {NO_NAME}", f"{place}.name")
-        if name.partition("/")[0] in RESULTS:
+        if name.partition("/")[0] in suite_steps.RESULTS:
             raise self.error(f"{name!r} is a file of the suite itself: give it another name", f"{place}.name")
         if name in self.steps:
             raise self.error(f"another step is called {name!r}: give this one another name", f"{place}.name")
@@ -461,7 +455,7 @@ class _Builder:
         if self.skipped(name):
             self.left_out.append(LeftOut(name, place, "--skip names it", ""))
         elif not self._is_missing(name, options, place, needs):
-            if not (lacking := lacks(step)):
+            if not (lacking := suite_steps.lacks(step)):
                 self.steps[name] = step
                 return True
             if not needs:
@@ -484,21 +478,21 @@ class _Builder:
 
     def _left_out_of(self, reference: str) -> LeftOut | None:
         """Returns the left-out entry that would write what a reference names, if any."""
-        if owner(reference, self.steps) is not None:
+        if suite_steps.owner(reference, self.steps) is not None:
             return None
-        return next((entry for entry in self.left_out if entry_of(entry.name) == entry_of(reference)), None)
+        return next(
+            (entry for entry in self.left_out if suite_steps.entry_of(entry.name) == suite_steps.entry_of(reference)),
+            None,
+        )
 
     def _steps_of(self, names: Iterable[str], place: str) -> set[str]:
         """Returns the steps that write what references name, but for the sample. Raises InputError if there is none."""
-        steps = {name: owner(name, self.steps) for name in names if name.partition("/")[0] != SAMPLE[1:]}
+        steps = {name: suite_steps.owner(name, self.steps) for name in names if name.partition("/")[0] != SAMPLE[1:]}
         for name in (name for name, step in steps.items() if step is None):
             raise self.error(f"@{name}: {unknown_key(name.partition('/')[0], self.steps, 'step')}", place)
         return {*filter(None, steps.values())}
 
     def graph(self) -> Graph:
-        empty = next((name for name, path in self.suite.inputs.items() if not path), None)
-        if not self.steps and empty:
-            raise self.error(f"is empty: give it here, or --set inputs.{empty}=PATH", f"inputs.{empty}")
         if not self.steps and self.left_out:
             first = self.left_out[0]
             raise self.error(f"everything is left out: {first.reason}. {first.needs}".rstrip(" ."), first.place)

@@ -594,7 +594,7 @@ def test_thousands_of_seeds_make_a_graph_in_seconds(folder):
 
 def test_a_set_that_needs_a_step_which_is_left_out(folder):
     """Systems are scored on the other sets, and a release has these."""
-    append_to(folder, '[[sets]]\nperturbation = "unseen_entities"\nknowledge_base = "@more/kb.json"\n')
+    append_to(folder, '[[sets]]\nperturbation = "unseen_entities"\ntraining = "@more"\n')
     append_to(folder, '[[steps]]\nname = "more"\npipeline = "few_shot"\nsgd = ""\nneeds = "entities"\n')
     append_to(folder, '[release]\nname = "small"\nversion = "1.0.0"\n')
     graph = graph_of(folder / "small.toml")

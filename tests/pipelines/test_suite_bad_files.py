@@ -182,7 +182,7 @@ def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
     (["sgd"], ("sgd", "did you mean 'sgdx'")),
     (["."], ("a folder",)),
     (["sgdx"], ("corpus.sgd", "--set corpus.sgd=PATH")),
-    (["babi"], ("inputs.babi", "--set inputs.babi=PATH")),
+    (["babi"], ("everything is left out", "--set inputs.babi=FOLDER")),
     (["sample", "--set", "corpus"], ("--set", "KEY=VALUE")),
     (["sample", "--set", "corpuss.sgd=x"], ("--set", "'corpuss'", "did you mean 'corpus'")),
     (["sample", "--set", "systems.keyword.model=x"], ("--set", "'keyword'", "did you mean 'keywords'")),
