@@ -37,15 +37,6 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.release import NO_LICENCE, parse_config
 from parapet.transforms.storage.toml import toml_of
 
-_ABOUT = {
-    "compose": "The crowd's answers, vetted, ranked and composed into variants of the schemas",
-    "back_translate": "Variants of the schemas: translated into each pivot language and back",
-    "rewrite": "The dialogues under the names of each variant",
-    "statistics": "How far the variants are from the original (SGD-X, Table 1)",
-    COMPARISON: "All scores in one table",
-    "release": "Everything as one versioned dataset",
-}
-
 # Perturbations of corpora with a command of their own, and the options that it needs.
 _COMMANDS: dict[str, tuple[str, Options]] = {
     **{name: (name, {}) for name in ("speech_errors", "ood", "unseen_entities")},
@@ -154,7 +145,7 @@ class _Builder:
         step = f"sets/{name}"
         if reason := self._impossible(chosen):
             self.left_out.append(LeftOut(step, place, reason, "tasks with other tools"))
-        elif self._add(step, command, {**self.corpus, **defaults, **entry}, place, needs, f"Perturbation: {chosen}"):
+        elif self._add(step, command, {**self.corpus, **defaults, **entry}, place, needs):
             try:
                 folders, in_folders = suite_steps.sets_of(self.steps[step], chosen)
             except InputError as error:
@@ -191,7 +182,7 @@ class _Builder:
             raise self.error(reason, f"{place}.pipeline")
         if command[0] in _REDUCED and entry.get("reference") == "@corpus":
             entry.setdefault("split", self.suite.corpus.scored)
-        self._add(name, command, entry, place, needs, about)
+        self._add(name, command, entry, place, needs, about=about)
 
     def system(self, entry: Options, place: str) -> None:
         name, needs = self._texts(entry, place, "name", "needs")
@@ -213,7 +204,7 @@ class _Builder:
             where = place if options is entry else f"{place}.{task}"
             step = f"scores/{name}/{task}"
             scored = self._scored(name, task, options, where, needs)
-            if scored and self._add(step, ("evaluate", task), scored, where, needs, f"{name}: {task} scores"):
+            if scored and self._add(step, ("evaluate", task), scored, where, needs):
                 self.scores[step] = name
 
     def _scored(self, name: str, task: str, options: Options, place: str, needs: str) -> Options | None:
@@ -231,7 +222,6 @@ class _Builder:
         if task == "dst":
             options.setdefault("system", name)
         predicted, trained = f"predictions/{name}/{task}", f"models/{name}/{task}"
-        about = f"{name}: predictions"
         if source == "predictions" and not self.tasks:
             corpus = self._predicted(f"scores/{name}/{task}", task, str(options["predictions"]), corpus, place)
         if source == "endpoint":
@@ -247,7 +237,7 @@ class _Builder:
                     )
                     raise self.error(reason, f"{place}.price")
                 asked["price"] = f"{price.get('input', 0)},{price.get('output', 0)}"
-            if not self._add(predicted, ("predict", _ASKED[task]), {**corpus, **asked}, place, needs, about):
+            if not self._add(predicted, ("predict", _ASKED[task]), {**corpus, **asked}, place, needs):
                 return None
             options["predictions"] = f"@{predicted}/predictions"
         if source == "train":
@@ -258,8 +248,8 @@ class _Builder:
             predict = {**corpus, "model": f"@{trained}", **self._table(train, "predict", place)}
             train = {"train": [self.sgd], **train}
             if not (
-                self._add(trained, ("train", model), train, place, needs, f"{name}: trained")
-                and self._add(predicted, ("predict", model), predict, place, needs, about)
+                self._add(trained, ("train", model), train, place, needs)
+                and self._add(predicted, ("predict", model), predict, place, needs)
             ):
                 return None
             # soloist writes both, each to its own folder
@@ -439,7 +429,6 @@ class _Builder:
         options: Mapping[str, Any],
         place: str,
         needs: str = "",
-        about: str = "",
         **others: Any,
     ) -> bool:
         """Adds a step, or records that it is left out and returns False. ``others`` are fields of the step."""
@@ -450,8 +439,7 @@ class _Builder:
         if name in self.steps:
             raise self.error(f"another step is called {name!r}: give this one another name", f"{place}.name")
         options = {key: self._expanded(value) for key, value in options.items()}
-        about = about or _ABOUT.get(name, "")
-        step = Step(name=name, command=command, options=options, place=place, about=about, needs=needs, **others)
+        step = Step(name=name, command=command, options=options, place=place, needs=needs, **others)
         if self.skipped(name):
             self.left_out.append(LeftOut(name, place, "--skip names it", ""))
         elif not self._is_missing(name, options, place, needs):

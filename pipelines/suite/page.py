@@ -18,6 +18,7 @@ from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.endpoint import outcomes
 from parapet.evaluation.sets import ORIGINAL, mixes
 from parapet.evaluation.task import NOT_DEFINED
+from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
 from parapet.pipelines.suite.state import State
@@ -39,15 +40,6 @@ _TABLES = {
 }
 
 _OUTPUT = re.compile(r"(?:^|(?<=[=,:]))OUT/")  # in the commands of records
-
-# The papers to cite, by the step that implements them.
-_CITE = {
-    "rewrite": "Lee et al. (2022), SGD-X: A Benchmark for Robust Generalization in Schema-Guided Dialogue Systems, "
-    "AAAI",
-    "sets": "Peng et al. (2021), RADDLE: An Evaluation Benchmark and Analysis Platform for Robust Task-oriented Dialog "
-    "Systems, ACL",
-    "restaurants": "Bordes, Boureau and Weston (2017), Learning End-to-End Goal-Oriented Dialog, ICLR",
-}
 
 
 def suite_report(
@@ -81,12 +73,12 @@ def suite_report(
             *first,
             _gates(suite, output),
             *_failures(graph, there, output),
-            *_asked(graph, there, output),
+            *_asked(there, output),
             *(scores.sections(board)[len(first) :] if board else []),
             *(beside_ours(table, suite.seeds, graph, output) for table in suite.tables),
             _missing(graph, lost),
             _made(there, state, suite.folder),
-            _provenance(there, header),
+            _provenance(header),
         ],
         notes=_notes(graph, lost, board),
         terms=scores.terms(board) if board else {},
@@ -147,58 +139,54 @@ def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator
             )
 
 
-def _asked(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[report.Section]:
+def _asked(there: Mapping[str, Step], output: Path) -> Iterator[report.Section]:
     """Yields sections on how each language model was prompted, what its answers cost, and how many were unreadable."""
     rows: list[list[str]] = []
     prompts: dict[str, list[str]] = {}
-    for system in graph.systems:
-        for name in (name for name in there if name.startswith(f"predictions/{system}/")):
-            run = json.loads((output / name / "run.json").read_bytes())
-            if "prompt" not in run:
-                continue
-            model, options, task = run["model"], run["options"], name.rpartition("/")[2]
-            sums, without = outcomes.totals(run["counts"]), outcomes.left_out(run["counts"])
-            answers, (refused, _, reason) = sums.get("answers_had", 0), outcomes.refusals(run["counts"])
-            why = ", ".join(f"{n:,} {kind[7:]}" for kind, n in sums.items() if kind.startswith("unread_"))
-            tokens = sums.get("tokens_sent", 0), sums.get("tokens_answered", 0)
-            cost = (tokens[0] * model["dollars"][0] + tokens[1] * model["dollars"][1]) / 1e6
-            style = f", style {options['style']}" if "style" in options else ""
-            temperature = "not sent" if model["temperature"] is None else model["temperature"]
-            note = f"\nsent without {without}, which the endpoint does not take" if without else ""
-            rows.append(
-                [
-                    f"{system}, {task}",
-                    f"{model['name']}\n{model.get('endpoint', 'embedded')}",
-                    f"temperature {temperature}{style}{note}",
-                    f"{answers:,}",
-                    f"{percent(sums.get('unread', 0) / answers if answers else 0)}\n{why}".strip(),
-                    f"{refused:,}\n{reason}".strip(),
-                    f"{tokens[0]:,} + {tokens[1]:,}" if any(tokens) else "not reported",
-                    f"${cost:,.2f}" if any(model["dollars"]) and any(tokens) else "–",
-                ]
-            )
-            prompts.setdefault(run["prompt"]["template"], []).append(f"{system}, {task}")
-    if rows:
-        yield report.Table(
-            title="How the language models were asked",
-            note="Answers that could not be read count as wrong; requests that were refused have no answer and are not "
-            "scored. Tokens are those of requests and of answers, as the server counts them. Endpoints need not be "
-            "deterministic, even at temperature 0: the kept answers make a rerun exact. `answers/` beside the "
-            "predictions has every answer.",
-            columns=["system", "model", "asked with", "answers", "not readable", "refused", "tokens", "cost"],
-            rows=rows,
-            text_columns=3,
-            numbers_in="run.json",
-            in_card=False,
+    for name in (name for name in there if name.startswith("predictions/")):
+        run = json.loads((output / name / "run.json").read_bytes())
+        if "prompt" not in run:
+            continue
+        model, who = run["model"], ", ".join(name.split("/")[1:])
+        sums, without = outcomes.totals(run["counts"]), outcomes.left_out(run["counts"])
+        answers, (refused, _, reason) = sums.get("answers_had", 0), outcomes.refusals(run["counts"])
+        why = ", ".join(f"{n:,} {kind[7:]}" for kind, n in sums.items() if kind.startswith("unread_"))
+        tokens, price = (sums.get("tokens_sent", 0), sums.get("tokens_answered", 0)), model["dollars"]
+        cost = sum(n * dollars for n, dollars in zip(tokens, price, strict=True)) / 1e6
+        asked = f"temperature {'not sent' if model['temperature'] is None else model['temperature']}"
+        asked += f", style {run['options']['style']}" if "style" in run["options"] else ""
+        asked += f"\nsent without {without}, which the endpoint does not take" if without else ""
+        rows.append(
+            [
+                who,
+                f"{model['name']}\n{model.get('endpoint', 'embedded')}",
+                asked,
+                f"{answers:,}",
+                f"{percent(sums.get('unread', 0) / max(answers, 1))}\n{why}".strip(),
+                f"{refused:,}\n{reason}".strip(),
+                f"{tokens[0]:,} + {tokens[1]:,}" if any(tokens) else "not reported",
+                f"${cost:,.2f}" if cost else "–",
+            ]
         )
-    for template, of_systems in prompts.items():
+        prompts.setdefault(run["prompt"]["template"], []).append(who)
+    yield report.Table(
+        title="How the language models were asked",
+        note="Answers that could not be read count as wrong; requests that were refused have no answer and are not "
+        "scored. Tokens are those of requests and of answers, as the server counts them. Endpoints need not be "
+        "deterministic, even at temperature 0: the kept answers make a rerun exact. `answers/` beside the "
+        "predictions has every answer.",
+        columns=["system", "model", "asked with", "answers", "not readable", "refused", "tokens", "cost"],
+        rows=rows,
+        text_columns=3,
+        in_card=False,
+    )
+    for template, systems in prompts.items():
         yield report.Table(
-            title=f"Prompt: {'; '.join(of_systems)}",
+            title=f"Prompt: {'; '.join(systems)}",
             columns=["template"],
             rows=[[line] for line in template.splitlines()],
             in_card=False,
             folded="the prompt, a Jinja template",
-            numbers_in="run.json",
         )
 
 
@@ -223,7 +211,7 @@ def _made(there: Mapping[str, Step], state: State, folder: Path) -> report.Table
         pages = " ".join(f"`{path}`" for path, _ in _links({name: step}, state.output))
         record = state.records[name]
         words = [_OUTPUT.sub(lambda _: f"{output}/", word) for word in shlex.split(record.command)]
-        result = "\n".join(filter(None, [step.about, pages]))
+        result = "\n".join(filter(None, [step.about or PIPELINES[step.pipeline], pages]))
         rows.append([f"{name}\nsha256 {record.output[:12]}", result, f"`{shlex.join(words)}`"])
     return report.Table(
         title="How it was made",
@@ -237,16 +225,15 @@ def _made(there: Mapping[str, Step], state: State, folder: Path) -> report.Table
     )
 
 
-def _provenance(there: Mapping[str, Step], header: Mapping[str, Any]) -> report.Text:
-    kinds = {name.partition("/")[0] for name in there}
+def _provenance(header: Mapping[str, Any]) -> report.Text:
     versions = ", ".join(f"{name} {version}" for name, version in header["packages"].items())
     return report.Text(
         title="Versions, and how to cite",
         paragraphs=[
             f"Made with Parapet {header['version']} (code {header['code_sha256'][:12]}), {versions}.",
             "`run.json` has the hash of everything that each step wrote.",
-            *(f"Cite {text}." for kind, text in _CITE.items() if kind in kinds),
-            "Cite the corpus as its authors ask, and a release by its name and version.",
+            "Cite the papers whose methods you use, which Parapet's documentation lists (docs/method.md); the corpus as "
+            "its authors ask; and a release by its name and version.",
         ],
     )
 

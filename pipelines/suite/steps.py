@@ -46,7 +46,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
       command: the words of the command: ``("perturb", "typos")``, ``("evaluate", "dst")``.
       options: by the name of the flag.
       place: its position in the suite's file, for messages.
-      about: describes the output.
+      about: describes the output; by default as its command is described.
       needs: what the user must provide, for a step that may be left out.
       files: files to write below the output before it runs: path to content.
       reads: further inputs, in the notation of options.

@@ -335,7 +335,7 @@ def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
         run("predict", "llm", **flags, output=tmp_path / name)
     suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + 'model = "m"\n')
     graph = make_graph(read_suite(str(suite), ()))
-    table, prompt = _asked(graph, {name: graph.steps[name]}, tmp_path)
+    table, prompt = _asked({name: graph.steps[name]}, tmp_path)
     (row,) = table.rows
     assert (row[0], row[1], row[3:]) == (
         "mine, dst",
@@ -375,7 +375,7 @@ def test_the_page_of_a_suite_without_usage_or_with_refusals(tmp_path, gold):
     line = " ".join(command_line(command_of(step, tmp_path)))
     wanted = ("--temperature=none", "--max_tokens=9", '--extra_body={"top_k": 1}', "--max_bad=1/20", "--insecure_key")
     assert not lacking(line, *wanted)
-    table, _ = _asked(make_graph(read_suite(str(suite), ())), {name: step}, tmp_path)
+    table, _ = _asked({name: step}, tmp_path)
     (row,) = table.rows
     assert row[2] == "temperature not sent, style json\nsent without seed, which the endpoint does not take"
     assert row[3:] == ["49", "0.0%", "1\ninvalid: HTTP 400: not this one", "not reported", "–"]
