@@ -10,7 +10,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +19,7 @@ import msgspec
 from parapet.pipelines import app, runners
 from parapet.pipelines.command import EXIT_FAILURE, UsageError, check_all_apart, check_there, say
 from parapet.pipelines.suite import gates
-from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_of, resolved, unknown_key
+from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_of, unknown_key
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
 from parapet.schemas.errors import InputError, code_sha256, run_header
 from parapet.schemas.layout import stays_within
@@ -219,50 +219,30 @@ def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
         else:
             logging.error("gate missed: %s", verdict.text())
     if failed:
-        they = "they depend" if len(blocked) > 1 else "it depends"
-        also = f"; not run, because {they} on steps that failed: {', '.join(blocked)}" if blocked else ""
+        also = f"; not run, because they need what failed: {', '.join(blocked)}" if blocked else ""
         logging.error("%s failed: %s%s", counted(len(failed), "step"), ", ".join(failed), also)
     return EXIT_FAILURE if failed or not all(verdict.is_met for verdict in verdicts) else 0
 
 
 def _check_steps(suite: SuiteFile, graph: Graph, names: Sequence[str], output: Path) -> None:
     """Raises InputError if a step's command or option does not exist, or an input that no step makes is missing."""
-    for key, kind in (("tasks", "file"), ("sgd", "folder")):
-        value = getattr(suite.corpus, key)
-        path = _outside(resolved(value, output), output)
-        if names and path and not _is_there(str(suite.folder / path)):
-            raise suite.error(f"there is no such {kind}", f"corpus.{key} = {value}")
     for name in names:
         step = graph.steps[name]
-        place = f"{step.place} ({name})"
-        with contextlib.chdir(suite.folder):
-            try:
-                command = command_of(step, output)
-                outside = replace(
-                    command, **{f.name: _outside(getattr(command, f.name), output) for f in fields(command)}
-                )
+        try:
+            command = command_of(step, output)
+            with contextlib.chdir(suite.folder):
                 check_all_apart(command)
-                check_there(outside)
-                for key in _MODELS:
-                    if not _is_there(getattr(outside, key, None) or "."):
-                        raise InputError("there is no such file or folder", getattr(outside, key), key)
-                file = str(getattr(outside, "model", "")).rpartition(":")[0]
-                if file.endswith(".py") and not _is_there(file):
-                    raise InputError("there is no such file", file, "model")
-            except InputError as error:
-                reason = f"{error.path}: {error.reason}" if error.path else error.reason
-                raise suite.error(reason, ".".join(filter(None, [place, error.where.lstrip("-")]))) from None
-
-
-def _is_there(path: str) -> bool:
-    return "://" in path or Path(path).exists()  # buckets are not queried
-
-
-def _outside(value: Any, output: Path) -> Any:
-    """Returns a value without paths below the output folder."""
-    if isinstance(value, list | tuple):
-        return [item for item in value if str(output) not in str(item)]
-    return None if isinstance(value, str) and str(output) in value else value
+                check_there(command, f"{output}/")
+                models = {key: str(getattr(command, key, None) or "") for key in _MODELS}
+                if ".py" in (model := str(getattr(command, "model", ""))):
+                    models["model"] = model.rpartition(":")[0] or model
+                for key, path in models.items():
+                    if path and "://" not in path and not path.startswith(f"{output}/") and not Path(path).exists():
+                        raise InputError("there is no such file or folder", path, key)
+        except InputError as error:
+            reason = f"{error.path}: {error.reason}" if error.path else error.reason
+            place = f"{step.place} ({name})"
+            raise suite.error(reason, ".".join(filter(None, [place, error.where.lstrip("-")]))) from None
 
 
 def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mapping[str, Outcome]) -> None:

@@ -38,9 +38,9 @@ from parapet.schemas.release import NO_LICENCE, parse_config
 from parapet.transforms.storage.toml import toml_of
 
 # Perturbations of corpora with a command of their own, and the options that it needs.
-_COMMANDS: dict[str, tuple[str, Options]] = {
-    **{name: (name, {}) for name in ("speech_errors", "ood", "unseen_entities")},
-    "paraphrase": ("language_variations", {"kinds": "paraphrase", "env": "none"}),
+_COMMANDS: dict[str, tuple[tuple[str, ...], Options]] = {
+    **{name: ((name,), {}) for name in ("speech_errors", "ood", "unseen_entities")},
+    "paraphrase": (("language_variations",), {"kinds": "paraphrase", "env": "none"}),
 }
 _SOURCES = ("model", "predictions", "train", "endpoint")  # keys of a system, of which exactly one is used
 _WITH_MODEL = ("dst", "tool_calls")  # tasks that accept a user's class
@@ -137,11 +137,11 @@ class _Builder:
             if not self._is_missing(name, {"path": root}, place, needs):
                 self._add_set(name, root, place)
             return
-        command, defaults = ("perturb", chosen), dict[str, Any]()
-        if not self.tasks:
-            defaults["split"] = list(self.suite.corpus.splits)
-            if chosen in _COMMANDS:
-                command, defaults = (_COMMANDS[chosen][0],), defaults | _COMMANDS[chosen][1]
+        command, defaults = _COMMANDS.get(chosen, (("perturb", chosen), {}))
+        if self.tasks:
+            command, defaults = ("perturb", chosen), {}
+        else:
+            defaults = {"split": list(self.suite.corpus.splits), **defaults}
         step = f"sets/{name}"
         if reason := self._impossible(chosen):
             self.left_out.append(LeftOut(step, place, reason, "tasks with other tools"))
@@ -261,7 +261,7 @@ class _Builder:
         folder = self.suite.folder / str(self._expanded(predictions))
         if not predictions or not folder.is_dir():
             return corpus
-        sets = corpus["sets"] if isinstance(corpus.get("sets"), dict) else {}
+        sets = corpus.get("sets", {})
         variants = self.variant_names if "variants" in corpus else []
         lacking = []
         for name in (*sets, *variants):
@@ -275,7 +275,7 @@ class _Builder:
         reason = f"{predictions} has none of {', '.join(lacking)}"
         self.left_out.append(LeftOut(f"{step}: {', '.join(lacking)}", place, reason, needs))
         chosen = [name for name in variants if name not in lacking]
-        reduced = {"sets": {name: root for name, root in sets.items() if name not in lacking}} if sets else {}
+        reduced: Options = {"sets": {name: root for name, root in sets.items() if name not in lacking}}
         reduced |= {"variant": ",".join(chosen)} if chosen else {"variants": {}} if variants else {}
         return {key: value for key, value in {**corpus, **reduced}.items() if value != {}}
 
@@ -473,21 +473,21 @@ class _Builder:
             None,
         )
 
-    def _steps_of(self, names: Iterable[str], place: str) -> set[str]:
+    def _steps_of(self, names: Iterable[str], place: str) -> frozenset[str]:
         """Returns the steps that write what references name, but for the sample. Raises InputError if there is none."""
         steps = {name: suite_steps.owner(name, self.steps) for name in names if name.partition("/")[0] != SAMPLE[1:]}
         for name in (name for name, step in steps.items() if step is None):
             raise self.error(f"@{name}: {unknown_key(name.partition('/')[0], self.steps, 'step')}", place)
-        return {*filter(None, steps.values())}
+        return frozenset(filter(None, steps.values()))
 
     def graph(self) -> Graph:
         if not self.steps and self.left_out:
             first = self.left_out[0]
             raise self.error(f"everything is left out: {first.reason}. {first.needs}".rstrip(" ."), first.place)
-        needs = {}
+        needs: dict[str, frozenset[str]] = {}
         for step in self.steps.values():
             names = [name for name in references([step.options, step.reads]) if name not in step.files]
-            needs[step.name] = frozenset(self._steps_of(names, f"{step.place} ({step.name})"))
+            needs[step.name] = self._steps_of(names, f"{step.place} ({step.name})")
         try:
             order = list(TopologicalSorter({name: sorted(names) for name, names in needs.items()}).static_order())
         except CycleError as error:

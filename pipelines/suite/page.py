@@ -232,8 +232,8 @@ def _provenance(header: Mapping[str, Any]) -> report.Text:
         paragraphs=[
             f"Made with Parapet {header['version']} (code {header['code_sha256'][:12]}), {versions}.",
             "`run.json` has the hash of everything that each step wrote.",
-            "Cite the papers whose methods you use, which Parapet's documentation lists (docs/method.md); the corpus as "
-            "its authors ask; and a release by its name and version.",
+            "Cite the papers whose methods you use, which Parapet's documentation lists (docs/method.md), the corpus "
+            "as its authors ask, and a release by its name and version.",
         ],
     )
 
@@ -256,7 +256,7 @@ class Ours(NamedTuple):
 def beside_ours(table: Table, seeds: Sequence[str], graph: Graph, output: Path) -> report.Table:
     """Makes a table of our numbers, with the published ones and the differences in small print."""
     needs = {entry_of(entry.name): entry.needs for entry in graph.left_out}
-    rows, missing = [], {}
+    rows, missing = [], dict[str, None]()
     cells = [(row, list(table.cells(row))) for row in table.rows]
     pointers = "".join(cell.ours for _, row in cells for cell in row)
     for row, of_row in cells:

@@ -467,7 +467,7 @@ def test_a_failed_step_leaves_the_others_done(folder):
     append_to(folder, '[[steps]]\npipeline = "few_shot"\nsgd = "@sets/ood/ood-90"\n')
     told = suite(folder, status=1).errors
     assert "sets/ood failed: " in told
-    assert "error: 1 step failed: sets/ood; not run, because it depends on steps that failed: few_shot" in told
+    assert "error: 1 step failed: sets/ood; not run, because they need what failed: few_shot" in told
     assert not lacking((folder / "out/index.html").read_text("utf-8"), "What is missing", ".suite/logs/sets/ood.log")
     assert {"typos", "wordy"} <= {row["set"] for row in rows_of(folder / "out/table.csv")}
     text = (folder / "small.toml").read_text("utf-8")
