@@ -21,17 +21,7 @@ from parapet.pipelines.app import flags_of
 from parapet.pipelines.perturb import TOOLKITS
 from parapet.pipelines.sets import of_run
 from parapet.pipelines.suite import steps as suite_steps
-from parapet.pipelines.suite.steps import (
-    COMPARISON,
-    SAMPLE,
-    TASKS,
-    Graph,
-    LeftOut,
-    Options,
-    Step,
-    references,
-    unknown_key,
-)
+from parapet.pipelines.suite.steps import SAMPLE, Graph, LeftOut, Options, Step, references, unknown_key
 from parapet.pipelines.suite.suite_file import NAME, NO_NAME, PARTS, SEED, SuiteFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import NO_LICENCE, parse_config
@@ -188,7 +178,9 @@ class _Builder:
         name, needs = self._texts(entry, place, "name", "needs")
         if not name:
             raise self.error("give the system a name", f"{place}.name")
-        tasks: dict[str, Any] = {task: dict(entry.pop(task)) for task in TASKS if isinstance(entry.get(task), dict)}
+        tasks: dict[str, Any] = {
+            task: dict(entry.pop(task)) for task in suite_steps.TASKS if isinstance(entry.get(task), dict)
+        }
         if not entry.keys().isdisjoint(_SOURCES):
             shared = {key: entry[key] for key in entry if "endpoint" in entry and key in _INHERITED}
             for task in tasks.keys() & _ASKED.keys():
@@ -196,7 +188,7 @@ class _Builder:
                     tasks[task] = shared | tasks[task]
             tasks = {"tool_calls" if self.tasks else "dst": entry, **tasks}
         elif entry:
-            raise self.error(unknown_key(next(iter(entry)), (*_SOURCES, "name", "needs", *TASKS)), place)
+            raise self.error(unknown_key(next(iter(entry)), (*_SOURCES, "name", "needs", *suite_steps.TASKS)), place)
         if not tasks:
             reason = "give model, predictions, train or endpoint, or a table of a task: response = {...}"
             raise self.error(reason, place)
@@ -259,7 +251,7 @@ class _Builder:
     def _predicted(self, step: str, task: str, predictions: str, corpus: Options, place: str) -> Options:
         """Returns the options of the corpus, without the sets that a folder has no predictions for."""
         folder = self.suite.folder / str(self._expanded(predictions))
-        if not predictions or not folder.is_dir():
+        if not predictions or not folder.is_dir() or not isinstance(corpus.get("sets", {}), dict):
             return corpus
         sets = corpus.get("sets", {})
         variants = self.variant_names if "variants" in corpus else []
@@ -275,9 +267,11 @@ class _Builder:
         reason = f"{predictions} has none of {', '.join(lacking)}"
         self.left_out.append(LeftOut(f"{step}: {', '.join(lacking)}", place, reason, needs))
         chosen = [name for name in variants if name not in lacking]
-        reduced: Options = {"sets": {name: root for name, root in sets.items() if name not in lacking}}
-        reduced |= {"variant": ",".join(chosen)} if chosen else {"variants": {}} if variants else {}
-        return {key: value for key, value in {**corpus, **reduced}.items() if value != {}}
+        kept = {name: root for name, root in sets.items() if name not in lacking}
+        corpus = {**corpus, "sets": kept, "variant": ",".join(chosen)}
+        if variants and not chosen:
+            del corpus["variants"]
+        return {key: value for key, value in corpus.items() if value not in ("", {})}
 
     def drop(self, step: Step) -> bool:
         """Leaves out a step that needs missing steps, or its options that do. Returns whether something changed."""
@@ -306,7 +300,7 @@ class _Builder:
             scores = [f"{name}=@{step}" for step, name in self.scores.items()]
             # Shows dashes for sets on which only some systems were scored.
             options = {"all": True, **self.suite.compare, "systems": scores}
-            self._add(COMPARISON, ("compare",), options, "compare")
+            self._add(suite_steps.COMPARISON, ("compare",), options, "compare")
 
     @property
     def is_rewritten(self) -> bool:
@@ -386,7 +380,7 @@ class _Builder:
     def _exactly_one(self, options: Options, keys: Sequence[str], place: str) -> str:
         """Returns the key that is used out of several; removes the other keys, which must be empty."""
         present = [key for key in keys if key in options]
-        used = [key for key in present if not self._is_empty(options[key])] or present[:1]
+        used = [key for key in present if not any(map(self._is_empty, suite_steps.texts(options[key])))] or present[:1]
         if len(used) != 1:
             names = f"found {' and '.join(used)}" if used else "found none of them"
             raise self.error(f"give exactly one of {', '.join(keys)}: {names}", place)
@@ -394,11 +388,9 @@ class _Builder:
             del options[key]
         return used[0]
 
-    def _is_empty(self, value: Any) -> bool:
-        """Whether a value is still to be filled in: an empty text, an empty input, or a table that contains one."""
-        if isinstance(value, dict):
-            return any(map(self._is_empty, value.values()))
-        return value == "" or (isinstance(value, str) and value[0] == "@" and self.suite.inputs.get(value[1:]) == "")
+    def _is_empty(self, text: str) -> bool:
+        """Whether a text, or the input that it names, is still to be filled in."""
+        return not text or (text[0] == "@" and self.suite.inputs.get(text[1:]) == "")
 
     def _expanded(self, value: Any) -> Any:
         """Expands ``@corpus``, ``@variants`` and ``@INPUT`` in a value, and lists the files of paths with ``*``.

@@ -271,11 +271,9 @@ def beside_ours(table: Table, seeds: Sequence[str], graph: Graph, output: Path) 
         ]
         if set(shown) != {"–"}:
             rows.append([row.name, *shown])
-    note = f"Ours; in small print the published number ({table.source}) and the difference."
-    if not any(row.published for row in table.rows):
-        note = f"Ours ({table.source})."
-    elif not pointers:
-        note = f"The published numbers ({table.source})."
+    note = f"Published in {table.source}; in small print the published number and the difference."
+    if not pointers or not any(row.published for row in table.rows):
+        note = f"Published in {table.source}." if not pointers else f"Ours ({table.source})."
     if len(seeds) > 1 and SEED in pointers:
         note += f" ±: the standard deviation over {len(seeds)} seeds; the number is their mean."
     note += f" {table.note}" if table.note else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -139,19 +139,25 @@ def without(step: Step, lost: Collection[str]) -> Step | None:
     return msgspec.structs.replace(step, options=options)
 
 
-def texts(value: object) -> Iterator[str]:
-    """Yields the texts in the value of an option."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from texts(item)
+def replaced(value: Any, replacement: Callable[[str], Any]) -> Any:
+    """Replaces the texts in the value of an option."""
+    if isinstance(value, dict):
+        return {key: replaced(item, replacement) for key, item in value.items()}
+    if isinstance(value, list):
+        return [replaced(item, replacement) for item in value]
+    return replacement(value) if isinstance(value, str) else value
 
 
-def references(value: object) -> Iterator[str]:
-    """Yields the references in the value of an option, without the ``@``."""
-    for text in texts(value):
-        yield from _REFERENCE.findall(text)
+def texts(value: Any) -> list[str]:
+    """Lists the texts in the value of an option."""
+    result: list[str] = []
+    replaced(value, result.append)
+    return result
+
+
+def references(value: Any) -> list[str]:
+    """Lists the references in the value of an option, without the ``@``."""
+    return [reference for text in texts(value) for reference in _REFERENCE.findall(text)]
 
 
 def owner(reference: str, steps: Collection[str]) -> str | None:
@@ -172,13 +178,7 @@ def _in_full(reference: str) -> str:
 
 def resolved(value: Any, output: Path) -> Any:
     """Replaces the references in an option by paths."""
-    if isinstance(value, dict):
-        return {key: resolved(item, output) for key, item in value.items()}
-    if isinstance(value, list):
-        return [resolved(item, output) for item in value]
-    if isinstance(value, str):
-        return _REFERENCE.sub(lambda match: place_of(match[1], output), value)
-    return value
+    return replaced(value, lambda text: _REFERENCE.sub(lambda match: place_of(match[1], output), text))
 
 
 def place_of(reference: str, output: Path) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from parapet.pipelines.suite import gates
-from parapet.pipelines.suite.steps import SAMPLE, Options, unknown_key
+from parapet.pipelines.suite.steps import SAMPLE, Options, replaced, unknown_key
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import SPLITS
 from parapet.schemas.limits import read_text
@@ -103,16 +103,15 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def filled(value: Any, table: Mapping[str, Any]) -> Any:
     """Replaces ``{key}`` in a value; a text that consists of one placeholder becomes the value itself."""
-    if isinstance(value, dict):
-        return {key: filled(item, table) for key, item in value.items()}
-    if isinstance(value, list):
-        return [filled(item, table) for item in value]
-    if isinstance(value, str):
+
+    def fill(text: str) -> Any:
         for key, item in table.items():
-            if value == f"{{{key}}}":
+            if text == f"{{{key}}}":
                 return item
-            value = value.replace(f"{{{key}}}", str(item))
-    return value
+            text = text.replace(f"{{{key}}}", str(item))
+        return text
+
+    return replaced(value, fill)
 
 
 class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
