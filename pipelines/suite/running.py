@@ -96,7 +96,7 @@ def warm_up() -> None:
 
 
 class Runner:
-    """Runs the steps of a graph, those with the longest chains of dependent steps first.
+    """Runs the steps of a graph, slow ones first.
 
     Args:
       graph: the steps.

@@ -200,11 +200,8 @@ rows = [
     )
     table = read_suite(str(folder / "small.toml")).tables[-1]
     cells = [[(cell.ours, cell.scale) for cell in table.cells(row)] for row in table.rows]
-    assert cells == [
-        [("@sets/typos/x.json#/a/y", 100), ("@sets/wordy/x.json#/y", 100)],
-        [("@sets/typos/x.json#/a", 1), ("@sets/typos/x.json#/b", 1)],
-        [("", 100), ("", 100)],
-    ]
+    assert cells[0] == [("@sets/typos/x.json#/a/y", 100), ("@sets/wordy/x.json#/y", 100)]
+    assert cells[1:] == [[("@sets/typos/x.json#/a", 1), ("@sets/typos/x.json#/b", 1)], [("", 100), ("", 100)]]
     graph_of(folder / "small.toml")
 
 
