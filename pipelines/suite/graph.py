@@ -332,12 +332,12 @@ class _Builder:
             config |= {"licence": NO_LICENCE, "licence_file": _LICENCE_FILE}
             files[_LICENCE_FILE] = _NO_LICENCE_TEXT
         elif "licence_file" in keys:
-            config["licence_file"] = self._released(keys["licence_file"], "licence_file")
+            config["licence_file"] = self._released(str(keys["licence_file"]), "licence_file")
         for part in PARTS & keys.keys():
-            config[part] = [
-                {**entry, "path": self._released(entry.get("path", ""), f"{part}[{i}].path")}
-                for i, entry in enumerate(keys[part])
-            ]
+            if not all(isinstance(entry, dict) and isinstance(entry.get("path"), str) for entry in keys[part]):
+                raise self.error("expected tables with a path", f"release.{part}")
+            places = [self._released(entry["path"], f"{part}[{i}].path") for i, entry in enumerate(keys[part])]
+            config[part] = [{**entry, "path": place} for entry, place in zip(keys[part], places, strict=True)]
         files["release.toml"] = toml_of(msgspec.to_builtins(config))
         try:
             parse_config(files["release.toml"], self.suite.path)
@@ -411,8 +411,8 @@ class _Builder:
         path = f"{place.rstrip('/')}{match['rest']}" if place else ""
         if not place or "*" not in match["rest"]:
             return path and f"{match['name']}{path}"
-        files = sorted(glob.glob(str(self.suite.folder / path)))
-        return [f"{match['name']}{file}" for file in files] if len(files) > 1 else "".join(files)
+        files = [f"{match['name']}{file}" for file in sorted(glob.glob(str(self.suite.folder / path)))]
+        return files if len(files) > 1 else "".join(files)
 
     def _add(
         self,
@@ -460,10 +460,8 @@ class _Builder:
         """Returns the left-out entry that would write what a reference names, if any."""
         if suite_steps.owner(reference, self.steps) is not None:
             return None
-        return next(
-            (entry for entry in self.left_out if suite_steps.entry_of(entry.name) == suite_steps.entry_of(reference)),
-            None,
-        )
+        name = suite_steps.entry_of(reference)
+        return next((entry for entry in self.left_out if suite_steps.entry_of(entry.name) == name), None)
 
     def _steps_of(self, names: Iterable[str], place: str) -> frozenset[str]:
         """Returns the steps that write what references name, but for the sample. Raises InputError if there is none."""
