@@ -373,7 +373,7 @@ def test_the_page_of_a_suite_without_usage_or_with_refusals(tmp_path, gold):
     suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + more + "insecure_key = true\n")
     step = make_graph(read_suite(str(suite), ())).steps[name]
     line = " ".join(command_line(command_of(step, tmp_path)))
-    wanted = ("--temperature=none", "--max_tokens=9", '--extra_body={"top_k": 1}', "--max_bad=1/20", "--insecure_key")
+    wanted = ("--temperature=none", "--max_tokens=9", '--extra_body={"top_k": 1}', "--max_bad=5%", "--insecure_key")
     assert not lacking(line, *wanted)
     table, _ = _asked({name: step}, tmp_path)
     (row,) = table.rows
