@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from types import NoneType, UnionType
 from typing import (
@@ -329,8 +330,14 @@ def command_line(command: Command[Any]) -> list[str]:
         elif flag.many:
             words += [f"--{flag.name}", *map(str, value)]
         else:
-            words.append(f"--{flag.name}={json.dumps(value) if isinstance(value, dict) else value}")
+            words.append(f"--{flag.name}={_as_word(value)}")
     return words
+
+
+def _as_word(value: object) -> str:
+    if isinstance(value, Fraction):
+        return f"{float(100 * value):.10g}%"
+    return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def _names(config: type[Any]) -> list[str]:

@@ -47,8 +47,10 @@ class UsageError(InputError):
 
 def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
     """Runs a command with the flags of a command line. Returns the exit status."""
+    parser = parser_of(kind)
     try:
-        args, runner_flags = parser_of(kind).parse(argv)
+        with starting(parser.prog, shows_progress(sys.argv[1:] if argv is None else argv)):  # Beam's flags import Beam
+            args, runner_flags = parser.parse(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
     args.runner_flags = tuple(runner_flags)
@@ -191,6 +193,13 @@ def _locking() -> Iterator[ExitStack]:
             yield locks
         finally:
             _locks.reset(outer)
+
+
+def shows_progress(argv: Sequence[str]) -> bool:
+    """Whether no flag switches the live display off."""
+    return {"--quiet", "--log_format", "--log-format", "-h", "--help", "--help-all", "--help_all"}.isdisjoint(
+        argument.partition("=")[0] for argument in argv
+    )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import app, runners
 from parapet.pipelines.command import run as run_command
-from parapet.pipelines.command import say_summary, starting, warn_dead_letters
+from parapet.pipelines.command import say_summary, shows_progress, starting, warn_dead_letters
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST
@@ -69,9 +69,6 @@ TOOLKITS = {  # that only tasks of agents have
 }
 DISTRACTORS = (5, 10, 20)  # numbers of tools added to a task's tools
 CORRUPTIONS = ("replace", "order", "both")
-
-
-_UNSEEN = ("--quiet", "--log_format", "--log-format", "-h", "--help", "--help-all", "--help_all")
 
 
 @dataclass(frozen=True)
@@ -285,7 +282,7 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     program = program or name
     flags = {argument.partition("=")[0] for argument in argv}
     try:
-        with starting(f"parapet {program}", flags.isdisjoint(_UNSEEN)):  # importing a perturbation may take long
+        with starting(f"parapet {program}", shows_progress(argv)):  # importing a perturbation may take long
             if name not in DECLARED and name not in TOOLKITS:
                 runners.import_beam(argv)
             kind = command(name, "--tasks" in flags, program)

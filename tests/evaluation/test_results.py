@@ -42,4 +42,4 @@ def test_mean_over_variants():
 def test_other_files(tmp_path, content):
     raised(InputError, read_results, tmp_path / "results.parquet", match="no such file")
     (tmp_path / "results.parquet").write_bytes(content)
-    raised(InputError, read_results, tmp_path / "results.parquet", match="not written by 'parapet evaluate'")
+    raised(InputError, read_results, tmp_path / "results.parquet", match="cannot be read as Parquet")
