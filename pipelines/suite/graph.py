@@ -134,7 +134,7 @@ class _Builder:
             defaults = {"split": list(self.suite.corpus.splits), **defaults}
         step = f"sets/{name}"
         if reason := self._impossible(chosen):
-            self.left_out.append(LeftOut(step, place, reason, "tasks with other tools"))
+            self.left_out.append(LeftOut(step, reason, "tasks with other tools"))
         elif self._add(step, command, {**self.corpus, **defaults, **entry}, place, needs):
             try:
                 folders, in_folders = suite_steps.sets_of(self.steps[step], chosen)
@@ -214,8 +214,9 @@ class _Builder:
         if task == "dst":
             options.setdefault("system", name)
         predicted, trained = f"predictions/{name}/{task}", f"models/{name}/{task}"
+        steps: dict[str, tuple[str, str, Options]] = {}
         if source == "predictions" and not self.tasks:
-            corpus = self._predicted(f"scores/{name}/{task}", task, str(options["predictions"]), corpus, place)
+            corpus = self._predicted(f"scores/{name}/{task}", task, str(options["predictions"]), corpus)
         if source == "endpoint":
             known = {"api_key_env", *(flag.name for flag in flags_of(dispatch.command_of("predict", _ASKED[task])))}
             asked = {key: value for key, value in options.items() if key in known}
@@ -229,26 +230,23 @@ class _Builder:
                     )
                     raise self.error(reason, f"{place}.price")
                 asked["price"] = f"{price.get('input', 0)},{price.get('output', 0)}"
-            if not self._add(predicted, ("predict", _ASKED[task]), {**corpus, **asked}, place, needs):
-                return None
-            options["predictions"] = f"@{predicted}/predictions"
+            steps[predicted] = "predict", _ASKED[task], {**corpus, **asked}
         if source == "train":
             train = self._table(options, "train", place)
             place = f"{place}.train"
             if not isinstance(model := train.pop("model", None), str):
                 raise self.error('expected a table such as { model = "t5dst" }', place)
             predict = {**corpus, "model": f"@{trained}", **self._table(train, "predict", place)}
-            train = {"train": [self.sgd], **train}
-            if not (
-                self._add(trained, ("train", model), train, place, needs)
-                and self._add(predicted, ("predict", model), predict, place, needs)
-            ):
+            steps[trained] = "train", model, {"train": [self.sgd], **train}
+            steps[predicted] = "predict", model, predict
+        for step, (action, model, of_step) in steps.items():
+            if not self._add(step, (action, model), of_step, place, needs):
                 return None
-            # soloist writes both, each to its own folder
+        if steps:  # soloist writes both, each to its own folder
             options["predictions"] = f"@{predicted}/{'responses' if task == 'response' else 'predictions'}"
         return {**corpus, **options}
 
-    def _predicted(self, step: str, task: str, predictions: str, corpus: Options, place: str) -> Options:
+    def _predicted(self, step: str, task: str, predictions: str, corpus: Options) -> Options:
         """Returns the options of the corpus, without the sets that a folder has no predictions for."""
         folder = self.suite.folder / str(self._expanded(predictions))
         if not predictions or not folder.is_dir() or not isinstance(corpus.get("sets", {}), dict):
@@ -265,7 +263,7 @@ class _Builder:
             return corpus
         needs = f"predictions for these dialogues, as {predictions}/{lacking[0]}/dialogues_001.json"
         reason = f"{predictions} has none of {', '.join(lacking)}"
-        self.left_out.append(LeftOut(f"{step}: {', '.join(lacking)}", place, reason, needs))
+        self.left_out.append(LeftOut(f"{step}: {', '.join(lacking)}", reason, needs))
         chosen = [name for name in variants if name not in lacking]
         kept = {name: root for name, root in sets.items() if name not in lacking}
         corpus = {**corpus, "sets": kept, "variant": ",".join(chosen)}
@@ -287,7 +285,7 @@ class _Builder:
             return True
         first = next(iter(lost.values()))
         reason = f"{suite_steps.entry_of(first.name)} is left out"
-        self.left_out.append(LeftOut(step.name, step.place, reason, first.needs or step.needs))
+        self.left_out.append(LeftOut(step.name, reason, first.needs or step.needs))
         del self.steps[step.name]
         self.sets = {
             name: root for name, root in self.sets.items() if not any(map(self._left_out_of, references(root)))
@@ -433,14 +431,14 @@ class _Builder:
         options = {key: self._expanded(value) for key, value in options.items()}
         step = Step(name=name, command=command, options=options, place=place, needs=needs, **others)
         if self.skipped(name):
-            self.left_out.append(LeftOut(name, place, "--skip names it", ""))
+            self.left_out.append(LeftOut(name, "--skip names it", ""))
         elif not self._is_missing(name, options, place, needs):
             if not (lacking := suite_steps.lacks(step)):
                 self.steps[name] = step
                 return True
             if not needs:
                 raise self.error(lacking, f"{place} ({name})")
-            self.left_out.append(LeftOut(name, place, lacking, needs))
+            self.left_out.append(LeftOut(name, lacking, needs))
         return False
 
     def _is_missing(self, name: str, options: Options, place: str, needs: str) -> bool:
@@ -453,7 +451,7 @@ class _Builder:
             return False
         if not needs:
             raise self.error("is empty: give it here or with --set", f"{place}.{empty}")
-        self.left_out.append(LeftOut(name, place, f"{empty} is not given", needs))
+        self.left_out.append(LeftOut(name, f"{empty} is not given", needs))
         return True
 
     def _left_out_of(self, reference: str) -> LeftOut | None:
@@ -473,7 +471,7 @@ class _Builder:
     def graph(self) -> Graph:
         if not self.steps and self.left_out:
             first = self.left_out[0]
-            raise self.error(f"everything is left out: {first.reason}. {first.needs}".rstrip(" ."), first.place)
+            raise self.error(f"everything is left out: {first.reason}. {first.needs}".rstrip(" ."), first.name)
         needs: dict[str, frozenset[str]] = {}
         for step in self.steps.values():
             names = [name for name in references([step.options, step.reads]) if name not in step.files]

@@ -14,7 +14,6 @@ import os
 import platform
 import shlex
 import shutil
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -135,12 +134,9 @@ class State:
         return digest.hexdigest()
 
     def _hash_of_file(self, path: str) -> str:
-        try:
-            info = os.stat(path)
-        except OSError:  # removed meanwhile, or a broken link
+        if not os.path.isfile(path):  # removed meanwhile, a broken link, or a FIFO, whose reading would block for ever
             return "missing"
-        if not stat.S_ISREG(info.st_mode):  # reading a FIFO would block for ever
-            return "missing"
+        info = os.stat(path)
         # Two files with equal size and time may be swapped, such as extracted or generated ones; their inodes differ.
         facts = [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
         known = self._saved.hashes.get(path)

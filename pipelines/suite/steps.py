@@ -71,7 +71,6 @@ class LeftOut(msgspec.Struct, frozen=True):
     """An entry of the file that is left out, and what it would need."""
 
     name: str
-    place: str
     reason: str
     needs: str
 

@@ -305,7 +305,11 @@ def _set(raw: dict[str, Any], setting: str) -> None:
     place: Any = raw
     for i, part in enumerate(path):
         if isinstance(place, list):
-            place = _entry(place, part, f"--set {key}")
+            names = list(map(_name_of, place))
+            if part not in names:
+                reason = unknown_key(part, names, "entry") if names else f"there is no entry {part!r}"
+                raise InputError(reason, f"--set {key}")
+            place = place[names.index(part)]
         else:
             place = place.setdefault(part, [] if i == 0 and part in _LISTS else {})
         if not isinstance(place, dict | list):
@@ -315,14 +319,6 @@ def _set(raw: dict[str, Any], setting: str) -> None:
         raise InputError(reason, f"--set {key}")
     many = isinstance(place.get(last), list) or [*path, last] in (["corpus", "splits"], ["seeds"])
     place[last] = _value(text, many)
-
-
-def _entry(entries: list[Any], name: str, flag: str) -> Any:
-    """Returns the entry of a list by its name."""
-    names = list(map(_name_of, entries))
-    if name not in names:
-        raise InputError(unknown_key(name, names, "entry") if names else f"there is no entry {name!r}", flag)
-    return entries[names.index(name)]
 
 
 def _name_of(entry: object) -> str:
