@@ -215,10 +215,11 @@ def _kind_of(step: Step) -> type[Command[Any]]:
     known = [name for name in dispatch.PIPELINES if name not in _NOT_IN_SUITES]
     if pipeline not in known:
         raise InputError(unknown_key(pipeline, known, "pipeline"))
-    if pipeline == "perturb":
+    has_tasks = "tasks" in step.options
+    if pipeline == "perturb" or (pipeline == "rewrite" and has_tasks):
         from parapet.pipelines import perturb
 
-        return perturb.command(" ".join(action), "tasks" in step.options)
+        return perturb.command(" ".join(action) or pipeline, has_tasks)
     actions = dispatch.actions_of(pipeline)
     if not actions and action:
         raise InputError(f"'{pipeline}' does not take {' '.join(action)!r}")

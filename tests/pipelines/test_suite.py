@@ -603,6 +603,11 @@ def test_a_set_that_needs_a_step_which_is_left_out(folder):
     assert graph.needs["scores/keywords/dst"] == graph.needs["release"] == {"sets/typos", "sets/wordy"}
 
 
+def test_tasks_are_rewritten_by_their_own_command():
+    step = make_graph(read_suite("tools")).steps["rewrite"]
+    assert type(command_of(step, Path("/out"))).__name__ == "RewriteTasks"
+
+
 def test_what_the_table_of_all_systems_has(folder):
     append_to(folder, '[compare]\nsets = ["wordy", "original"]\naverage = ["wordy/joint_goal_accuracy"]\n')
     graph = graph_of(folder / "small.toml", "compare.replicates=9")
