@@ -227,7 +227,7 @@ generation = { scorer = "lexical" }
 ranking = { reference = ["tst.txt"], examples = "trn.txt", candidates = "all.txt" }
 """,
     )
-    steps = make_graph(read_suite(str(tmp_path / "suite.toml"), ())).steps
+    steps = make_graph(read_suite(str(tmp_path / "suite.toml"))).steps
     asked = {name: step.command[1] for name, step in steps.items() if step.pipeline == "predict"}
     assert asked == {
         "predictions/mine/dst": "llm",

@@ -99,8 +99,8 @@ train = { model = "t5dst", checkpoint = "" }
 needs = "--set systems.theirs.predictions=DIR"
 """,
     )
-    graph = graph_of(folder / "small.toml")
-    assert [(one.name, one.reason) for one in graph.left_out] == [("scores/theirs/dst", "predictions is not given")]
+    (one,) = graph_of(folder / "small.toml").left_out
+    assert (one.name, one.reason) == ("scores/theirs/dst", "predictions is not given")
     assert graph_of(folder / "small.toml", f"systems.theirs.predictions={folder}").systems == ["keywords", "theirs"]
 
 
@@ -198,9 +198,9 @@ rows = [
 """,
     )
     table = read_suite(str(folder / "small.toml")).tables[-1]
-    cells = [[(cell.ours, cell.scale) for cell in table.cells(row)] for row in table.rows]
-    assert cells[0] == [("@sets/typos/x.json#/a/y", 100), ("@sets/wordy/x.json#/y", 100)]
-    assert cells[1:] == [[("@sets/typos/x.json#/a", 1), ("@sets/typos/x.json#/b", 1)], [("", 100), ("", 100)]]
+    filled, own, none = ([(cell.ours, cell.scale) for cell in table.cells(row)] for row in table.rows)
+    assert filled == [("@sets/typos/x.json#/a/y", 100), ("@sets/wordy/x.json#/y", 100)]
+    assert (own, none) == ([("@sets/typos/x.json#/a", 1), ("@sets/typos/x.json#/b", 1)], [("", 100), ("", 100)])
     graph_of(folder / "small.toml")
 
 
@@ -217,9 +217,9 @@ def runs(folder, *flags):
     return int(suite(folder, *flags).output.rsplit(" step", 1)[0].split()[-1])
 
 
-def would_run(folder, *flags):
+def would_run(folder):
     """Returns the number of steps that a run of the suite would make."""
-    return runs(folder, "--dry_run", *flags)
+    return runs(folder, "--dry_run")
 
 
 TWO_SETS = """
@@ -602,14 +602,14 @@ def test_a_set_that_needs_a_step_which_is_left_out(folder):
 
 
 def test_tasks_are_rewritten_by_their_own_command():
-    step = make_graph(read_suite("tools")).steps["rewrite"]
-    assert type(command_of(step, Path("/out"))).__name__ == "RewriteTasks"
+    rewriting = command_of(make_graph(read_suite("tools")).steps["rewrite"], Path("/out"))
+    assert type(rewriting).__name__ == "RewriteTasks"
 
 
 def test_what_the_table_of_all_systems_has(folder):
     append_to(folder, '[compare]\nsets = ["wordy", "original"]\naverage = ["wordy/joint_goal_accuracy"]\n')
-    graph = graph_of(folder / "small.toml", "compare.replicates=9")
-    assert set(shlex.join(command_line(command_of(graph.steps["comparison"], Path("/out")))).split(" --")) == {
+    comparison = graph_of(folder / "small.toml", "compare.replicates=9").steps["comparison"]
+    assert set(shlex.join(command_line(command_of(comparison, Path("/out")))).split(" --")) == {
         *("compare", "all", "sets wordy original", "average wordy/joint_goal_accuracy", "replicates=9"),
         *("systems keywords=/out/scores/keywords/dst", "output=/out/comparison"),
     }
