@@ -254,7 +254,7 @@ def _from_toml(flag: Flag, value: Any) -> Any:
 
 def command_line(command: Command[Any]) -> list[str]:
     """Formats a command as people type it, without options that have their default, and the output last."""
-    words = command.name.split()
+    words = [word for word in command.name.split() if word != "--tasks"]  # which is among its flags, too
     for flag in sorted(flags_of(type(command)), key=lambda flag: flag.name == "output"):
         value, default = getattr(command, flag.name), None if flag.default is options.REQUIRED else flag.default
         if value == default or (flag.many and list(value or ()) == list(default or ())):

@@ -228,13 +228,13 @@ def _written(command: Command[Any]) -> str:
     return str(value) if is_folder else ""
 
 
-def check_there(command: Command[Any]) -> None:
+def check_there(command: Command[Any], made_in: str = "") -> None:
     """Raises InputError if a local input does not exist, or lies in an incomplete output of Parapet's.
 
-    Runs before anything heavy is imported, so it is immediate.
+    Runs before anything heavy is imported, so it is immediate. Inputs below the folder ``made_in`` may be made later.
     """
     for flag, path in _inputs(command):
-        if not flag.reads:
+        if not flag.reads or (made_in and path.startswith(made_in)):
             continue
         metavar = flag.facts["metavar"]
         if "://" not in path and not os.path.exists(path):

@@ -124,13 +124,16 @@ class ChangeToolkits(TasksPipeline):
     )
     seed: str = options.seed("{seeded}")
 
-    def check(self) -> TaskSets:
-        """Reads the tasks."""
+    def make(self) -> Toolkits:
+        """Makes the change."""
         from parapet.transforms.perturbation.toolkits import Toolkits
 
+        return Toolkits(self.change, () if "count" in self.without else self.count, self.seed)
+
+    def check(self) -> TaskSets:
+        """Reads the tasks."""
         recorded = {name: getattr(self, name) for name in ("seed", "count") if name not in self.without}
-        sets = Toolkits(self.change, recorded.get("count", ()), recorded.get("seed", ""))
-        return TaskSets(self.files(), sets, run_header(f"perturb_{self.change}", recorded))
+        return TaskSets(self.files(), self.make(), run_header(f"perturb_{self.change}", recorded))
 
 
 # What the seed of a change decides, and the options that the change does not have.

@@ -6,18 +6,17 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of
-from parapet.schemas.errors import InputError
+from parapet.pipelines.suite.steps import COMPARISON, Graph, entry_of
 
 if TYPE_CHECKING:
     from parapet.evaluation.results import ResultRow
     from parapet.pipelines.suite.suite_file import SuiteFile
 
-_CONDITION = re.compile(r"\s*(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)\s*")
+CONDITION = re.compile(r"\s*(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)\s*")
 _HOLDS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt
 }  # fmt: skip
@@ -39,14 +38,6 @@ class Verdict(NamedTuple):
         return f"{self.gate} {self.condition}: {value_text}{f' ({self.system})' if self.system else ''}"
 
 
-def check(gates: Mapping[str, str], path: str) -> None:
-    """Raises InputError for an invalid condition, such as ``">= high"``."""
-    for name, condition in gates.items():
-        if not _CONDITION.fullmatch(condition):
-            reason = f'{condition!r}: expected a condition such as ">= 0.4"; metrics go from 0 to 1'
-            raise InputError(reason, path, f"gates.{name}")
-
-
 def check_numbers(suite: SuiteFile, graph: Graph) -> None:
     """Raises InputError for a gate on a number that no system of the suite can have, before anything runs."""
     if not suite.gates:
@@ -55,48 +46,44 @@ def check_numbers(suite: SuiteFile, graph: Graph) -> None:
     from parapet.evaluation.results import SENSITIVITY, VARIANTS
 
     requested, averaged = (_metrics_in(suite.compare.get(key, [])) for key in ("metrics", "average"))
-    chosen = suite.compare.get("sets", [])
+    shown_sets = suite.compare.get("sets", [])
     known: dict[str, str] = {}  # the name of a number to its metric
     beginnings: list[str] = []  # of numbers on sets whose names are not known yet
-    for step in graph.steps.values():
-        if not step.name.startswith("scores/"):
-            continue
+    for step in (step for name, step in graph.steps.items() if name.startswith("scores/")):
         _, system, task = step.name.split("/")
-        sets, variants, are_all = _scored_sets(step, graph.variants)
-        over_variants = [VARIANTS] if len(variants) > 1 or not are_all else []
+        options, variants = step.options, list[str]()
+        if "variants" in options:
+            variants = str(options["variant"]).split(",") if "variant" in options else graph.variants
+        is_open = task == "ranking" or ("variants" in options and not variants)
+        sets = ["original", *(str(name).partition("=")[0] for name in options.get("sets", ())), *variants]
+        sets += [VARIANTS] if len(variants) > 1 or is_open else []
         for metric in [*(requested or shown_metrics(task)), *averaged]:
-            names = [*(sets if metric != SENSITIVITY else []), *over_variants]
-            for name in names if not chosen else [name for name in names if name in chosen]:
-                known |= dict.fromkeys(_names(system, metric, name), metric)
-            beginnings += [] if are_all else [f"{metric}.", f"{system}.{metric}."]
+            for name in sets:
+                if name in (shown_sets or sets) and (metric != SENSITIVITY or name == VARIANTS):
+                    known |= dict.fromkeys(_names(system, metric, name), metric)
+            beginnings += [f"{metric}.", f"{system}.{metric}."] if is_open else []
     for gate, condition in suite.gates.items():
         if gate not in known and not gate.startswith(tuple(beginnings)):
             raise suite.error(_why_unknown(gate, known, graph), f"gates.{gate}")
         metric = known.get(gate, SENSITIVITY)
-        match = _CONDITION.fullmatch(condition)
-        assert match is not None, "check() lets nothing else through"
-        limit, is_share = float(match[2]), metric not in OF_100 and metric != SENSITIVITY
-        is_hopeless = not any(_HOLDS[match[1]](value, limit) for value in (0, 1 if is_share else math.inf))
+        holds, limit = _parsed(condition)
+        is_share = metric not in OF_100 and metric != SENSITIVITY
+        is_hopeless = not any(holds(value, limit) for value in (0, 1 if is_share else math.inf))
         if is_hopeless or (is_share and abs(limit) > 1):
             reason = f"{condition!r} {'can never be' if is_hopeless else 'is always'} reached"
             raise suite.error(f"{reason}: {metric} goes from 0 {'to 1' if is_share else 'up'}", f"gates.{gate}")
+
+
+def _parsed(condition: str) -> tuple[Callable[[float, float], bool], float]:
+    match = CONDITION.fullmatch(condition)
+    assert match is not None, "the suite's file is checked"
+    return _HOLDS[match[1]], float(match[2])
 
 
 def _metrics_in(columns: Iterable[object]) -> list[str]:
     """Returns what may be the metric in names of columns: ``SET/METRIC``, and ``accuracy/CATEGORY`` is one, too."""
     parts = [str(name).split("/") for name in columns]
     return ["/".join(names[i:]) for names in parts for i in range(len(names))]
-
-
-def _scored_sets(step: Step, variants: Sequence[str]) -> tuple[list[str], list[str], bool]:
-    """Returns the sets of a step that scores a system, the variants among them, and whether these are all."""
-    options = step.options
-    own = options.get("sets", {})
-    names = [str(name).partition("=")[0] for name in (own if isinstance(own, dict | list) else [own])]
-    chosen = str(options["variant"]).split(",") if "variant" in options else list(variants)
-    chosen = chosen if "variants" in options else []
-    are_all = step.command[-1] != "ranking" and ("variants" not in options or bool(chosen))
-    return ["original", *names, *chosen], chosen, are_all
 
 
 def _why_unknown(gate: str, known: Iterable[str], graph: Graph) -> str:
@@ -106,9 +93,8 @@ def _why_unknown(gate: str, known: Iterable[str], graph: Graph) -> str:
             lost = "has no such number" if ": " in entry.name else "is left out"
             return f"the system {system!r} {lost}: {entry.reason}"
     near = difflib.get_close_matches(gate, known, 1)
-    return "no system will have this number: " + (
-        f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none'}"
-    )
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none'}"
+    return f"no system will have this number: {hint}"
 
 
 def judge(gates: Mapping[str, str], numbers: Iterable[ResultRow]) -> Iterator[Verdict]:
@@ -124,12 +110,11 @@ def judge(gates: Mapping[str, str], numbers: Iterable[ResultRow]) -> Iterator[Ve
         for name in _names(number.system, number.metric, number.set):
             named.setdefault(name, []).append(number)
     for gate, condition in gates.items():
-        match = _CONDITION.fullmatch(condition)
-        assert match is not None, "check() lets nothing else through"
+        holds, limit = _parsed(condition)
         if gate not in named:
             yield Verdict(gate, condition, "", None, False)
         for number in named.get(gate, ()):
-            is_met = number.value is not None and _HOLDS[match[1]](number.value, float(match[2]))
+            is_met = number.value is not None and holds(number.value, limit)
             yield Verdict(gate, condition, number.system, number.value, is_met)
 
 

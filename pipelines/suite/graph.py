@@ -8,93 +8,62 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from parapet.evaluation.sets import prediction_files
+from parapet.pipelines import dispatch, endpoint_flags
+from parapet.pipelines.app import flags_of
 from parapet.pipelines.perturb import TOOLKITS
 from parapet.pipelines.sets import of_run
-from parapet.pipelines.suite.steps import (
-    COMPARISON,
-    RESULTS,
-    SAMPLE,
-    TASKS,
-    Graph,
-    LeftOut,
-    Options,
-    ScoredSet,
-    Step,
-    Value,
-    entry_of,
-    owner,
-    place_of,
-    references,
-    unknown_key,
-    without,
-)
-from parapet.pipelines.suite.suite_file import HEADS, NAME, NO_NAME, PARTS, SEED, SuiteFile
+from parapet.pipelines.suite import steps as suite_steps
+from parapet.pipelines.suite.steps import SAMPLE, Graph, LeftOut, Options, Step, references, unknown_key
+from parapet.pipelines.suite.suite_file import NAME, NO_NAME, PARTS, SEED, SuiteFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import NO_LICENCE, parse_config
 from parapet.transforms.storage.toml import toml_of
 
-RELEASE_CONFIG = "release.toml"
-_SOURCES = ("path", "responses", "pivots")  # keys of [variants], of which exactly one is used
-_ABOUT = {
-    "compose": "The crowd's answers, vetted, ranked and composed into variants of the schemas",
-    "back_translate": "Variants of the schemas: translated into each pivot language and back",
-    "rewrite": "The dialogues under the names of each variant",
-    "statistics": "How far the variants are from the original (SGD-X, Table 1)",
-    COMPARISON: "All scores in one table",
-    "release": "Everything as one versioned dataset",
-}
-
-# Perturbations whose own command has more flags than 'parapet perturb', above all those of engines.
+# Perturbations of corpora with a command of their own, and the options that it needs.
 _COMMANDS: dict[str, tuple[tuple[str, ...], Options]] = {
-    "speech_errors": (("speech_errors",), {}),
-    "ood": (("ood",), {}),
-    "unseen_entities": (("unseen_entities",), {}),
+    **{name: ((name,), {}) for name in ("speech_errors", "ood", "unseen_entities")},
     "paraphrase": (("language_variations",), {"kinds": "paraphrase", "env": "none"}),
 }
-
-# The keys of a system behind an endpoint that 'parapet predict llm' also has; tables of its further tasks inherit them.
-_SAME = (
-    *("endpoint", "model", "max_calls", "parallel_calls", "timeout", "cache"),
-    *("temperature", "max_tokens", "extra_body", "insecure_key", "max_bad"),
-)
-_OF_ENDPOINT = {**{name: name for name in _SAME}, "api_key_env": "key_variable"}
-# The command that predicts each task with a language model, and its additional keys.
-_ASKED = {
-    "dst": ("llm", ("style", "as_answered", "prompt")),
-    "ood": ("llm_ood", ("domains", "prompt")),
-    "generation": ("llm_utterances", ("prompt",)),
-    "ranking": ("llm_babi", ("examples", "shots", "candidates", "top", "prompt")),
-    "tool_calls": ("llm_tools", ("style", "prompt")),
-}
+_SOURCES = ("model", "predictions", "train", "endpoint")  # keys of a system, of which exactly one is used
 _WITH_MODEL = ("dst", "tool_calls")  # tasks that accept a user's class
+# The models of 'parapet predict' that stand for a language model, by task.
+_ASKED = {
+    "dst": "llm", "ood": "llm_ood", "generation": "llm_utterances", "ranking": "llm_babi", "tool_calls": "llm_tools"
+}  # fmt: skip
+# The keys of a language model that its tables of further tasks inherit.
+_INHERITED = {*endpoint_flags.FLAGS, "model", "api_key_env", "parallel_calls", "timeout", "cache", "max_bad"}
+_OF_SCORES_TOO = ("candidates", "top", "variant")  # options of 'predict' that 'evaluate' also needs
+# ``@corpus/path`` or ``NAME=@corpus/path``, where the head is a name of the suite's.
+_ALIAS = re.compile(r"(?P<name>(?:.*=)?)@(?P<head>[^/@]*)(?P<rest>(?:/.*)?)", re.DOTALL)
 _REDUCED = ("evaluate", "predict")  # these steps still run if sets, variants or a classifier are left out
 
-# Maps (perturbation, options) to the names of the sets that it makes, and whether each set has a folder.
-SetsOf = Callable[[str, Options], tuple[Sequence[str], bool]]
+_LICENCE_FILE = "release_licence.txt"
+# The licence text of a release without a licence, so that nobody takes its absence for a permission.
+_NO_LICENCE_TEXT = (
+    "No licence was given for this dataset. It is made from another corpus, whose terms apply: do not publish it\n"
+    'before you have named a licence in the file of the suite ([release] licence = "...") and built it again.\n'
+)
 
 
-def make_graph(
-    suite: SuiteFile, sets_of: SetsOf, lacks: Callable[[Step], str], skipped: Callable[[str], bool] = lambda _: False
-) -> Graph:
+def make_graph(suite: SuiteFile, skipped: Callable[[str], bool] = lambda _: False) -> Graph:
     """Makes the steps of a suite.
 
     Args:
       suite: the suite's file.
-      sets_of: returns the sets that a perturbation makes with its options.
-      lacks: describes what a step needs that is not installed; empty if nothing is missing.
       skipped: whether a step is to be left out.
 
     Raises:
       InputError: keys contradict each other, a name is used twice, or references are unknown or circular.
     """
-    builder = _Builder(suite, sets_of, lacks, skipped)
+    builder = _Builder(suite, skipped)
     builder.variants()
     for level, add in (("sets", builder.set), ("steps", builder.step), ("systems", builder.system)):
         for i, entry in enumerate(getattr(suite, level)):
@@ -109,17 +78,15 @@ def make_graph(
 
 
 class _Builder:
-    def __init__(
-        self, suite: SuiteFile, sets_of: SetsOf, lacks: Callable[[Step], str], skipped: Callable[[str], bool]
-    ) -> None:
-        self.suite, self.sets_of, self.lacks, self.skipped, self.error = suite, sets_of, lacks, skipped, suite.error
+    def __init__(self, suite: SuiteFile, skipped: Callable[[str], bool]) -> None:
+        self.suite, self.skipped, self.error = suite, skipped, suite.error
         self.steps: dict[str, Step] = {}
-        self.sets: list[ScoredSet] = []
-        self.set_names: set[str] = set()
-        self.systems: dict[str, list[str]] = {}  # system to the steps that score it
+        self.sets: dict[str, str] = {}  # name to folder
+        self.scores: dict[str, str] = {}  # the steps that score systems, with the names of these
         self.left_out: list[LeftOut] = []
-        self.rewritten, self.variant_names = False, list[str]()
+        self.variant_names: list[str] = []
         self.sgd, self.tasks = suite.corpus.sgd, suite.corpus.tasks
+        self.corpus: Options = {"tasks": [self.tasks]} if self.tasks else {"sgd": self.sgd}
         self.aliases = {**suite.inputs, "corpus": self.sgd}
 
     # Tables of the file.
@@ -129,27 +96,24 @@ class _Builder:
             return
         entry, place = dict(self.suite.variants), "variants"
         (needs,) = self._texts(entry, place, "needs")
-        source = self._exactly_one(entry, _SOURCES, place)
+        source = self._exactly_one(entry, ("path", "responses", "pivots"), place)
         rewriting = self._table(entry, "rewrite", place)
-        root = "@compose" if source == "responses" else "@back_translate"
         if source == "path":
             root = str(self._expanded(entry.pop("path")))
             rewriting = {**entry, **rewriting}
-            folder = self.suite.folder / root
-            names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-        elif source == "pivots":
-            pivots = entry["pivots"]
-            names = list(map(str, pivots if isinstance(pivots, list) else str(pivots).split(",")))
+            self.variant_names = sorted(path.name for path in (self.suite.folder / root).glob("*") if path.is_dir())
         else:
-            names = [f"v{i}" for i in range(1, 6)]
-        self.aliases["variants"], self.variant_names = root, names
-        schemas: Options = {"schemas": self.tasks or self.sgd}
-        if source != "path" and not self._add(root[1:], root[1:], {**schemas, **entry}, place, needs):
+            making = "compose" if source == "responses" else "back_translate"
+            root, pivots = f"@{making}", entry.get("pivots", "v1,v2,v3,v4,v5")
+            self.variant_names = list(map(str, pivots if isinstance(pivots, list) else str(pivots).split(",")))
+        self.aliases["variants"] = root
+        schemas = {"schemas": self.tasks or self.sgd, **entry}
+        if source != "path" and not self._add(making, (making,), schemas, place, needs):
             return
-        options: Options = {**({"tasks": [self.tasks]} if self.tasks else {"sgd": self.sgd}), "variants": root}
-        self.rewritten = self._add("rewrite", "rewrite", {**options, **rewriting}, place, needs)
+        options = {**self.corpus, "variants": root}
+        self._add("rewrite", ("rewrite",), {**options, **rewriting}, place, needs)
         if not self.tasks and "statistics" not in map(_step_name, self.suite.steps):
-            self._add("statistics", "statistics", options, place, needs)
+            self._add("statistics", ("statistics",), options, place, needs)
 
     def set(self, entry: Options, place: str) -> None:
         name, needs = self._texts(entry, place, "name", "needs")
@@ -161,26 +125,26 @@ class _Builder:
                 raise self.error(unknown_key(next(iter(entry)), ("path", "name", "needs")), place)
             root = str(self._expanded(chosen))
             if not self._is_missing(name, {"path": root}, place, needs):
-                self._add_set(ScoredSet(name, root), place)
+                self._add_set(name, root, place)
             return
         command, defaults = _COMMANDS.get(chosen, (("perturb", chosen), {}))
-        corpus: Options = {"sgd": self.sgd, "split": list(self.suite.corpus.splits)}
         if self.tasks:
-            command, defaults, corpus = ("perturb", chosen), {}, {"tasks": [self.tasks]}
-        step, about = f"sets/{name}", f"Perturbation: {chosen}"
+            command, defaults = ("perturb", chosen), {}
+        else:
+            defaults = {"split": list(self.suite.corpus.splits), **defaults}
+        step = f"sets/{name}"
         if reason := self._impossible(chosen):
-            self.left_out.append(LeftOut(step, place, reason, "tasks with other tools"))
-            return
-        if self._add(step, command, {**corpus, **defaults, **entry}, place, needs, about):
+            self.left_out.append(LeftOut(step, reason, "tasks with other tools"))
+        elif self._add(step, command, {**self.corpus, **defaults, **entry}, place, needs):
             try:
-                sets, in_folders = self.sets_of(chosen, {**entry, **({"tasks": True} if self.tasks else {})})
+                folders, in_folders = suite_steps.sets_of(self.steps[step], chosen)
             except InputError as error:
                 raise self.error(str(error), f"{place} ({name})") from None
-            for folder in sets:
+            for folder in folders:
                 own_name = folder
                 if name != chosen:
                     own_name = name + folder.removeprefix(chosen) if folder.startswith(chosen) else f"{name}-{folder}"
-                self._add_set(ScoredSet(own_name, f"@{step}/{folder}" if in_folders else f"@{step}"), place)
+                self._add_set(own_name, f"@{step}/{folder}" if in_folders else f"@{step}", place)
 
     def _impossible(self, perturbation: str) -> str:
         """Returns why a perturbation of toolkits changes nothing in the user's tasks; empty if it changes some."""
@@ -191,14 +155,13 @@ class _Builder:
         counts = (1,) if perturbation == "distractors" else ()
         return Toolkits(perturbation, counts).impossible(str(self.suite.folder / self.tasks))
 
-    def _add_set(self, scored: ScoredSet, place: str) -> None:
-        if scored.name in ("original", "v1", "v2", "v3", "v4", "v5"):
-            reason = f"{scored.name!r} is the name of the original or of a variant: give this set another name"
+    def _add_set(self, name: str, root: str, place: str) -> None:
+        if name in ("original", "v1", "v2", "v3", "v4", "v5"):
+            reason = f"{name!r} is the name of the original or of a variant: give this set another name"
             raise self.error(reason, f"{place}.name")
-        if scored.name in self.set_names:
-            raise self.error(f"another set is called {scored.name!r}: give this one another name", f"{place}.name")
-        self.sets.append(scored)
-        self.set_names.add(scored.name)
+        if name in self.sets:
+            raise self.error(f"another set is called {name!r}: give this one another name", f"{place}.name")
+        self.sets[name] = root
 
     def step(self, entry: Options, place: str) -> None:
         name = _step_name(entry)
@@ -209,131 +172,111 @@ class _Builder:
             raise self.error(reason, f"{place}.pipeline")
         if command[0] in _REDUCED and entry.get("reference") == "@corpus":
             entry.setdefault("split", self.suite.corpus.scored)
-        self._add(name, command, entry, place, needs, about)
+        self._add(name, command, entry, place, needs, about=about)
 
     def system(self, entry: Options, place: str) -> None:
         name, needs = self._texts(entry, place, "name", "needs")
         if not name:
             raise self.error("give the system a name", f"{place}.name")
-        if name in self.systems:
-            raise self.error(f"another system is called {name!r}: give this one another name", f"{place}.name")
-        tasks: dict[str, Any] = {task: entry.pop(task) for task in TASKS if isinstance(entry.get(task), dict)}
-        sources = ("model", "predictions", "train", "endpoint")
-        if any(key in entry for key in sources):
-            shared = {key: entry[key] for key in (*_OF_ENDPOINT, "price") if "endpoint" in entry and key in entry}
-            bare = [task for task in tasks if task in _ASKED and not any(key in tasks[task] for key in sources)]
-            tasks = {
-                "tool_calls" if self.tasks else "dst": entry,
-                **tasks,
-                **{task: {**shared, **tasks[task]} for task in bare},
-            }
+        tasks: dict[str, Any] = {
+            task: dict(entry.pop(task)) for task in suite_steps.TASKS if isinstance(entry.get(task), dict)
+        }
+        if not entry.keys().isdisjoint(_SOURCES):
+            shared = {key: entry[key] for key in entry if "endpoint" in entry and key in _INHERITED}
+            for task in tasks.keys() & _ASKED.keys():
+                if tasks[task].keys().isdisjoint(_SOURCES):
+                    tasks[task] = shared | tasks[task]
+            tasks = {"tool_calls" if self.tasks else "dst": entry, **tasks}
         elif entry:
-            raise self.error(unknown_key(next(iter(entry)), (*sources, "name", "needs", *TASKS)), place)
+            raise self.error(unknown_key(next(iter(entry)), (*_SOURCES, "name", "needs", *suite_steps.TASKS)), place)
         if not tasks:
             reason = "give model, predictions, train or endpoint, or a table of a task: response = {...}"
             raise self.error(reason, place)
-        self.systems[name] = []
         for task, options in tasks.items():
             where = place if options is entry else f"{place}.{task}"
-            step, about = f"scores/{name}/{task}", f"{name}: {task} scores"
-            scored = self._scored(name, task, dict(options), where, needs)
-            if scored is not None and self._add(step, ("evaluate", task), scored, where, needs, about):
-                self.systems[name].append(step)
+            step = f"scores/{name}/{task}"
+            scored = self._scored(name, task, options, where, needs)
+            if scored and self._add(step, ("evaluate", task), scored, where, needs):
+                self.scores[step] = name
 
     def _scored(self, name: str, task: str, options: Options, place: str, needs: str) -> Options | None:
-        """Returns the options of ``evaluate``; None if the system is left out."""
-        sources = ("model", "predictions", "train") if task in _WITH_MODEL else ("predictions", "train")
-        questions = self._of_endpoint(options, task, place) if "endpoint" in options and task in _ASKED else {}
-        source = "" if questions else self._exactly_one(options, sources, place)
+        """Returns the options of ``evaluate``, and adds the steps that predict; None if they are left out."""
+        source = "endpoint"
+        if "endpoint" not in options or task not in _ASKED:
+            source = self._exactly_one(options, _SOURCES[task not in _WITH_MODEL : 3], place)
         corpus: Options = {}
         if task != "ranking":  # the options name its files, since bAbI has no corpus
-            corpus = {"reference": self.sgd, "split": self.suite.corpus.scored}
-            if self.tasks:
-                corpus = {"reference": [self.tasks]}
-            corpus |= {"variants": "@rewrite"} if self.rewritten else {}
-            corpus |= {"sets": {scored.name: scored.root for scored in self.sets}} if self.sets else {}
-        keys = (*corpus, *(key for key in ("reference", "split", "variants", "sets") if key not in corpus))
-        corpus |= {key: options.pop(key) for key in keys if key in options}
+            split = {} if self.tasks else {"split": self.suite.corpus.scored}
+            corpus = {"reference": self.corpus.get("tasks", self.sgd), **split}
+            corpus |= {"variants": "@rewrite"} if self.is_rewritten else {}
+            corpus |= {"sets": dict(self.sets)} if self.sets else {}
+        corpus |= {key: options.pop(key) for key in ("reference", "split", "variants", "sets") if key in options}
         if task == "dst":
             options.setdefault("system", name)
+        predicted, trained = f"predictions/{name}/{task}", f"models/{name}/{task}"
+        steps: dict[str, tuple[str, str, Options]] = {}
         if source == "predictions" and not self.tasks:
-            corpus = self._predicted(f"scores/{name}/{task}", str(options["predictions"]), corpus, place)
-        if questions:
-            predicted = f"predictions/{name}/{task}"
-            commands = ("predict", _ASKED[task][0])
-            if not self._add(predicted, commands, {**corpus, **questions}, place, needs, f"{name}: predictions"):
-                return None
-            options |= {key: questions[key] for key in ("candidates", "top") if key in questions}
-            options["predictions"] = f"@{predicted}/predictions"
+            corpus = self._predicted(f"scores/{name}/{task}", task, str(options["predictions"]), corpus)
+        if source == "endpoint":
+            known = {"api_key_env", *(flag.name for flag in flags_of(dispatch.command_of("predict", _ASKED[task])))}
+            asked = {key: value for key, value in options.items() if key in known}
+            options = {key: options[key] for key in options if key not in known or key in _OF_SCORES_TOO}
+            if "api_key_env" in asked:
+                asked["key_variable"] = asked.pop("api_key_env")
+            if price := self._table(asked, "price", place):
+                if price.keys() - {"input", "output"}:
+                    reason = (
+                        "expected price = { input = DOLLARS, output = DOLLARS }, in US dollars for a million tokens"
+                    )
+                    raise self.error(reason, f"{place}.price")
+                asked["price"] = f"{price.get('input', 0)},{price.get('output', 0)}"
+            steps[predicted] = "predict", _ASKED[task], {**corpus, **asked}
         if source == "train":
             train = self._table(options, "train", place)
             place = f"{place}.train"
             if not isinstance(model := train.pop("model", None), str):
                 raise self.error('expected a table such as { model = "t5dst" }', place)
-            predict = self._table(train, "predict", place)
-            trained, predicted = f"models/{name}/{task}", f"predictions/{name}/{task}"
-            options_of_training: Options = {"train": [self.sgd], **train}
-            options_of_predict = {**corpus, "model": f"@{trained}", **predict}
-            if not (
-                self._add(trained, ("train", model), options_of_training, place, needs, f"{name}: trained")
-                and self._add(predicted, ("predict", model), options_of_predict, place, needs, f"{name}: predictions")
-            ):
+            predict = {**corpus, "model": f"@{trained}", **self._table(train, "predict", place)}
+            steps[trained] = "train", model, {"train": [self.sgd], **train}
+            steps[predicted] = "predict", model, predict
+        for step, (action, model, of_step) in steps.items():
+            if not self._add(step, (action, model), of_step, place, needs):
                 return None
-            # soloist writes both, each to its own folder
-            written = "responses" if task == "response" else "predictions"
-            options["predictions"] = f"@{predicted}/{written}"
+        if steps:  # soloist writes both, each to its own folder
+            options["predictions"] = f"@{predicted}/{'responses' if task == 'response' else 'predictions'}"
         return {**corpus, **options}
 
-    def _of_endpoint(self, options: Options, task: str, place: str) -> Options:
-        """Removes the options of ``predict llm`` and its siblings from a system's options, and returns them."""
-        price = self._table(options, "price", place)
-        flags = {**_OF_ENDPOINT, **{name: name for name in _ASKED[task][1]}}
-        answers = {flag: options.pop(key) for key, flag in flags.items() if key in options}
-        if price.keys() - {"input", "output"}:
-            raise self.error(
-                "expected price = { input = DOLLARS, output = DOLLARS }, in US dollars for a million tokens",
-                f"{place}.price",
-            )
-        return {**answers, **({"price": f"{price.get('input', 0)},{price.get('output', 0)}"} if price else {})}
-
-    def _predicted(self, step: str, predictions: str, corpus: Options, place: str) -> Options:
+    def _predicted(self, step: str, task: str, predictions: str, corpus: Options) -> Options:
         """Returns the options of the corpus, without the sets that a folder has no predictions for."""
-        from parapet.evaluation.sets import prediction_files
-
         folder = self.suite.folder / str(self._expanded(predictions))
-        if not predictions or not folder.is_dir():
+        if not predictions or not folder.is_dir() or not isinstance(corpus.get("sets", {}), dict):
             return corpus
-        folder = Path(of_run(str(folder), step.rpartition("/")[2]))
-
-        def is_there(name: str) -> bool:
+        sets = corpus.get("sets", {})
+        variants = self.variant_names if "variants" in corpus else []
+        lacking = []
+        for name in (*sets, *variants):
             try:
-                return bool(prediction_files(str(folder), str(corpus["split"]), name))
+                prediction_files(of_run(str(folder), task), str(corpus["split"]), name)
             except InputError:
-                return False
-
-        corpus, lacking = dict(corpus), []
-        if isinstance(sets := corpus.get("sets"), dict):
-            lacking = [name for name in sets if not is_there(name)]
-            corpus["sets"] = {name: root for name, root in sets.items() if name not in lacking}
-        if "variants" in corpus and self.variant_names:
-            predicted = [name for name in self.variant_names if is_there(name)]
-            lacking += [name for name in self.variant_names if name not in predicted]
-            if predicted:
-                corpus["variant"] = ",".join(predicted)
-            else:
-                del corpus["variants"]
-        if lacking:
-            needs = f"predictions for these dialogues, as {predictions}/{lacking[0]}/dialogues_001.json"
-            reason = f"{predictions} has none of {', '.join(lacking)}"
-            self.left_out.append(LeftOut(f"{step}: {', '.join(lacking)}", place, reason, needs))
-        return {key: value for key, value in corpus.items() if value != {}}
+                lacking.append(name)
+        if not lacking:
+            return corpus
+        needs = f"predictions for these dialogues, as {predictions}/{lacking[0]}/dialogues_001.json"
+        reason = f"{predictions} has none of {', '.join(lacking)}"
+        self.left_out.append(LeftOut(f"{step}: {', '.join(lacking)}", reason, needs))
+        chosen = [name for name in variants if name not in lacking]
+        kept = {name: root for name, root in sets.items() if name not in lacking}
+        corpus = {**corpus, "sets": kept, "variant": ",".join(chosen)}
+        if variants and not chosen:
+            del corpus["variants"]
+        return {key: value for key, value in corpus.items() if value not in ("", {})}
 
     def drop(self, step: Step) -> bool:
         """Leaves out a step that needs missing steps, or its options that do. Returns whether something changed."""
         lost = {name: entry for name in references(step.options) if (entry := self._left_out_of(name))}
         if not lost:
             return False
-        reduced = without(step, lost)
+        reduced = suite_steps.without(step, lost)
         systems = reduced.options.get("systems") if reduced else None
         names = {str(system).partition("=")[0] for system in systems} if isinstance(systems, list | dict) else set()
         compares = len(names) > 1 and {step.options.get("baseline")} <= {None, *names}
@@ -341,34 +284,73 @@ class _Builder:
             self.steps[step.name] = reduced
             return True
         first = next(iter(lost.values()))
-        reason = f"{entry_of(first.name)} is left out"
-        self.left_out.append(LeftOut(step.name, step.place, reason, first.needs or step.needs))
+        reason = f"{suite_steps.entry_of(first.name)} is left out"
+        self.left_out.append(LeftOut(step.name, reason, first.needs or step.needs))
         del self.steps[step.name]
-        self.rewritten = self.rewritten and step.name != "rewrite"
-        self.sets = [scored for scored in self.sets if not any(map(self._left_out_of, references(scored.root)))]
-        self.systems = {name: [score for score in steps if score != step.name] for name, steps in self.systems.items()}
+        self.sets = {
+            name: root for name, root in self.sets.items() if not any(map(self._left_out_of, references(root)))
+        }
         return True
 
     def comparison(self) -> None:
-        self.systems = {name: steps for name, steps in self.systems.items() if steps}
-        scores: list[Value] = [f"{name}=@{step}" for name, steps in self.systems.items() for step in steps]
-        if scores:
+        self.scores = {step: name for step, name in self.scores.items() if step in self.steps}
+        if self.scores:
+            scores = [f"{name}=@{step}" for step, name in self.scores.items()]
             # Shows dashes for sets on which only some systems were scored.
-            self._add(COMPARISON, "compare", {"all": True, **self.suite.compare, "systems": scores}, "compare")
+            options = {"all": True, **self.suite.compare, "systems": scores}
+            self._add(suite_steps.COMPARISON, ("compare",), options, "compare")
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether there are dialogues under the variants' names."""
+        return self.suite.variants is not None and "rewrite" in self.steps
 
     def release(self) -> None:
         if self.suite.release is None:
             return
-        sets = [("variants", "@rewrite")] if self.rewritten else []
-        sets += [(scored.name, scored.root) for scored in self.sets]
-        files = release_files(self.suite, sets, self.steps)
-        names = [*references(self.suite.release), *(root[1:] for _, root in sets if root.startswith("@"))]
-        names += [name for name in ("compose", "statistics") if name in self.steps]
-        names = [name for name in names if name.partition("/")[0] not in HEADS]
-        after = tuple(dict.fromkeys(self._steps_of(names, "release")))
-        options: Options = {"config": f"@{RELEASE_CONFIG}"}
-        reads = (self.tasks or self.sgd, [root for _, root in sets], self.suite.release, [f"@{name}" for name in after])
-        self._add("release", ("release", "build"), options, "release", after=after, files=files, reads=reads)
+        keys: Options = dict(self._expanded(self.suite.release))
+        own, files = self.tasks or self.sgd, {}
+        keys.setdefault("description", self.suite.description or f"Robustness sets of the suite {self.suite.title}.")
+        keys.setdefault("authors", [{"name": "Unnamed"}])
+        if not keys.get("licence") and own.startswith(SAMPLE):
+            keys["licence"] = "CC0-1.0"
+        corpora = [{"path": own, "name": "original", "kind": "original"}]
+        if self.is_rewritten:
+            corpora.append({"path": "@rewrite", "kind": "variants"})
+        for name, root in self.sets.items():
+            corpora.append({"path": root, "name": re.sub(r"[^A-Za-z0-9_\-]", "_", name), "kind": "robustness set"})
+        parts: dict[str, list[Options]] = {
+            "tasks" if self.tasks else "corpora": corpora,
+            "audits": [{"path": "@compose"}] if "compose" in self.steps else [],
+            "statistics": [{"path": "@statistics", "name": "table_1"}] if "statistics" in self.steps else [],
+        }
+        keys |= {part: entries for part in PARTS if (entries := [*parts.get(part, []), *keys.get(part, [])])}
+        config = {**keys}
+        if not keys.get("licence"):
+            config |= {"licence": NO_LICENCE, "licence_file": _LICENCE_FILE}
+            files[_LICENCE_FILE] = _NO_LICENCE_TEXT
+        elif "licence_file" in keys:
+            config["licence_file"] = self._released(str(keys["licence_file"]), "licence_file")
+        for part in PARTS & keys.keys():
+            if not all(isinstance(entry, dict) and isinstance(entry.get("path"), str) for entry in keys[part]):
+                raise self.error("expected tables with a path", f"release.{part}")
+            places = [self._released(entry["path"], f"{part}[{i}].path") for i, entry in enumerate(keys[part])]
+            config[part] = [{**entry, "path": place} for entry, place in zip(keys[part], places, strict=True)]
+        files["release.toml"] = toml_of(msgspec.to_builtins(config))
+        try:
+            parse_config(files["release.toml"], self.suite.path)
+        except InputError as error:
+            raise self.error(error.reason, f"release.{error.where}".rstrip(".")) from None
+        self._add("release", ("release", "build"), {"config": "@release.toml"}, "release", files=files, reads=keys)
+
+    def _released(self, path: str, where: str) -> str:
+        """Returns a path for ``release.toml``, which lies in the output folder. Raises InputError if it is missing."""
+        if path.startswith("@"):
+            return suite_steps.place_of(path[1:], Path())
+        place = (self.suite.folder / path).absolute()
+        if not place.exists() and "://" not in path:
+            raise self.error(f"{path}: there is no such file or folder", f"release.{where}")
+        return path if "://" in path else str(place)
 
     # Helpers of all tables.
 
@@ -377,14 +359,12 @@ class _Builder:
 
         Raises InputError if a value is not text.
         """
-        texts = []
-        for key in keys:
-            value = options.pop(key, "")
+        texts = [options.pop(key, "") for key in keys]
+        for key, value in zip(keys, texts, strict=True):
             if not isinstance(value, str):
                 raise self.error(f"expected a text, found {value!r}", f"{place}.{key}")
             if key == "name" and value and not NAME.fullmatch(value):
                 raise self.error(f"{value!r} {NO_NAME}", f"{place}.name")
-            texts.append(value)
         return texts
 
     def _table(self, options: Options, key: str, place: str) -> Options:
@@ -398,90 +378,67 @@ class _Builder:
     def _exactly_one(self, options: Options, keys: Sequence[str], place: str) -> str:
         """Returns the key that is used out of several; removes the other keys, which must be empty."""
         present = [key for key in keys if key in options]
-        nonempty = [key for key in present if not self._is_empty(options[key])] or present[:1]
-        if len(nonempty) != 1:
-            names = f"found {' and '.join(nonempty)}" if nonempty else "found none of them"
+        used = [key for key in present if not any(map(self._is_empty, suite_steps.texts(options[key])))] or present[:1]
+        if len(used) != 1:
+            names = f"found {' and '.join(used)}" if used else "found none of them"
             raise self.error(f"give exactly one of {', '.join(keys)}: {names}", place)
-        for key in present:
-            if key not in nonempty:
-                del options[key]
-        return nonempty[0]
+        for key in {*present} - {*used}:
+            del options[key]
+        return used[0]
 
-    def _is_empty(self, value: Value) -> bool:
-        """Whether a value is still to be filled in: an empty text, an empty input, or a table that contains one."""
-        if isinstance(value, dict):
-            return any(map(self._is_empty, value.values()))
-        return value == "" or (isinstance(value, str) and self.suite.inputs.get(value[1:]) == "" and value[0] == "@")
+    def _is_empty(self, text: str) -> bool:
+        """Whether a text, or the input that it names, is still to be filled in."""
+        return not text or (text[0] == "@" and self.suite.inputs.get(text[1:]) == "")
 
-    def _expanded(self, value: Value) -> Value:
-        """Expands ``@corpus``, ``@variants`` and ``@INPUT`` in a value, and lists the files of paths with ``*``."""
+    def _expanded(self, value: Any) -> Any:
+        """Expands ``@corpus``, ``@variants`` and ``@INPUT`` in a value, and lists the files of paths with ``*``.
+
+        A table has no entries for paths with ``*`` that match no file; it is empty if none matches.
+        """
         if isinstance(value, dict):
-            # Drops paths with * that match no file; the table is empty if none matches.
-            table = {}
-            for key, item in value.items():
-                expanded = self._expanded(item)
-                if isinstance(item, str) and isinstance(expanded, list) and len(expanded) == 1:
-                    expanded = expanded[0]
-                if expanded != "" or "*" not in str(item):
-                    table[key] = expanded
+            table = {key: self._expanded(item) for key, item in value.items()}
+            table = {key: item for key, item in table.items() if item != "" or "*" not in str(value[key])}
             return table if table or not value else ""
         if isinstance(value, list):
-            parts: list[Value] = []
-            for item in value:
-                expanded = self._expanded(item)
-                parts += expanded if isinstance(item, str) and isinstance(expanded, list) else [expanded]
-            return parts
-        if not isinstance(value, str):
+            parts = map(self._expanded, value)
+            return [item for part in parts for item in (part if isinstance(part, list) else [part])]
+        match = _ALIAS.fullmatch(value) if isinstance(value, str) else None
+        if match is None or match["head"] not in self.aliases:
             return value
-        before, at, reference = value.rpartition("@")
-        head, slash, rest = reference.partition("/")
-        if not at or (before and before[-1] != "=") or head not in self.aliases:
-            return value
-        place = self.aliases[head]
-        if not place:
-            return ""
-        path = f"{place.rstrip('/')}{slash}{rest}"
-        if "*" not in rest:
-            return f"{before}{path}"
-        files = sorted(glob.glob(str(self.suite.folder / path)))
-        return [f"{before}{file}" for file in files] if files else ""
+        place = self.aliases[match["head"]]
+        path = f"{place.rstrip('/')}{match['rest']}" if place else ""
+        if not place or "*" not in match["rest"]:
+            return path and f"{match['name']}{path}"
+        files = [f"{match['name']}{file}" for file in sorted(glob.glob(str(self.suite.folder / path)))]
+        return files if len(files) > 1 else "".join(files)
 
     def _add(
         self,
         name: str,
-        command: str | tuple[str, ...],
-        options: Mapping[str, Value],
+        command: tuple[str, ...],
+        options: Mapping[str, Any],
         place: str,
         needs: str = "",
-        about: str = "",
         **others: Any,
     ) -> bool:
         """Adds a step, or records that it is left out and returns False. ``others`` are fields of the step."""
         if part := next((part for part in name.split("/") if not NAME.fullmatch(part)), None):
             raise self.error(f"{part!r} {NO_NAME}", f"{place}.name")
-        if name.partition("/")[0] in RESULTS:
+        if name.partition("/")[0] in suite_steps.RESULTS:
             raise self.error(f"{name!r} is a file of the suite itself: give it another name", f"{place}.name")
         if name in self.steps:
             raise self.error(f"another step is called {name!r}: give this one another name", f"{place}.name")
-        step = Step(
-            name=name,
-            command=(command,) if isinstance(command, str) else command,
-            options={key: self._expanded(value) for key, value in options.items()},
-            place=place,
-            about=about or _ABOUT.get(name, ""),
-            needs=needs,
-            **others,
-        )
+        options = {key: self._expanded(value) for key, value in options.items()}
+        step = Step(name=name, command=command, options=options, place=place, needs=needs, **others)
         if self.skipped(name):
-            self.left_out.append(LeftOut(name, place, "--skip names it", ""))
-        elif not self._is_missing(name, step.options, place, needs):
-            lacking = self.lacks(step)
-            if lacking and not needs:
-                raise self.error(lacking, f"{place} ({name})")
-            if not lacking:
+            self.left_out.append(LeftOut(name, "--skip names it", ""))
+        elif not self._is_missing(name, options, place, needs):
+            if not (lacking := suite_steps.lacks(step)):
                 self.steps[name] = step
                 return True
-            self.left_out.append(LeftOut(name, place, lacking, needs))
+            if not needs:
+                raise self.error(lacking, f"{place} ({name})")
+            self.left_out.append(LeftOut(name, lacking, needs))
         return False
 
     def _is_missing(self, name: str, options: Options, place: str, needs: str) -> bool:
@@ -494,40 +451,31 @@ class _Builder:
             return False
         if not needs:
             raise self.error("is empty: give it here or with --set", f"{place}.{empty}")
-        self.left_out.append(LeftOut(name, place, f"{empty} is not given", needs))
+        self.left_out.append(LeftOut(name, f"{empty} is not given", needs))
         return True
 
     def _left_out_of(self, reference: str) -> LeftOut | None:
         """Returns the left-out entry that would write what a reference names, if any."""
-        if owner(reference, self.steps) is not None:
+        if suite_steps.owner(reference, self.steps) is not None:
             return None
-        return next((entry for entry in self.left_out if entry_of(entry.name) == entry_of(reference)), None)
+        name = suite_steps.entry_of(reference)
+        return next((entry for entry in self.left_out if suite_steps.entry_of(entry.name) == name), None)
 
-    def _steps_of(self, names: Iterable[str], place: str) -> list[str]:
+    def _steps_of(self, names: Iterable[str], place: str) -> frozenset[str]:
         """Returns the steps that write what references name, but for the sample. Raises InputError if there is none."""
-        steps = []
-        for name in names:
-            step = owner(name, self.steps)
-            if step is not None:
-                steps.append(step)
-            elif name.partition("/")[0] != SAMPLE[1:]:
-                raise self.error(f"@{name}: {unknown_key(name.partition('/')[0], list(self.steps), 'step')}", place)
-        return steps
+        steps = {name: suite_steps.owner(name, self.steps) for name in names if name.partition("/")[0] != SAMPLE[1:]}
+        for name in (name for name, step in steps.items() if step is None):
+            raise self.error(f"@{name}: {unknown_key(name.partition('/')[0], self.steps, 'step')}", place)
+        return frozenset(filter(None, steps.values()))
 
     def graph(self) -> Graph:
-        empty = [name for name, path in self.suite.inputs.items() if not path]
-        if not self.steps and empty:
-            reason = f"is empty: give it here, or --set inputs.{empty[0]}=PATH"
-            raise self.error(reason, f"inputs.{empty[0]}")
         if not self.steps and self.left_out:
             first = self.left_out[0]
-            raise self.error(f"everything is left out: {first.reason}. {first.needs}".rstrip(" ."), first.place)
+            raise self.error(f"everything is left out: {first.reason}. {first.needs}".rstrip(" ."), first.name)
         needs: dict[str, frozenset[str]] = {}
         for step in self.steps.values():
-            names = [name for name in references(step.options) if name not in step.files]
-            needs[step.name] = frozenset([*step.after, *self._steps_of(names, f"{step.place} ({step.name})")])
-        for scored in self.sets:
-            self._steps_of(references(scored.root), f"sets ({scored.name})")
+            names = [name for name in references([step.options, step.reads]) if name not in step.files]
+            needs[step.name] = self._steps_of(names, f"{step.place} ({step.name})")
         try:
             order = list(TopologicalSorter({name: sorted(names) for name, names in needs.items()}).static_order())
         except CycleError as error:
@@ -535,99 +483,32 @@ class _Builder:
             place = self.steps[error.args[1][0]].place
             raise self.error(f"these steps depend on each other in a circle: {circle}", place) from None
         self._check_tables()
-        steps, systems = {name: self.steps[name] for name in order}, list(self.systems)
         return Graph(
-            steps=steps,
+            steps={name: self.steps[name] for name in order},
             needs=needs,
-            sets=self.sets,
-            systems=systems,
+            systems=[*dict.fromkeys(self.scores.values())],
             left_out=self.left_out,
             variants=self.variant_names,
         )
 
     def _check_tables(self) -> None:
-        """Raises InputError if a table refers to a step that does not exist."""
+        """Raises InputError if a pointer of a table does not lead to a step."""
         for i, table in enumerate(self.suite.tables):
             for j, row in enumerate(table.rows):
-                for key in ("ours", "relative_to"):
-                    for pointer in filter(None, getattr(row, key)):
-                        for seed in self.suite.seeds if SEED in pointer else self.suite.seeds[:1]:
-                            name = pointer.replace(SEED, seed)[1:].partition("#")[0]
-                            if not row.needs and not self._left_out_of(name):
-                                self._steps_of([name], f"tables[{i}].rows[{j}].{key}")
+                for cell in table.cells(row):
+                    for key, pointer in (("ours", cell.ours), ("relative_to", cell.relative_to)):
+                        place = f"tables[{i}].rows[{j}].{key}"
+                        name, found, _ = pointer.partition("#/")
+                        if pointer and not (found and name.startswith("@")):
+                            reason = (
+                                f"{pointer!r}: expected @STEP/FILE.json#/KEY/KEY, a JSON pointer into a step's output"
+                            )
+                            raise self.error(reason, place)
+                        for seed in self.suite.seeds if SEED in name else ("",) * bool(name):
+                            reference = name[1:].replace(SEED, seed)
+                            if not row.needs and not self._left_out_of(reference):
+                                self._steps_of([reference], place)
 
 
 def _step_name(entry: Mapping[str, Any]) -> str:
     return str(entry.get("name") or str(entry.get("pipeline", "")).partition(" ")[0])
-
-
-LICENCE_FILE = "release_licence.txt"
-# The licence text of a release without a licence, so that nobody takes its absence for a permission.
-_NO_LICENCE_TEXT = (
-    "No licence was given for this dataset. It is made from another corpus, whose terms apply: do not publish it\n"
-    'before you have named a licence in the file of the suite ([release] licence = "...") and built it again.\n'
-)
-
-
-def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Collection[str]) -> dict[str, str]:
-    """Makes ``release.toml``, and the licence's text if no licence is given, as path to content.
-
-    Args:
-      suite: the suite's file.
-      sets: name to folder of the released sets other than the original; ``@STEP/path`` is relative to ``release.toml``.
-      steps: the suite's steps; the audit of compose and the statistics are released, too.
-
-    Raises:
-      InputError: ``[release]`` has no name or version, or a value that ``release.toml`` does not allow.
-    """
-    keys, tasks = dict(suite.release or {}), suite.corpus.tasks
-    for key in ("name", "version"):
-        if not keys.get(key):
-            raise suite.error(f"give the release a {key}", f"release.{key}")
-    files = {}
-    if not keys.get("licence") and (tasks or suite.corpus.sgd).startswith(SAMPLE):
-        keys["licence"] = "CC0-1.0"
-    if not keys.get("licence"):
-        keys |= {"licence": NO_LICENCE, "licence_file": LICENCE_FILE}
-        files[LICENCE_FILE] = _NO_LICENCE_TEXT
-    elif text := keys.get("licence_file"):
-        keys["licence_file"] = _from_release(suite, str(text), "licence_file")
-    keys.setdefault("description", suite.description or f"Robustness sets of the suite {suite.title}.")
-    keys.setdefault("authors", [{"name": "Unnamed"}])
-    corpora = [{"path": tasks or suite.corpus.sgd, "name": "original", "kind": "original"}]
-    for name, root in sets:
-        named = {"name": re.sub(r"[^A-Za-z0-9_\-]", "_", name), "kind": "robustness set"}
-        corpora.append({"path": root, **({"kind": "variants"} if name == "variants" else named)})
-    own = {"tasks" if tasks else "corpora": corpora}
-    if "compose" in steps:
-        own["audits"] = [{"path": "@compose"}]
-    if "statistics" in steps:
-        own["statistics"] = [{"path": "@statistics", "name": "table_1"}]
-    for key in PARTS:
-        entries = [*own.get(key, []), *keys.get(key, [])]
-        if not all(isinstance(entry, dict) and isinstance(entry.get("path"), str) for entry in entries):
-            raise suite.error("expected tables with a path", f"release.{key}")
-        if entries:
-            places = [_from_release(suite, entry["path"], f"{key}[{i}].path") for i, entry in enumerate(entries)]
-            keys[key] = [{**entry, "path": place} for entry, place in zip(entries, places, strict=True)]
-    text = toml_of(msgspec.to_builtins(keys))
-    try:
-        parse_config(text, suite.path)
-    except InputError as error:
-        raise suite.error(error.reason, f"release.{error.where}") from None
-    return {"release.toml": text, **files}
-
-
-def _from_release(suite: SuiteFile, path: str, where: str) -> str:
-    """Returns a path relative to ``release.toml``, which lies in the output folder.
-
-    Raises InputError if it is missing.
-    """
-    if path.startswith("@"):
-        return place_of(path[1:], Path())
-    if "://" in path:
-        return path
-    place = (suite.folder / path).absolute()
-    if not place.exists():
-        raise suite.error(f"{path}: there is no such file or folder", f"release.{where}")
-    return str(place)

@@ -18,6 +18,7 @@ from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.endpoint import outcomes
 from parapet.evaluation.sets import ORIGINAL, mixes
 from parapet.evaluation.task import NOT_DEFINED
+from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
 from parapet.pipelines.suite.state import State
@@ -26,7 +27,11 @@ from parapet.pipelines.suite.suite_file import SEED, SuiteFile, Table
 from parapet.transforms.reports import report
 from parapet.transforms.reports.text import counted, number, percent
 
-_PAGES = {"report.html": "report", "index.html": "pages", "review.html": "review", "report/index.html": "report"}
+# The pages of steps.
+_PAGES = {
+    **{"report.html": "report", "index.html": "pages", "review.html": "review", "report/index.html": "report"},
+    "*/*/report/index.html": "release",
+}
 _TABLES = {
     "table.csv": "all numbers, one per row; also as `table.parquet`",
     "table.tex": "the table for LaTeX",
@@ -35,15 +40,6 @@ _TABLES = {
 }
 
 _OUTPUT = re.compile(r"(?:^|(?<=[=,:]))OUT/")  # in the commands of records
-
-# The papers to cite, by the step that implements them.
-_CITE = {
-    "rewrite": "Lee et al. (2022), SGD-X: A Benchmark for Robust Generalization in Schema-Guided Dialogue Systems, "
-    "AAAI",
-    "sets": "Peng et al. (2021), RADDLE: An Evaluation Benchmark and Analysis Platform for Robust Task-oriented Dialog "
-    "Systems, ACL",
-    "restaurants": "Bordes, Boureau and Weston (2017), Learning End-to-End Goal-Oriented Dialog, ICLR",
-}
 
 
 def suite_report(
@@ -66,100 +62,76 @@ def suite_report(
     """
     output = state.output
     board = read_board(str(output / COMPARISON / "leaderboard.json")) if COMPARISON in there else None
-    first: list[report.Section] = [*scores.charts(board)[:1], *scores.main_tables(board)] if board is not None else []
-    published = [beside_ours(table, suite.seeds, graph, output) for table in suite.tables]
-    wrong = _wrong_frames(graph, there, output)
+    first: list[report.Section] = [*scores.charts(board)[:1], *scores.main_tables(board)] if board else []
     return report.Report(
         command="suite",
         title=suite.title,
         headline=suite.title,
         lead=" ".join(filter(None, [suite.description, suite.corpus.description])),
-        tiles=scores.tiles(board) if board is not None else [],
+        tiles=scores.tiles(board) if board else [],
         sections=[
             *first,
-            *_gates(suite, output),
-            *_failures(wrong),
-            *_asked(graph, there, output),
-            *(scores.sections(board)[len(first) :] if board is not None else []),
-            *(table for table in published if table.rows),
-            *_missing(graph, lost),
+            _gates(suite, output),
+            *_failures(graph, there, output),
+            *_asked(there, output),
+            *(scores.sections(board)[len(first) :] if board else []),
+            *(beside_ours(table, suite.seeds, graph, output) for table in suite.tables),
+            _missing(graph, lost),
             _made(there, state, suite.folder),
-            _provenance(there, header),
+            _provenance(header),
         ],
         notes=_notes(graph, lost, board),
-        terms=scores.terms(board) if board is not None else {},
-        links={
-            **(_TABLES if board is not None else {}),
-            **dict(_links(there, output)),
-        },
+        terms=scores.terms(board) if board else {},
+        links={**(_TABLES if board else {}), **dict(_links(there, output))},
     )
 
 
-def _gates(suite: SuiteFile, output: Path) -> Iterator[report.Table]:
-    """Yields a table of the gates' conditions and the actual numbers."""
-    rows = [
-        [
-            verdict.gate,
-            verdict.system or "–",
-            verdict.condition,
-            number(verdict.value, 4) if verdict.value is not None else NOT_DEFINED if verdict.system else "–",
-            "met" if verdict.is_met else "missed",
-        ]
-        for verdict in verdicts_of(suite, output)
-    ]
-    if rows:
-        columns = ["number", "system", "must be", "is", ""]
-        yield report.Table(title="Gates", columns=columns, rows=rows, text_columns=3, numbers_in="table.csv")
+def _gates(suite: SuiteFile, output: Path) -> report.Table:
+    """Makes a table of the gates' conditions and the actual numbers."""
+    rows = []
+    for gate, condition, system, value, is_met in verdicts_of(suite, output):
+        shown = number(value, 4) if value is not None else NOT_DEFINED if system else "–"
+        rows.append([gate, system or "–", condition, shown, "met" if is_met else "missed"])
+    columns = ["number", "system", "must be", "is", ""]
+    return report.Table(title="Gates", columns=columns, rows=rows, text_columns=3, numbers_in="table.csv")
 
 
 def _notes(graph: Graph, lost: Mapping[str, Outcome], board: Board | None) -> list[str]:
     """Lists what readers must know before they read the numbers."""
-    notes = []
-    if lost:
-        names = ", ".join(name for name, outcome in lost.items() if outcome.status != BLOCKED)
-        notes.append(f"Not all steps succeeded ({names}): what is missing is listed below.")
+    notes = scores.notes(board) if board else []
     if graph.left_out:
         left_out = ", ".join(names for names, _ in graph.lacking())
-        notes.append(f"Left out, for lack of an input or a package: {left_out}. What they need is listed below.")
-    return [*notes, *(scores.notes(board) if board is not None else [])]
+        notes = [f"Left out, for lack of an input or a package: {left_out}. What they need is listed below.", *notes]
+    if lost:
+        names = ", ".join(name for name, outcome in lost.items() if outcome.status != BLOCKED)
+        notes = [f"Not all steps succeeded ({names}): what is missing is listed below.", *notes]
+    return notes
 
 
-# System to the name of its scoring step, and for each set the numbers of robustness.json.
-_Wrong = Mapping[str, tuple[str, Mapping[str, Any]]]
-
-
-def _wrong_frames(graph: Graph, there: Mapping[str, Step], output: Path) -> _Wrong:
-    """How many frames of dialogue states each system gets wrong, by set."""
-    steps = {system: f"scores/{system}/dst" for system in graph.systems}
-    return {
-        system: (step, json.loads((output / step / "robustness.json").read_bytes())["sets"])
-        for system, step in steps.items()
-        if step in there
-    }
-
-
-def _failures(systems: _Wrong) -> Iterator[report.Table]:
+def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[report.Table]:
     """How many frames of each set are wrong, by system, with links to the pages that show them; mixes are folded."""
-    names = sorted({name for _, sets in systems.values() for name in sets}, key=set_order)
+    steps = {system: step for system in graph.systems if (step := f"scores/{system}/dst") in there}
+    numbers = {step: json.loads((output / step / "robustness.json").read_bytes())["sets"] for step in steps.values()}
+    names = sorted({name for sets in numbers.values() for name in sets}, key=set_order)
     mixed = mixes(names)
     for folded in (False, True):
         rows, hrefs = [[name] for name in names if (name in mixed) == folded], {}
         for i, row in enumerate(rows):
-            for step, sets in systems.values():
-                numbers = sets.get(row[0], {}).get("failures")
-                if numbers is None:
+            for step, sets in numbers.items():
+                failures = sets.get(row[0], {}).get("failures")
+                if failures is None:
                     row.append("–")
                     continue
                 hrefs[i, len(row)] = f"{quote(step)}/{page_place(row[0])}"
-                new = "" if row[0] == ORIGINAL else f"\n{numbers['right_on_original']:,} of them right on the original"
-                row.append(f"{numbers['wrong']:,} of {numbers['frames']:,}{new}")
+                new = "" if row[0] == ORIGINAL else f"\n{failures['right_on_original']:,} of them right on the original"
+                row.append(f"{failures['wrong']:,} of {failures['frames']:,}{new}")
         if hrefs:
             yield report.Table(
                 title="Which examples each system gets wrong",
                 note="An example is a frame: one service in one user turn. Each number links to a page that shows the "
                 "wrong frames: the user's turn in the original and in the set, the dialogue before it, and the "
                 "expected and predicted states. Frames that are right on the original and wrong in the set come first.",
-                columns=["set", *systems],
+                columns=["set", *steps],
                 rows=rows,
                 hrefs=hrefs,
                 in_card=False,
@@ -167,73 +139,69 @@ def _failures(systems: _Wrong) -> Iterator[report.Table]:
             )
 
 
-def _asked(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[report.Section]:
+def _asked(there: Mapping[str, Step], output: Path) -> Iterator[report.Section]:
     """Yields sections on how each language model was prompted, what its answers cost, and how many were unreadable."""
     rows: list[list[str]] = []
     prompts: dict[str, list[str]] = {}
-    for system in graph.systems:
-        for name in (name for name in there if name.startswith(f"predictions/{system}/")):
-            run = json.loads((output / name / "run.json").read_bytes())
-            if "prompt" not in run:
-                continue
-            model, options, task = run["model"], run["options"], name.rpartition("/")[2]
-            sums, without = outcomes.totals(run["counts"]), outcomes.left_out(run["counts"])
-            answers, (refused, _, reason) = sums.get("answers_had", 0), outcomes.refusals(run["counts"])
-            why = ", ".join(f"{n:,} {kind[7:]}" for kind, n in sums.items() if kind.startswith("unread_"))
-            tokens = sums.get("tokens_sent", 0), sums.get("tokens_answered", 0)
-            cost = (tokens[0] * model["dollars"][0] + tokens[1] * model["dollars"][1]) / 1e6
-            style = f", style {options['style']}" if "style" in options else ""
-            temperature = "not sent" if model["temperature"] is None else model["temperature"]
-            note = f"\nsent without {without}, which the endpoint does not take" if without else ""
-            rows.append(
-                [
-                    f"{system}, {task}",
-                    f"{model['name']}\n{model.get('endpoint', 'embedded')}",
-                    f"temperature {temperature}{style}{note}",
-                    f"{answers:,}",
-                    f"{percent(sums.get('unread', 0) / answers if answers else 0)}\n{why}".strip(),
-                    f"{refused:,}\n{reason}".strip(),
-                    f"{tokens[0]:,} + {tokens[1]:,}" if any(tokens) else "not reported",
-                    f"${cost:,.2f}" if any(model["dollars"]) and any(tokens) else "–",
-                ]
-            )
-            prompts.setdefault(run["prompt"]["template"], []).append(f"{system}, {task}")
-    if rows:
-        yield report.Table(
-            title="How the language models were asked",
-            note="Answers that could not be read count as wrong; requests that were refused have no answer and are not "
-            "scored. Tokens are those of requests and of answers, as the server counts them. Endpoints need not be "
-            "deterministic, even at temperature 0: the kept answers make a rerun exact. `answers/` beside the "
-            "predictions has every answer.",
-            columns=["system", "model", "asked with", "answers", "not readable", "refused", "tokens", "cost"],
-            rows=rows,
-            text_columns=3,
-            numbers_in="run.json",
-            in_card=False,
+    for name in (name for name in there if name.startswith("predictions/")):
+        run = json.loads((output / name / "run.json").read_bytes())
+        if "prompt" not in run:
+            continue
+        model, who = run["model"], ", ".join(name.split("/")[1:])
+        sums, without = outcomes.totals(run["counts"]), outcomes.left_out(run["counts"])
+        answers, (refused, _, reason) = sums.get("answers_had", 0), outcomes.refusals(run["counts"])
+        why = ", ".join(f"{n:,} {kind[7:]}" for kind, n in sums.items() if kind.startswith("unread_"))
+        tokens, price = (sums.get("tokens_sent", 0), sums.get("tokens_answered", 0)), model["dollars"]
+        cost = sum(n * dollars for n, dollars in zip(tokens, price, strict=True)) / 1e6
+        asked = f"temperature {'not sent' if model['temperature'] is None else model['temperature']}"
+        asked += f", style {run['options']['style']}" if "style" in run["options"] else ""
+        asked += f"\nsent without {without}, which the endpoint does not take" if without else ""
+        rows.append(
+            [
+                who,
+                f"{model['name']}\n{model.get('endpoint', 'embedded')}",
+                asked,
+                f"{answers:,}",
+                f"{percent(sums.get('unread', 0) / max(answers, 1))}\n{why}".strip(),
+                f"{refused:,}\n{reason}".strip(),
+                f"{tokens[0]:,} + {tokens[1]:,}" if any(tokens) else "not reported",
+                f"${cost:,.2f}" if cost else "–",
+            ]
         )
-    for template, of_systems in prompts.items():
+        prompts.setdefault(run["prompt"]["template"], []).append(who)
+    yield report.Table(
+        title="How the language models were asked",
+        note="Answers that could not be read count as wrong; requests that were refused have no answer and are not "
+        "scored. Tokens are those of requests and of answers, as the server counts them. Endpoints need not be "
+        "deterministic, even at temperature 0: the kept answers make a rerun exact. `answers/` beside the "
+        "predictions has every answer.",
+        columns=["system", "model", "asked with", "answers", "not readable", "refused", "tokens", "cost"],
+        rows=rows,
+        text_columns=3,
+        in_card=False,
+    )
+    for template, systems in prompts.items():
         yield report.Table(
-            title=f"Prompt: {'; '.join(of_systems)}",
+            title=f"Prompt: {'; '.join(systems)}",
             columns=["template"],
             rows=[[line] for line in template.splitlines()],
             in_card=False,
             folded="the prompt, a Jinja template",
-            numbers_in="run.json",
         )
 
 
-def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> Iterator[report.Section]:
+def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> report.Table:
     rows = [[names, "left out", first.reason, first.needs or "–"] for names, first in graph.lacking()]
     for name, outcome in lost.items():
-        todo = f"see .suite/logs/{name}.log" if outcome.status == FAILED else "run the suite again"
-        rows.append([name, "not run" if outcome.status == BLOCKED else outcome.status, outcome.reason, todo])
-    if rows:
-        columns = ["step", "", "why", "what to do"]
-        yield report.Table(title="What is missing", columns=columns, rows=rows, text_columns=4, numbers_in="run.json")
+        failed = outcome.status == FAILED
+        todo = f"see .suite/logs/{name}.log" if failed else "run the suite again"
+        rows.append([name, "failed" if failed else "not run", outcome.reason, todo])
+    columns = ["step", "", "why", "what to do"]
+    return report.Table(title="What is missing", columns=columns, rows=rows, text_columns=4, numbers_in="run.json")
 
 
 def _made(there: Mapping[str, Step], state: State, folder: Path) -> report.Table:
-    """Makes a table of how each step was made: its counts, pages and command.
+    """Makes a table of how each step was made: its pages and command.
 
     Commands can be pasted in the folder of the suite's file; ``OUT`` stands for the output folder in their records.
     """
@@ -241,10 +209,9 @@ def _made(there: Mapping[str, Step], state: State, folder: Path) -> report.Table
     rows = []
     for name, step in there.items():
         pages = " ".join(f"`{path}`" for path, _ in _links({name: step}, state.output))
-        description = "\n".join(filter(None, [step.about, pages]))
         record = state.records[name]
-        result = "\n".join(filter(None, [_changed(state.output / name), description]))
         words = [_OUTPUT.sub(lambda _: f"{output}/", word) for word in shlex.split(record.command)]
+        result = "\n".join(filter(None, [step.about or PIPELINES[step.pipeline], pages]))
         rows.append([f"{name}\nsha256 {record.output[:12]}", result, f"`{shlex.join(words)}`"])
     return report.Table(
         title="How it was made",
@@ -258,45 +225,25 @@ def _made(there: Mapping[str, Step], state: State, folder: Path) -> report.Table
     )
 
 
-def _changed(folder: Path) -> str:
-    """Formats the main counts of a step's ``run.json``."""
-    try:
-        counts = json.loads((folder / "run.json").read_bytes()).get("counts", {})
-    except (OSError, ValueError, AttributeError):
-        return ""
-    totals: dict[str, int] = {}
-    for key, value in counts.items() if isinstance(counts, dict) else ():
-        if isinstance(value, int):
-            name = str(key).partition("/")[0]
-            totals[name] = totals.get(name, 0) + value
-    wanted = ("dialogues", "dialogues_changed", "turns_changed", "responses", "left_out")
-    return ", ".join(f"{totals[name]:,} {name.replace('_', ' ')}" for name in wanted if totals.get(name))
-
-
-def _provenance(there: Mapping[str, Step], header: Mapping[str, Any]) -> report.Text:
-    kinds = {name.partition("/")[0] for name in there}
+def _provenance(header: Mapping[str, Any]) -> report.Text:
     versions = ", ".join(f"{name} {version}" for name, version in header["packages"].items())
     return report.Text(
         title="Versions, and how to cite",
         paragraphs=[
             f"Made with Parapet {header['version']} (code {header['code_sha256'][:12]}), {versions}.",
             "`run.json` has the hash of everything that each step wrote.",
-            *(f"Cite {text}." for kind, text in _CITE.items() if kind in kinds),
-            "Cite the corpus as its authors ask, and a release by its name and version.",
+            "Cite the papers whose methods you use, which Parapet's documentation lists (docs/method.md), the corpus "
+            "as its authors ask, and a release by its name and version.",
         ],
     )
 
 
 def _links(there: Mapping[str, Step], output: Path) -> Iterator[tuple[str, str]]:
     """Yields the pages of the steps, with descriptions."""
-    for name, step in there.items():
-        pages = {f"{name}/{page}": description for page, description in _PAGES.items()}
-        if step.pipeline == "release":
-            reports = sorted((output / name).glob("*/*/report/index.html"))
-            pages = {path.relative_to(output).as_posix(): "release" for path in reports}
-        for path, description in pages.items():
-            if (output / path).is_file():
-                yield path, f"{description} of {name}"
+    for name in there:
+        for pattern, description in _PAGES.items():
+            for path in sorted((output / name).glob(pattern)):
+                yield path.relative_to(output).as_posix(), f"{description} of {name}"
 
 
 class Ours(NamedTuple):
@@ -309,30 +256,28 @@ class Ours(NamedTuple):
 def beside_ours(table: Table, seeds: Sequence[str], graph: Graph, output: Path) -> report.Table:
     """Makes a table of our numbers, with the published ones and the differences in small print."""
     needs = {entry_of(entry.name): entry.needs for entry in graph.left_out}
-    pointers = [pointer for row in table.rows for pointer in row.ours]
-    compared = any(pointers)
-    rows, lacking = [], []
-    for row in table.rows:
-        places = zip(row.ours, row.relative_to, row.scale, strict=True)  # type: ignore[arg-type]  # see by_column
-        ours = [over_seeds(*place, seeds, output) for place in places]
-        papers = [None if value != value else value for value in row.published or [float("nan")] * len(ours)]
-        for pointer, value in zip(row.ours, ours, strict=True):
+    rows, missing = [], dict[str, None]()
+    cells = [(row, list(table.cells(row))) for row in table.rows]
+    pointers = "".join(cell.ours for _, row in cells for cell in row)
+    for row, of_row in cells:
+        ours = [over_seeds(cell.ours, cell.relative_to, cell.scale, seeds, output) for cell in of_row]
+        for cell, value in zip(of_row, ours, strict=True):
             if value is None:
-                step = pointer.replace(SEED, seeds[0])[1:].partition("#")[0]
-                lacking += [row.needs, needs.get(entry_of(step), "")]
-        if any(value is not None for value in (*ours, *papers)):
-            digits = table.digits if row.digits is None else row.digits
-            rows.append([row.name, *(cell(*pair, digits, compared) for pair in zip(ours, papers, strict=True))])
-    note = f"Ours; in small print the published number ({table.source}) and the difference."
-    if not any(row.published for row in table.rows):
-        note = f"Ours ({table.source})."
-    elif not compared:
-        note = f"The published numbers ({table.source})."
-    if len(seeds) > 1 and any(SEED in pointer for pointer in pointers):
+                step = cell.ours.replace(SEED, seeds[0])[1:].partition("#")[0]
+                missing |= {row.needs: None, needs.get(entry_of(step), ""): None}
+        digits = table.digits if row.digits is None else row.digits
+        shown = [
+            shown_cell(value, cell.published, digits, bool(pointers)) for value, cell in zip(ours, of_row, strict=True)
+        ]
+        if set(shown) != {"–"}:
+            rows.append([row.name, *shown])
+    note = f"Published in {table.source}; in small print the published number and the difference."
+    if not pointers or not any(row.published for row in table.rows):
+        note = f"Published in {table.source}." if not pointers else f"Ours ({table.source})."
+    if len(seeds) > 1 and SEED in pointers:
         note += f" ±: the standard deviation over {len(seeds)} seeds; the number is their mean."
-    if table.note:
-        note += f" {table.note}"
-    if known := "; ".join(filter(None, dict.fromkeys(lacking))):
+    note += f" {table.note}" if table.note else ""
+    if known := "; ".join(filter(None, missing)):
         note += f" What is missing needs {known}."
     return report.Table(title=table.title, columns=["", *table.columns], rows=rows, note=note, numbers_in="run.json")
 
@@ -359,12 +304,12 @@ def pointed(pointer: str, output: Path) -> float | None:
         for key in path.split("/"):
             key = key.replace("~1", "/").replace("~0", "~")
             value = value[int(key)] if isinstance(value, list) else value[key]
+        return float(value) if isinstance(value, int | float) else None
     except (OSError, ValueError, LookupError, TypeError):
         return None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def cell(ours: Ours | None, paper: float | None, digits: int, compared: bool = True) -> str:
+def shown_cell(ours: Ours | None, paper: float | None, digits: int, compared: bool = True) -> str:
     """Formats our number with the paper's and the difference in small print, or the paper's alone if we have none."""
     if not compared:
         return "–" if paper is None else number(paper, digits)

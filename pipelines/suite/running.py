@@ -18,11 +18,11 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -37,35 +37,32 @@ from parapet.transforms.storage.disk import writing
 
 _POLL = 0.25  # seconds between two looks at the progress of running steps
 _WARNINGS = 2  # warnings shown for each step; its log has all
-_SLOW = ("train", "speech_errors")  # assumed to take longer than other steps until they have run once
+_SLOW = ("train", "speech_errors")  # begin before other steps, as they are assumed to take longer
 _PATIENCE = 1.0  # seconds for steps to end after Ctrl-C, and for those of a killed suite before a message says so
+_DONE = 7  # exit status of steps that are done: status 0 may come from an os._exit() in a user's code
 
 DONE, UNCHANGED, FAILED, BLOCKED = "done", "unchanged", "failed", "blocked"
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(NamedTuple):
     """The outcome of a step.
 
     Attributes:
       status: ``done``, ``unchanged``, ``failed``, or ``blocked`` (a step that it needs failed).
       reason: why it failed, the last line of its log; or the step that blocks it.
-      seconds: the duration.
     """
 
     status: str
     reason: str = ""
-    seconds: float = 0.0
 
 
-@dataclass
-class _Running:
-    """A running step; ``messages`` receives its progress, and None at a regular end."""
+class _Running(NamedTuple):
+    """A running step; ``messages`` receives its progress."""
 
     step: Step
     process: BaseProcess
     messages: Connection
     begun: float
-    has_ended: bool = False
 
 
 @contextlib.contextmanager
@@ -99,7 +96,7 @@ def warm_up() -> None:
 
 
 class Runner:
-    """Runs the steps of a graph, those with the longest chains of dependent steps first.
+    """Runs the steps of a graph, slow ones first.
 
     Args:
       graph: the steps.
@@ -124,60 +121,52 @@ class Runner:
 
         Steps whose inputs have changed since they started have failed, and so have the steps that use them.
         """
-        lengths = _chains(self.graph, self.state)
-        todo = sorted(names, key=lambda name: -lengths[name])
+        todo = sorted(names, key=lambda name: self.graph.steps[name].pipeline not in _SLOW)
         try:
             while todo or self._running:
                 todo = [name for name in todo if not self._begin(name)]
                 if self._running:
                     self._look()
         except KeyboardInterrupt:
-            self._stop()
+            for number in (signal.SIGINT, signal.SIGKILL):  # as Ctrl-C would; kills those that do not end
+                for running in self._running.values():
+                    _signal(running, number)
+                end = time.monotonic() + _PATIENCE
+                for running in self._running.values():
+                    running.process.join(max(end - time.monotonic(), 0.01))
             raise
         self._check_inputs()
         return self.outcomes
 
     def _begin(self, name: str) -> bool:
         """Begins a step, unless it must wait. Returns whether it has begun, or is not to run."""
-        step, needs = self.graph.steps[name], sorted(self.graph.needs[name])
+        needs = sorted(self.graph.needs[name])
         if len(self._running) >= self.jobs or not self.outcomes.keys() >= set(needs):
             return False
         bad = [need for need in needs if self.outcomes[need].status in (FAILED, BLOCKED)]
-        remaining = without(step, bad) if bad else step
-        if remaining is None:
-            self._end(step, Outcome(BLOCKED, f"needs {bad[0]}"))
+        step = without(self.graph.steps[name], bad)
+        if step is None:
+            self._end(name, Outcome(BLOCKED, f"needs {bad[0]}"))
             return True
-        fingerprint = self.state.fingerprint(remaining, self.folder)
-        self._inputs[name] = remaining, fingerprint
-        if self.state.is_current(remaining, fingerprint):
-            self._end(step, Outcome(UNCHANGED))
+        fingerprint = self.state.fingerprint(step, self.folder)
+        self._inputs[name] = step, fingerprint
+        if self.state.is_current(step, fingerprint):
+            self._end(name, Outcome(UNCHANGED))
         else:
-            self._fork(remaining, fingerprint)
+            self._fork(step, fingerprint)
         return True
 
     def _fork(self, step: Step, fingerprint: str) -> None:
-        command = command_of(step, self.state.output)
+        output = self.state.output
+        command = command_of(step, output)
         runner_flags = self.runner_flags if isinstance(command, Pipeline) else ()
         self.state.started(step, fingerprint, [*command_line(command), *runner_flags])
         for path, content in step.files.items():
-            write(self.state.output / path, content.encode("utf-8", "surrogateescape"))
-        log = self._log(step.name)
-        log.parent.mkdir(parents=True, exist_ok=True)
+            write(output / path, content.encode("utf-8", "surrogateescape"))
         context = multiprocessing.get_context("forkserver")
         messages, to_suite = context.Pipe(duplex=False)
-        lock = self.state.folder / "steps.lock"
-        options = {key: resolved(value, self.state.output) for key, value in step.options.items()}
-        without_references = msgspec.structs.replace(step, options=options)
-        arguments = (
-            without_references,
-            self.state.output,
-            runner_flags,
-            dict(os.environ),
-            self.folder,
-            log,
-            lock,
-            to_suite,
-        )
+        step = msgspec.structs.replace(step, options=resolved(step.options, output))
+        arguments = (step, output, runner_flags, dict(os.environ), self.folder, self._log(step.name), to_suite)
         process = context.Process(target=_run_step, args=arguments, name=step.name)
         process.start()
         to_suite.close()
@@ -191,52 +180,38 @@ class Runner:
             status = running.process.exitcode
             with suppress(EOFError, OSError):
                 while running.messages.poll():
-                    event = running.messages.recv()
-                    running.has_ended = event is None
-                    if event is not None:
-                        self.display.update(name, event)
+                    self.display.update(name, running.messages.recv())
             if status is not None:
                 del self._running[name]
                 self._exited(running, status)
 
     def _exited(self, running: _Running, status: int) -> None:
-        step, seconds = running.step, time.monotonic() - running.begun
+        name = running.step.name
         running.messages.close()
         _signal(running, signal.SIGKILL)  # also ends the processes that it started
-        log = self._log(step.name)
+        log = self._log(name)
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
-        reason = _reason(lines, status) if status else ""
-        folder = self.state.output / step.name
-        if not status and not running.has_ended:
-            reason = "its process was ended by the code that it ran, for example by os._exit()"
-        elif not status and not (folder / "run.json").is_file() and not any(folder.glob("*/latest.json")):
-            reason = f"it did not write {folder / 'run.json'}"
-        if not reason:
-            self.state.finished(step, seconds)
-        self._end(step, Outcome(FAILED if reason else DONE, reason, seconds))
         warnings = [line.removeprefix("warning: ") for line in lines if line.startswith("warning: ")]
         for warning in warnings[:_WARNINGS]:
-            logging.warning("%s: %s", step.name, warning)
+            logging.warning("%s: %s", name, warning)
         if (more := len(warnings) - _WARNINGS) > 0:
-            logging.warning("%s: %s more warnings, see %s", step.name, counted(more, "warning"), os.path.relpath(log))
-        if reason:
-            logging.error("%s failed: %s (see %s)", step.name, reason, os.path.relpath(log))
+            logging.warning("%s: %s more, see %s", name, counted(more, "warning"), os.path.relpath(log))
+        if status == _DONE:
+            self.state.finished(running.step)
+            self._end(name, Outcome(DONE), f"{name}: {time.monotonic() - running.begun:.1f} s")
+        else:
+            reason = _reason(lines, status)
+            self._end(name, Outcome(FAILED, reason))
+            logging.error("%s failed: %s (see %s)", name, reason, os.path.relpath(log))
 
-    def _end(self, step: Step, outcome: Outcome) -> None:
-        self.outcomes[step.name] = outcome
-        self.display.finish(step.name, f"{step.name}: {outcome.seconds:.1f} s" if outcome.status == DONE else "")
+    def _end(self, name: str, outcome: Outcome, text: str = "") -> None:
+        self.outcomes[name] = outcome
+        self.display.finish(name, text)
 
     def _log(self, name: str) -> Path:
-        return self.state.logs / f"{name}.log"
-
-    def _stop(self) -> None:
-        """Interrupts the running steps as Ctrl-C would, and kills those that do not end."""
-        for number in (signal.SIGINT, signal.SIGKILL):
-            for running in self._running.values():
-                _signal(running, number)
-            end = time.monotonic() + _PATIENCE
-            for running in self._running.values():
-                running.process.join(max(end - time.monotonic(), 0.01))
+        log = self.state.folder / "logs" / f"{name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return log
 
     def _check_inputs(self) -> None:
         changed: dict[str, str] = {}
@@ -248,10 +223,9 @@ class Runner:
                     changed[name] = "its inputs changed while the suite ran"
         self.outcomes |= {name: Outcome(FAILED, reason) for name, reason in changed.items()}
         if changed:
-            steps = ", ".join([*list(changed)[:3], *(["..."] if len(changed) > 3 else [])])
             logging.error(
                 "inputs changed while the suite ran, so the results of %s are not used (%s): run the suite again",
-                *(counted(len(changed), "step"), steps),
+                *(counted(len(changed), "step"), ", ".join(changed)),
             )
 
 
@@ -261,26 +235,15 @@ def _signal(running: _Running, number: signal.Signals) -> None:
         os.killpg(running.process.pid or 0, number)
 
 
-def _chains(graph: Graph, state: State) -> dict[str, float]:
-    """Computes for each step its last duration plus that of the longest chain of steps that depend on it."""
-    lengths = dict.fromkeys(graph.steps, 0.0)  # at first without the step itself
-    for name, step in reversed(graph.steps.items()):
-        record = state.records.get(name)
-        lengths[name] += (record.seconds if record else 0.0) or (60.0 if step.pipeline in _SLOW else 1.0)
-        for need in graph.needs[name]:
-            lengths[need] = max(lengths[need], lengths[name])
-    return lengths
-
-
 def _reason(lines: Sequence[str], status: int) -> str:
     """Returns why a step failed: the last error in its log."""
-    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    if errors:
+    if status == 0:
+        return "its process was ended by the code that it ran, for example by os._exit()"
+    if errors := [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]:
         return errors[-1]
     if status < 0:
-        return f"it was ended by {signal.Signals(-status).name}" + (
-            " (perhaps out of memory)" if status == -signal.SIGKILL else ""
-        )
+        by_memory = " (perhaps out of memory)" if status == -signal.SIGKILL else ""
+        return f"it was ended by {signal.Signals(-status).name}{by_memory}"
     return next((line for line in reversed(lines) if line.strip()), f"it ended with exit status {status}")
 
 
@@ -291,13 +254,12 @@ def _run_step(
     environment: dict[str, str],
     folder: Path,
     log: Path,
-    lock: Path,
     to_suite: Connection,
 ) -> None:
     """Runs a step's command in this process, and exits with its status."""
     os.setsid()  # makes a process group, so that the suite can end the step with its children
     threading.Thread(target=_end_with_suite, daemon=True).start()
-    fcntl.flock(os.open(lock, os.O_RDWR | os.O_CREAT), fcntl.LOCK_SH)  # until the process ends
+    fcntl.flock(os.open(output / FOLDER / "steps.lock", os.O_RDWR | os.O_CREAT), fcntl.LOCK_SH)  # until it ends
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(handle, number)
@@ -307,14 +269,14 @@ def _run_step(
     os.chdir(folder)
     sending, status = threading.Lock(), 1
 
-    def send(event: progress.Event | None) -> None:
+    def send(event: progress.Event) -> None:
         with sending, suppress(OSError):
             to_suite.send(event)
 
     progress.sink = send
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        status = execute(command_of(step, output), runner_flags)
+        status = execute(command_of(step, output), runner_flags) or _DONE
     except KeyboardInterrupt:
         print("error: stopped", file=sys.stderr)
     except BaseException:
@@ -322,7 +284,6 @@ def _run_step(
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        send(None)
         os._exit(status)  # ends threads that an interrupted pipeline has left
 
 

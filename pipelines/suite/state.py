@@ -14,8 +14,7 @@ import os
 import platform
 import shlex
 import shutil
-import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -23,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.pipelines.suite.steps import SAMPLE, Step, place_of, references
+from parapet.pipelines.suite.steps import SAMPLE, Step, place_of, references, texts
 from parapet.schemas.errors import InputError, code_sha256
 from parapet.schemas.layout import sample_root, stays_within
 from parapet.transforms.running import plugins
@@ -42,13 +41,11 @@ class Record(msgspec.Struct, frozen=True):
     Attributes:
       fingerprint: the hash of its command, inputs and code.
       output: the hash of its output; empty while it is running.
-      seconds: the duration.
       command: the command line, with OUT for the suite's output folder.
     """
 
     fingerprint: str
     output: str
-    seconds: float
     command: str
 
 
@@ -65,7 +62,7 @@ class State:
     """
 
     def __init__(self, output: Path) -> None:
-        self.output, self.folder, self.logs = output, output / FOLDER, output / FOLDER / "logs"
+        self.output, self.folder = output, output / FOLDER
         self._saved = _Saved()
         with suppress(OSError, msgspec.DecodeError):  # if it is missing or damaged, all steps run again
             self._saved = msgspec.json.decode((self.folder / "state.json").read_bytes(), type=_Saved)
@@ -81,10 +78,9 @@ class State:
         """
         # A cache of answers grows while a step runs, and does not change its results.
         options = {key: value for key, value in step.options.items() if key != "cache"}
-        own = {str(self.output / path) for path in step.files}
-        paths = [path for path in _paths([options, step.reads], folder, self.output) if path not in own]
+        paths = _paths([options, step.reads], folder, self.output)
         known = [self._code, step.name, step.command, options, step.files, step.reads]
-        known += [self.hash_of(Path(path)) for path in paths]
+        known += [self.hash_of(path) for path in paths if path.name not in step.files]
         if ":" in str(options.get("model", "")):
             known.append(source_hash(str(options["model"]), folder))
         if step.pipeline in ("compose", "compose_variations"):
@@ -114,15 +110,13 @@ class State:
             shutil.rmtree(folder, ignore_errors=True)
         words = [word.replace(f"{self.output}{os.sep}", f"OUT{os.sep}") for word in command]
         words = [word.replace(str(sample_root()), SAMPLE) for word in words]
-        line, seconds = shlex.join(["parapet", *words]), before.seconds if before is not None else 0.0
-        self.records[step.name] = Record(fingerprint, "", seconds, line)
+        self.records[step.name] = Record(fingerprint, "", shlex.join(["parapet", *words]))
         self.save()
 
-    def finished(self, step: Step, seconds: float) -> None:
+    def finished(self, step: Step) -> None:
         """Records that a step has finished."""
         output = self.hash_of(self.output / step.name)
-        record = self.records[step.name]
-        self.records[step.name] = msgspec.structs.replace(record, output=output, seconds=round(seconds, 3))
+        self.records[step.name] = msgspec.structs.replace(self.records[step.name], output=output)
         self.save()
 
     def output_of(self, name: str) -> str:
@@ -140,12 +134,9 @@ class State:
         return digest.hexdigest()
 
     def _hash_of_file(self, path: str) -> str:
-        try:
-            info = os.stat(path)
-        except OSError:  # removed meanwhile, or a broken link
+        if not os.path.isfile(path):  # removed meanwhile, a broken link, or a FIFO, whose reading would block for ever
             return "missing"
-        if not stat.S_ISREG(info.st_mode):  # reading a FIFO would block for ever
-            return "missing"
+        info = os.stat(path)
         # Two files with equal size and time may be swapped, such as extracted or generated ones; their inodes differ.
         facts = [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
         known = self._saved.hashes.get(path)
@@ -196,26 +187,23 @@ def source_hash(target: str, folder: Path | None = None) -> str:
     place = target.rpartition(":")[0]
     roots = [folder] if folder else []
     if place.endswith(".py"):
-        file = (folder or Path()) / place
-        files, root = _imported_files(file, [file.parent, *roots]), file.parent
+        module = ((folder or Path()) / place).absolute()
+        root, files = module.parent, _imported_files(module, [module.parent, *roots])
     else:
         parts = place.split(".")
         if parts[0] == "parapet" or not all(part.isidentifier() for part in parts):  # ours is part of code_sha256
             return ""
-        inside = [root.joinpath(*parts) for root in roots]
-        beside = [*(path.with_suffix(".py") for path in inside), *(path / "__init__.py" for path in inside)]
-        module = next(filter(Path.is_file, beside), None)
-        if module is None:
-            with suppress(ImportError, ValueError):
-                spec = find_spec(place)
-                module = Path(spec.origin) if spec is not None and spec.origin else None
-        if module is None or module.suffix != ".py":
+        beside = [root.joinpath(*parts) for root in roots]
+        modules = [module for path in beside for module in _modules_at(path) if module.is_file()]
+        with suppress(ImportError, ValueError):
+            if not modules and (spec := find_spec(place)) and spec.origin:
+                modules = [Path(spec.origin)]
+        if not modules or modules[0].suffix != ".py":
             return ""
+        module = modules[0]
         root = module.parents[len(parts) - (module.name != "__init__.py")]
-        if root.name in ("site-packages", "dist-packages"):
-            files = set((root / parts[0]).rglob("*.py")) | {module}
-        else:
-            files = _imported_files(module, [root, *roots])
+        is_installed = root.name in ("site-packages", "dist-packages")
+        files = {*(root / parts[0]).rglob("*.py"), module} if is_installed else _imported_files(module, [root, *roots])
     digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(f"{os.path.relpath(file, root)}\0".encode("utf-8", "surrogateescape") + file.read_bytes())
@@ -223,50 +211,38 @@ def source_hash(target: str, folder: Path | None = None) -> str:
 
 
 def _imported_files(first: Path, roots: Sequence[Path]) -> set[Path]:
-    """Lists a file and the files below the roots that it imports, directly or indirectly; it lies below the first."""
-    files, waiting = set[Path](), [(first, roots[0])]
+    """Lists a file and the files below the roots that it imports, directly or indirectly."""
+    files, waiting = set[Path](), [first]
     while waiting:
-        file, above = waiting.pop()
+        file = waiting.pop()
         if file in files or not file.is_file():
             continue
         files.add(file)
-        try:
-            nodes = list(ast.walk(ast.parse(file.read_bytes())))
-        except (SyntaxError, ValueError):
-            continue  # the step will report it
-        for name in _imported_names(nodes, file.parent.relative_to(above).parts):
-            parts = name.split(".")
-            for root, i in itertools.product(roots, range(1, len(parts) + 1)):
-                module = root.joinpath(*parts[:i])
-                waiting += [(module.with_suffix(".py"), root), (module / "__init__.py", root)]
+        with suppress(SyntaxError, ValueError):  # the step will report it
+            for node in ast.walk(ast.parse(file.read_bytes())):
+                if not isinstance(node, ast.Import | ast.ImportFrom):
+                    continue
+                level, module = (node.level, node.module or "") if isinstance(node, ast.ImportFrom) else (0, "")
+                for place, alias in itertools.product([*file.parents][level - 1 : level] or roots, node.names):
+                    for name in module.split(".") + alias.name.split("."):
+                        place /= name
+                        waiting += _modules_at(place)
     return files
 
 
-def _imported_names(nodes: Iterable[ast.AST], package: Sequence[str]) -> Iterator[str]:
-    """Yields the full names of modules that the statements of a module in a package may import."""
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = [*package[: len(package) - node.level + 1]] if node.level else []
-            base += [node.module] if node.module else []
-            yield from (".".join([*base, alias.name]) for alias in node.names)
+def _modules_at(path: Path) -> list[Path]:
+    return [path.with_suffix(".py"), path / "__init__.py"]
 
 
-def _paths(value: object, folder: Path, output: Path) -> Iterator[str]:
+def _paths(value: object, folder: Path, output: Path) -> Iterator[Path]:
     """Yields the paths that options name: as a whole, after ``NAME=``, before ``:NAME``, or by ``@STEP``."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _paths(item, folder, output)
-    if not isinstance(value, str) or not value or "\0" in value:
-        return
-    for reference in references(value):
-        yield place_of(reference, output)
-    for text in dict.fromkeys([value, value.partition("=")[2], value.rpartition(":")[0], *value.split(",")]):
-        if text and not text.startswith("@") and len(text) < 4096 and os.path.exists(folder / text):
-            yield str(folder / text)
+    for text in texts(value):
+        for reference in references(text):
+            yield Path(place_of(reference, output))
+        for part in dict.fromkeys([text, text.partition("=")[2], text.rpartition(":")[0], *text.split(",")]):
+            with suppress(OSError, ValueError):  # not the name of a file
+                if part and not part.startswith("@") and (folder / part).exists():
+                    yield folder / part
 
 
 def _files(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:

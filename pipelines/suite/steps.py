@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,13 @@ import msgspec
 
 from parapet.pipelines import dispatch
 from parapet.pipelines.app import Command, from_table
-from parapet.pipelines.perturb import CORRUPTIONS, DISTRACTORS, TOOLKITS
+from parapet.pipelines.perturb import TOOLKITS
 from parapet.schemas.errors import InputError, install_line
 from parapet.schemas.layout import sample_root
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running import plugins
 
-Value = str | bool | int | float | list[Any] | dict[str, Any]
-Options = dict[str, Value]
+Options = dict[str, Any]
 
 SAMPLE = "@sample"  # the bundled sample, usable as any path
 TASKS = ("dst", "response", "generation", "intent", "ood", "ranking", "tool_calls")
@@ -33,6 +32,7 @@ TABLES = ("table.csv", "table.parquet", "table.tex", "table.md")
 # Files in the suite's folder; steps must not have these names, as each step has a folder there.
 RESULTS = ("run.json", "index.html", "README.md", *TABLES, "release.toml", "release_licence.txt")
 
+_REDUCIBLE = ("sets", "variants", "systems", "classifier")  # options that a step can have less of, or do without
 _OF_SYSTEMS = ("scores", "models", "predictions")  # folders of steps that belong to a system
 # At the beginning of a text, or after NAME=.
 _REFERENCE = re.compile(r"(?:^|(?<==))@([\w.+\-/]+)")
@@ -46,9 +46,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
       command: the words of the command: ``("perturb", "typos")``, ``("evaluate", "dst")``.
       options: by the name of the flag.
       place: its position in the suite's file, for messages.
-      about: describes the output.
+      about: describes the output; by default as its command is described.
       needs: what the user must provide, for a step that may be left out.
-      after: further steps that must run before, besides those that the options refer to.
       files: files to write below the output before it runs: path to content.
       reads: further inputs, in the notation of options.
     """
@@ -59,9 +58,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     about: str = ""
     needs: str = ""
-    after: tuple[str, ...] = ()
     files: dict[str, str] = {}
-    reads: tuple[Value, ...] = ()
+    reads: Any = ()
 
     @property
     def pipeline(self) -> str:
@@ -73,16 +71,8 @@ class LeftOut(msgspec.Struct, frozen=True):
     """An entry of the file that is left out, and what it would need."""
 
     name: str
-    place: str
     reason: str
     needs: str
-
-
-class ScoredSet(msgspec.Struct, frozen=True):
-    """A set on which systems are scored, and its folder."""
-
-    name: str
-    root: str
 
 
 class Graph(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +81,6 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
       steps: by name, each after those that it needs.
       needs: the steps that each step needs.
-      sets: the robustness sets, in the file's order.
       systems: the names of the scored systems.
       left_out: entries of the file that are left out.
       variants: the names of the variants, as far as they are known.
@@ -99,7 +88,6 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 
     steps: dict[str, Step]
     needs: dict[str, frozenset[str]]
-    sets: list[ScoredSet]
     systems: list[str]
     left_out: list[LeftOut]
     variants: list[str] = []
@@ -117,20 +105,15 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_needs(self, names: Iterable[str]) -> set[str]:
         """Returns the steps and all steps that they need."""
-        result: set[str] = set()
-        todo = list(names)
-        while todo:
-            name = todo.pop()
-            if name not in result:
-                result.add(name)
-                todo += self.needs[name]
+        result = set(names)
+        for name in reversed(self.steps):
+            if name in result:
+                result |= self.needs[name]
         return result
 
 
 def without(step: Step, lost: Collection[str]) -> Step | None:
     """Returns a step without inputs that failed steps should have made; None if it needs them.
-
-    Only sets, variants, systems and a classifier can be dropped.
 
     Args:
       step: the step.
@@ -140,33 +123,40 @@ def without(step: Step, lost: Collection[str]) -> Step | None:
     def uses(value: object) -> bool:
         return any(owner(reference, lost) is not None for reference in references(value))
 
-    options = dict(step.options)
-    for key in ("sets", "variants", "systems", "classifier"):
-        value = options.get(key)
-        if isinstance(value, dict):
-            options[key] = {name: item for name, item in value.items() if not uses(item)}
-        elif isinstance(value, list):
-            options[key] = [item for item in value if not uses(item)]
-        elif uses(value):
-            del options[key]
-        if options.get(key) in ({}, []):
-            del options[key]
-    no_systems = "systems" in step.options and "systems" not in options
-    if no_systems or uses(options) or not set(step.after).isdisjoint(lost):
+    options = {}
+    for key, value in step.options.items():
+        if key in _REDUCIBLE:
+            if isinstance(value, dict):
+                value = {name: item for name, item in value.items() if not uses(item)}
+            elif isinstance(value, list):
+                value = [item for item in value if not uses(item)]
+            if not value or uses(value):
+                continue
+        options[key] = value
+    if "systems" in step.options.keys() - options.keys() or uses([options, step.reads]):
         return None
     return msgspec.structs.replace(step, options=options)
 
 
-def references(value: object) -> Iterator[str]:
-    """Yields the references in an option's values, without the ``@``."""
-    if isinstance(value, Mapping):
-        for item in value.values():
-            yield from references(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from references(item)
-    elif isinstance(value, str):
-        yield from _REFERENCE.findall(value)
+def replaced(value: Any, replacement: Callable[[str], Any]) -> Any:
+    """Replaces the texts in the value of an option."""
+    if isinstance(value, dict):
+        return {key: replaced(item, replacement) for key, item in value.items()}
+    if isinstance(value, list):
+        return [replaced(item, replacement) for item in value]
+    return replacement(value) if isinstance(value, str) else value
+
+
+def texts(value: Any) -> list[str]:
+    """Lists the texts in the value of an option."""
+    result: list[str] = []
+    replaced(value, result.append)
+    return result
+
+
+def references(value: Any) -> list[str]:
+    """Lists the references in the value of an option, without the ``@``."""
+    return [reference for text in texts(value) for reference in _REFERENCE.findall(text)]
 
 
 def owner(reference: str, steps: Collection[str]) -> str | None:
@@ -185,23 +175,15 @@ def _in_full(reference: str) -> str:
     return f"{kind}/{name}/dst" + (f"/{below}" if below else "")
 
 
-def resolved(value: Value, output: Path) -> Value:
+def resolved(value: Any, output: Path) -> Any:
     """Replaces the references in an option by paths."""
-    if isinstance(value, dict):
-        return {key: resolved(item, output) for key, item in value.items()}
-    if isinstance(value, list):
-        return [resolved(item, output) for item in value]
-    if isinstance(value, str):
-        return _REFERENCE.sub(lambda match: place_of(match[1], output), value)
-    return value
+    return replaced(value, lambda text: _REFERENCE.sub(lambda match: place_of(match[1], output), text))
 
 
 def place_of(reference: str, output: Path) -> str:
     """Returns the path that ``@reference`` names."""
     head, _, rest = reference.partition("/")
-    if head == SAMPLE[1:]:
-        return str(sample_root() / rest) if rest else str(sample_root())
-    return str(output / _in_full(reference))
+    return str(sample_root() / rest if head == SAMPLE[1:] else output / _in_full(reference))
 
 
 def _label(name: str) -> str:
@@ -227,71 +209,23 @@ _NOT_IN_SUITES = ("suite", "mturk", "doctor")
 ENGINES = ("engine", "speaker", "listener")  # options that name an engine
 
 
-def kind_of(step: Step) -> type[Command[Any]]:
+def _kind_of(step: Step) -> type[Command[Any]]:
     """Returns the command of a step. Raises InputError, without a place, if it does not exist."""
     pipeline, *action = step.command
     known = [name for name in dispatch.PIPELINES if name not in _NOT_IN_SUITES]
     if pipeline not in known:
         raise InputError(unknown_key(pipeline, known, "pipeline"))
-    if pipeline == "perturb":
-        name = " ".join(action)
-        chosen = None if name in TOOLKITS else _perturbation(name)
-        return _perturb_kind(name, chosen, chosen is None or "tasks" in step.options)
+    has_tasks = "tasks" in step.options
+    if pipeline == "perturb" or (pipeline == "rewrite" and has_tasks):
+        from parapet.pipelines import perturb
+
+        return perturb.command(" ".join(action) or pipeline, has_tasks)
     actions = dispatch.actions_of(pipeline)
-    kind = {"evaluate": "task", "train": "model", "predict": "model"}.get(pipeline, "action")
     if not actions and action:
         raise InputError(f"'{pipeline}' does not take {' '.join(action)!r}")
-    if actions and len(action) != 1:
-        raise InputError(f"'{pipeline}' requires a {kind}: must be one of {', '.join(actions)}")
-    if actions and action[0] not in actions:
-        raise InputError(unknown_key(action[0], actions, kind))
+    if actions and " ".join(action) not in actions:
+        raise InputError(unknown_key(" ".join(action), actions, f"kind of '{pipeline}'"))
     return dispatch.command_of(pipeline, *action)
-
-
-@cache
-# the class is part of the key, as another one may have the same name
-def _perturb_kind(name: str, _: Any, of_tasks: bool) -> type[Command[Any]]:
-    from parapet.pipelines import perturb
-
-    return perturb.command(name, of_tasks)
-
-
-def _perturbation(name: str) -> Any:
-    """Returns the class of a perturbation. Raises InputError if there is none of that name."""
-    from parapet.transforms.perturbation.corpus import Registry
-
-    registry = Registry()
-    if name not in registry:
-        raise InputError(unknown_key(name, registry, "perturbation"))
-    return registry[name]
-
-
-def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
-    """Returns the sets that a perturbation makes, and whether each has a folder.
-
-    Raises InputError for wrong options.
-    """
-    from parapet.pipelines.perturb import declared_options, own_flags
-    from parapet.transforms.perturbation.corpus import perturbation_of
-
-    if name in TOOLKITS:
-        kinds = {"distractors": _items(options.get("count", list(DISTRACTORS))), "corrupted": CORRUPTIONS}
-        return [f"{name}-{kind}" for kind in kinds.get(name, ())] or [name], True
-    chosen = _perturbation(name)
-    # It is constructed with a memory or translations, which may not exist yet.
-    if name == "paraphrase" and "tasks" not in options:
-        sets, in_folders = sets_of("verbose", {key: options[key] for key in ("env",) if key in options})
-        return [name + set_name.removeprefix("verbose") for set_name in sets], in_folders
-    values = {}
-    for option in own_flags(declared_options(chosen)):
-        value = options.get(option.name, False)
-        if value is not False:
-            try:
-                values[option.name] = value if value is True else option.kind(_joined(value))
-            except ValueError:
-                raise InputError(f"{option.name}: {value!r} is not a number") from None
-    perturbation = perturbation_of(chosen, {"seed": str(options.get("seed", "0")), **values}, as_flags=True)
-    return perturbation.sets, perturbation.in_folders
 
 
 def command_of(step: Step, output: Path) -> Command[Any]:
@@ -304,48 +238,39 @@ def command_of(step: Step, output: Path) -> Command[Any]:
     Raises:
       InputError: the command does not have an option, or does not accept its value. ``where`` is the option.
     """
-    kind = kind_of(step)
     if "output" in step.options:
         raise InputError("unknown option 'output': the suite chooses the folder of each step", "", "output")
-    table = {key: resolved(value, output) for key, value in step.options.items()}
-    return from_table(kind, {**table, "output": str(output / step.name)})
+    return from_table(_kind_of(step), {**resolved(step.options, output), "output": str(output / step.name)})
 
 
-def _items(value: Value) -> list[Value]:
-    if isinstance(value, dict):
-        return [f"{name}={item}" for name, item in value.items()]
-    return list(value) if isinstance(value, list) else [value]
+def sets_of(step: Step, name: str) -> tuple[Sequence[str], bool]:
+    """Returns the sets that a perturbation makes, and whether each has a folder.
 
+    Raises InputError for wrong options.
+    """
+    from parapet.transforms.perturbation.corpus import complete
 
-def _joined(value: Value) -> str:
-    return ",".join(map(str, _items(value)))
+    if step.pipeline == "language_variations":  # which reads translations, which may not exist yet
+        env = {key: value for key, value in step.options.items() if key == "env"}
+        step = msgspec.structs.replace(step, command=("perturb", "verbose"), options=env)
+        sets, in_folders = sets_of(step, "verbose")
+        return [name + set_name.removeprefix("verbose") for set_name in sets], in_folders
+    made: Any = command_of(step, Path()).make()  # type: ignore[attr-defined]
+    return (made.sets, True) if name in TOOLKITS else (complete(made).sets, made.in_folders)
 
 
 def lacks(step: Step) -> str:
     """Names a missing extra that a step needs, with the command that installs it; empty if none is missing."""
-    missing = [extra for extra in sorted(set(_extras(step))) if not _is_installed(extra)]
-    if not missing:
-        return ""
-    return f"requires the extra {', '.join(missing)}: {install_line(','.join(missing))}"
-
-
-def _extras(step: Step) -> Iterator[str]:
-    if step.pipeline in ("train", "predict"):
-        yield from filter(None, [_OF_MODELS.get(" ".join(step.command[1:]))])
-    if step.options.get("endpoint"):
-        yield "llm"
-    if step.pipeline == "speech_errors":
-        yield "speech"
-    engines = {str(step.options.get(flag)) for flag in ENGINES}
-    chosen = {
-        plugins.PERTURBATIONS: set(step.command[1:]) if step.pipeline == "perturb" else set(),
-        plugins.TRANSLATION_ENGINES: engines,
-        plugins.SPEECH_ENGINES: engines,
-    }
-    for group, names in chosen.items():
-        for plugin in plugins.installed(group) if names - {"None"} else ():
+    names = {step.command[-1], *(str(step.options.get(flag)) for flag in ENGINES)}
+    extras = {"llm"} if step.options.get("endpoint") else set[str]()
+    if step.pipeline in ("train", "predict") and step.command[-1] in _OF_MODELS:
+        extras.add(_OF_MODELS[step.command[-1]])
+    for group in (plugins.PERTURBATIONS, plugins.TRANSLATION_ENGINES, plugins.SPEECH_ENGINES):
+        for plugin in plugins.installed(group):
             if plugin.built_in and plugin.name in names:
-                yield from plugin.extras
+                extras.update(plugin.extras)
+    missing = ",".join(extra for extra in sorted(extras) if not _is_installed(extra))
+    return f"requires the extra {missing}: {install_line(missing)}" if missing else ""
 
 
 @cache
@@ -355,9 +280,9 @@ def _is_installed(extra: str) -> bool:
     return not any(problems(extra))
 
 
-def unknown_key(key: str, keys: Iterable[str], what: str = "key", of: str = "") -> str:
+def unknown_key(key: str, keys: Iterable[str], what: str = "key") -> str:
     """Formats the reason of an error about an unknown key, with the nearest known one."""
     known = list(keys)
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-    return f"unknown {what} {key!r}{of and f' of {of}'}: {hint}"
+    return f"unknown {what} {key!r}: {hint}"

@@ -6,25 +6,28 @@ import difflib
 import os
 import re
 import tomllib
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from parapet.pipelines.suite import gates
-from parapet.pipelines.suite.steps import SAMPLE, Options, Value, unknown_key
+from parapet.pipelines.suite.steps import SAMPLE, Options, replaced, unknown_key
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import SPLITS
 from parapet.schemas.limits import read_text
+from parapet.transforms.reports.text import counted
 
 SUITES = Path(__file__).parent / "suites"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")  # of what has a folder of its own
 NO_NAME = "cannot be used as a name: use letters, digits, '_', '-', '+' and '.'"
-HEADS = ("sample", "corpus", "variants")  # what '@' names besides inputs and steps
-_LISTS = ("sets", "systems", "steps", "tables")
 SEED = "{seed}"  # a text with this placeholder is repeated for each seed of the suite
+_ALIASES = ("sample", "corpus", "variants")  # what '@' names besides inputs and steps
+_LISTS = ("sets", "systems", "steps", "tables")
+
+PerColumn = tuple[float, ...] | float  # a value for each column, or one for all
+Pointers = tuple[str, ...] | str
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,12 +47,21 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     published: tuple[float, ...] = ()
-    ours: str | tuple[str, ...] = ""
-    relative_to: str | tuple[str, ...] = ""
-    scale: float | tuple[float, ...] | None = None
+    ours: Pointers = ""
+    relative_to: Pointers = ""
+    scale: PerColumn | None = None
     digits: int | None = None
     needs: str = ""
     fill: dict[str, str] = {}
+
+
+class Cell(NamedTuple):
+    """What a cell of a table shows: the published number, and pointers to ours; empty if there is none."""
+
+    published: float | None
+    ours: str
+    relative_to: str
+    scale: float
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,73 +80,38 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     title: str
     source: str
-    columns: tuple[str, ...]
+    columns: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     rows: tuple[Row, ...]
-    ours: str | tuple[str, ...] = ""
-    scale: float | tuple[float, ...] = 1.0
+    ours: Pointers = ""
+    scale: PerColumn = 1.0
     digits: Annotated[int, msgspec.Meta(ge=0, le=6)] = 1
     note: str = ""
 
+    def cells(self, row: Row) -> Iterator[Cell]:
+        """Yields the cells of a row."""
 
-def filled(value: Value, table: Mapping[str, Value]) -> Value:
+        def each(values: Any) -> Sequence[Any]:
+            return values if isinstance(values, tuple) else (values,) * len(self.columns)
+
+        published = (None if number != number else number for number in row.published or each(float("nan")))
+        ours, scale = row.ours or (self.ours if row.fill else ""), self.scale if row.scale is None else row.scale
+        values = zip(self.columns, published, each(ours), each(row.relative_to), each(scale), strict=True)
+        for column, number, own, base, factor in values:
+            fill = {"column": column.replace("~", "~0").replace("/", "~1"), **row.fill}
+            yield Cell(number, filled(own, fill), filled(base, fill), factor)
+
+
+def filled(value: Any, table: Mapping[str, Any]) -> Any:
     """Replaces ``{key}`` in a value; a text that consists of one placeholder becomes the value itself."""
-    if isinstance(value, dict):
-        return {key: filled(item, table) for key, item in value.items()}
-    if isinstance(value, list):
-        return [filled(item, table) for item in value]
-    if isinstance(value, str):
+
+    def fill(text: str) -> Any:
         for key, item in table.items():
-            if value == f"{{{key}}}":
+            if text == f"{{{key}}}":
                 return item
-            value = value.replace(f"{{{key}}}", str(item))
-    return value
+            text = text.replace(f"{{{key}}}", str(item))
+        return text
 
-
-def by_column(table: Table, place: str, error: Callable[[str, str], InputError]) -> Table:
-    """Expands ``ours``, ``relative_to`` and ``scale`` of each row to one value for each column.
-
-    Args:
-      table: the table as in the file.
-      place: its position in the file.
-      error: makes an error from a reason and a place, raised if lengths differ or a pointer is invalid.
-    """
-    size = len(table.columns)
-    if not size:
-        raise error("must name at least one column", f"{place}.columns")
-    keys = [column.replace("~", "~0").replace("/", "~1") for column in table.columns]
-
-    def each(values: Any, where: str, what: str = "values") -> tuple[Any, ...]:
-        values = values if isinstance(values, tuple) else (values,) * size
-        if len(values) != size:
-            raise error(f"{len(values)} {what} for {size} columns", where)
-        return tuple(values)
-
-    def pointers(values: tuple[str, ...], fill: Mapping[str, str], where: str) -> tuple[str, ...]:
-        places = tuple(
-            str(filled(value, {"column": key, **fill})) if value else ""
-            for value, key in zip(values, keys, strict=True)
-        )
-        for pointer in places:
-            if pointer and not re.fullmatch(r"@[^#]+#/.*", pointer):
-                reason = f"{pointer!r}: expected @STEP/FILE.json#/KEY/KEY, a JSON pointer into a step's output"
-                raise error(reason, where)
-        return places
-
-    ours, scale, rows = each(table.ours, f"{place}.ours"), each(table.scale, f"{place}.scale"), []
-    for i, row in enumerate(table.rows):
-        where = f"{place}.rows[{i}]"
-        each(row.published or 0.0, f"{where}.published", "numbers")
-        own = each(row.ours, f"{where}.ours")
-        filling = bool(row.fill) and not row.ours
-        rows.append(
-            msgspec.structs.replace(
-                row,
-                ours=pointers(ours, row.fill, f"{where}.ours") if filling else pointers(own, {}, f"{where}.ours"),
-                relative_to=pointers(each(row.relative_to, f"{where}.relative_to"), {}, f"{where}.relative_to"),
-                scale=scale if row.scale is None else each(row.scale, f"{where}.scale"),
-            )
-        )
-    return msgspec.structs.replace(table, rows=tuple(rows))
+    return replaced(value, fill)
 
 
 class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -192,7 +169,7 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SuiteFile(Tables, frozen=True, kw_only=True):
-    """A suite, with an entry for each seed and each table of ``each``, and with expanded tables.
+    """A suite, with an entry for each seed and each table of ``each``.
 
     Attributes:
       path: the path of the file.
@@ -240,8 +217,10 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
         raise InputError(f"not TOML: {error}", shown) from None
     except InputError as error:
         raise InputError(error.reason, shown) from None
-    if own := tasks or _own_data(settings):
-        _forget_sample(raw, own)
+    pairs = [setting.partition("=") for setting in settings]
+    own = [path for key, _, path in pairs if key in ("corpus.sgd", "corpus.tasks") and not path.startswith(SAMPLE)]
+    if tasks or any(own):
+        _forget_sample(raw, tasks or next(filter(None, own)))
     if tasks:
         raw["corpus"] = {**raw.get("corpus", {}), "tasks": os.path.abspath(tasks)}
         if "responses" in raw.get("variants", {}):
@@ -256,18 +235,11 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
         raise InputError(_unknown_field(unknown[1], place) if unknown else reason, shown, place) from None
     keys |= {"title": keys["title"] or path.stem, "seeds": tuple(map(str, keys["seeds"]))}
     suite = SuiteFile(path=shown, name=path.stem, folder=folder, **keys)
-    lists = {level: _each(suite, getattr(suite, level), level) for level in ("sets", "systems", "steps")}
-    tables = [by_column(table, f"tables[{i}]", suite.error) for i, table in enumerate(suite.tables)]
-    suite = msgspec.structs.replace(suite, **lists, tables=tables)
-    _check(suite)
-    gates.check(suite.gates, shown)
-    return suite
-
-
-def _own_data(settings: Sequence[str]) -> str:
-    """Returns the corpus or tasks that ``--set`` gives in place of the sample; empty if it gives none."""
-    pairs = [setting.split("=", 1) for setting in settings if setting.startswith(("corpus.sgd=", "corpus.tasks="))]
-    return next((path for _, path in pairs if not path.startswith(SAMPLE)), "")
+    lists = {level: list(_each(suite, level)) for level in ("sets", "systems", "steps")}
+    for place, holds, reason in _rules(suite):
+        if not holds:
+            raise suite.error(reason, place)
+    return msgspec.structs.replace(suite, **lists)
 
 
 def _forget_sample(raw: dict[str, Any], own: str) -> None:
@@ -302,10 +274,9 @@ def _find(given: str) -> tuple[Path, Path]:
     return path, path.resolve().parent
 
 
-def _each(suite: SuiteFile, entries: Sequence[Options], level: str) -> list[Options]:
+def _each(suite: SuiteFile, level: str) -> Iterator[Options]:
     """Expands the entries of a list: one with ``each`` for each of its tables, one with ``{seed}`` for each seed."""
-    result: list[Options] = []
-    for i, entry in enumerate(entries):
+    for i, entry in enumerate(getattr(suite, level)):
         tables = entry.get("each", [{}])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise suite.error("expected a list of tables such as [{ size = 1 }, { size = 2 }]", f"{level}[{i}].each")
@@ -314,8 +285,7 @@ def _each(suite: SuiteFile, entries: Sequence[Options], level: str) -> list[Opti
             if SEED not in _name_of(plain):
                 raise suite.error(f"give it a name with {SEED}, such as 'model-{SEED}'", f"{level}[{i}].name")
             tables = [{**table, "seed": seed} for table in tables for seed in suite.seeds]
-        result += [{key: filled(value, table) for key, value in plain.items()} for table in tables]
-    return result
+        yield from (filled(plain, table) for table in tables)
 
 
 def _unknown_field(key: str, place: str) -> str:
@@ -334,29 +304,21 @@ def _set(raw: dict[str, Any], setting: str) -> None:
         raise InputError(unknown_key(path[0], levels, "table"), f"--set {key}")
     place: Any = raw
     for i, part in enumerate(path):
-        if isinstance(place, dict) and part in _LISTS and i == 0:
-            place = place.get(part, [])
-        elif isinstance(place, list):
-            place = _entry(place, part, f"--set {key}")
-        elif isinstance(place, dict):
-            place = place.setdefault(part, {})
+        if isinstance(place, list):
+            names = list(map(_name_of, place))
+            if part not in names:
+                reason = unknown_key(part, names, "entry") if names else f"there is no entry {part!r}"
+                raise InputError(reason, f"--set {key}")
+            place = place[names.index(part)]
+        else:
+            place = place.setdefault(part, [] if i == 0 and part in _LISTS else {})
         if not isinstance(place, dict | list):
             raise InputError(f"{'.'.join(path[: i + 1])} is not a table", f"--set {key}")
     if isinstance(place, list):
-        raise InputError(
-            "must name an entry and its key (example: systems.ours.model=tracker.py:Tracker)", f"--set {key}"
-        )
+        reason = "must name an entry and its key (example: systems.ours.model=tracker.py:Tracker)"
+        raise InputError(reason, f"--set {key}")
     many = isinstance(place.get(last), list) or [*path, last] in (["corpus", "splits"], ["seeds"])
     place[last] = _value(text, many)
-
-
-def _entry(entries: list[Any], name: str, flag: str) -> dict[str, Any]:
-    """Returns the entry of a list by its name."""
-    names = [_name_of(entry) for entry in entries]
-    if name not in names:
-        raise InputError(unknown_key(name, names, "entry") if names else f"there is no entry {name!r}", flag)
-    entry: dict[str, Any] = entries[names.index(name)]
-    return entry
 
 
 def _name_of(entry: object) -> str:
@@ -365,44 +327,48 @@ def _name_of(entry: object) -> str:
     return str(entry.get("name") or entry.get("perturbation") or entry.get("pipeline") or "")
 
 
-def _value(text: str, many: bool) -> Value:
+def _value(text: str, many: bool) -> Any:
     """Parses a value of ``--set``: as TOML if possible, else as text. Paths are relative to the working directory."""
     try:
-        value: Value = tomllib.loads(f"value = {text}")["value"]
+        value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
-        value = [_path(part) for part in text.split(",")] if many else _path(text)
+        value = list(map(_path, text.split(","))) if many else _path(text)
     return value if not many or isinstance(value, list) else [value]
 
 
 def _path(text: str) -> str:
     """Makes a text absolute if it names an existing file or folder, as a suite's paths start at its file."""
-    place, colon, rest = text.partition(":")
-    if "://" in text or not place or os.path.isabs(place):
-        return text
-    if os.path.exists(text):
+    if text and os.path.exists(text):
         return os.path.abspath(text)
+    place, colon, rest = text.partition(":")
     return f"{os.path.abspath(place)}{colon}{rest}" if place.endswith(".py") and os.path.exists(place) else text
 
 
-def _check(suite: SuiteFile) -> None:
-    splits = suite.corpus.splits
-    if not suite.corpus.sgd:
-        raise suite.error("names no corpus: give it in the file, or with --set corpus.sgd=PATH", "corpus.sgd")
-    if not splits:
-        raise suite.error("must name at least one split", "corpus.splits")
+def _rules(suite: SuiteFile) -> Iterator[tuple[str, object, str]]:
+    """Yields (place, whether what must hold of it holds, what is wrong with it otherwise)."""
+    splits, seeds = suite.corpus.splits, suite.seeds
+    no_corpus = "names no corpus: give it in the file, or with --set corpus.sgd=PATH"
+    has_entries = suite.sets or suite.systems or suite.steps or suite.variants is not None
+    yield "corpus.sgd", suite.corpus.sgd, no_corpus
+    yield "corpus.splits", splits, "must name at least one split"
     for split in splits:
-        if split not in SPLITS:
-            raise suite.error(f"{split!r} is not a split: must be one of {', '.join(SPLITS)}", "corpus.splits")
-    if len(set(splits)) < len(splits):
-        raise suite.error("a split appears twice", "corpus.splits")
-    if not suite.seeds:
-        raise suite.error("must have at least one seed", "seeds")
-    for seed, count in Counter(suite.seeds).items():
-        if not NAME.fullmatch(seed) or count > 1:
-            reason = "appears twice" if NAME.fullmatch(seed) else "cannot be part of a name: use letters and digits"
-            raise suite.error(f"{seed!r} {reason}", "seeds")
+        yield "corpus.splits", split in SPLITS, f"{split!r} is not a split: must be one of {', '.join(SPLITS)}"
+        yield "corpus.splits", splits.count(split) == 1, f"{split!r} appears twice"
+    yield "seeds", seeds, "must have at least one seed"
+    yield "seeds", len(set(seeds)) == len(seeds), "a seed appears twice"
+    for seed in seeds:
+        yield "seeds", NAME.fullmatch(seed), f"{seed!r} cannot be part of a name: use letters and digits"
     for name in suite.inputs:
-        if not NAME.fullmatch(name) or name in HEADS:
-            raise suite.error(f"{name!r} {NO_NAME}; not {', '.join(HEADS)}", "inputs")
-    if not (suite.sets or suite.systems or suite.steps or suite.variants is not None):
-        raise suite.error("is empty: give [variants], [[sets]], [[systems]] or [[steps]]", "")
+        yield "inputs", NAME.fullmatch(name) and name not in _ALIASES, f"{name!r} {NO_NAME}; not {', '.join(_ALIASES)}"
+    yield "", has_entries, "is empty: give [variants], [[sets]], [[systems]] or [[steps]]"
+    for name, condition in suite.gates.items():
+        reason = f'{condition!r}: expected a condition such as ">= 0.4"; metrics go from 0 to 1'
+        yield f"gates.{name}", gates.CONDITION.fullmatch(condition), reason
+    for i, table in enumerate(suite.tables):
+        rows = [(f"tables[{i}].rows[{j}]", row) for j, row in enumerate(table.rows)]
+        for place, item in [(f"tables[{i}]", table), *rows]:
+            for key in ("published", "ours", "relative_to", "scale"):
+                values, size = getattr(item, key, ()), len(table.columns)
+                if isinstance(values, tuple) and values:
+                    reason = f"{counted(len(values), 'value')} for {counted(size, 'column')}"
+                    yield f"{place}.{key}", len(values) == size, reason

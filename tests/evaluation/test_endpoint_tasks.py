@@ -13,7 +13,6 @@ from parapet.evaluation.endpoint.tasks import _domain, _label, _utterance
 from parapet.evaluation.models.turns import Answer
 from parapet.pipelines.progress import Run, text_of
 from parapet.pipelines.suite.graph import make_graph
-from parapet.pipelines.suite.steps import lacks, sets_of
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.replies import Reply, Unreadable, object_in
@@ -228,7 +227,7 @@ generation = { scorer = "lexical" }
 ranking = { reference = ["tst.txt"], examples = "trn.txt", candidates = "all.txt" }
 """,
     )
-    steps = make_graph(read_suite(str(tmp_path / "suite.toml"), ()), sets_of, lacks).steps
+    steps = make_graph(read_suite(str(tmp_path / "suite.toml"))).steps
     asked = {name: step.command[1] for name, step in steps.items() if step.pipeline == "predict"}
     assert asked == {
         "predictions/mine/dst": "llm",

@@ -20,9 +20,9 @@ from parapet.pipelines.app import command_line
 from parapet.pipelines.main import main
 from parapet.pipelines.suite.gates import judge
 from parapet.pipelines.suite.graph import make_graph
-from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
+from parapet.pipelines.suite.page import Ours, over_seeds, pointed, shown_cell
 from parapet.pipelines.suite.state import FOLDER, State, source_hash
-from parapet.pipelines.suite.steps import RESULTS, command_of, lacks, sets_of, without
+from parapet.pipelines.suite.steps import RESULTS, command_of, without
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -71,7 +71,7 @@ def suite_in(folder):
 
 
 def graph_of(path, *settings):
-    return make_graph(read_suite(str(path), settings), sets_of, lacks)
+    return make_graph(read_suite(str(path), settings))
 
 
 def suite(folder, *flags, output="out", status=0):
@@ -99,10 +99,9 @@ train = { model = "t5dst", checkpoint = "" }
 needs = "--set systems.theirs.predictions=DIR"
 """,
     )
-    graph = graph_of(folder / "small.toml")
-    assert [(one.name, one.reason) for one in graph.left_out] == [("scores/theirs/dst", "predictions is not given")]
-    graph = graph_of(folder / "small.toml", f"systems.theirs.predictions={folder}")
-    assert graph.systems == ["keywords", "theirs"]
+    (one,) = graph_of(folder / "small.toml").left_out
+    assert (one.name, one.reason) == ("scores/theirs/dst", "predictions is not given")
+    assert graph_of(folder / "small.toml", f"systems.theirs.predictions={folder}").systems == ["keywords", "theirs"]
 
 
 @cases("name", "sample", "llm_sample", "tools", "raddle")
@@ -130,12 +129,12 @@ def test_numbers_beside_those_of_a_paper(tmp_path):
     for missing in ("x/0/none", "x/0/text", "x/1/y", "w", "x/0/y~1z/deeper"):
         assert pointed(f"@a/numbers.json#/{missing}", tmp_path) is None
     assert pointed("@b/numbers.json#/x", tmp_path) is None
-    assert cell(Ours(52.04), 50.0, 1) == "52.0\npaper 50.0, +2.0"
-    assert cell(Ours(52.04, 1.25), 50.0, 1) == "52.0 ± 1.2\npaper 50.0, +2.0"
-    assert cell(Ours(49.96), 50.0, 1) == "50.0\npaper 50.0, +0.0"
-    assert cell(None, 50.0, 1) == "–\npaper 50.0"
-    assert cell(Ours(49.0), None, 0) == "49"
-    assert cell(None, 50.0, 1, compared=False) == "50.0"
+    assert shown_cell(Ours(52.04), 50.0, 1) == "52.0\npaper 50.0, +2.0"
+    assert shown_cell(Ours(52.04, 1.25), 50.0, 1) == "52.0 ± 1.2\npaper 50.0, +2.0"
+    assert shown_cell(Ours(49.96), 50.0, 1) == "50.0\npaper 50.0, +0.0"
+    assert shown_cell(None, 50.0, 1) == "–\npaper 50.0"
+    assert shown_cell(Ours(49.0), None, 0) == "49"
+    assert shown_cell(None, 50.0, 1, compared=False) == "50.0"
 
 
 def test_numbersover_seeds(tmp_path):
@@ -174,7 +173,7 @@ rows = [{ name = "changed", ours = "@typos-{seed}/statistics.json#/sets/typos/tu
     assert command_of(graph.steps["verbose-b"], Path("/out")).seed == "b"
     for bad, reason in (
         ("seeds=[]", "at least one"),
-        ("seeds=1,1", "'1' appears twice"),
+        ("seeds=1,1", "a seed appears twice"),
         ("seeds=a b", "'a b' cannot be part of a name"),
         ("seeds=[1.5]", "Expected"),
     ):
@@ -198,10 +197,10 @@ rows = [
 ]
 """,
     )
-    filled, own, none = read_suite(str(folder / "small.toml")).tables[-1].rows
-    assert filled.ours == ("@sets/typos/x.json#/a/y", "@sets/wordy/x.json#/y")
-    assert own.ours == ("@sets/typos/x.json#/a", "@sets/typos/x.json#/b")
-    assert (filled.scale, own.scale, none.ours) == ((100, 100), (1, 1), ("", ""))
+    table = read_suite(str(folder / "small.toml")).tables[-1]
+    filled, own, none = ([(cell.ours, cell.scale) for cell in table.cells(row)] for row in table.rows)
+    assert filled == [("@sets/typos/x.json#/a/y", 100), ("@sets/wordy/x.json#/y", 100)]
+    assert (own, none) == ([("@sets/typos/x.json#/a", 1), ("@sets/typos/x.json#/b", 1)], [("", 100), ("", 100)])
     graph_of(folder / "small.toml")
 
 
@@ -218,9 +217,9 @@ def runs(folder, *flags):
     return int(suite(folder, *flags).output.rsplit(" step", 1)[0].split()[-1])
 
 
-def would_run(folder, *flags):
+def would_run(folder):
     """Returns the number of steps that a run of the suite would make."""
-    return runs(folder, "--dry_run", *flags)
+    return runs(folder, "--dry_run")
 
 
 TWO_SETS = """
@@ -464,7 +463,7 @@ def test_a_failed_step_leaves_the_others_done(folder):
     append_to(folder, '[[steps]]\npipeline = "few_shot"\nsgd = "@sets/ood/ood-90"\n')
     told = suite(folder, status=1).errors
     assert "sets/ood failed: " in told
-    assert "error: 1 step failed: sets/ood; not run, because it depends on steps that failed: few_shot" in told
+    assert "error: 1 step failed: sets/ood; not run, because they need what failed: few_shot" in told
     assert not lacking((folder / "out/index.html").read_text("utf-8"), "What is missing", ".suite/logs/sets/ood.log")
     assert {"typos", "wordy"} <= {row["set"] for row in rows_of(folder / "out/table.csv")}
     text = (folder / "small.toml").read_text("utf-8")
@@ -591,22 +590,26 @@ def test_thousands_of_seeds_make_a_graph_in_seconds(folder):
 
 def test_a_set_that_needs_a_step_which_is_left_out(folder):
     """Systems are scored on the other sets, and a release has these."""
-    append_to(folder, '[[sets]]\nperturbation = "unseen_entities"\nknowledge_base = "@more/kb.json"\n')
+    append_to(folder, '[[sets]]\nperturbation = "unseen_entities"\ntraining = "@more"\n')
     append_to(folder, '[[steps]]\nname = "more"\npipeline = "few_shot"\nsgd = ""\nneeds = "entities"\n')
     append_to(folder, '[release]\nname = "small"\nversion = "1.0.0"\n')
     graph = graph_of(folder / "small.toml")
-    assert [(one.name, one.needs) for one in graph.left_out] == [
-        ("more", "entities"),
-        ("sets/unseen_entities", "entities"),
-    ]
-    assert [one.name for one in graph.sets] == ["typos", "wordy", "wordy-env1"]
+    assert {one.name: one.needs for one in graph.left_out} == dict.fromkeys(
+        ("more", "sets/unseen_entities"), "entities"
+    )
+    assert list(graph.steps["scores/keywords/dst"].options["sets"]) == ["typos", "wordy", "wordy-env1"]
     assert graph.needs["scores/keywords/dst"] == graph.needs["release"] == {"sets/typos", "sets/wordy"}
+
+
+def test_tasks_are_rewritten_by_their_own_command():
+    rewriting = command_of(make_graph(read_suite("tools")).steps["rewrite"], Path("/out"))
+    assert type(rewriting).__name__ == "RewriteTasks"
 
 
 def test_what_the_table_of_all_systems_has(folder):
     append_to(folder, '[compare]\nsets = ["wordy", "original"]\naverage = ["wordy/joint_goal_accuracy"]\n')
-    graph = graph_of(folder / "small.toml", "compare.replicates=9")
-    assert set(shlex.join(command_line(command_of(graph.steps["comparison"], Path("/out")))).split(" --")) == {
+    comparison = graph_of(folder / "small.toml", "compare.replicates=9").steps["comparison"]
+    assert set(shlex.join(command_line(command_of(comparison, Path("/out")))).split(" --")) == {
         *("compare", "all", "sets wordy original", "average wordy/joint_goal_accuracy", "replicates=9"),
         *("systems keywords=/out/scores/keywords/dst", "output=/out/comparison"),
     }

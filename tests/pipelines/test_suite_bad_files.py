@@ -69,8 +69,8 @@ BAD = {
     "a rate above 1": (TYPOS + "env=[1.5]\n", ("sets[0]", "1.5")),
     "a required option is missing": ("[[steps]]\npipeline='train t5dst'\n", ("steps[0]", "checkpoint: is required")),
     "a name with a slash": (TYPOS + "name='../typos'\n", ("sets[0].name", "'../typos'")),
-    "columns and numbers": (row("published = [1]", "['a','b']"), (f"{ROW}.published", "1 number", "2 columns")),
-    "no columns": (table(columns="[]"), ("tables[0].columns", "at least one column")),
+    "columns and numbers": (row("published = [1]", "['a','b']"), (f"{ROW}.published", "1 value", "2 columns")),
+    "no columns": (table(columns="[]"), ("tables[0].columns", "length >= 1")),
     "a place that is no pointer": (row("published = [1], ours = 'scores/a/metrics.json'"), (OURS, "JSON pointer")),
     "a gate without a condition": ("[gates]\njoint_goal_accuracy='high'\n" + SYSTEM, ("gates", "expected a condition")),
     **{
@@ -88,7 +88,7 @@ BAD = {
             ("c.joint_goal_accuracy", ">= 0.4", "'c' is left out: predictions is not given", GATED + LEFT_OUT),
         )
     },
-    "a release without a name": ("[release]\nversion='1.0.0'\n" + TYPOS, ("release.name", "name")),
+    "a release without a name": ("[release]\nversion='1.0.0'\n" + TYPOS, ("release", "lacks name")),
     # what excludes or needs each other
     "a system without a source": (NAMED, ("systems[0]", "model, predictions, train or endpoint")),
     "two sources of a system": (
@@ -116,7 +116,7 @@ BAD = {
     "a number of no step": (row("published = [1], ours = '@scores/b/metrics.json#/x'"), (OURS, "@scores/b")),
     "too many places for the columns": (
         row(FILL, "['a']\nours=['@b/x.json#/x', '@b/x.json#/y']", TYPOS),
-        ("tables[0].ours", "2 values for 1 columns"),
+        ("tables[0].ours", "2 values for 1 column"),
     ),
     # what is not there
     "no such corpus": ("[corpus]\nsgd='nowhere'\n" + TYPOS, ("nowhere", "there is no such")),
@@ -182,7 +182,7 @@ def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
     (["sgd"], ("sgd", "did you mean 'sgdx'")),
     (["."], ("a folder",)),
     (["sgdx"], ("corpus.sgd", "--set corpus.sgd=PATH")),
-    (["babi"], ("inputs.babi", "--set inputs.babi=PATH")),
+    (["babi"], ("everything is left out", "--set inputs.babi=FOLDER")),
     (["sample", "--set", "corpus"], ("--set", "KEY=VALUE")),
     (["sample", "--set", "corpuss.sgd=x"], ("--set", "'corpuss'", "did you mean 'corpus'")),
     (["sample", "--set", "systems.keyword.model=x"], ("--set", "'keyword'", "did you mean 'keywords'")),

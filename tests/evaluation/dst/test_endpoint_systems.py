@@ -33,7 +33,7 @@ from parapet.evaluation.endpoint.values import as_said, moments
 from parapet.pipelines.app import command_line
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import _asked
-from parapet.pipelines.suite.steps import command_of, lacks, sets_of
+from parapet.pipelines.suite.steps import command_of
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.service import parse_service
 from parapet.transforms.running.replies import Reply, Unreadable
@@ -313,7 +313,7 @@ SYSTEM = 'title = "t"\n[[systems]]\nname = "mine"\nendpoint = "{}"\n'
 def test_a_system_of_a_suite(tmp_path):
     asked = 'model = "m"\nstyle = "tools"\napi_key_env = "MY_KEY"\nmax_calls = 9\nprice = {input=0.15, output=0.6}\n'
     suite = write(tmp_path / "suite.toml", SYSTEM.format("http://127.0.0.1:8080/v1") + asked)
-    graph = make_graph(read_suite(str(suite), ()), sets_of, lacks)
+    graph = make_graph(read_suite(str(suite), ()))
     step = graph.steps["predictions/mine/dst"]
     assert step.command == ("predict", "llm")
     wanted = {"endpoint": "http://127.0.0.1:8080/v1", "model": "m", "style": "tools", "key_variable": "MY_KEY"}
@@ -334,8 +334,8 @@ def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
         flags = {"endpoint": server.url, "model": "m", "price": "1000,2000", "parallel_calls": 1}
         run("predict", "llm", **flags, output=tmp_path / name)
     suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + 'model = "m"\n')
-    graph = make_graph(read_suite(str(suite), ()), sets_of, lacks)
-    table, prompt = _asked(graph, {name: graph.steps[name]}, tmp_path)
+    graph = make_graph(read_suite(str(suite), ()))
+    table, prompt = _asked({name: graph.steps[name]}, tmp_path)
     (row,) = table.rows
     assert (row[0], row[1], row[3:]) == (
         "mine, dst",
@@ -371,11 +371,11 @@ def test_the_page_of_a_suite_without_usage_or_with_refusals(tmp_path, gold):
     assert "left out of all requests, as the endpoint does not take it: seed" in made.errors
     more = 'model = "m"\ntemperature = "none"\nmax_tokens = 9\nextra_body = { top_k = 1 }\nmax_bad = "5%"\n'
     suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + more + "insecure_key = true\n")
-    step = make_graph(read_suite(str(suite), ()), sets_of, lacks).steps[name]
+    step = make_graph(read_suite(str(suite), ())).steps[name]
     line = " ".join(command_line(command_of(step, tmp_path)))
     wanted = ("--temperature=none", "--max_tokens=9", '--extra_body={"top_k": 1}', "--max_bad=5%", "--insecure_key")
     assert not lacking(line, *wanted)
-    table, _ = _asked(make_graph(read_suite(str(suite), ()), sets_of, lacks), {name: step}, tmp_path)
+    table, _ = _asked({name: step}, tmp_path)
     (row,) = table.rows
     assert row[2] == "temperature not sent, style json\nsent without seed, which the endpoint does not take"
     assert row[3:] == ["49", "0.0%", "1\ninvalid: HTTP 400: not this one", "not reported", "–"]
