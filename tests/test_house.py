@@ -104,22 +104,22 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 10_159,
+    "transforms/perturbation": 10_223,
     "transforms/crowd/": 5_984,
-    "transforms/variants/": 1_535,
+    "transforms/variants/": 1_559,
     "transforms/translation/": 714,
     "transforms/splits/": 916,
-    "transforms/simulators/": 3_144,
-    "transforms/anonymise/": 972,
+    "transforms/simulators/": 3_143,
+    "transforms/anonymise/": 969,
     "transforms/release/": 1_672,
     "transforms/reports/": 649,
-    "transforms/": 2_337,
-    "evaluation/models/": 5_729,
-    "evaluation/": 9_533,
-    "pipelines/": 9_282,
+    "transforms/": 2_342,
+    "evaluation/models/": 5_686,
+    "evaluation/": 9_414,
+    "pipelines/": 8_217,
     "schemas/": 2_920,
     "parapet/": 833,
-    "tests/": 39_529,
+    "tests/": 39_506,
 }
 
 
