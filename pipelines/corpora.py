@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from parapet.pipelines import app
 from parapet.pipelines.command import say, warn_dead_letters
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.running.runs import FinishRun, RunInfo
-
-Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, kw_only=True)
