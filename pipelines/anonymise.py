@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from parapet.transforms.anonymise.writing import Config
 
 
-@dataclass(frozen=True, kw_only=True)
 class Anonymise(CorpusPipeline["Config"]):
     """``parapet anonymise``."""
 

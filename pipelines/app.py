@@ -10,7 +10,7 @@ import difflib
 import json
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
@@ -30,8 +30,7 @@ Option = str | int | float | bool | None
 MOST = 2**31  # upper bound of numbers that declare none
 
 
-@dataclass(frozen=True, kw_only=True)
-class Command(Generic[Settings]):
+class Command(options.Options, Generic[Settings]):
     """A command that is not a Beam pipeline.
 
     Attributes:
@@ -76,7 +75,6 @@ class Command(Generic[Settings]):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, kw_only=True)
 class Pipeline(Command[Settings]):
     """A command that builds and runs a Beam pipeline, and reports what it wrote.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from parapet.transforms.splits.augment.plan import Plan
 
 
-@dataclass(frozen=True, kw_only=True)
 class Augment(CorpusPipeline["Plan"]):
     """``parapet augment``."""
 

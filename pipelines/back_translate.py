@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,6 @@ EXAMPLE = """\
       --pivots zh --output translated"""
 
 
-@dataclass(frozen=True, kw_only=True)
 class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
     """``parapet back_translate``."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.evaluate import Evaluation
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from parapet.evaluation.compare import page
 
 
-@dataclass(frozen=True, kw_only=True)
 class Compare(Evaluation):
     """``parapet compare``."""
 

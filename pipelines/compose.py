@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from parapet.pipelines import crowd_answers
@@ -28,7 +27,6 @@ EXAMPLE = """\
   parapet compose --schemas my_corpus --responses names.csv --decisions decisions.csv --output out"""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Compose(crowd_answers.Composing["SchemaTask"]):
     """``parapet compose``."""
 

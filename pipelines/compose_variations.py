@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import crowd_answers
@@ -25,7 +24,6 @@ EXAMPLE = """\
       --decisions decisions.csv --output out"""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
     """``parapet compose_variations``."""
 

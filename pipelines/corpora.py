@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from parapet.transforms.running.runs import FinishRun, RunInfo
 
 
-@dataclass(frozen=True, kw_only=True)
 class CorpusPipeline(app.Pipeline[app.Settings]):
     """A pipeline that writes dialogues.
 

@@ -75,10 +75,11 @@ class Composing(Pipeline[Task]):
 
     corpus: ClassVar[str]
     sample: ClassVar[tuple[str, ...]]
-    responses: list[str]
-    decisions: list[str]
-    encoding: str
-    require_complete: bool
+    if TYPE_CHECKING:  # declared by each command, in the order of its help
+        responses: list[str]
+        decisions: list[str]
+        encoding: str
+        require_complete: bool
 
     @cached_property
     def sources(self) -> Sources:

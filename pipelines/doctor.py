@@ -8,7 +8,6 @@ from __future__ import annotations
 import platform
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 from packaging.requirements import Requirement
@@ -43,7 +42,6 @@ TOOLS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
 class Doctor(Command[None]):
     """``parapet doctor``."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.options import PARALLEL_CALLS, option
+from parapet.transforms.running.options import PARALLEL_CALLS, Options, option
 
 if TYPE_CHECKING:
     from parapet.transforms.running.chat import Endpoint
@@ -55,8 +55,7 @@ def _extra_body(text: str) -> dict[str, Any]:
     return value
 
 
-@dataclass(frozen=True, kw_only=True)
-class EndpointOptions:
+class EndpointOptions(Options):
     """The endpoint, without the model's name, as some commands have a ``--model`` already."""
 
     endpoint: str = address()
@@ -126,7 +125,6 @@ def cache_in(output: str, cache: str | None) -> str:
 FLAGS = tuple(item.name for item in fields(EndpointOptions))
 
 
-@dataclass(frozen=True, kw_only=True)
 class ModelOptions(EndpointOptions):
     """The endpoint, the model and the requests; ``--endpoint embedded`` is a local server."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from parapet.pipelines.app import Command
@@ -14,7 +13,6 @@ from parapet.transforms.running import options
 Format = Literal["bfcl", "inspect", "promptfoo"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Export(TaskOptions, Command[dict[str, list[str]]]):
     """``parapet export``; its settings are the files of tasks by set."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from parapet.transforms.splits.few_shot import WriteFewShot
 
 
-@dataclass(frozen=True, kw_only=True)
 class FewShot(CorpusPipeline["WriteFewShot"]):
     """``parapet few_shot``."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +49,6 @@ def _turns(default: int, text: str, least: int = 0) -> Any:
     return option(default, text, group=_OF_RATINGS, rare=True, ge=least)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Hits(Pipeline["MakeHits"]):
     """``parapet hits``."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -28,7 +28,6 @@ LLM = "llm"  # a language model behind an endpoint
 LEAST_OF_FILES = 0.5  # least share of turns for which files of rewritten turns must have an entry
 
 
-@dataclass(frozen=True, kw_only=True)
 class LanguageVariation(EndpointOptions, translation.TranslationOptions, VariationOptions, Perturb):
     """``parapet language_variations``."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -28,7 +27,6 @@ EXAMPLE = """\
 SCORED = ("dst", "response", "intent", "ood", "generation")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Leaderboard(Command["Release"]):
     """``parapet leaderboard``; its settings are the opened release."""
 

@@ -8,7 +8,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import app, runners
@@ -71,7 +71,6 @@ DISTRACTORS = (5, 10, 20)  # numbers of tools added to a task's tools
 CORRUPTIONS = ("replace", "order", "both")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
     """A perturbation on a corpus or on chats."""
 
@@ -183,7 +182,7 @@ def command(name: str, has_tasks: bool = False, program: str = "") -> type[app.P
 def combined(*bases: type[Any], **attributes: object) -> type[Any]:
     """Makes the class of a command: of a perturbation's options, and of what is perturbed."""
     distinct = [base for base in bases if base is bases[0] or not issubclass(bases[0], base)]
-    return make_dataclass(bases[0].__name__, (), bases=(*distinct,), namespace=attributes, frozen=True, kw_only=True)
+    return type(bases[0].__name__, (*distinct,), attributes)
 
 
 def options_of(name: str) -> type[PerturbationOptions]:
@@ -207,7 +206,8 @@ def declared_options(perturbation: type[Perturbation]) -> type[PerturbationOptio
     number, a tuple as a comma-separated list, anything else as text. An option without a value keeps the default.
     """
     name = perturbation.name
-    options, texts = [], {}
+    types: dict[str, type] = {}
+    attributes: dict[str, Any] = {}
     for parameter in inspect.signature(perturbation).parameters.values():
         is_option = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
         if not is_option or parameter.name in ("seed", "max_bad"):
@@ -218,23 +218,22 @@ def declared_options(perturbation: type[Perturbation]) -> type[PerturbationOptio
         shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
         if default is not False and shown not in ("", None, parameter.empty):
             text += f" (default: {shown})"
-        texts[f"{parameter.name}_text"] = text  # by name, as the text may have braces
+        attributes[f"{parameter.name}_text"] = text  # by name, as the text may have braces
         without = REQUIRED if default is parameter.empty else False if default is False else None
         metavar = "LIST" if isinstance(default, tuple) else ""
-        declared = option(without, f"{{{parameter.name}_text}}", metavar=metavar)
-        options.append((parameter.name, _type_of(parameter), declared))
+        attributes[parameter.name] = option(without, f"{{{parameter.name}_text}}", metavar=metavar)
+        types[parameter.name] = _type_of(parameter)
     has_messages = perturbation.keeps_turns and not perturbation.needs_annotation
     summary = (inspect.getdoc(perturbation) or "").partition("\n")[0]
-    attributes = texts | {
+    attributes |= {
+        "__annotations__": types,
         "description": f"{summary} {perturbations.FILES}",
         "example": perturbations.EXAMPLE.format(name),
         "group": f"options of {name}",
         "without": ("dry_run",) if has_messages else ("messages", "dry_run"),
         "perturbation": staticmethod(lambda: perturbation),
     }
-    return make_dataclass(
-        perturbation.__name__, options, bases=(PerturbationOptions,), namespace=attributes, frozen=True, kw_only=True
-    )
+    return type(perturbation.__name__, (PerturbationOptions,), attributes)
 
 
 def _type_of(parameter: inspect.Parameter) -> type:

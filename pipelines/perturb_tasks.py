@@ -33,7 +33,6 @@ class TaskSets:
     header: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TasksPipeline(app.Pipeline[TaskSets]):
     """Writes each file of tasks in every set."""
 
@@ -95,7 +94,6 @@ class TasksPipeline(app.Pipeline[TaskSets]):
             say(f"{self.output}/{name}: {counted(counts[name], 'task')}{lacking}")
 
 
-@dataclass(frozen=True, kw_only=True)
 class PerturbTasks(PerturbationOptions, TasksPipeline):
     """A perturbation of what users say in tasks."""
 
@@ -112,7 +110,6 @@ class PerturbTasks(PerturbationOptions, TasksPipeline):
         return TaskSets(files, Reworded(perturbation), run_header("perturb_tasks", recorded))
 
 
-@dataclass(frozen=True, kw_only=True)
 class ChangeToolkits(TasksPipeline):
     """A change of the tools that tasks offer."""
 

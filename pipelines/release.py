@@ -73,7 +73,6 @@ class Contents:
     parent: Release | None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Build(Pipeline[Contents]):
     """``parapet release build``."""
 
@@ -167,7 +166,6 @@ def _read_statistics(path: Any) -> Any:
     return layout.parse_json(path.read_bytes(), path)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Verify(Command[Path]):
     """``parapet release verify``; its settings are the folder of the release."""
 
@@ -203,7 +201,6 @@ class Verify(Command[Path]):
         return EXIT_FAILURE if done.findings else 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class Diff(Command["tuple[Release, Release]"]):
     """``parapet release diff``; its settings are the old and the new release."""
 
@@ -238,7 +235,6 @@ class Diff(Command["tuple[Release, Release]"]):
         print("\n".join(diff.diff_lines(difference)))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Push(Command["tuple[Path, Manifest, str, str]"]):
     """``parapet release push``; its settings are folder and manifest of the release, the repository and a token."""
 

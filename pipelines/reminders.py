@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.corpora import CorpusPipeline
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from parapet.transforms.simulators.reminders.corpus import Config
 
 
-@dataclass(frozen=True, kw_only=True)
 class Reminders(CorpusPipeline["Config"]):
     """``parapet reminders``."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from parapet.pipelines.corpora import CorpusPipeline
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from parapet.transforms.simulators.restaurants.corpus import Config
 
 
-@dataclass(frozen=True, kw_only=True)
 class Restaurants(CorpusPipeline["Config"]):
     """``parapet restaurants``."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from parapet.transforms.variants.tasks import TaskVariants
 
 
-@dataclass(frozen=True, kw_only=True)
 class RewriteTasks(VariantOptions, CorpusPipeline["TaskVariants"]):
     """``parapet rewrite --tasks``."""
 

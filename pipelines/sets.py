@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from parapet.pipelines.app import input_paths
@@ -20,8 +19,7 @@ TASKS = "tasks in BFCL's format, with possible_answer/ beside them: files, or a 
 SETS = "perturbed sets: typos=varied/typos SR-10=heard/SR-10"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetOptions:
+class SetOptions(options.Options):
     """A corpus and its sets; the texts are parts of the help."""
 
     reference_text: ClassVar[str] = f"{REFERENCE} (default: the bundled sample)"
@@ -67,8 +65,7 @@ def of_run(path: str, task: str) -> str:
     return path
 
 
-@dataclass(frozen=True, kw_only=True)
-class BabiOptions:
+class BabiOptions(options.Options):
     """Dialogues in the bAbI format, and further sets of them."""
 
     reference_text: ClassVar[str] = "dialogues in the bAbI format"
@@ -76,8 +73,7 @@ class BabiOptions:
     sets: list[str] = folder("further sets, files or folders: OOV=babi/task1-tst-OOV.txt", "NAME=PATH", [])
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskOptions:
+class TaskOptions(options.Options):
     """Agents' tasks and further sets of them."""
 
     reference: list[str] = folder(TASKS, "PATH", REQUIRED)

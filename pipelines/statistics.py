@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from parapet.pipelines import app
@@ -23,7 +22,6 @@ EXAMPLE = """  parapet statistics --output names_seen                 # the samp
   parapet statistics --sgd sgd --variants sgd/sgd_x/data --split test --output sgd_x_statistics"""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Statistics(app.Pipeline["Inputs"]):
     """``parapet statistics``; its settings are the aligned schemas."""
 

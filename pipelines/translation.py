@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from parapet.pipelines.command import counted, say
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import plugins
-from parapet.transforms.running.options import PARALLEL_CALLS, option
+from parapet.transforms.running.options import PARALLEL_CALLS, Options, option
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbations.back_translation import Translating
@@ -33,8 +32,7 @@ def _pivot(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, kw_only=True)
-class TranslationOptions:
+class TranslationOptions(Options):
     """The engine, its memories, and what only some engines take.
 
     Attributes:

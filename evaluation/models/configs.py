@@ -7,7 +7,6 @@ This module is imported before any help is printed, so it imports neither torch 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from parapet.schemas.errors import InputError
@@ -43,8 +42,7 @@ def knowledge_base(rare: bool = False) -> Any:
     return folder("more entities: JSON, or a folder of SERVICE_db.json", "PATH", None, rare=rare)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Machine:
+class Machine(options.Options):
     """Where a net is computed."""
 
     device: Literal["auto", "cpu", "cuda"] = option(
@@ -53,7 +51,6 @@ class Machine:
     threads: int = option(1, "CPU threads of a process", rare=True, ge=1, group=RUNNING)
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Machine):
     """The settings of any training. Either ``epochs`` and ``patience`` or ``steps`` are set.
 
@@ -133,7 +130,6 @@ def plateaus(dev: Iterable[float]) -> int:
     return count
 
 
-@dataclass(frozen=True, kw_only=True)
 class CorpusTraining(TrainingConfig):
     """A training on corpora in the SGD format."""
 
@@ -152,7 +148,6 @@ class CorpusTraining(TrainingConfig):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class TinyConfig(CorpusTraining):
     """The small tracker."""
 
@@ -167,7 +162,6 @@ class TinyConfig(CorpusTraining):
     size: int = option(64, "size of the embeddings", ge=1, le=LARGEST)
 
 
-@dataclass(frozen=True, kw_only=True)
 class FineTuning(CorpusTraining):
     """A tracker of dialogue states that starts from a checkpoint."""
 
@@ -186,7 +180,6 @@ class FineTuning(CorpusTraining):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class T5DstConfig(FineTuning):
     """A T5 that is prompted for one slot at a time."""
 
@@ -229,7 +222,6 @@ def of_modules(name: str, least: int, most: int) -> Any:
     return option("", text, rare=True, metavar="MODULE=N", parse=parse)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SgpDstConfig(FineTuning):
     """Four BERT encoders, each with its own schedule; the gradient of each tensor is clipped by itself."""
 
@@ -264,7 +256,6 @@ class SgpDstConfig(FineTuning):
         return 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class GenerationConfig(CorpusTraining):
     """A T5 that generates system utterances; ``model`` is ``ft_t5`` or ``pt_t5``."""
 
@@ -290,7 +281,6 @@ class GenerationConfig(CorpusTraining):
     prefix_size: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class PrefixConfig(GenerationConfig):
     """Prefixes for a T5 with frozen weights."""
 
@@ -305,7 +295,6 @@ class PrefixConfig(GenerationConfig):
     prefix_size: int = option(384, "size of the hidden layer of the MLPs", rare=True, ge=1)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SystemTraining(CorpusTraining):
     """A training of a whole system."""
 
@@ -314,7 +303,6 @@ class SystemTraining(CorpusTraining):
     knowledge_base: str | None = knowledge_base(rare=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SoloistConfig(SystemTraining):
     """A GPT-2 that generates belief states and responses."""
 
@@ -335,7 +323,6 @@ class SoloistConfig(SystemTraining):
     weight_decay: float = option(0.01, "weight decay of the optimiser; 0 makes it Adam", rare=True, ge=0, le=1)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DamdConfig(SystemTraining):
     """GRUs that generate belief states, acts and responses."""
 
@@ -353,7 +340,6 @@ class DamdConfig(SystemTraining):
     hidden: int = option(100, "size of the GRUs' states", rare=True, ge=1)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClassifierConfig(TrainingConfig):
     """A text classifier. The default learning rate depends on whether there is a checkpoint."""
 
@@ -394,7 +380,6 @@ class ClassifierConfig(TrainingConfig):
         return f"lower --batch_size, which is {self.batch_size}" + ("" if self.checkpoint else ", or --buckets")
 
 
-@dataclass(frozen=True, kw_only=True)
 class BabiConfig(TrainingConfig):
     """A net for the bAbI dialog tasks."""
 
@@ -427,7 +412,6 @@ class BabiConfig(TrainingConfig):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class EmbeddingsConfig(BabiConfig):
     """Supervised embeddings."""
 
@@ -440,7 +424,6 @@ class EmbeddingsConfig(BabiConfig):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class MemN2NConfig(BabiConfig):
     """A memory network."""
 
@@ -453,7 +436,6 @@ class MemN2NConfig(BabiConfig):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictionConfig(Machine):
     """The settings of any prediction."""
 
@@ -462,7 +444,6 @@ class PredictionConfig(Machine):
     batch_size: int = option(64, "{unit} in a batch", ge=1, group=RUNNING)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SystemPrediction(PredictionConfig):
     """A prediction by a model of a whole system."""
 
@@ -471,7 +452,6 @@ class SystemPrediction(PredictionConfig):
     knowledge_base: str | None = knowledge_base()
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClassifierPrediction(PredictionConfig):
     """A prediction by a classifier."""
 
@@ -480,7 +460,6 @@ class ClassifierPrediction(PredictionConfig):
     task: Task | None = option(None, "what is predicted (default: what the model was trained for)")
 
 
-@dataclass(frozen=True, kw_only=True)
 class GenerationPrediction(PredictionConfig):
     """A prediction of utterances."""
 
@@ -503,7 +482,6 @@ class GenerationPrediction(PredictionConfig):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class PrefixPrediction(GenerationPrediction):
     """A prediction by prefixes, which need the T5 that they were trained with."""
 

@@ -6,7 +6,6 @@ import logging
 import sqlite3
 from collections import Counter
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,7 +55,6 @@ def _temperature(text: str) -> float | None:
     raise InputError(f"{text!r} is not a temperature from 0 to 2, or {NONE} (example: 0.3,0.7,1.0)")
 
 
-@dataclass(frozen=True, kw_only=True)
 class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
     """``parapet collect llm``; its settings are the model, and the forms, each with an annotator."""
 

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -45,7 +44,6 @@ _ORIGIN = re.compile(rf"{_URL.pattern}/?", re.IGNORECASE)
 _ADDRESS = "give the address under which people reach the server, without a path, such as https://crowd.example.org"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Serve(Command["Run | None"]):
     """``parapet collect serve``."""
 

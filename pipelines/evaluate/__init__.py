@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from parapet.evaluation.models.configs import knowledge_base
@@ -83,7 +83,6 @@ def split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
 Prepared = tuple["Task[Any]", Any]  # a task with its inputs, which have been read
 
 
-@dataclass(frozen=True, kw_only=True)
 class Evaluation(Command[Prepared]):
     """A command that scores its inputs in one process."""
 
@@ -114,8 +113,7 @@ class Evaluation(Command[Prepared]):
             say(line)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PredictionOptions:
+class PredictionOptions(options.Options):
     """The predictions of a system."""
 
     name: ClassVar[str]
@@ -131,7 +129,6 @@ class PredictionOptions:
         return self.predictions and of_run(self.predictions, task)
 
 
-@dataclass(frozen=True, kw_only=True)
 class UserModel(PredictionOptions):
     """A user's model, or its predictions."""
 
@@ -164,7 +161,6 @@ class UserModel(PredictionOptions):
         return UserCode(self.model, arguments, os.getcwd()) if self.model else None
 
 
-@dataclass(frozen=True, kw_only=True)
 class LabelledPredictions(SetOptions, PredictionOptions):
     """The predictions of a system, and a reference unless they have labels themselves."""
 
@@ -183,7 +179,6 @@ class LabelledPredictions(SetOptions, PredictionOptions):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Intent(LabelledPredictions, Evaluation):
     """``parapet evaluate --task intent``."""
 
@@ -212,7 +207,6 @@ where there are several; "dialogue_id" and "turn" may be given instead of "id", 
         return Intent(predictions=self.predicted, reference=self.reference)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ood(LabelledPredictions, Evaluation):
     """``parapet evaluate --task ood``."""
 
@@ -251,7 +245,6 @@ instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "respon
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Response(SetOptions, PredictionOptions, Evaluation):
     """``parapet evaluate --task response``."""
 
@@ -297,7 +290,6 @@ have "domains", those that the response is about."""
         return self.settings_of(ResponseTask, predictions=self.predicted, sources=sources)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ranking(PredictionOptions, BabiOptions, Evaluation):
     """``parapet evaluate --task ranking``."""
 
@@ -338,7 +330,6 @@ each set. With --top a row has "answers", too: up to K candidates, the best firs
         return self.settings_of(Ranking, references=references, predictions=predictions, sets=parse_sets(self.sets))
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Scoring(SetOptions):
     """What judges utterances; these options precede those of the language model in the help."""
 
@@ -368,7 +359,6 @@ class _Scoring(SetOptions):
     seed: str = options.seed("the tampered values")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Generation(ModelOptions, _Scoring, PredictionOptions, Evaluation):
     """``parapet evaluate --task generation``."""
 
@@ -418,7 +408,6 @@ with others. With --scorer llm, --nli_model says how often the two judges agree.
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ToolCalls(UserModel, TaskOptions, Evaluation):
     """``parapet evaluate --task tool_calls``."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from parapet.pipelines.app import Pipeline
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from parapet.evaluation.dst.model import Config
 
 
-@dataclass(frozen=True, kw_only=True)
 class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
     """``parapet evaluate --task dst``."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parapet.pipelines import crowd_answers
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from parapet.evaluation.ratings import task
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ratings(Evaluation):
     """``parapet evaluate --task ratings``."""
 

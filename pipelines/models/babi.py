@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from parapet.evaluation.models import configs
@@ -32,7 +31,6 @@ WARNINGS = {
 _FILES = "babi/task1-trn.txt --dev babi/task1-dev.txt --candidates babi/candidates.txt"
 
 
-@dataclass(frozen=True, kw_only=True)
 class TfIdf(family.TrainAtOnce):
     """The candidate closest to the dialogue by TF-IDF."""
 
@@ -84,7 +82,6 @@ class TfIdf(family.TrainAtOnce):
         return {"input": "history" if history else "last"}, data.files_of(card)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Nearest(family.TrainAtOnce):
     """The answer to the most similar utterance in the training set."""
 
@@ -111,7 +108,6 @@ class Nearest(family.TrainAtOnce):
         return {"similarity": self.similarity}, data.files_of(card)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Rules(family.TrainAtOnce):
     """Rules for tasks 1 to 5, from an ontology, or rules for task 6 from a file."""
 
@@ -169,7 +165,6 @@ For task 6, rules from a file, with patterns from the training set, in the order
         return options, {**files_of(card), **files_of_script(card)}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Net(configs.BabiConfig, family.TrainNet, family.PresetOptions):
     """Supervised embeddings or a memory network.
 
@@ -204,7 +199,6 @@ class Net(configs.BabiConfig, family.TrainNet, family.PresetOptions):
 _SGD: family.Preset = {"optimiser": "sgd", "batch_size": 1, "epochs": 50, "patience": 10}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Embeddings(configs.EmbeddingsConfig, Net):
     """Supervised embeddings."""
 
@@ -226,7 +220,6 @@ class Embeddings(configs.EmbeddingsConfig, Net):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class MemN2N(configs.MemN2NConfig, Net):
     """A memory network."""
 
@@ -250,7 +243,6 @@ class MemN2N(configs.MemN2NConfig, Net):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class AnswerOptions(BabiOptions):
     """Dialogues to answer, and how many answers are written."""
 
@@ -275,7 +267,6 @@ class AnswerOptions(BabiOptions):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictAnswers(AnswerOptions, family.PredictTrained):
     """A prediction of answers."""
 
@@ -319,7 +310,6 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictByMemory(PredictAnswers):
     """A prediction by a memory network, which can write what it attends to."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from parapet.evaluation.models.configs import ClassifierConfig, ClassifierPrediction, Schedule
@@ -22,7 +21,6 @@ WITHOUT_THRESHOLD = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Classifier(ClassifierConfig, TrainNet):
     """A net trained from scratch, or a fine-tuned checkpoint."""
 
@@ -53,7 +51,6 @@ or RoBERTa, or from scratch on hashed words and character n-grams, in seconds.""
         return [corpus, *checkpoint], corpus.files
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictTurns(SetOptions, ClassifierPrediction, PredictTrained):
     """A prediction of intents or out-of-domain scores."""
 

@@ -11,7 +11,6 @@ import logging
 import sqlite3
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -58,7 +57,6 @@ class Task(NamedTuple):
     outputs: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
 class LanguageModel(ModelOptions, family.Predict):
     """A language model that is asked as a subclass defines; ``prompt_name`` is the prompt's default template."""
 
@@ -136,7 +134,6 @@ class LanguageModel(ModelOptions, family.Predict):
         say(f"answers: {self.output}/answers")
 
 
-@dataclass(frozen=True, kw_only=True)
 class States(SetOptions, LanguageModel):
     """Predicts dialogue states."""
 
@@ -177,7 +174,6 @@ Answers that cannot be read count as wrong; refused requests are not scored."""
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class OutOfDomain(SetOptions, LanguageModel):
     """Predicts whether turns are out of domain."""
 
@@ -220,7 +216,6 @@ decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as tho
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Utterances(SetOptions, LanguageModel):
     """Generates utterances from dialogue acts."""
 
@@ -253,7 +248,6 @@ Asks a language model for an utterance of the acts of each system turn, given as
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class BabiAnswers(LanguageModel, AnswerOptions):
     """Predicts the bot's lines in bAbI dialogues."""
 
@@ -293,7 +287,6 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ToolCalls(TaskOptions, LanguageModel):
     """Predicts calls of tools."""
 

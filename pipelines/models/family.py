@@ -9,7 +9,6 @@ import dataclasses
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from importlib import import_module
@@ -42,7 +41,6 @@ EPOCHS, STEPS = ("epochs", "patience"), ("steps", "eval_steps")
 MEASUREMENTS = 10  # evaluations of the dev set during a training by --steps, unless --eval_steps is set
 
 
-@dataclass(frozen=True, kw_only=True)
 class Train(Command[Settings]):
     """``parapet train MODEL``."""
 
@@ -56,7 +54,6 @@ class Train(Command[Settings]):
         return {**run_header(f"train_{self.model_name}", recorded), "inputs": listed}
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainAtOnce(Train[Model]):
     """A training without epochs, which is done when the inputs have been read."""
 
@@ -73,8 +70,7 @@ class TrainAtOnce(Train[Model]):
         say(f"{self.model_name}: the model is in {self.output}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PresetOptions:
+class PresetOptions(options.Options):
     """``--preset``, for models with settings of a paper; a subclass lists their names."""
 
     preset: str | None = options.option(None, "settings of a paper, see below", group="training")
@@ -83,7 +79,6 @@ class PresetOptions:
 Training = tuple["TrainNet", Callable[[], "Learner"], Inputs]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainNet(TrainingConfig, Train[Training]):
     """A training by epochs or steps.
 
@@ -197,7 +192,6 @@ same command is run again, and ends with the same model."""
             say(f"{name.replace('_', ' ')}: {value:.6g}")
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainOnCorpora(CorpusTraining, TrainNet):
     """A training on corpora in the SGD format."""
 
@@ -245,7 +239,6 @@ class Prediction(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Predict(Pipeline[Prediction]):
     """``parapet predict MODEL``.
 
@@ -294,7 +287,6 @@ class Predict(Pipeline[Prediction]):
             say(note)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictTrained(PredictionConfig, Predict):
     """A prediction by a model of ``parapet train``."""
 
@@ -316,7 +308,6 @@ class PredictTrained(PredictionConfig, Predict):
         saving.check_device(self.device)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictDialogues(PredictTrained):
     """A prediction that writes dialogues with states."""
 

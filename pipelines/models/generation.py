@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -34,7 +33,6 @@ WARNINGS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
 class Generation(GenerationConfig, family.TrainOnCorpora, family.PresetOptions):
     """A T5 that is fine-tuned to generate system utterances."""
 
@@ -57,7 +55,6 @@ schema's words, as in T2G2 (Kale and Rastogi 2020)."""
         return [*checkpoint, train, dev, templates], inputs
 
 
-@dataclass(frozen=True, kw_only=True)
 class Prefixes(PrefixConfig, Generation):
     """Prefixes for a frozen T5."""
 
@@ -76,7 +73,6 @@ _EXAMPLE = """\
       --predictions my_utterances/predictions --output my_scores"""
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictUtterances(SetOptions, GenerationPrediction, family.PredictTrained):
     """A prediction of utterances."""
 
@@ -155,7 +151,6 @@ each variant and set, for 'parapet evaluate --task generation'."""
         return reranker, scorer_of(reranker.scorer, reranker.folder, reranker.batch_size).model
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictByPrefixes(PrefixPrediction, PredictUtterances):
     """A prediction by prefixes, which need the T5 that they were trained with."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Literal
@@ -18,7 +17,6 @@ WARNINGS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainSystem(SystemTraining, family.TrainOnCorpora, family.PresetOptions):
     """A training of a whole system."""
 
@@ -42,7 +40,6 @@ SCRIPTS: family.Preset = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
 class Soloist(SoloistConfig, TrainSystem):
     """SOLOIST, a fine-tuned language model."""
 
@@ -77,7 +74,6 @@ AUTHORS: family.Preset = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
 class Damd(DamdConfig, TrainSystem):
     """DAMD: GRUs trained from scratch."""
 
@@ -93,7 +89,6 @@ can copy unknown words."""
     preset: Literal["raddle", "damd"] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictSystem(SetOptions, SystemPrediction, family.PredictDialogues):
     """A prediction of belief states and responses."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from parapet.evaluation.models.configs import SgpDstConfig, T5DstConfig, TinyConfig
@@ -15,7 +14,6 @@ WARNINGS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainTracker(family.TrainOnCorpora):
     """A training of a model of dialogue states."""
 
@@ -27,7 +25,6 @@ class TrainTracker(family.TrainOnCorpora):
         return [*checkpoint, train, dev], inputs
 
 
-@dataclass(frozen=True, kw_only=True)
 class TinyDst(TinyConfig, TrainTracker):
     """A small net trained from scratch."""
 
@@ -40,7 +37,6 @@ in minutes on a CPU."""
   parapet train tiny_dst --train sets/oracle --dev sgd --output my_model         # on a set of 'parapet augment'"""
 
 
-@dataclass(frozen=True, kw_only=True)
 class T5Dst(T5DstConfig, TrainTracker, family.PresetOptions):
     """A T5 that is prompted for one slot at a time."""
 
@@ -72,7 +68,6 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
     preset: Literal["sgdx"] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class SgpDst(SgpDstConfig, TrainTracker, family.PresetOptions):
     """Four BERT encoders and the rules that combine them."""
 
@@ -96,7 +91,6 @@ class SgpDst(SgpDstConfig, TrainTracker, family.PresetOptions):
     preset: Literal["sgdx"] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictStates(SetOptions, family.PredictDialogues):
     """A prediction of dialogue states."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -80,8 +79,7 @@ class Action(Command[Any]):
         return status
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Spending:
+class _Spending(options.Options):
     dry_run: bool = options.dry_run()
     production: bool = option(False, "real money, real workers; asks for the amount", group=options.RUNNING)
     confirm: Decimal | None = option(
@@ -94,25 +92,21 @@ class _Spending:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Rejecting:
+class _Rejecting(options.Options):
     reject: bool = option(False, "reject assignments of which every answer is certainly careless", group="rejections")
     rejections: str = options.folder(
         "CSV with assignment_id and feedback: reject these in any case", "FILE", group="rejections"
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _OfBatch:
+class _OfBatch(options.Options):
     batch: str = option(REQUIRED, "folder of the batch", group=options.INPUT, metavar="DIR")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _OfHits:
+class _OfHits(options.Options):
     hits: str = options.folder("output of 'parapet hits'", default=REQUIRED)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Publish(_Spending, _OfBatch, _OfHits, Action):
     """``parapet mturk publish``."""
 
@@ -150,7 +144,6 @@ class Publish(_Spending, _OfBatch, _OfHits, Action):
     parallel_calls: int = _parallel_calls()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Collect(_OfBatch, Action):
     """``parapet mturk collect``."""
 
@@ -165,7 +158,6 @@ class Collect(_OfBatch, Action):
     parallel_calls: int = _parallel_calls()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Status(_OfBatch, Action):
     """``parapet mturk status``."""
 
@@ -178,7 +170,6 @@ class Status(_OfBatch, Action):
     json: bool = option(False, "print JSON", group=options.OUTPUT)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Topup(_Spending, _OfHits, _OfBatch, Action):
     """``parapet mturk topup``."""
 
@@ -195,7 +186,6 @@ class Topup(_Spending, _OfHits, _OfBatch, Action):
     parallel_calls: int = _parallel_calls()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Pay(_Spending, _Rejecting, _OfBatch, Action):
     """``parapet mturk pay``."""
 
@@ -214,7 +204,6 @@ class Pay(_Spending, _Rejecting, _OfBatch, Action):
     parallel_calls: int = _parallel_calls()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Stop(_OfBatch, Action):
     """``parapet mturk stop``."""
 
@@ -226,7 +215,6 @@ class Stop(_OfBatch, Action):
     parallel_calls: int = _parallel_calls()
 
 
-@dataclass(frozen=True, kw_only=True)
 class SiteCsv(_Rejecting, Action):
     """``parapet mturk site-csv``."""
 

@@ -10,7 +10,6 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,7 +55,6 @@ class Plan(NamedTuple):
     stale: list[str]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Suite(app.Command[Plan]):
     """``parapet suite``; ``runner_flags`` are Beam's own flags, for the steps that run on Beam."""
 

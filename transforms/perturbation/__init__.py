@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbation.base import Perturbation
 
 
-@dataclass(frozen=True, kw_only=True)
-class PerturbationOptions:
+class PerturbationOptions(options.Options):
     """The options that perturbations share. A subclass declares those of one perturbation.
 
     Attributes:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from parapet.transforms.perturbation import PerturbationOptions
 from parapet.transforms.running.options import INPUT, option
 
 _VARIATION = "variation"
 
 
-@dataclass(frozen=True, kw_only=True)
 class VariationOptions(PerturbationOptions):
     """The options of language variations, without those of translation."""
 
@@ -66,7 +63,6 @@ EXAMPLE = """\
 FILES = "Writes OUT/SET/test/dialogues_001.json, statistics, a card and a page."
 
 
-@dataclass(frozen=True, kw_only=True)
 class KindOptions(PerturbationOptions):
     """The options of one kind of variation."""
 
@@ -85,7 +81,6 @@ class KindOptions(PerturbationOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class TypoOptions(KindOptions):
     """The options of ``typos``."""
 
@@ -101,7 +96,6 @@ class TypoOptions(KindOptions):
     perturb_values: bool = option(False, "whether annotated values may have typos; states keep what was meant")
 
 
-@dataclass(frozen=True, kw_only=True)
 class VerboseOptions(KindOptions):
     """The options of ``verbose``."""
 
@@ -114,7 +108,6 @@ class VerboseOptions(KindOptions):
     group = "options of verbose"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SimpleOptions(KindOptions):
     """The options of ``simple``."""
 
@@ -124,7 +117,6 @@ class SimpleOptions(KindOptions):
     group = "options of simple"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ParaphraseOptions(KindOptions):
     """The options of ``paraphrase``."""
 

@@ -3,7 +3,6 @@
 A field is a flag of the command line, a key of a suite's step, a keyword argument in Python and an entry of ``options``
 in ``run.json``::
 
-    @dataclass(frozen=True, kw_only=True)
     class Simulate(Pipeline):
         epochs: int = option(20, "most epochs", ge=1)
         sizes: tuple[str, ...] = option(("50", "100"), "sizes of the sets", commas=True)
@@ -18,15 +17,24 @@ declared by :func:`option` is not a flag; a subclass may change the default of a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, field
+from dataclasses import MISSING, dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, dataclass_transform
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path
 
 INPUT, OUTPUT, RUNNING = "input", "output", "running"
 REQUIRED: Any = MISSING  # the default of an option that must be given
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Options:
+    """A command, or a group of options: each subclass becomes a frozen dataclass with keyword arguments."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        dataclass(frozen=True, kw_only=True)(cls)
 
 
 def option(

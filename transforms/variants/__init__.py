@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parapet.transforms.perturbation import PerturbationOptions
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbation.base import Perturbation
 
 
-@dataclass(frozen=True, kw_only=True)
 class VariantOptions(PerturbationOptions):
     """The options of dialogues under variants' names."""
 

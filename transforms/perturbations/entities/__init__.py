@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from parapet.transforms.perturbation import PerturbationOptions
 from parapet.transforms.running.options import INPUT, option
 
 
-@dataclass(frozen=True, kw_only=True)
 class UnseenEntityOptions(PerturbationOptions):
     """The options of unseen values."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from parapet.transforms.perturbation import PerturbationOptions
 from parapet.transforms.running.options import option
 
@@ -12,7 +10,6 @@ CHAT = "chat"  # the source for small talk included in Parapet
 PLACES = ("append", "between")
 
 
-@dataclass(frozen=True, kw_only=True)
 class OutOfDomainOptions(PerturbationOptions):
     """The options of out-of-domain turns."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
 from parapet.schemas.errors import InputError
@@ -23,7 +22,6 @@ _ENGINES = plugins.Names(plugins.SPEECH_ENGINES)
 _ENGINE = "engine"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SpeechErrorOptions(PerturbationOptions):
     """The options of speech errors."""
 
