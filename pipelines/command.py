@@ -76,6 +76,7 @@ def execute(
       quiet: whether only errors are shown.
       log_format: ``text`` or ``json``.
     """
+    is_dry = is_dry or getattr(command, "dry_run", False)
     is_checked, stopping.outcome = False, str
     with ExitStack() as locks:
         locks.callback(_locks.reset, _locks.set(locks))
