@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from dataclasses import dataclass
 
 import pytest
 from kit import cases, corpus, json_of, lacking, refused, run, sample_dialogues, write
@@ -15,7 +14,6 @@ from parapet.schemas.errors import InputError, MissingExtra, install_line
 from parapet.transforms.running.options import REQUIRED
 
 
-@dataclass(frozen=True, kw_only=True)
 class Practice(Command[None]):
     """Raises an error when it is checked, or when it runs."""
 
