@@ -251,8 +251,8 @@ def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
     if endpoint and endpoint != "embed":
         _check_answers(endpoint)
     master = str(beam_options.get(_STARTED_HERE.get(name, ""), ""))
-    is_here = name == "prism" or master.startswith(("[", "local"))
-    workers = (beam_options.get("environment_type") or ("LOOPBACK" if is_here else "DOCKER")).upper()
+    runs_locally = name == "prism" or master.startswith(("[", "local"))
+    workers = (beam_options.get("environment_type") or ("LOOPBACK" if runs_locally else "DOCKER")).upper()
     if local and workers == "DOCKER":
         flag, path = local[0]
         reason = (
