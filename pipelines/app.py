@@ -9,11 +9,12 @@ from __future__ import annotations
 import difflib
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
+from functools import lru_cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
 
 from parapet.pipelines.dispatch import canonical
 from parapet.schemas.errors import InputError
@@ -147,8 +148,13 @@ class Flag(NamedTuple):
         return bool(self.facts["commas"])
 
 
-def flags_of(config: type[Any]) -> list[Flag]:
+def flags_of(config: type[Any]) -> tuple[Flag, ...]:
     """Lists the flags of a configuration class, those of base classes first."""
+    return _flags_of(cast(Hashable, config))
+
+
+@lru_cache(256)  # a command asks for its flags several times, and a suite for those of many commands
+def _flags_of(config: Any) -> tuple[Flag, ...]:
     hints = typing.get_type_hints(config)
     flags = []
     without = getattr(config, "without", ())
@@ -159,7 +165,7 @@ def flags_of(config: type[Any]) -> list[Flag]:
             default = item.default if item.default_factory is MISSING else item.default_factory()
             kind, many, choices = _value_type(hints[item.name])
             flags.append(Flag(item.name, kind, many, choices or facts["choices"], default, facts))
-    return flags
+    return tuple(flags)
 
 
 def _value_type(hint: Any) -> tuple[type, bool, tuple[Any, ...]]:
@@ -291,15 +297,18 @@ def out_of_range(number: float, limits: Mapping[str, Any]) -> str:
     return f"must be a number above {above:g}" if above is not None else f"must be {least or 0:,.9g} or more"
 
 
+def paths_of(config: Any) -> Iterator[tuple[Flag, str]]:
+    """Yields the files and folders that options name, also as ``NAME=PATH``."""
+    for flag in flags_of(type(config)):
+        value = getattr(config, flag.name) if flag.facts["path"] else ()
+        for text in [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else ():
+            if text:
+                yield flag, text.partition("=")[2] if "=" in flag.facts["metavar"] else text
+
+
 def input_paths(config: Any) -> list[tuple[str, str]]:
-    """Lists (flag, path) of all files and folders that a configuration names, also as ``NAME=PATH``."""
-    values = [(flag, getattr(config, flag.name)) for flag in flags_of(type(config)) if flag.facts["path"]]
-    return [
-        (flag.name, text.partition("=")[2] if "=" in flag.facts["metavar"] else text)
-        for flag, value in values
-        for text in (value if isinstance(value, list) else [value])
-        if text
-    ]
+    """Lists (flag, path) of all files and folders that a configuration names."""
+    return [(flag.name, path) for flag, path in paths_of(config)]
 
 
 def content_options(config: Any) -> dict[str, Option]:

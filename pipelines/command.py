@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import dry_run, progress, runners, stopping
-from parapet.pipelines.app import Command, Flag, Pipeline, flags_of, read_config
+from parapet.pipelines.app import Command, Flag, Pipeline, flags_of, paths_of, read_config
 from parapet.pipelines.flags import EXIT_USAGE, Parser
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
@@ -248,14 +248,10 @@ def check_there(command: Command[Any], made_in: str = "") -> None:
 
 def _inputs(command: Command[Any]) -> Iterator[tuple[Flag, str]]:
     """Yields the files and folders that the options name, except for the output."""
-    for flag in flags_of(type(command)):
-        metavar, value = flag.facts["metavar"], getattr(command, flag.name)
-        values = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
-        for text in values if flag.facts["path"] else ():
-            path = text.partition("=")[2] if "=" in metavar else text
-            is_word = not flag.reads and not {"/", "."} & {*path}  # such as "--source chat"
-            if not is_word and path not in ("", *metavar.split("|")):
-                yield flag, path
+    for flag, path in paths_of(command):
+        is_word = not flag.reads and not {"/", "."} & {*path}  # such as "--source chat"
+        if not is_word and path not in ("", *flag.facts["metavar"].split("|")):
+            yield flag, path
 
 
 def check_input(path: str, flag: str, output: str | None = None) -> None:
