@@ -27,6 +27,7 @@
   let over = false; // leaving the page must not bring the draft back
 
   function save() {
+    count();
     if (!over) store.set({ texts: values(), telemetry });
   }
 
@@ -50,16 +51,21 @@
   /* Telemetry. */
   let current = null, since = 0;
 
+  /* Counts the time since the last call for the current field, so that a draft has it if the page is left. */
+  function count() {
+    const now = performance.now();
+    if (current) telemetry.Seconds[current] += (now - since) / 1000;
+    since = now;
+  }
+
   function stop() {
-    if (current) telemetry.Seconds[current] += (performance.now() - since) / 1000;
+    count();
     current = null;
   }
 
   function start(field) {
     stop();
-    if (!names.includes(field.name)) return;
-    current = field.name;
-    since = performance.now();
+    if (names.includes(field.name)) current = field.name;
   }
 
   form.addEventListener("focusin", (event) => start(event.target));
