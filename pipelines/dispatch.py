@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -96,9 +95,9 @@ def hand_over(
     name, *rest = argv
     if spelled := spelling(name, names):
         return run(spelled, rest)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"'{program} --help' lists the {what}s"
-    print(f"{program}: there is no {what} {name!r}: {hint}", file=sys.stderr)
+    from parapet.schemas.errors import no_such
+
+    print(f"{program}: {no_such(what, name, names)}", file=sys.stderr)
     return 2
 
 

@@ -239,7 +239,7 @@ def command_of(step: Step, output: Path) -> Command[Any]:
       InputError: the command does not have an option, or does not accept its value. ``where`` is the option.
     """
     if "output" in step.options:
-        raise InputError("unknown option 'output': the suite chooses the folder of each step", "", "output")
+        raise InputError("there is no option 'output': the suite chooses the folder of each step", "", "output")
     return from_table(_kind_of(step), {**resolved(step.options, output), "output": str(output / step.name)})
 
 

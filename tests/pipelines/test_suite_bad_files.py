@@ -27,7 +27,7 @@ def row(more, *of):
 
 
 def unknown(place, option, meant, kind="option"):
-    return place, f"unknown {kind} '{option}'", f"did you mean '{meant}'"
+    return place, f"there is no {kind} '{option}'", f"did you mean '{meant}'"
 
 
 # What is wrong: the file, and words that the message must have: where, and what is the matter.
@@ -46,7 +46,7 @@ BAD = {
         NAMED + "response={ predictions='p.jsonl', token='13a' }\n",
         unknown("systems[0].response", "token", "tokenizer"),
     ),
-    "the output of a step": (STEP + "output='x'\n", ("steps[0]", "unknown option 'output'")),
+    "the output of a step": (STEP + "output='x'\n", ("steps[0]", "there is no option 'output'")),
     # types
     "the corpus is a text": ("corpus = 'x'\n", ("corpus", "object", "str")),
     "the splits are a text": ("[corpus]\nsplits = 'test'\n", ("corpus.splits", "array", "str")),
