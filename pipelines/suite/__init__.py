@@ -18,9 +18,9 @@ import msgspec
 from parapet.pipelines import app, runners
 from parapet.pipelines.command import EXIT_FAILURE, UsageError, check_all_apart, check_there, say
 from parapet.pipelines.suite import gates
-from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_of, unknown_key
+from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_of
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
-from parapet.schemas.errors import InputError, code_sha256, run_header
+from parapet.schemas.errors import InputError, code_sha256, no_such, run_header
 from parapet.schemas.layout import stays_within
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running import options
@@ -111,12 +111,12 @@ class Suite(app.Command[Plan]):
             raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
         state = State(output)
         graph = make_graph(suite, lambda name: _matches(name, self.skip))
-        gates.check_numbers(suite, graph)
+        gates.check_gates(suite, graph)
         names, left_out = list(graph.steps), [entry.name for entry in graph.left_out]
         for flag, patterns, known in (("--skip", self.skip, left_out), ("--only", self.only, names)):
             for pattern in patterns:
                 if not any(_matches(name, [pattern]) for name in known):
-                    raise InputError(unknown_key(pattern, names, "step"), flag)
+                    raise InputError(no_such("step", pattern, names), flag)
         if self.only:
             needed = graph.with_needs(name for name in names if _matches(name, self.only))
             names = [name for name in names if name in needed]
