@@ -7,6 +7,7 @@ import fnmatch
 import hashlib
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from parapet.pipelines import app, runners
-from parapet.pipelines.command import EXIT_FAILURE, UsageError, check_all_apart, check_there, say
+from parapet.pipelines import app, command, runners
+from parapet.pipelines.command import say
 from parapet.pipelines.suite import gates
 from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_of
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_OUTPUT = "NAME-suite"
 _PAID = ("google", "azure")  # engines that charge for requests
-_MODELS = ("checkpoint", "nli_model")  # options that commands check only when they load the model
+_MODELS = ("checkpoint", "nli_model", "model")  # options that commands check only when they load the model
 MANIFEST, PAGE, CARD = "run.json", "index.html", "README.md"
 
 
@@ -128,8 +129,9 @@ class Suite(app.Command[Plan]):
                 stale.append(name)
         if stale and not self.dry_run:
             warm_up()
-        _check_steps(suite, graph, stale, output)
-        return Plan(suite, graph, state, names, stale)
+        plan = Plan(suite, graph, state, names, stale)
+        _check_steps(plan)
+        return plan
 
     def act(self, plan: Plan) -> int:
         """Runs the steps that have changed, and writes the page."""
@@ -165,10 +167,9 @@ def _show(plan: Plan) -> None:
     bills = list(_bills(plan))
     width = max(map(len, plan.names), default=0)
     for name in plan.names:
-        needs = sorted(plan.graph.needs[name])
-        several = [*needs[:2], f"{len(needs) - 2} more"] if len(needs) > 3 else needs
         status = "runs" if name in plan.stale else "unchanged"
-        say(f"{name:{width}}  {status:9}  {'after ' * bool(needs)}{', '.join(several)}".rstrip())
+        after = f"after {', '.join(sorted(plan.graph.needs[name]))}" if plan.graph.needs[name] else ""
+        say(f"{name:{width}}  {status:9}  {after}".rstrip())
     say(f"{counted(len(plan.stale), 'step')} would run, {len(plan.names) - len(plan.stale)} unchanged")
     for line in bills:
         say(line)
@@ -178,17 +179,17 @@ def _bills(plan: Plan) -> Iterator[str]:
     """Yields the costs of steps with paid engines, line by line, by running their commands with ``--dry_run``."""
     for name in plan.stale:
         step, needs = plan.graph.steps[name], sorted(plan.graph.needs[name])
-        paid = [engine for flag in ENGINES if (engine := step.options.get(flag)) in _PAID]
-        if paid and not plan.graph.needs[name].isdisjoint(plan.stale):
-            yield f"{name}: {paid[0]}: known once {', '.join(needs)} is done"
-        elif paid:
-            words = [*app.command_line(command_of(step, plan.state.output)), "--dry_run", "--quiet"]
-            words = [sys.executable, "-m", "parapet", *words]
-            result = subprocess.run(words, capture_output=True, text=True, cwd=plan.suite.folder, check=False)  # noqa: S603 (ours)
-            lines = (result.stdout.strip() or result.stderr.strip() or "its dry run failed").splitlines()
-            if result.returncode:
-                raise UsageError(lines[-1].removeprefix("error: "), "", name)
-            yield from (f"{name}: {line}" for line in lines)
+        if not any(step.options.get(flag) in _PAID for flag in ENGINES):
+            continue
+        if not plan.graph.needs[name].isdisjoint(plan.stale):
+            yield f"{name}: its cost is known once {', '.join(needs)} is done"
+            continue
+        words = [*app.command_line(command_of(step, plan.state.output)), "--dry_run", "--quiet"]
+        words = [sys.executable, "-m", "parapet", *words]
+        result = subprocess.run(words, capture_output=True, text=True, cwd=plan.suite.folder, check=False)  # noqa: S603 (ours)
+        if result.returncode:
+            raise command.UsageError(result.stderr.strip().rpartition("\n")[2].removeprefix("error: "), "", name)
+        yield from (f"{name}: {line}" for line in result.stdout.splitlines())
 
 
 def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
@@ -199,18 +200,15 @@ def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
         [name for name, outcome in outcomes.items() if outcome.status == status]
         for status in (DONE, FAILED, BLOCKED, UNCHANGED)
     )
-    page, board = plan.state.output / PAGE, plan.state.output / COMPARISON / "leaderboard.json"
-    if page.is_relative_to(Path.cwd()):
-        page = page.relative_to(Path.cwd())
-    is_lost = COMPARISON in [*failed, *blocked]  # then no number is known
-    if done and board.is_file() and not is_lost:
+    output = plan.state.output
+    if done and (output / TABLES[0]).is_file():
         from parapet.evaluation.compare.board import read_board
         from parapet.evaluation.compare.tables import terminal_lines
 
-        for line in terminal_lines(read_board(str(board))):
+        for line in terminal_lines(read_board(str(output / COMPARISON / "leaderboard.json"))):
             say(line)
-    say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {page}")
-    verdicts = gates.verdicts_of(plan.suite, plan.state.output, is_lost)
+    say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {os.path.relpath(output / PAGE)}")
+    verdicts = gates.verdicts_of(plan.suite, output)
     for verdict in verdicts:
         if verdict.is_met:
             say(f"gate met: {verdict.text()}")
@@ -219,32 +217,33 @@ def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
     if failed:
         also = f"; not run, because they need what failed: {', '.join(blocked)}" if blocked else ""
         logging.error("%s failed: %s%s", counted(len(failed), "step"), ", ".join(failed), also)
-    return EXIT_FAILURE if failed or not all(verdict.is_met for verdict in verdicts) else 0
+    return command.EXIT_FAILURE if failed or not all(verdict.is_met for verdict in verdicts) else 0
 
 
-def _check_steps(suite: SuiteFile, graph: Graph, names: Sequence[str], output: Path) -> None:
+def _check_steps(plan: Plan) -> None:
     """Raises InputError if a step's command or option does not exist, or an input that no step makes is missing."""
-    for name in names:
-        step = graph.steps[name]
+    made_in = f"{plan.state.output}/"
+    for name in plan.stale:
+        step = plan.graph.steps[name]
         try:
-            command = command_of(step, output)
-            with contextlib.chdir(suite.folder):
-                check_all_apart(command)
-                check_there(command, f"{output}/")
-                models = {key: str(getattr(command, key, None) or "") for key in _MODELS}
-                if ".py" in (model := str(getattr(command, "model", ""))):
-                    models["model"] = model.rpartition(":")[0] or model
-                for key, path in models.items():
-                    if path and "://" not in path and not path.startswith(f"{output}/") and not Path(path).exists():
+            made = command_of(step, plan.state.output)
+            with contextlib.chdir(plan.suite.folder):
+                command.check_all_apart(made)
+                command.check_there(made, made_in)
+                for key in _MODELS:
+                    path = str(getattr(made, key, None) or "")
+                    if key == "model":  # FILE.py:NAME
+                        path = path.rpartition(":")[0] if ".py:" in path else ""
+                    if path and "://" not in path and not path.startswith(made_in) and not Path(path).exists():
                         raise InputError("there is no such file or folder", path, key)
         except InputError as error:
             reason = f"{error.path}: {error.reason}" if error.path else error.reason
             place = f"{step.place} ({name})"
-            raise suite.error(reason, ".".join(filter(None, [place, error.where.lstrip("-")]))) from None
+            raise plan.suite.error(reason, ".".join(filter(None, [place, error.where.lstrip("-")]))) from None
 
 
 def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mapping[str, Outcome]) -> None:
-    """Writes the page, the tables and ``run.json``.
+    """Writes the tables, the page and ``run.json``.
 
     Args:
       suite: the suite's file.
@@ -259,6 +258,13 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
 
     lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED)}
     present = {name: step for name, step in graph.steps.items() if state.output_of(name) and name not in lost}
+    files = {}
+    for path in TABLES:
+        if COMPARISON in present:
+            files[path] = (state.output / COMPARISON / path).read_bytes()
+            write(state.output / path, files[path])
+        else:
+            (state.output / path).unlink(missing_ok=True)
     described: dict[str, Any] = msgspec.to_builtins(suite, enc_hook=str)
     del described["folder"], described["path"]  # results must not depend on where the suite's file lies
     header = {
@@ -271,13 +277,8 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
         "failed": {name: outcome.reason for name, outcome in lost.items()},
     }
     shown = suite_report(suite, graph, state, present, lost, header)
-    files = {PAGE: page(shown).encode(), CARD: card(shown).encode()}
-    for path in TABLES:
-        if COMPARISON in present:
-            files[path] = (state.output / COMPARISON / path).read_bytes()
-        else:
-            (state.output / path).unlink(missing_ok=True)
-    for path, content in files.items():
+    pages = {PAGE: page(shown).encode(), CARD: card(shown).encode()}
+    for path, content in pages.items():
         write(state.output / path, content)
-    listed = {path: hashlib.sha256(content).hexdigest() for path, content in sorted(files.items())}
+    listed = {path: hashlib.sha256(content).hexdigest() for path, content in (files | pages).items()}
     write(state.output / MANIFEST, (json.dumps({**header, "files": listed}, indent=1, sort_keys=True) + "\n").encode())

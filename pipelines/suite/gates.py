@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from parapet.pipelines.suite.steps import COMPARISON, Graph
+from parapet.pipelines.suite.steps import Graph
 from parapet.schemas.errors import no_such
 
 if TYPE_CHECKING:
@@ -105,15 +105,15 @@ def _names(system: str, metric: str, of_set: str) -> list[str]:
     return [*names, *(f"{system}.{name}" for name in names)]
 
 
-def verdicts_of(suite: SuiteFile, output: Path, is_lost: bool = False) -> list[Verdict]:
+def verdicts_of(suite: SuiteFile, output: Path) -> list[Verdict]:
     """Judges a suite's gates by the numbers in its output folder; by none if the comparison failed."""
     if not suite.gates:
         return []
     from parapet.evaluation.compare.kinds import AVERAGE, is_undefined
     from parapet.evaluation.results import read_results
 
-    place = output / COMPARISON / "table.parquet"
-    rows = read_results(place) if place.is_file() and not is_lost else []
+    place = output / "table.parquet"
+    rows = read_results(place) if place.is_file() else []
     numbers = [
         row
         for row in rows

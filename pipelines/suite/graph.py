@@ -69,7 +69,7 @@ def make_graph(suite: SuiteFile, skipped: Callable[[str], bool] = lambda _: Fals
     for level, add in (("sets", builder.set), ("steps", builder.step), ("systems", builder.system)):
         for i, entry in enumerate(getattr(suite, level)):
             add(dict(entry), f"{level}[{i}]")
-    while any([builder.lose(step) for step in list(builder.steps.values())]):
+    while any(builder.lose(step) for step in list(builder.steps.values())):
         pass
     builder.comparison()
     builder.release()

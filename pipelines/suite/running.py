@@ -36,9 +36,7 @@ from parapet.transforms.reports.text import counted
 from parapet.transforms.storage.disk import writing
 
 _POLL = 0.25  # seconds between two looks at the progress of running steps
-_WARNINGS = 2  # warnings shown for each step; its log has all
-_SLOW = ("train", "speech_errors")  # begin before other steps, as they are assumed to take longer
-_PATIENCE = 1.0  # seconds for steps to end after Ctrl-C, and for those of a killed suite before a message says so
+_PATIENCE = 1.0  # seconds for steps to end after Ctrl-C
 _DONE = 7  # exit status of steps that are done: status 0 may come from an os._exit() in a user's code
 
 DONE, UNCHANGED, FAILED, BLOCKED = "done", "unchanged", "failed", "blocked"
@@ -67,23 +65,18 @@ class _Running(NamedTuple):
 
 @contextlib.contextmanager
 def locked(output: Path) -> Iterator[None]:
-    """Locks the output folder. Raises InputError if another suite is using it."""
+    """Locks the output folder, once the steps of a killed suite have ended. Raises InputError if a suite uses it."""
     folder = output / FOLDER
     with writing(str(output)):
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "steps.lock").open("w") as steps:  # the steps of a killed suite end within a moment
-            text = "waiting for a step of an earlier run of a suite, which still uses the folder"
-            message = threading.Timer(_PATIENCE, logging.warning, [text])
-            message.start()
+        with (folder / "steps.lock").open("w") as steps:
             fcntl.flock(steps, fcntl.LOCK_EX)
-            message.cancel()
         yield
 
 
 def warm_up() -> None:
     """Starts the process from which steps are forked; it imports Beam while the suite is checked."""
     forkserver.set_forkserver_preload(["parapet.pipelines.suite.preloaded"])
-    before = dict(os.environ)
     # otherwise it would import modules in the working directory, such as a user's numpy.py
     os.environ["PYTHONSAFEPATH"] = "1"
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: Ctrl-C must not interrupt its imports
@@ -91,12 +84,11 @@ def warm_up() -> None:
         forkserver.ensure_running()
     finally:
         signal.signal(signal.SIGINT, handler)
-        os.environ.clear()
-        os.environ.update(before)
+        del os.environ["PYTHONSAFEPATH"]
 
 
 class Runner:
-    """Runs the steps of a graph, slow ones first.
+    """Runs the steps of a graph.
 
     Args:
       graph: the steps.
@@ -121,7 +113,7 @@ class Runner:
 
         Steps whose inputs have changed since they started have failed, and so have the steps that use them.
         """
-        todo = sorted(names, key=lambda name: self.graph.steps[name].pipeline not in _SLOW)
+        todo = list(names)
         try:
             while todo or self._running:
                 todo = [name for name in todo if not self._begin(name)]
@@ -191,11 +183,9 @@ class Runner:
         _signal(running, signal.SIGKILL)  # also ends the processes that it started
         log = self._log(name)
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
-        warnings = [line.removeprefix("warning: ") for line in lines if line.startswith("warning: ")]
-        for warning in warnings[:_WARNINGS]:
-            logging.warning("%s: %s", name, warning)
-        if (more := len(warnings) - _WARNINGS) > 0:
-            logging.warning("%s: %s more, see %s", name, counted(more, "warning"), os.path.relpath(log))
+        for line in lines:
+            if line.startswith("warning: "):
+                logging.warning("%s: %s", name, line.removeprefix("warning: "))
         if status == _DONE:
             self.state.finished(running.step)
             self._end(name, Outcome(DONE), f"{name}: {time.monotonic() - running.begun:.1f} s")
@@ -214,14 +204,14 @@ class Runner:
         return log
 
     def _check_inputs(self) -> None:
-        changed: dict[str, str] = {}
+        """Fails the steps whose inputs have changed since they began, and those that use them."""
+        changed: list[str] = []
         for name, (step, fingerprint) in self._inputs.items():
-            if self.outcomes[name].status in (DONE, UNCHANGED):
-                if made_from := sorted(self.graph.needs[name] & changed.keys()):
-                    changed[name] = f"uses {made_from[0]}, whose inputs changed while the suite ran"
-                elif self.state.fingerprint(step, self.folder) != fingerprint:
-                    changed[name] = "its inputs changed while the suite ran"
-        self.outcomes |= {name: Outcome(FAILED, reason) for name, reason in changed.items()}
+            is_changed = not self.graph.needs[name].isdisjoint(changed)
+            is_changed = is_changed or self.state.fingerprint(step, self.folder) != fingerprint
+            if is_changed and self.outcomes[name].status in (DONE, UNCHANGED):
+                changed.append(name)
+                self.outcomes[name] = Outcome(FAILED, "its inputs changed while the suite ran")
         if changed:
             logging.error(
                 "inputs changed while the suite ran, so the results of %s are not used (%s): run the suite again",
@@ -236,15 +226,13 @@ def _signal(running: _Running, number: signal.Signals) -> None:
 
 
 def _reason(lines: Sequence[str], status: int) -> str:
-    """Returns why a step failed: the last error in its log."""
-    if status == 0:
-        return "its process was ended by the code that it ran, for example by os._exit()"
+    """Returns why a step failed: the last error in its log, else how it ended."""
     if errors := [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]:
         return errors[-1]
     if status < 0:
         by_memory = " (perhaps out of memory)" if status == -signal.SIGKILL else ""
         return f"it was ended by {signal.Signals(-status).name}{by_memory}"
-    return next((line for line in reversed(lines) if line.strip()), f"it ended with exit status {status}")
+    return next(filter(str.strip, reversed(lines)), f"it ended with exit status {status}, without a result")
 
 
 def _run_step(

@@ -14,10 +14,11 @@ import os
 import platform
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -83,7 +84,7 @@ class State:
         known += [self.hash_of(path) for path in paths if path.name not in step.files]
         if ":" in str(options.get("model", "")):
             known.append(source_hash(str(options["model"]), folder))
-        if step.pipeline in ("compose", "compose_variations"):
+        if step.command[0] in ("compose", "compose_variations"):
             from parapet.transforms.crowd.worker_ids import load_worker_key
 
             known.append(hashlib.sha256(load_worker_key()).hexdigest())  # with another key, answers have other ids
@@ -102,7 +103,7 @@ class State:
         release may be rebuilt under the same version until it is published.
         """
         before = self.records.get(step.name)
-        other_training = step.pipeline == "train" and (before is None or before.fingerprint != fingerprint)
+        other_training = step.command[0] == "train" and (before is None or before.fingerprint != fingerprint)
         if other_training or step.command == ("release", "build"):
             folder = self.output / step.name
             if not stays_within(str(self.output), step.name):
@@ -180,39 +181,34 @@ def versions() -> dict[str, str]:
 def source_hash(target: str, folder: Path | None = None) -> str:
     """Hashes the user's code behind ``FILE.py:NAME`` or ``MODULE:NAME``; empty for ours and without a file.
 
-    The hash covers the module and the modules that it imports from its own folder and from ``folder``, or all modules
-    of its package if it is installed. ``folder`` is that of the suite's file, which is on the path while a model runs.
-    Modules imported by computed names, and data files, are not covered.
+    The hash covers the file, or all modules of the package, and unless it is installed what they import from its folder
+    and from ``folder``, that of the suite's file, which is on the path while a model runs. Modules imported by computed
+    names, and data files, are not covered.
     """
     place = target.rpartition(":")[0]
     roots = [folder] if folder else []
     if place.endswith(".py"):
-        module = ((folder or Path()) / place).absolute()
-        root, files = module.parent, _imported_files(module, [module.parent, *roots])
+        own = [((folder or Path()) / place).absolute()]
     else:
-        parts = place.split(".")
-        if parts[0] == "parapet" or not all(part.isidentifier() for part in parts):  # ours is part of code_sha256
+        top = place.partition(".")[0]  # parapet's own modules are part of code_sha256
+        is_name = top.isidentifier() and top != "parapet"
+        spec = PathFinder.find_spec(top, [*map(str, roots), *sys.path]) if is_name else None
+        if spec is None:
             return ""
-        beside = [root.joinpath(*parts) for root in roots]
-        modules = [module for path in beside for module in _modules_at(path) if module.is_file()]
-        with suppress(ImportError, ValueError):
-            if not modules and (spec := find_spec(place)) and spec.origin:
-                modules = [Path(spec.origin)]
-        if not modules or modules[0].suffix != ".py":
-            return ""
-        module = modules[0]
-        root = module.parents[len(parts) - (module.name != "__init__.py")]
-        is_installed = root.name in ("site-packages", "dist-packages")
-        files = {*(root / parts[0]).rglob("*.py"), module} if is_installed else _imported_files(module, [root, *roots])
+        own = list(map(Path, spec.submodule_search_locations or [spec.origin or ""]))
+    files = {file for path in own for file in (path.rglob("*.py") if path.is_dir() else [path])}
+    root = own[0].parent
+    if root.name not in ("site-packages", "dist-packages"):
+        files = _with_imports(files, [root, *roots])
     digest = hashlib.sha256()
-    for file in sorted(files):
+    for file in sorted(filter(Path.is_file, files)):
         digest.update(f"{os.path.relpath(file, root)}\0".encode("utf-8", "surrogateescape") + file.read_bytes())
     return digest.hexdigest()
 
 
-def _imported_files(first: Path, roots: Sequence[Path]) -> set[Path]:
-    """Lists a file and the files below the roots that it imports, directly or indirectly."""
-    files, waiting = set[Path](), [first]
+def _with_imports(first: Iterable[Path], roots: Sequence[Path]) -> set[Path]:
+    """Lists files and the files below the roots that they import, directly or indirectly."""
+    files, waiting = set[Path](), list(first)
     while waiting:
         file = waiting.pop()
         if file in files or not file.is_file():
@@ -226,12 +222,8 @@ def _imported_files(first: Path, roots: Sequence[Path]) -> set[Path]:
                 for place, alias in itertools.product([*file.parents][level - 1 : level] or roots, node.names):
                     for name in module.split(".") + alias.name.split("."):
                         place /= name
-                        waiting += _modules_at(place)
+                        waiting += [place.with_suffix(".py"), place / "__init__.py"]
     return files
-
-
-def _modules_at(path: Path) -> list[Path]:
-    return [path.with_suffix(".py"), path / "__init__.py"]
 
 
 def _paths(value: object, folder: Path, output: Path) -> Iterator[Path]:

@@ -246,7 +246,9 @@ def lacks(step: Step) -> str:
     if step.command[0] in ("train", "predict") and step.command[-1] in _OF_MODELS:
         extras.add(_OF_MODELS[step.command[-1]])
     for group in (plugins.PERTURBATIONS, plugins.TRANSLATION_ENGINES, plugins.SPEECH_ENGINES):
-        extras.update(*(plugin.extras for plugin in plugins.installed(group) if plugin.built_in and plugin.name in names))
+        extras.update(
+            *(plugin.extras for plugin in plugins.installed(group) if plugin.built_in and plugin.name in names)
+        )
     missing = ",".join(extra for extra in sorted(extras) if not _is_installed(extra))
     return f"requires the extra {missing}: {install_line(missing)}" if missing else ""
 

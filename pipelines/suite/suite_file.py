@@ -84,7 +84,9 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for key in ("published", "ours", "relative_to", "scale"):
                 values = getattr(item, key, ())
                 if isinstance(values, tuple) and values and len(values) != len(self.columns):
-                    raise ValueError(f"{key}: {counted(len(values), 'value')} for {counted(len(self.columns), 'column')}")
+                    raise ValueError(
+                        f"{key}: {counted(len(values), 'value')} for {counted(len(self.columns), 'column')}"
+                    )
 
     def cells(self, row: Row) -> Iterator[tuple[float, str, str, float]]:
         """Yields the published number (or NaN), ``ours``, ``relative_to`` and ``scale`` of each cell of a row."""
