@@ -87,7 +87,7 @@ class _Builder:
         self.variant_names: list[str] = []
         self.sgd, self.tasks = suite.corpus.sgd, suite.corpus.tasks
         self.corpus: Options = {"tasks": [self.tasks]} if self.tasks else {"sgd": self.sgd}
-        self.aliases = {**suite.inputs, "corpus": self.sgd}
+        self.aliases = {"corpus": self.sgd, **suite.inputs}
 
     # Tables of the file.
 
@@ -105,7 +105,7 @@ class _Builder:
             making = "compose" if source == "responses" else "back_translate"
             root, pivots = f"@{making}", entry.get("pivots", "v1,v2,v3,v4,v5")
             self.variant_names = list(map(str, pivots if isinstance(pivots, list) else str(pivots).split(",")))
-        self.aliases["variants"] = root
+        self.aliases.setdefault("variants", root)
         schemas = {"schemas": self.tasks or self.sgd, **entry}
         if source == "path" or self._add(making, (making,), schemas, place, needs):
             options = {**self.corpus, "variants": root}
@@ -194,7 +194,7 @@ class _Builder:
         if task != "ranking":  # the options name its files, since bAbI has no corpus
             split = {} if self.tasks else {"split": self.suite.corpus.scored}
             corpus = {"reference": self.corpus.get("tasks", self.sgd), **split}
-            corpus |= {"variants": "@rewrite"} if self.is_rewritten else {}
+            corpus |= {"variants": "@rewrite"} if "rewrite" in self.steps else {}
             corpus |= {"sets": dict(self.sets)} if self.sets else {}
         corpus |= {key: options.pop(key) for key in _OF_CORPUS if key in options}
         if task == "dst":
@@ -242,12 +242,13 @@ class _Builder:
         needs = f"predictions for these dialogues, as {predictions}/{lacking[0]}/dialogues_001.json"
         reason = f"{predictions} has none of {', '.join(lacking)}"
         self.left_out.append(LeftOut(f"{step}: {', '.join(lacking)}", reason, needs))
-        chosen = [name for name in variants if name not in lacking]
-        kept = {name: root for name, root in sets.items() if name not in lacking}
-        corpus = {**corpus, "sets": kept, "variant": ",".join(chosen)}
-        if variants and not chosen:
-            del corpus["variants"]
-        return {key: value for key, value in corpus.items() if value not in ("", {})}
+        chosen = ",".join(name for name in variants if name not in lacking)
+        less = {
+            "sets": {name: root for name, root in sets.items() if name not in lacking},
+            "variants": corpus.get("variants") if chosen else None,
+            "variant": chosen,
+        }
+        return {key: value for key, value in (corpus | less).items() if value}
 
     def comparison(self) -> None:
         self.scores = {step: name for step, name in self.scores.items() if step in self.steps}
@@ -257,43 +258,42 @@ class _Builder:
             options = {"all": True, **self.suite.compare, "systems": scores}
             self._add(suite_steps.COMPARISON, ("compare",), options, "compare")
 
-    @property
-    def is_rewritten(self) -> bool:
-        """Whether there are dialogues under the variants' names."""
-        return self.suite.variants is not None and "rewrite" in self.steps
-
     def release(self) -> None:
         if self.suite.release is None:
             return
         keys: Options = dict(self._expanded(self.suite.release))
-        own = self.tasks or self.sgd
+        own, files = self.tasks or self.sgd, {}
         keys.setdefault("description", self.suite.description or f"Robustness sets of the suite {self.suite.title}.")
         keys.setdefault("authors", [{"name": "Unnamed"}])
         if not keys.get("licence") and own.startswith(SAMPLE):
             keys["licence"] = "CC0-1.0"
         corpora = [{"path": own, "name": "original", "kind": "original"}]
-        if self.is_rewritten:
+        if "rewrite" in self.steps:
             corpora.append({"path": "@rewrite", "kind": "variants"})
         for name, root in self.sets.items():
             if not any(map(self._left_out_of, references(root))):
                 corpora.append({"path": root, "name": re.sub(r"[^A-Za-z0-9_\-]", "_", name), "kind": "robustness set"})
-        parts: dict[str, list[Options]] = {
+        made: dict[str, list[Options]] = {
             "tasks" if self.tasks else "corpora": corpora,
             "audits": [{"path": "@compose"}] if "compose" in self.steps else [],
             "statistics": [{"path": "@statistics", "name": "table_1"}] if "statistics" in self.steps else [],
         }
-        keys |= {part: entries for part in PARTS if (entries := [*parts.get(part, []), *keys.get(part, [])])}
-        config, files = {**keys}, {}
+        config = {**keys}
         if not keys.get("licence"):
             config |= {"licence": NO_LICENCE, "licence_file": _LICENCE_FILE}
             files[_LICENCE_FILE] = _NO_LICENCE_TEXT
         elif "licence_file" in keys:
-            config["licence_file"] = self._released(str(keys["licence_file"]), "licence_file")
-        for part in PARTS & keys.keys():
-            config[part] = [
-                {**entry, "path": self._released(str(entry.get("path", "")), f"{part}[{i}].path")}
-                for i, entry in enumerate(keys[part])
-            ]
+            config["licence_file"] = self._released(keys["licence_file"], "licence_file")
+        for part in PARTS:
+            entries = keys.get(part, [])
+            if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+                raise self.error("expected tables with a path", f"release.{part}")
+            if entries := [*made.get(part, []), *entries]:
+                keys[part] = entries
+                config[part] = [
+                    {**entry, "path": self._released(entry.get("path"), f"{part}[{i}].path")}
+                    for i, entry in enumerate(entries)
+                ]
         files["release.toml"] = toml_of(msgspec.to_builtins(config))
         try:
             parse_config(files["release.toml"], self.suite.path)
@@ -301,14 +301,13 @@ class _Builder:
             raise self.error(error.reason, f"release.{error.where}".rstrip(".")) from None
         self._add("release", ("release", "build"), {"config": "@release.toml"}, "release", files=files, reads=keys)
 
-    def _released(self, path: str, where: str) -> str:
+    def _released(self, path: object, where: str) -> str:
         """Returns a path for ``release.toml``, which lies in the output folder. Raises InputError if it is missing."""
-        if path.startswith("@"):
-            return suite_steps.place_of(path[1:], Path())
-        place = (self.suite.folder / path).absolute()
-        if not place.exists() and "://" not in path:
+        if isinstance(path, str) and (path.startswith("@") or "://" in path):
+            return suite_steps.place_of(path[1:], Path()) if path.startswith("@") else path
+        if not isinstance(path, str) or not (place := (self.suite.folder / path).absolute()).exists():
             raise self.error(f"{path}: there is no such file or folder", f"release.{where}")
-        return path if "://" in path else str(place)
+        return str(place)
 
     # Helpers of all tables.
 
@@ -431,7 +430,7 @@ class _Builder:
         for i, table in enumerate(self.suite.tables):
             for j, row in enumerate(table.rows):
                 place = f"tables[{i}].rows[{j}]"
-                for pointer in {pointer for _, *pointers, _ in table.cells(row) for pointer in pointers if pointer}:
+                for pointer in {pointer for _, *pointers, _ in table.cells(row) for pointer in pointers} - {""}:
                     if not _POINTER.fullmatch(pointer):
                         reason = f"{pointer!r}: expected @STEP/FILE.json#/KEY/KEY, a JSON pointer into a step's output"
                         raise self.error(reason, place)

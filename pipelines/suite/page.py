@@ -7,7 +7,8 @@ import math
 import re
 import shlex
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +17,7 @@ from parapet.evaluation.compare import page as scores
 from parapet.evaluation.compare.board import read_board
 from parapet.evaluation.compare.kinds import set_order
 from parapet.evaluation.dst.failures import page_place
-from parapet.evaluation.endpoint import outcomes
+from parapet.evaluation.endpoint.outcomes import totals
 from parapet.evaluation.sets import ORIGINAL, mixes
 from parapet.evaluation.task import NOT_DEFINED
 from parapet.pipelines.dispatch import PIPELINES
@@ -28,18 +29,11 @@ from parapet.pipelines.suite.suite_file import SEED, SuiteFile, Table
 from parapet.transforms.reports import report
 from parapet.transforms.reports.text import number, percent
 
-# The pages of steps.
-_PAGES = {
-    **{"report.html": "report", "index.html": "pages", "review.html": "review", "report/index.html": "report"},
-    "*/*/report/index.html": "release",
-}
-_TABLES = {
-    "table.csv": "all numbers, one per row; also as `table.parquet`",
-    "table.tex": "the table for LaTeX",
-    "table.md": "the table as Markdown",
+_PAGES = ("report.html", "index.html", "review.html", "report/index.html", "*/*/report/index.html")  # of steps
+_FILES = {
+    "table.csv": "all numbers, one per row; also as `table.parquet`, `table.tex` and `table.md`",
     "run.json": "the suite, the command of each step, versions, and the hash of everything that was written",
 }
-
 _OUTPUT = re.compile(r"(?:^|(?<=[=,:]))OUT/")  # in the commands of records
 
 
@@ -89,7 +83,10 @@ def suite_report(
         ],
         notes=notes,
         terms=scores.terms(board) if board else {},
-        links={**(_TABLES if board else {}), **dict(_links(there, output))},
+        links={
+            **(_FILES if board else {}),
+            **{page: f"page of {name}" for name in there for page in _pages(name, output)},
+        },
     )
 
 
@@ -136,27 +133,16 @@ def _asked(there: Mapping[str, Step], output: Path) -> report.Table:
         run = json.loads((output / name / "run.json").read_bytes())
         if "prompt" not in run:
             continue
-        model, sums = run["model"], outcomes.totals(run["counts"])
-        answers, (refused, _, reason) = sums.get("answers_had", 0), outcomes.refusals(run["counts"])
-        tokens = sums.get("tokens_sent", 0), sums.get("tokens_answered", 0)
-        cost = sum(n * dollars for n, dollars in zip(tokens, model["dollars"], strict=True)) / 1e6
-        rows.append(
-            [
-                ", ".join(name.split("/")[1:]),
-                f"{model['name']}\n{model.get('endpoint', 'embedded')}",
-                f"{answers:,}",
-                percent(sums.get("unread", 0) / max(answers, 1)),
-                f"{refused:,}\n{reason}".strip(),
-                f"{tokens[0]:,} + {tokens[1]:,}" if any(tokens) else "not reported",
-                f"${cost:,.2f}" if cost else "–",
-            ]
-        )
+        model, n = run["model"], Counter(totals(run["counts"]))
+        cost = (n["tokens_sent"] * model["dollars"][0] + n["tokens_answered"] * model["dollars"][1]) / 1e6
+        who = [name.removeprefix("predictions/"), f"{model['name']}\n{model.get('endpoint', 'embedded')}"]
+        answers = [f"{n['answers_had']:,}", percent(n["unread"] / max(n["answers_had"], 1)), f"{n['refused']:,}"]
+        rows.append([*who, *answers, f"${cost:,.2f}" if cost else "–"])
     return report.Table(
         title="What the language models answered",
         note="Answers that could not be read count as wrong; requests that were refused have no answer and are not "
-        "scored. Tokens are those of requests and of answers, as the server counts them. `run.json` beside the "
-        "predictions has the prompt and the parameters, and `answers/` every answer.",
-        columns=["system", "model", "answers", "not readable", "refused", "tokens", "cost"],
+        "scored. `run.json` beside the predictions has the prompt and the parameters, and `answers/` every answer.",
+        columns=["system", "model", "answers", "not readable", "refused", "cost"],
         rows=rows,
         text_columns=2,
         in_card=False,
@@ -181,7 +167,7 @@ def _made(there: Mapping[str, Step], state: State, folder: Path, header: Mapping
     output = state.output.relative_to(folder) if state.output.is_relative_to(folder) else state.output
     rows = []
     for name, step in there.items():
-        pages = " ".join(f"`{path}`" for path, _ in _links({name: step}, state.output))
+        pages = " ".join(f"`{page}`" for page in _pages(name, state.output))
         record = state.records[name]
         words = [_OUTPUT.sub(lambda _: f"{output}/", word) for word in shlex.split(record.command)]
         result = "\n".join(filter(None, [step.about or PIPELINES[step.command[0]], pages]))
@@ -199,12 +185,9 @@ def _made(there: Mapping[str, Step], state: State, folder: Path, header: Mapping
     )
 
 
-def _links(there: Mapping[str, Step], output: Path) -> Iterator[tuple[str, str]]:
-    """Yields the pages of the steps, with descriptions."""
-    for name in there:
-        for pattern, description in _PAGES.items():
-            for path in sorted((output / name).glob(pattern)):
-                yield path.relative_to(output).as_posix(), f"{description} of {name}"
+def _pages(name: str, output: Path) -> list[str]:
+    """Lists the pages of a step."""
+    return [path.relative_to(output).as_posix() for pattern in _PAGES for path in sorted((output / name).glob(pattern))]
 
 
 def beside_ours(table: Table, seeds: Sequence[str], graph: Graph, output: Path) -> report.Table:
@@ -222,14 +205,14 @@ def beside_ours(table: Table, seeds: Sequence[str], graph: Graph, output: Path) 
                 missing |= dict.fromkeys([row.needs, *(left_out.get(entry_of(step), "") for step in steps)])
         if set(shown) != {"–"}:
             rows.append([row.name, *shown])
-    note = f"Source: {table.source}."
-    if has_ours and any(row.published for row in table.rows):
-        note += " In small print: the published number, and the difference of ours."
-    if len(seeds) > 1 and any("±" in cell for _, *cells in rows for cell in cells):
-        note += f" ±: the standard deviation over {len(seeds)} seeds; the number is their mean."
-    note += f" {table.note}" if table.note else ""
+    notes = [f"Source: {table.source}.", table.note]
+    if has_ours:
+        notes.insert(1, "In small print the published number, and the difference of ours.")
+    if len(seeds) > 1:
+        notes.append(f"±: the standard deviation over {len(seeds)} seeds; the number is their mean.")
     if known := "; ".join(filter(None, missing)):
-        note += f" What is missing needs {known}."
+        notes.append(f"What is missing needs {known}.")
+    note = " ".join(filter(None, notes))
     return report.Table(title=table.title, columns=["", *table.columns], rows=rows, note=note, numbers_in="run.json")
 
 

@@ -231,8 +231,6 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
         raise suite.error("names no corpus: give it in the file, or with --set corpus.sgd=PATH", "corpus.sgd")
     if not (suite.sets or suite.systems or suite.steps or suite.variants is not None):
         raise suite.error("is empty: give [variants], [[sets]], [[systems]] or [[steps]]", "")
-    if reserved := suite.inputs.keys() & {"sample", "corpus", "variants"}:
-        raise suite.error(f"{min(reserved)!r} has a meaning already: give the input another name", "inputs")
     return msgspec.structs.replace(suite, **{level: list(_each(suite, level)) for level in _LISTS})
 
 
