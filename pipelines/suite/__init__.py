@@ -28,9 +28,9 @@ from parapet.transforms.running import options
 from parapet.transforms.running.options import REQUIRED, option
 
 if TYPE_CHECKING:
+    from parapet.pipelines.suite.graph import Graph
     from parapet.pipelines.suite.running import Outcome
     from parapet.pipelines.suite.state import State
-    from parapet.pipelines.suite.steps import Graph
 
 _DEFAULT_OUTPUT = "NAME-suite"
 _PAID = ("google", "azure")  # engines that charge for requests
@@ -98,7 +98,7 @@ class Suite(app.Command[Plan]):
 
     def check(self) -> Plan:
         """Reads the file, and checks the steps that must run. Raises InputError if a step cannot work."""
-        from parapet.pipelines.suite.graph import make_graph
+        from parapet.pipelines.suite.graph import Graph
         from parapet.pipelines.suite.running import warm_up
         from parapet.pipelines.suite.state import FOLDER, State
 
@@ -111,7 +111,7 @@ class Suite(app.Command[Plan]):
         if not stays_within(str(output), f"{FOLDER}/any"):
             raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
         state = State(output)
-        graph = make_graph(suite, lambda name: _matches(name, self.skip))
+        graph = Graph(suite, lambda name: _matches(name, self.skip))
         gates.check_gates(suite, graph)
         names, left_out = list(graph.steps), [entry.name for entry in graph.left_out]
         for flag, patterns, known in (("--skip", self.skip, left_out), ("--only", self.only, names)):
@@ -138,20 +138,18 @@ class Suite(app.Command[Plan]):
         from parapet.pipelines.progress import Display
         from parapet.pipelines.suite.running import UNCHANGED, Outcome, Runner, locked
 
-        suite, graph, state = plan.suite, plan.graph, plan.state
-        for names, first in graph.lacking():
+        for names, first in plan.graph.lacking():
             logging.warning("left out: %s: %s%s", names, first.reason, f" (needs {first.needs})" if first.needs else "")
         if self.dry_run:
             _show(plan)
             return 0
-        with locked(state.output):
+        with locked(plan.state.output):
             outcomes = {name: Outcome(UNCHANGED) for name in plan.names}
             if plan.stale:
-                with Display(suite.title, len(plan.names)) as display:
-                    jobs = self.jobs or runners.cores()
-                    outcomes = Runner(graph, state, suite.folder, self.runner_flags, jobs, display).run(plan.names)
-            state.save()
-            write_results(suite, graph, state, outcomes)
+                with Display(plan.suite.title, len(plan.names)) as display:
+                    outcomes = Runner(plan, self.runner_flags, self.jobs or runners.cores(), display).run()
+            plan.state.save()
+            write_results(plan, outcomes)
         return _end(plan, outcomes)
 
 
@@ -242,13 +240,11 @@ def _check_steps(plan: Plan) -> None:
             raise plan.suite.error(reason, ".".join(filter(None, [place, error.where.lstrip("-")]))) from None
 
 
-def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mapping[str, Outcome]) -> None:
+def write_results(plan: Plan, outcomes: Mapping[str, Outcome]) -> None:
     """Writes the tables, the page and ``run.json``.
 
     Args:
-      suite: the suite's file.
-      graph: its steps.
-      state: the state of the output folder.
+      plan: the suite.
       outcomes: the outcomes of the steps that were to run; for other steps, the output of earlier runs is shown.
     """
     from parapet.pipelines.suite.page import suite_report  # imports Jinja
@@ -256,6 +252,7 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
     from parapet.pipelines.suite.state import versions, write
     from parapet.transforms.reports.report import card, page
 
+    suite, graph, state = plan.suite, plan.graph, plan.state
     lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED)}
     present = {name: step for name, step in graph.steps.items() if state.output_of(name) and name not in lost}
     files = {}
@@ -276,7 +273,7 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
         "left_out": {entry.name: entry.reason for entry in graph.left_out},
         "failed": {name: outcome.reason for name, outcome in lost.items()},
     }
-    shown = suite_report(suite, graph, state, present, lost, header)
+    shown = suite_report(plan, present, lost, header)
     pages = {PAGE: page(shown).encode(), CARD: card(shown).encode()}
     for path, content in pages.items():
         write(state.output / path, content)

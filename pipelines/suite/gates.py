@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from parapet.pipelines.suite.steps import Graph
 from parapet.schemas.errors import no_such
 
 if TYPE_CHECKING:
     from parapet.evaluation.results import ResultRow
+    from parapet.pipelines.suite.graph import Graph
     from parapet.pipelines.suite.suite_file import SuiteFile
 
 _CONDITION = re.compile(r"\s*(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)\s*")
@@ -52,7 +52,7 @@ def check_gates(suite: SuiteFile, graph: Graph) -> None:
         _, system, task = step.name.split("/")
         options, variants = step.options, list[str]()
         if "variants" in options:
-            variants = str(options["variant"]).split(",") if "variant" in options else graph.variants
+            variants = str(options["variant"]).split(",") if "variant" in options else graph.variant_names
         is_open = task == "ranking" or ("variants" in options and not variants)
         sets = ["original", *(str(name).partition("=")[0] for name in options.get("sets", ())), *variants]
         sets += [VARIANTS] if len(variants) > 1 or is_open else []

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,10 +21,11 @@ from parapet.pipelines.app import flags_of
 from parapet.pipelines.perturb import TOOLKITS
 from parapet.pipelines.sets import of_run
 from parapet.pipelines.suite import steps as suite_steps
-from parapet.pipelines.suite.steps import SAMPLE, Graph, LeftOut, Options, Step, references
+from parapet.pipelines.suite.steps import SAMPLE, Options, Step, references
 from parapet.pipelines.suite.suite_file import PARTS, SEED, SuiteFile
 from parapet.schemas.errors import InputError, no_such
 from parapet.schemas.release import NO_LICENCE, parse_config
+from parapet.transforms.reports.text import counted
 from parapet.transforms.storage.toml import toml_of
 
 # Perturbations of corpora with a command of their own, and the options that it needs.
@@ -44,7 +45,6 @@ _OF_SCORES_TOO = ("candidates", "top", "variant")  # options of 'predict' that '
 _OF_CORPUS = ("reference", "split", "variants", "sets")  # options that say what a system is scored on
 # ``@corpus/path`` or ``NAME=@corpus/path``, where the head is a name of the suite's.
 _ALIAS = re.compile(r"(?P<name>(?:.*=)?)@(?P<head>[^/@]*)(?P<rest>(?:/.*)?)", re.DOTALL)
-_POINTER = re.compile(r"@[^#]+#/.+")
 
 _LICENCE_FILE = "release_licence.txt"
 # The licence text of a release without a licence, so that nobody takes its absence for a permission.
@@ -54,44 +54,77 @@ _NO_LICENCE_TEXT = (
 )
 
 
-def make_graph(suite: SuiteFile, skipped: Callable[[str], bool] = lambda _: False) -> Graph:
-    """Makes the steps of a suite.
+class LeftOut(NamedTuple):
+    """A step that is left out, and what it would need."""
+
+    name: str
+    reason: str
+    needs: str
+
+
+class Graph:
+    """The steps of a suite.
 
     Args:
       suite: the suite's file.
       skipped: whether a step is to be left out.
 
+    Attributes:
+      steps: by name, each after those that it needs.
+      needs: the steps that each step needs.
+      left_out: what is left out.
+      systems: the names of the scored systems.
+      variant_names: the names of the variants, as far as they are known.
+
     Raises:
       InputError: keys contradict each other, a name is used twice, or references are unknown or circular.
     """
-    builder = _Builder(suite, skipped)
-    builder.variants()
-    for level, add in (("sets", builder.set), ("steps", builder.step), ("systems", builder.system)):
-        for i, entry in enumerate(getattr(suite, level)):
-            add(dict(entry), f"{level}[{i}]")
-    while any(builder.lose(step) for step in list(builder.steps.values())):
-        pass
-    builder.comparison()
-    builder.release()
-    builder.check_tables()
-    return builder.graph()
 
-
-class _Builder:
-    def __init__(self, suite: SuiteFile, skipped: Callable[[str], bool]) -> None:
+    def __init__(self, suite: SuiteFile, skipped: Callable[[str], bool] = lambda _: False) -> None:
         self.suite, self.skipped, self.error = suite, skipped, suite.error
         self.steps: dict[str, Step] = {}
         self.sets: dict[str, str] = {}  # name to folder
         self.scores: dict[str, str] = {}  # the steps that score systems, with the names of these
+        self.systems: list[str] = []
         self.left_out: list[LeftOut] = []
         self.variant_names: list[str] = []
         self.sgd, self.tasks = suite.corpus.sgd, suite.corpus.tasks
         self.corpus: Options = {"tasks": [self.tasks]} if self.tasks else {"sgd": self.sgd}
         self.aliases = {"corpus": self.sgd, **suite.inputs}
+        self._variants()
+        for level, add in (("sets", self._set), ("steps", self._step), ("systems", self._system)):
+            for i, entry in enumerate(getattr(suite, level)):
+                place, options = f"{level}[{i}]", dict(entry)
+                add(options, place, self._take(options, "needs", place))
+        while any(self._lose(step) for step in list(self.steps.values())):
+            pass
+        self._comparison()
+        self._release()
+        self._check_tables()
+        self.needs = self._needs()
+        self.steps = {name: self.steps[name] for name in self._order()}
+
+    def lacking(self) -> list[tuple[str, LeftOut]]:
+        """Groups what is left out by what it needs: the formatted names, and the first of each group."""
+        groups: dict[str, list[LeftOut]] = {}
+        for entry in self.left_out:
+            groups.setdefault(entry.needs or entry.reason, []).append(entry)
+        return [
+            (first.name + (f" and {counted(len(others), 'other')}" if others else ""), first)
+            for first, *others in groups.values()
+        ]
+
+    def with_needs(self, names: Iterable[str]) -> set[str]:
+        """Returns the steps and all steps that they need."""
+        result = set(names)
+        for name in reversed(self.steps):
+            if name in result:
+                result |= self.needs[name]
+        return result
 
     # Tables of the file.
 
-    def variants(self) -> None:
+    def _variants(self) -> None:
         if self.suite.variants is None:
             return
         entry, place = dict(self.suite.variants), "variants"
@@ -113,8 +146,7 @@ class _Builder:
             if not self.tasks:
                 self._add("statistics", ("statistics",), options, place, needs)
 
-    def set(self, entry: Options, place: str) -> None:
-        needs = self._take(entry, "needs", place)
+    def _set(self, entry: Options, place: str, needs: str) -> None:
         source = self._source(entry, ("perturbation", "path"), place)
         chosen = self._take(entry, source, place)
         name = entry.pop("name", "") or chosen.rstrip("/").rpartition("/")[2]
@@ -156,8 +188,8 @@ class _Builder:
             raise self.error(f"there is a set called {name!r} already: give this one another name", f"{place}.name")
         self.sets[name] = root
 
-    def step(self, entry: Options, place: str) -> None:
-        needs, pipeline, about = (self._take(entry, key, place) for key in ("needs", "pipeline", "about"))
+    def _step(self, entry: Options, place: str, needs: str) -> None:
+        pipeline, about = self._take(entry, "pipeline", place), self._take(entry, "about", place)
         command = tuple(word for word in pipeline.split() if word != "--task")
         if not command:
             reason = "must be the command of a pipeline, such as 'few_shot' or 'train tiny_dst'"
@@ -169,8 +201,8 @@ class _Builder:
             entry.setdefault("split", self.suite.corpus.scored)
         self._add(name, command, entry, place, needs, about=about)
 
-    def system(self, entry: Options, place: str) -> None:
-        name, needs = self._take(entry, "name", place), self._take(entry, "needs", place)
+    def _system(self, entry: Options, place: str, needs: str) -> None:
+        name = entry.pop("name", "")
         tasks = {task: dict(entry.pop(task)) for task in suite_steps.TASKS if isinstance(entry.get(task), dict)}
         has_source = not entry.keys().isdisjoint(_SOURCES)
         if not name or (not has_source and (entry or not tasks)):
@@ -250,15 +282,19 @@ class _Builder:
         }
         return {key: value for key, value in (corpus | less).items() if value}
 
-    def comparison(self) -> None:
-        self.scores = {step: name for step, name in self.scores.items() if step in self.steps}
-        if self.scores:
-            scores = [f"{name}=@{step}" for step, name in self.scores.items()]
+    def _comparison(self) -> None:
+        scores = {step: name for step, name in self.scores.items() if step in self.steps}
+        self.systems = list(dict.fromkeys(scores.values()))
+        if scores:
             # Shows dashes for sets on which only some systems were scored.
-            options = {"all": True, **self.suite.compare, "systems": scores}
+            options = {
+                "all": True,
+                **self.suite.compare,
+                "systems": [f"{name}=@{step}" for step, name in scores.items()],
+            }
             self._add(suite_steps.COMPARISON, ("compare",), options, "compare")
 
-    def release(self) -> None:
+    def _release(self) -> None:
         if self.suite.release is None:
             return
         keys: Options = dict(self._expanded(self.suite.release))
@@ -375,7 +411,7 @@ class _Builder:
         self.left_out.append(LeftOut(name, reason, needs))
         return False
 
-    def lose(self, step: Step) -> bool:
+    def _lose(self, step: Step) -> bool:
         """Leaves out a step that needs what is left out, or its options that do. Returns whether it has changed."""
         lost = {name: entry for name in references(step.options) if (entry := self._left_out_of(name))}
         if not lost:
@@ -403,7 +439,7 @@ class _Builder:
             raise self.error(f"@{name}: {no_such('step', name.partition('/')[0], self.steps)}", place)
         return frozenset(filter(None, steps.values()))
 
-    def graph(self) -> Graph:
+    def _needs(self) -> dict[str, frozenset[str]]:
         if not self.steps and self.left_out:
             first = self.left_out[0]
             raise self.error(f"everything is left out: {first.reason}. {first.needs}".rstrip(" ."), first.name)
@@ -411,29 +447,20 @@ class _Builder:
         for step in self.steps.values():
             names = [name for name in references([step.options, step.reads]) if name not in step.files]
             needs[step.name] = self._steps_of(names, f"{step.place} ({step.name})")
+        return needs
+
+    def _order(self) -> list[str]:
         try:
-            order = list(TopologicalSorter({name: sorted(names) for name, names in needs.items()}).static_order())
+            return list(TopologicalSorter({name: sorted(needs) for name, needs in self.needs.items()}).static_order())
         except CycleError as error:
             circle = " -> ".join(reversed(error.args[1]))
             place = self.steps[error.args[1][0]].place
             raise self.error(f"these steps depend on each other in a circle: {circle}", place) from None
-        return Graph(
-            steps={name: self.steps[name] for name in order},
-            needs=needs,
-            systems=[*dict.fromkeys(self.scores.values())],
-            left_out=self.left_out,
-            variants=self.variant_names,
-        )
 
-    def check_tables(self) -> None:
+    def _check_tables(self) -> None:
         """Raises InputError if a pointer of a table does not lead to a step."""
         for i, table in enumerate(self.suite.tables):
-            for j, row in enumerate(table.rows):
-                place = f"tables[{i}].rows[{j}]"
-                for pointer in {pointer for _, *pointers, _ in table.cells(row) for pointer in pointers} - {""}:
-                    if not _POINTER.fullmatch(pointer):
-                        reason = f"{pointer!r}: expected @STEP/FILE.json#/KEY/KEY, a JSON pointer into a step's output"
-                        raise self.error(reason, place)
-                    names = references(pointer.partition("#")[0].replace(SEED, self.suite.seeds[0]))
-                    if not row.needs and not any(map(self._left_out_of, names)):
-                        self._steps_of(names, place)
+            for row in (row for row in table.rows if not row.needs):
+                pointers = [pointer for _, *pointers, _ in table.cells(row) for pointer in pointers]
+                names = references([pointer.replace(SEED, self.suite.seeds[0]) for pointer in pointers])
+                self._steps_of((name for name in names if not self._left_out_of(name)), f"tables[{i}] ({row.name})")

@@ -10,7 +10,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from parapet.evaluation.compare import page as scores
@@ -23,11 +23,14 @@ from parapet.evaluation.task import NOT_DEFINED
 from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
-from parapet.pipelines.suite.state import State
-from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of, references
+from parapet.pipelines.suite.steps import COMPARISON, Step, entry_of, place_of, references
 from parapet.pipelines.suite.suite_file import SEED, SuiteFile, Table
 from parapet.transforms.reports import report
 from parapet.transforms.reports.text import number, percent
+
+if TYPE_CHECKING:
+    from parapet.pipelines.suite import Plan
+    from parapet.pipelines.suite.graph import Graph
 
 _PAGES = ("report.html", "index.html", "review.html", "report/index.html", "*/*/report/index.html")  # of steps
 _FILES = {
@@ -38,24 +41,17 @@ _OUTPUT = re.compile(r"(?:^|(?<=[=,:]))OUT/")  # in the commands of records
 
 
 def suite_report(
-    suite: SuiteFile,
-    graph: Graph,
-    state: State,
-    there: Mapping[str, Step],
-    lost: Mapping[str, Outcome],
-    header: Mapping[str, Any],
+    plan: Plan, there: Mapping[str, Step], lost: Mapping[str, Outcome], header: Mapping[str, Any]
 ) -> report.Report:
     """Makes the report of a suite.
 
     Args:
-      suite: the suite's file.
-      graph: its steps.
-      state: the state of the output folder.
+      plan: the suite.
       there: the steps that have an output.
       lost: the steps that failed or could not run.
       header: ``run.json`` without its files.
     """
-    output = state.output
+    suite, graph, output = plan.suite, plan.graph, plan.state.output
     board = read_board(str(output / COMPARISON / "leaderboard.json")) if COMPARISON in there else None
     first = [*scores.charts(board)[:1], *scores.main_tables(board)] if board else []
     notes = scores.notes(board) if board else []
@@ -79,7 +75,7 @@ def suite_report(
             *(scores.sections(board)[len(first) :] if board else []),
             *(beside_ours(table, suite.seeds, graph, output) for table in suite.tables),
             _missing(graph, lost),
-            _made(there, state, suite.folder, header),
+            _made(plan, there, header),
         ],
         notes=notes,
         terms=scores.terms(board) if board else {},
@@ -159,13 +155,13 @@ def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> report.Table:
     return report.Table(title="What is missing", columns=columns, rows=rows, text_columns=4, numbers_in="run.json")
 
 
-def _made(there: Mapping[str, Step], state: State, folder: Path, header: Mapping[str, Any]) -> report.Table:
+def _made(plan: Plan, there: Mapping[str, Step], header: Mapping[str, Any]) -> report.Table:
     """Makes a table of how each step was made: its pages and command.
 
     Commands can be pasted in the folder of the suite's file; ``OUT`` stands for the output folder in their records.
     """
+    state, folder, rows = plan.state, plan.suite.folder, []
     output = state.output.relative_to(folder) if state.output.is_relative_to(folder) else state.output
-    rows = []
     for name, step in there.items():
         pages = " ".join(f"`{page}`" for page in _pages(name, state.output))
         record = state.records[name]

@@ -22,7 +22,7 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -30,10 +30,13 @@ from parapet.pipelines import progress
 from parapet.pipelines.app import Pipeline, command_line
 from parapet.pipelines.command import execute
 from parapet.pipelines.progress import Display
-from parapet.pipelines.suite.state import FOLDER, State, write
-from parapet.pipelines.suite.steps import Graph, Step, command_of, resolved, without
+from parapet.pipelines.suite.state import FOLDER, write
+from parapet.pipelines.suite.steps import Step, command_of, resolved, without
 from parapet.transforms.reports.text import counted
 from parapet.transforms.storage.disk import writing
+
+if TYPE_CHECKING:
+    from parapet.pipelines.suite import Plan
 
 _POLL = 0.25  # seconds between two looks at the progress of running steps
 _PATIENCE = 1.0  # seconds for steps to end after Ctrl-C
@@ -88,32 +91,28 @@ def warm_up() -> None:
 
 
 class Runner:
-    """Runs the steps of a graph.
+    """Runs the steps of a suite.
 
     Args:
-      graph: the steps.
-      state: the state of the output folder.
-      folder: the folder from which relative paths in options start.
+      plan: the suite.
       runner_flags: Beam's own flags, for the steps that run on Beam.
       jobs: the number of simultaneous steps.
       display: shows the progress.
     """
 
-    def __init__(
-        self, graph: Graph, state: State, folder: Path, runner_flags: Sequence[str], jobs: int, display: Display
-    ) -> None:
-        self.graph, self.state, self.folder, self.runner_flags = graph, state, folder, runner_flags
-        self.jobs, self.display = jobs, display
+    def __init__(self, plan: Plan, runner_flags: Sequence[str], jobs: int, display: Display) -> None:
+        self.plan, self.runner_flags, self.jobs, self.display = plan, runner_flags, jobs, display
+        self.graph, self.state, self.folder = plan.graph, plan.state, plan.suite.folder
         self.outcomes: dict[str, Outcome] = {}
         self._running: dict[str, _Running] = {}
         self._inputs: dict[str, tuple[Step, str]] = {}  # each step as it was run, with its fingerprint
 
-    def run(self, names: Sequence[str]) -> dict[str, Outcome]:
-        """Runs steps, each after those that it needs. Returns their outcomes.
+    def run(self) -> dict[str, Outcome]:
+        """Runs the steps, each after those that it needs. Returns their outcomes.
 
         Steps whose inputs have changed since they started have failed, and so have the steps that use them.
         """
-        todo = list(names)
+        todo = list(self.plan.names)
         try:
             while todo or self._running:
                 todo = [name for name in todo if not self._begin(name)]

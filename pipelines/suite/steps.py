@@ -1,4 +1,4 @@
-"""The steps of a suite: ``parapet`` commands, each with its own folder, and their graph.
+"""The steps of a suite: ``parapet`` commands, each with its own folder, and how they refer to each other.
 
 In the options of a step, ``@STEP/path`` refers to the output of another step and ``@sample`` to the bundled sample.
 A step's table makes the command, so that all options are checked before anything runs.
@@ -7,7 +7,7 @@ A step's table makes the command, so that all options are checked before anythin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import msgspec
 from parapet.pipelines import app, dispatch, perturb
 from parapet.schemas.errors import InputError, install_line, no_such
 from parapet.schemas.layout import sample_root
-from parapet.transforms.reports.text import counted
 from parapet.transforms.running import plugins
 
 Options = dict[str, Any]
@@ -66,50 +65,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     needs: str = ""
     files: dict[str, str] = {}
     reads: Any = ()
-
-
-class LeftOut(msgspec.Struct, frozen=True):
-    """A step that is left out, and what it would need."""
-
-    name: str
-    reason: str
-    needs: str
-
-
-class Graph(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps of a suite.
-
-    Attributes:
-      steps: by name, each after those that it needs.
-      needs: the steps that each step needs.
-      systems: the names of the scored systems.
-      left_out: what is left out.
-      variants: the names of the variants, as far as they are known.
-    """
-
-    steps: dict[str, Step]
-    needs: dict[str, frozenset[str]]
-    systems: list[str]
-    left_out: list[LeftOut]
-    variants: list[str] = []
-
-    def lacking(self) -> list[tuple[str, LeftOut]]:
-        """Groups what is left out by what it needs: the formatted names, and the first of each group."""
-        groups: dict[str, list[LeftOut]] = {}
-        for entry in self.left_out:
-            groups.setdefault(entry.needs or entry.reason, []).append(entry)
-        return [
-            (first.name + (f" and {counted(len(others), 'other')}" if others else ""), first)
-            for first, *others in groups.values()
-        ]
-
-    def with_needs(self, names: Iterable[str]) -> set[str]:
-        """Returns the steps and all steps that they need."""
-        result = set(names)
-        for name in reversed(self.steps):
-            if name in result:
-                result |= self.needs[name]
-        return result
 
 
 def without(step: Step, lost: Collection[str]) -> Step | None:

@@ -27,7 +27,8 @@ _LISTS = ("sets", "systems", "steps")
 _TRANSLATED = {"pivots": ["pt"], "needs": "the extra translate, or variants: --set variants.path=FOLDER"}
 
 PerColumn = tuple[float, ...] | float  # a value for each column, or one for all
-Pointers = tuple[str, ...] | str
+Pointer = Annotated[str, Meta(pattern=r"^(@[^#]+#/.+)?$")]  # @STEP/FILE.json#/KEY/KEY, or empty
+Pointers = tuple[Pointer, ...] | Pointer
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -214,14 +215,13 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
     except (ValueError, RecursionError) as error:
         raise InputError(f"not TOML: {error}", shown) from None
     _converted(raw, shown)
-    pairs = [setting.partition("=") for setting in settings]
-    own = [place for key, _, place in pairs if key in ("corpus.sgd", "corpus.tasks") and not place.startswith(SAMPLE)]
-    if data := tasks or next(filter(None, own), ""):
-        _forget_sample(raw, data)
     if tasks:
-        raw["corpus"] = {**raw.get("corpus", {}), "tasks": os.path.abspath(tasks)}
         if "responses" in raw.get("variants", {}):
             raw["variants"] = {} if any(setting.startswith("variants.") for setting in settings) else dict(_TRANSLATED)
+        settings = [f"corpus.tasks={tasks}", *settings]
+    for key, _, data in (setting.partition("=") for setting in settings):
+        if key in ("corpus.sgd", "corpus.tasks") and data and not data.startswith(SAMPLE):
+            _forget_sample(raw, data)
     for setting in settings:
         _set(raw, setting)
     keys = msgspec.structs.asdict(_converted(raw, shown))

@@ -17,7 +17,7 @@ from parapet.evaluation.results import ResultRow
 from parapet.pipelines.app import command_line
 from parapet.pipelines.main import main
 from parapet.pipelines.suite.gates import judge
-from parapet.pipelines.suite.graph import make_graph
+from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.page import over_seeds, pointed, shown_cell
 from parapet.pipelines.suite.state import FOLDER, State, source_hash
 from parapet.pipelines.suite.steps import RESULTS, command_of, without
@@ -69,7 +69,7 @@ def suite_in(folder):
 
 
 def graph_of(path, *settings):
-    return make_graph(read_suite(str(path), settings))
+    return Graph(read_suite(str(path), settings))
 
 
 def suite(folder, *flags, output="out", status=0):
@@ -578,7 +578,7 @@ def test_a_set_that_needs_a_step_which_is_left_out(folder):
 
 
 def test_tasks_are_rewritten_by_their_own_command():
-    rewriting = command_of(make_graph(read_suite("tools")).steps["rewrite"], Path("/out"))
+    rewriting = command_of(Graph(read_suite("tools")).steps["rewrite"], Path("/out"))
     assert type(rewriting).__name__ == "RewriteTasks"
 
 

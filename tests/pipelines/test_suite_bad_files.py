@@ -70,7 +70,10 @@ BAD = {
     "a name with a slash": (TYPOS + "name='../typos'\n", ("sets[0].name", "'../typos'")),
     "columns and numbers": (row("published = [1]", "['a','b']"), ("tables[0]", "published: 1 value for 2 columns")),
     "no columns": (table(columns="[]"), ("tables[0].columns", "length >= 1")),
-    "a place that is no pointer": (row("published = [1], ours = 'scores/a/metrics.json'"), (ROW, "JSON pointer")),
+    "a place that is no pointer": (
+        row("published = [1], ours = 'scores/a/metrics.json'"),
+        (f"{ROW}.ours", "matching regex"),
+    ),
     "a gate without a condition": ("[gates]\njoint_goal_accuracy='high'\n" + SYSTEM, ("gates", "expected a condition")),
     **{
         f"a gate on {gate}": (f"{system}[gates]\n'{gate}' = '{condition}'\n", (f"gates.{gate}", told))
@@ -109,7 +112,7 @@ BAD = {
         "[[steps]]\nname='one'\npipeline='few_shot'\nsgd='@two'\n[[steps]]\nname='two'\npipeline='few_shot'\nsgd='@one'\n",
         ("steps[", "circle", "one", "two"),
     ),
-    "a number of no step": (row("published = [1], ours = '@scores/b/metrics.json#/x'"), (ROW, "@scores/b")),
+    "a number of no step": (row("published = [1], ours = '@scores/b/metrics.json#/x'"), ("tables[0] (r)", "@scores/b")),
     "too many places for the columns": (
         row(FILL, "['a']\nours=['@b/x.json#/x', '@b/x.json#/y']", TYPOS),
         ("tables[0]", "ours: 2 values for 1 column"),
