@@ -29,8 +29,7 @@ from parapet.transforms.running.options import REQUIRED, option
 
 if TYPE_CHECKING:
     from parapet.pipelines.suite.graph import Graph
-    from parapet.pipelines.suite.running import Outcome
-    from parapet.pipelines.suite.state import State
+    from parapet.pipelines.suite.running import Outcome, State
 
 _DEFAULT_OUTPUT = "NAME-suite"
 _PAID = ("google", "azure")  # engines that charge for requests
@@ -72,7 +71,6 @@ class Suite(app.Command[Plan]):
     takes_beam_flags = True
     stopped = "run the same command again to continue"
     output: str = option(_DEFAULT_OUTPUT, "local folder to write", group=options.OUTPUT, metavar="OUT")
-    workers: int | None = options.workers()
     suite: str = option(
         REQUIRED,
         f"suite in TOML (docs/suite.md), or {', '.join(built_in())}",
@@ -99,8 +97,7 @@ class Suite(app.Command[Plan]):
     def check(self) -> Plan:
         """Reads the file, and checks the steps that must run. Raises InputError if a step cannot work."""
         from parapet.pipelines.suite.graph import Graph
-        from parapet.pipelines.suite.running import warm_up
-        from parapet.pipelines.suite.state import FOLDER, State
+        from parapet.pipelines.suite.running import FOLDER, State, warm_up
 
         if "://" in self.output:
             raise InputError("must be a local folder", self.output, "--output")
@@ -248,8 +245,7 @@ def write_results(plan: Plan, outcomes: Mapping[str, Outcome]) -> None:
       outcomes: the outcomes of the steps that were to run; for other steps, the output of earlier runs is shown.
     """
     from parapet.pipelines.suite.page import suite_report  # imports Jinja
-    from parapet.pipelines.suite.running import BLOCKED, FAILED
-    from parapet.pipelines.suite.state import versions, write
+    from parapet.pipelines.suite.running import BLOCKED, FAILED, versions, write
     from parapet.transforms.reports.report import card, page
 
     suite, graph, state = plan.suite, plan.graph, plan.state

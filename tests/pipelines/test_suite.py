@@ -19,7 +19,7 @@ from parapet.pipelines.main import main
 from parapet.pipelines.suite.gates import judge
 from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.page import over_seeds, pointed, shown_cell
-from parapet.pipelines.suite.state import FOLDER, State, source_hash
+from parapet.pipelines.suite.running import FOLDER, State, source_hash
 from parapet.pipelines.suite.steps import RESULTS, command_of, without
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
@@ -609,7 +609,7 @@ def test_what_has_changed_is_made_again(change, again, made, tmp_path, monkeypat
     elif change == "output":
         (folder / "out/sets/typos/report.html").unlink()
     elif change == "code":
-        monkeypatch.setattr("parapet.pipelines.suite.state.code_sha256", lambda: "other code")
+        monkeypatch.setattr("parapet.pipelines.suite.running.code_sha256", lambda: "other code")
         (folder / "out" / FOLDER / "state.json").write_text("{", encoding="utf-8")  # damaged: files are hashed again
     assert again <= would_run(folder) <= 4
     if THOROUGH or change == "output":
