@@ -91,13 +91,19 @@ class Graph:
         self.sgd, self.tasks = suite.corpus.sgd, suite.corpus.tasks
         self.corpus: Options = {"tasks": [self.tasks]} if self.tasks else {"sgd": self.sgd}
         self.aliases = {"corpus": self.sgd, **suite.inputs}
-        self._variants()
-        for level, add in (("sets", self._set), ("steps", self._step), ("systems", self._system)):
-            for i, entry in enumerate(getattr(suite, level)):
-                place, options = f"{level}[{i}]", dict(entry)
-                add(options, place, self._take(options, "needs", place))
+        # Of the entry that is being made into steps: where it is, and what it says that it needs.
+        self.place, self.entry_needs = "", ""
+        makers = {"sets": self._set, "steps": self._step, "systems": self._system}
+        entries = [("variants", suite.variants, self._variants)] if suite.variants is not None else []
+        for level, make in makers.items():
+            entries += [(f"{level}[{i}]", entry, make) for i, entry in enumerate(getattr(suite, level))]
+        for self.place, entry, make in entries:
+            options = dict(entry)
+            self.entry_needs = self._take(options, "needs")
+            make(options)
         while any(self._lose(step) for step in list(self.steps.values())):
             pass
+        self.entry_needs = ""
         self._comparison()
         self._release()
         self._check_tables()
@@ -124,12 +130,9 @@ class Graph:
 
     # Tables of the file.
 
-    def _variants(self) -> None:
-        if self.suite.variants is None:
-            return
-        entry, place = dict(self.suite.variants), "variants"
-        needs, rewriting = self._take(entry, "needs", place), self._take(entry, "rewrite", place, dict)
-        source = self._source(entry, ("path", "responses", "pivots"), place)
+    def _variants(self, entry: Options) -> None:
+        rewriting = self._take(entry, "rewrite", dict)
+        source = self._source(entry, ("path", "responses", "pivots"))
         if source == "path":
             root = str(self._expanded(entry.pop("path")))
             rewriting = {**entry, **rewriting}
@@ -139,24 +142,23 @@ class Graph:
             root, pivots = f"@{making}", entry.get("pivots", "v1,v2,v3,v4,v5")
             self.variant_names = list(map(str, pivots if isinstance(pivots, list) else str(pivots).split(",")))
         self.aliases.setdefault("variants", root)
-        schemas = {"schemas": self.tasks or self.sgd, **entry}
-        if source == "path" or self._add(making, (making,), schemas, place, needs):
+        if source == "path" or self._add(making, (making,), {"schemas": self.tasks or self.sgd, **entry}):
             options = {**self.corpus, "variants": root}
-            self._add("rewrite", ("rewrite",), {**options, **rewriting}, place, needs)
+            self._add("rewrite", ("rewrite",), {**options, **rewriting})
             if not self.tasks:
-                self._add("statistics", ("statistics",), options, place, needs)
+                self._add("statistics", ("statistics",), options)
 
-    def _set(self, entry: Options, place: str, needs: str) -> None:
-        source = self._source(entry, ("perturbation", "path"), place)
-        chosen = self._take(entry, source, place)
+    def _set(self, entry: Options) -> None:
+        source = self._source(entry, ("perturbation", "path"))
+        chosen = self._take(entry, source)
         name = entry.pop("name", "") or chosen.rstrip("/").rpartition("/")[2]
         step = f"sets/{name}"
         if source == "path":
             if entry:
-                raise self.error(no_such("key", min(entry), ("path", "name", "needs")), place)
+                raise self.error(no_such("key", min(entry), ("path", "name", "needs")), self.place)
             root = str(self._expanded(chosen))
-            if root or self._lacks(name, "path is not given", f"{place}.path", needs):
-                self._add_set(name, root, place)
+            if root or self._lacks(name, "path is not given"):
+                self._add_set(name, root)
             return
         command, defaults = ("perturb", chosen), Options()
         if not self.tasks:
@@ -164,15 +166,15 @@ class Graph:
             defaults = {"split": list(self.suite.corpus.splits), **defaults}
         if reason := self._impossible(chosen):
             self.left_out.append(LeftOut(step, reason, "tasks with other tools"))
-        elif self._add(step, command, {**self.corpus, **defaults, **entry}, place, needs):
+        elif self._add(step, command, {**self.corpus, **defaults, **entry}):
             try:
                 folders, in_folders = suite_steps.sets_of(self.steps[step], chosen)
             except InputError as error:
-                raise self.error(str(error), f"{place} ({name})") from None
+                raise self.error(str(error), f"{self.place} ({name})") from None
             for folder in folders:
                 own_name = name + folder.removeprefix(chosen) if folder.startswith(chosen) else f"{name}-{folder}"
                 root = f"@{step}/{folder}" if in_folders else f"@{step}"
-                self._add_set(folder if name == chosen else own_name, root, place)
+                self._add_set(folder if name == chosen else own_name, root)
 
     def _impossible(self, perturbation: str) -> str:
         """Returns why a perturbation of toolkits changes nothing in the user's tasks; empty if it changes some."""
@@ -183,26 +185,26 @@ class Graph:
         counts = (1,) if perturbation == "distractors" else ()
         return Toolkits(perturbation, counts).impossible(str(self.suite.folder / self.tasks))
 
-    def _add_set(self, name: str, root: str, place: str) -> None:
+    def _add_set(self, name: str, root: str) -> None:
         if name in ("original", "v1", "v2", "v3", "v4", "v5", *self.sets):
-            raise self.error(f"there is a set called {name!r} already: give this one another name", f"{place}.name")
+            raise self.error(f"there is a set called {name!r} already: give this one another name", self.place)
         self.sets[name] = root
 
-    def _step(self, entry: Options, place: str, needs: str) -> None:
-        pipeline, about = self._take(entry, "pipeline", place), self._take(entry, "about", place)
+    def _step(self, entry: Options) -> None:
+        pipeline, about = self._take(entry, "pipeline"), self._take(entry, "about")
         command = tuple(word for word in pipeline.split() if word != "--task")
         if not command:
             reason = "must be the command of a pipeline, such as 'few_shot' or 'train tiny_dst'"
-            raise self.error(reason, f"{place}.pipeline")
+            raise self.error(reason, f"{self.place}.pipeline")
         name = entry.pop("name", command[0])
         if name in suite_steps.RESULTS:
-            raise self.error(f"{name!r} is a file of the suite itself: give it another name", f"{place}.name")
+            raise self.error(f"{name!r} is a file of the suite itself: give it another name", f"{self.place}.name")
         if command[0] in ("evaluate", "predict") and entry.get("reference") == "@corpus":
             entry.setdefault("split", self.suite.corpus.scored)
-        self._add(name, command, entry, place, needs, about=about)
+        self._add(name, command, entry, about=about)
 
-    def _system(self, entry: Options, place: str, needs: str) -> None:
-        name = entry.pop("name", "")
+    def _system(self, entry: Options) -> None:
+        place, name = self.place, entry.pop("name", "")
         tasks = {task: dict(entry.pop(task)) for task in suite_steps.TASKS if isinstance(entry.get(task), dict)}
         has_source = not entry.keys().isdisjoint(_SOURCES)
         if not name or (not has_source and (entry or not tasks)):
@@ -215,13 +217,14 @@ class Graph:
                     tasks[task] = shared | tasks[task]
             tasks = {"tool_calls" if self.tasks else "dst": entry, **tasks}
         for task, options in tasks.items():
-            self._score(name, task, options, place if options is entry else f"{place}.{task}", needs)
+            self.place = place if options is entry else f"{place}.{task}"
+            self._score(name, task, options)
 
-    def _score(self, name: str, task: str, options: Options, place: str, needs: str) -> None:
+    def _score(self, name: str, task: str, options: Options) -> None:
         """Adds the step that scores a system, and before it those that train it and predict; or leaves them out."""
         source = "endpoint"
         if "endpoint" not in options or task not in _ASKED:
-            source = self._source(options, _SOURCES[task not in _WITH_MODEL : 3], place)
+            source = self._source(options, _SOURCES[task not in _WITH_MODEL : 3])
         corpus: Options = {}
         if task != "ranking":  # the options name its files, since bAbI has no corpus
             split = {} if self.tasks else {"split": self.suite.corpus.scored}
@@ -241,20 +244,20 @@ class Graph:
             options = {key: options[key] for key in options if key not in known or key in _OF_SCORES_TOO}
             if "api_key_env" in asked:
                 asked["key_variable"] = asked.pop("api_key_env")
-            if price := self._take(asked, "price", place, dict):
+            if price := self._take(asked, "price", dict):
                 asked["price"] = f"{price.pop('input', 0)},{price.pop('output', 0)}"
             if price:
-                raise self.error(no_such("price", min(price), ("input", "output")), f"{place}.price")
-            is_there = self._add(predicted, ("predict", _ASKED[task]), {**corpus, **asked}, place, needs)
+                raise self.error(no_such("price", min(price), ("input", "output")), f"{self.place}.price")
+            is_there = self._add(predicted, ("predict", _ASKED[task]), {**corpus, **asked})
         elif source == "train":
-            train, place = self._take(options, "train", place, dict), f"{place}.train"
-            predict, model = self._take(train, "predict", place, dict), self._take(train, "model", place)
-            is_there = self._add(trained, ("train", model), {"train": [self.sgd], **train}, place, needs) and self._add(
-                predicted, ("predict", model), {**corpus, "model": f"@{trained}", **predict}, place, needs
-            )
+            train, self.place = self._take(options, "train", dict), f"{self.place}.train"
+            predict, model = self._take(train, "predict", dict), self._take(train, "model")
+            predict = {**corpus, "model": f"@{trained}", **predict}
+            is_there = self._add(trained, ("train", model), {"train": [self.sgd], **train})
+            is_there = is_there and self._add(predicted, ("predict", model), predict)
         if source in ("endpoint", "train"):  # soloist writes both, each to its own folder
             options["predictions"] = f"@{predicted}/{'responses' if task == 'response' else 'predictions'}"
-        if is_there and self._add(scored, ("evaluate", task), {**corpus, **options}, place, needs):
+        if is_there and self._add(scored, ("evaluate", task), {**corpus, **options}):
             self.scores[scored] = name
 
     def _predicted(self, step: str, task: str, predictions: str, corpus: Options) -> Options:
@@ -284,20 +287,16 @@ class Graph:
 
     def _comparison(self) -> None:
         scores = {step: name for step, name in self.scores.items() if step in self.steps}
-        self.systems = list(dict.fromkeys(scores.values()))
+        self.place, self.systems = "compare", list(dict.fromkeys(scores.values()))
         if scores:
+            systems = [f"{name}=@{step}" for step, name in scores.items()]
             # Shows dashes for sets on which only some systems were scored.
-            options = {
-                "all": True,
-                **self.suite.compare,
-                "systems": [f"{name}=@{step}" for step, name in scores.items()],
-            }
-            self._add(suite_steps.COMPARISON, ("compare",), options, "compare")
+            self._add(suite_steps.COMPARISON, ("compare",), {"all": True, **self.suite.compare, "systems": systems})
 
     def _release(self) -> None:
         if self.suite.release is None:
             return
-        keys: Options = dict(self._expanded(self.suite.release))
+        self.place, keys = "release", dict(self._expanded(self.suite.release))
         own, files = self.tasks or self.sgd, {}
         keys.setdefault("description", self.suite.description or f"Robustness sets of the suite {self.suite.title}.")
         keys.setdefault("authors", [{"name": "Unnamed"}])
@@ -335,7 +334,7 @@ class Graph:
             parse_config(files["release.toml"], self.suite.path)
         except InputError as error:
             raise self.error(error.reason, f"release.{error.where}".rstrip(".")) from None
-        self._add("release", ("release", "build"), {"config": "@release.toml"}, "release", files=files, reads=keys)
+        self._add("release", ("release", "build"), {"config": "@release.toml"}, files=files, reads=keys)
 
     def _released(self, path: object, where: str) -> str:
         """Returns a path for ``release.toml``, which lies in the output folder. Raises InputError if it is missing."""
@@ -347,19 +346,19 @@ class Graph:
 
     # Helpers of all tables.
 
-    def _take(self, options: Options, key: str, place: str, kind: type[Any] = str) -> Any:
-        """Removes a value from an entry and returns it; an empty one if it is not there."""
+    def _take(self, options: Options, key: str, kind: type[Any] = str) -> Any:
+        """Removes a value from the entry and returns it; an empty one if it is not there."""
         value = options.pop(key, kind())
         if not isinstance(value, kind):
-            raise self.error(f"expected a {'text' if kind is str else 'table'}, found {value!r}", f"{place}.{key}")
+            raise self.error(f"expected a {'text' if kind is str else 'table'}, found {value!r}", f"{self.place}.{key}")
         return kind(value)
 
-    def _source(self, options: Options, keys: Sequence[str], place: str) -> str:
+    def _source(self, options: Options, keys: Sequence[str]) -> str:
         """Returns the key that is used out of several; removes the other keys, which must be empty."""
         present = [key for key in keys if key in options]
         used = [key for key in present if "" not in suite_steps.texts(self._expanded(options[key]))] or present[:1]
         if len(used) != 1:
-            raise self.error(f"give exactly one of {', '.join(keys)}", place)
+            raise self.error(f"give exactly one of {', '.join(keys)}", self.place)
         for key in {*present} - {*used}:
             del options[key]
         return used[0]
@@ -386,29 +385,26 @@ class Graph:
         files = [f"{match['name']}{file}" for file in sorted(glob.glob(str(self.suite.folder / path)))]
         return files if len(files) > 1 else "".join(files)
 
-    def _add(
-        self, name: str, command: tuple[str, ...], options: Options, place: str, needs: str = "", **others: Any
-    ) -> bool:
+    def _add(self, name: str, command: tuple[str, ...], options: Options, **others: Any) -> bool:
         """Adds a step, or leaves it out and returns False. ``others`` are fields of the step."""
         if name in self.steps:
-            raise self.error(f"another step is called {name!r}: give this one another name", f"{place}.name")
+            raise self.error(f"another step is called {name!r}: give this one another name", f"{self.place}.name")
         options = {key: self._expanded(value) for key, value in options.items()}
-        step = Step(name=name, command=command, options=options, place=place, needs=needs, **others)
+        step = Step(name=name, command=command, options=options, place=self.place, **others)
         if self.skipped(name):
             self.left_out.append(LeftOut(name, "--skip names it", ""))
             return False
-        if empty := next((key for key, value in options.items() if value in ("", [], [""])), ""):
-            return self._lacks(name, f"{empty} is not given", f"{place}.{empty}", needs)
-        if lacking := suite_steps.lacks(step):
-            return self._lacks(name, lacking, f"{place} ({name})", needs)
+        empty = next((key for key, value in options.items() if value in ("", [], [""])), "")
+        if reason := f"{empty} is not given" if empty else suite_steps.lacks(step):
+            return self._lacks(name, reason)
         self.steps[name] = step
         return True
 
-    def _lacks(self, name: str, reason: str, place: str, needs: str) -> bool:
+    def _lacks(self, name: str, reason: str) -> bool:
         """Leaves out a step; returns False. Raises InputError if its entry does not say what it needs."""
-        if not needs:
-            raise self.error(reason, place)
-        self.left_out.append(LeftOut(name, reason, needs))
+        if not self.entry_needs:
+            raise self.error(reason, f"{self.place} ({name})")
+        self.left_out.append(LeftOut(name, reason, self.entry_needs))
         return False
 
     def _lose(self, step: Step) -> bool:
@@ -421,7 +417,7 @@ class Graph:
         else:
             first = next(iter(lost.values()))
             reason = f"{suite_steps.entry_of(first.name)} is left out"
-            self.left_out.append(LeftOut(step.name, reason, first.needs or step.needs))
+            self.left_out.append(LeftOut(step.name, reason, first.needs))
             del self.steps[step.name]
         return True
 

@@ -52,7 +52,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
       options: by the name of the flag.
       place: its position in the suite's file, for messages.
       about: describes the output; by default as its command is described.
-      needs: what the user must provide, for a step that may be left out.
       files: files to write below the output before it runs: path to content.
       reads: further inputs, in the notation of options.
     """
@@ -62,7 +61,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     place: str
     about: str = ""
-    needs: str = ""
     files: dict[str, str] = {}
     reads: Any = ()
 
