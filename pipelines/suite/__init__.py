@@ -245,8 +245,9 @@ def write_results(plan: Plan, outcomes: Mapping[str, Outcome]) -> None:
       outcomes: the outcomes of the steps that were to run; for other steps, the output of earlier runs is shown.
     """
     from parapet.pipelines.suite.page import suite_report  # imports Jinja
-    from parapet.pipelines.suite.running import BLOCKED, FAILED, versions, write
+    from parapet.pipelines.suite.running import BLOCKED, FAILED, versions
     from parapet.transforms.reports.report import card, page
+    from parapet.transforms.storage.disk import write
 
     suite, graph, state = plan.suite, plan.graph, plan.state
     lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED)}

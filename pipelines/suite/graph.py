@@ -22,7 +22,7 @@ from parapet.pipelines.perturb import TOOLKITS
 from parapet.pipelines.sets import of_run
 from parapet.pipelines.suite import steps as suite_steps
 from parapet.pipelines.suite.steps import SAMPLE, Options, Step, references
-from parapet.pipelines.suite.suite_file import PARTS, SEED, SuiteFile
+from parapet.pipelines.suite.suite_file import SEED, SuiteFile
 from parapet.schemas.errors import InputError, no_such
 from parapet.schemas.release import NO_LICENCE, parse_config
 from parapet.transforms.reports.text import counted
@@ -46,6 +46,7 @@ _OF_CORPUS = ("reference", "split", "variants", "sets")  # options that say what
 # ``@corpus/path`` or ``NAME=@corpus/path``, where the head is a name of the suite's.
 _ALIAS = re.compile(r"(?P<name>(?:.*=)?)@(?P<head>[^/@]*)(?P<rest>(?:/.*)?)", re.DOTALL)
 
+_PARTS = ("corpora", "tasks", "audits", "statistics", "tables")  # of a release
 _LICENCE_FILE = "release_licence.txt"
 # The licence text of a release without a licence, so that nobody takes its absence for a permission.
 _NO_LICENCE_TEXT = (
@@ -319,7 +320,7 @@ class Graph:
             files[_LICENCE_FILE] = _NO_LICENCE_TEXT
         elif "licence_file" in keys:
             config["licence_file"] = self._released(keys["licence_file"], "licence_file")
-        for part in PARTS:
+        for part in _PARTS:
             entries = keys.get(part, [])
             if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
                 raise self.error("expected tables with a path", f"release.{part}")

@@ -19,12 +19,10 @@ from parapet.evaluation.compare.kinds import set_order
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.endpoint.outcomes import totals
 from parapet.evaluation.sets import ORIGINAL, mixes
-from parapet.evaluation.task import NOT_DEFINED
 from parapet.pipelines.dispatch import PIPELINES
-from parapet.pipelines.suite.gates import verdicts_of
-from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
+from parapet.pipelines.suite.running import FAILED, Outcome
 from parapet.pipelines.suite.steps import COMPARISON, Step, entry_of, place_of, references
-from parapet.pipelines.suite.suite_file import SEED, SuiteFile, Table
+from parapet.pipelines.suite.suite_file import SEED, Table
 from parapet.transforms.reports import report
 from parapet.transforms.reports.text import number, percent
 
@@ -55,12 +53,9 @@ def suite_report(
     board = read_board(str(output / COMPARISON / "leaderboard.json")) if COMPARISON in there else None
     first = [*scores.charts(board)[:1], *scores.main_tables(board)] if board else []
     notes = scores.notes(board) if board else []
-    if graph.left_out:
-        left_out = ", ".join(names for names, _ in graph.lacking())
-        notes.insert(0, f"Left out, for lack of an input or a package: {left_out}. What they need is listed below.")
-    if lost:
-        failed = ", ".join(name for name, outcome in lost.items() if outcome.status != BLOCKED)
-        notes.insert(0, f"Not all steps succeeded ({failed}): what is missing is listed below.")
+    for what, names in (("Left out", [names for names, _ in graph.lacking()]), ("Failed or not run", lost)):
+        if names:
+            notes.insert(0, f"{what}: {', '.join(names)}. The reasons are listed below.")
     return report.Report(
         command="suite",
         title=suite.title,
@@ -69,7 +64,6 @@ def suite_report(
         tiles=scores.tiles(board) if board else [],
         sections=[
             *first,
-            _gates(suite, output),
             _failures(graph, there, output),
             _asked(there, output),
             *(scores.sections(board)[len(first) :] if board else []),
@@ -84,16 +78,6 @@ def suite_report(
             **{page: f"page of {name}" for name in there for page in _pages(name, output)},
         },
     )
-
-
-def _gates(suite: SuiteFile, output: Path) -> report.Table:
-    """Makes a table of the gates' conditions and the actual numbers."""
-    rows = []
-    for gate, condition, system, value, is_met in verdicts_of(suite, output):
-        shown = NOT_DEFINED if value is None and system else number(value, 4)
-        rows.append([gate, system or "–", condition, shown, "met" if is_met else "missed"])
-    columns = ["number", "system", "must be", "is", ""]
-    return report.Table(title="Gates", columns=columns, rows=rows, text_columns=3, numbers_in="table.csv")
 
 
 def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> report.Table:

@@ -175,13 +175,7 @@ class State:
 
     def save(self) -> None:
         """Writes the records to disk."""
-        write(self.folder / "state.json", msgspec.json.encode(self._saved))
-
-
-def write(path: Path, content: bytes) -> None:
-    """Writes a file under a temporary name and renames it; leaves a file with the same content untouched."""
-    if not path.is_file() or path.read_bytes() != content:
-        disk.write(path, content)
+        disk.write(self.folder / "state.json", msgspec.json.encode(self._saved))
 
 
 def _code() -> str:
@@ -384,7 +378,7 @@ class Runner:
         runner_flags = self.runner_flags if isinstance(command, Pipeline) else ()
         self.state.started(step, fingerprint, [*command_line(command), *runner_flags])
         for path, content in step.files.items():
-            write(output / path, content.encode("utf-8", "surrogateescape"))
+            disk.write(output / path, content.encode("utf-8", "surrogateescape"))
         context = multiprocessing.get_context("forkserver")
         messages, to_suite = context.Pipe(duplex=False)
         step = msgspec.structs.replace(step, options=resolved(step.options, output))

@@ -19,8 +19,6 @@ from parapet.transforms.reports.text import counted
 
 SUITES = Path(__file__).parent / "suites"
 SEED = "{seed}"  # a text with this placeholder is repeated for each seed of the suite
-PARTS = ("corpora", "tasks", "audits", "statistics", "tables")  # of a release
-
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}"  # of what has a folder of its own
 _LISTS = ("sets", "systems", "steps")
 # The variants of tasks for which no answers have been collected.
@@ -249,18 +247,17 @@ def _converted(raw: dict[str, Any], path: str) -> Tables:
 def _forget_sample(raw: dict[str, Any], own: str) -> None:
     """Removes what a suite of the sample says about it, when the user's own data takes its place.
 
-    The release keeps its parts; its name is made of the data's, and its authors and licence are unknown.
+    The name of the release is made of the data's; its authors and licence are unknown.
     """
-    corpus, release, name = raw.get("corpus", {}), raw.get("release"), Path(own).stem
+    corpus, name = raw.get("corpus", {}), Path(own).stem
     if not (corpus.get("tasks") or corpus.get("sgd", SAMPLE)).startswith(SAMPLE):
         return
     corpus.pop("description", None)
     if "sample" in raw.get("title", ""):
         raw["title"] = name
-    if release is not None:
+    if "release" in raw:
         words = re.findall("[a-z0-9]+", name.lower())
-        kept = {key: release[key] for key in ("version", "changes", *PARTS) if key in release}
-        raw["release"] = {"name": "_".join(words if name[:1].isalpha() else ["set", *words]), **kept}
+        raw["release"] = {"name": "_".join(words if name[:1].isalpha() else ["set", *words]), "version": "1.0.0"}
 
 
 def _each(suite: SuiteFile, level: str) -> Iterator[Options]:
