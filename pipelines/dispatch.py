@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -77,7 +77,12 @@ def spelling(name: str, names: Iterable[str]) -> str | None:
 
 
 def hand_over(
-    program: str, what: str, names: Iterable[str], usage: str, argv: Sequence[str], run: Callable[[str, list[str]], int]
+    program: str,
+    what: str,
+    names: Collection[str],
+    usage: str,
+    argv: Sequence[str],
+    run: Callable[[str, list[str]], int],
 ) -> int:
     """Runs what the first argument names. Returns the exit status.
 

@@ -221,12 +221,12 @@ def _check_steps(plan: Plan) -> None:
     for name in plan.stale:
         step = plan.graph.steps[name]
         try:
-            made = command_of(step, plan.state.output)
+            parsed = command_of(step, plan.state.output)
             with contextlib.chdir(plan.suite.folder):
-                command.check_all_apart(made)
-                command.check_there(made, made_in)
+                command.check_all_apart(parsed)
+                command.check_there(parsed, made_in)
                 for key in _MODELS:
-                    path = str(getattr(made, key, None) or "")
+                    path = str(getattr(parsed, key, None) or "")
                     if key == "model":  # FILE.py:NAME
                         path = path.rpartition(":")[0] if ".py:" in path else ""
                     if path and "://" not in path and not path.startswith(made_in) and not Path(path).exists():

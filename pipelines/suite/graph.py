@@ -309,7 +309,7 @@ class Graph:
         for name, root in self.sets.items():
             if not any(map(self._left_out_of, references(root))):
                 corpora.append({"path": root, "name": re.sub(r"[^A-Za-z0-9_\-]", "_", name), "kind": "robustness set"})
-        made: dict[str, list[Options]] = {
+        own_parts: dict[str, list[Options]] = {
             "tasks" if self.tasks else "corpora": corpora,
             "audits": [{"path": "@compose"}] if "compose" in self.steps else [],
             "statistics": [{"path": "@statistics", "name": "table_1"}] if "statistics" in self.steps else [],
@@ -324,7 +324,7 @@ class Graph:
             entries = keys.get(part, [])
             if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
                 raise self.error("expected tables with a path", f"release.{part}")
-            if entries := [*made.get(part, []), *entries]:
+            if entries := [*own_parts.get(part, []), *entries]:
                 keys[part] = entries
                 config[part] = [
                     {**entry, "path": self._released(entry.get("path"), f"{part}[{i}].path")}

@@ -51,7 +51,7 @@ def suite_report(
     """
     suite, graph, output = plan.suite, plan.graph, plan.state.output
     board = read_board(str(output / COMPARISON / "leaderboard.json")) if COMPARISON in there else None
-    first = [*scores.charts(board)[:1], *scores.main_tables(board)] if board else []
+    first: list[report.Section] = [*scores.charts(board)[:1], *scores.main_tables(board)] if board else []
     notes = scores.notes(board) if board else []
     for what, names in (("Left out", [names for names, _ in graph.lacking()]), ("Failed or not run", lost)):
         if names:

@@ -188,8 +188,10 @@ def sets_of(step: Step, name: str) -> tuple[Sequence[str], bool]:
         step = msgspec.structs.replace(step, command=("perturb", "verbose"), options=env)
         sets, in_folders = sets_of(step, "verbose")
         return [name + set_name.removeprefix("verbose") for set_name in sets], in_folders
-    made: Any = command_of(step, Path()).make()  # type: ignore[attr-defined]
-    return (made.sets, True) if name in perturb.TOOLKITS else (complete(made).sets, made.in_folders)
+    perturbation: Any = command_of(step, Path()).make()  # type: ignore[attr-defined]
+    if name in perturb.TOOLKITS:
+        return perturbation.sets, True
+    return complete(perturbation).sets, perturbation.in_folders
 
 
 def lacks(step: Step) -> str:

@@ -101,16 +101,8 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def filled(value: Any, table: Mapping[str, Any]) -> Any:
-    """Replaces ``{key}`` in a value; a text that consists of one placeholder becomes the value itself."""
-
-    def fill(text: str) -> Any:
-        for key, item in table.items():
-            if text == f"{{{key}}}":
-                return item
-            text = text.replace(f"{{{key}}}", str(item))
-        return text
-
-    return replaced(value, fill)
+    """Replaces ``{key}`` in the texts of a value."""
+    return replaced(value, lambda text: re.sub(r"\{(\w+)\}", lambda match: str(table.get(match[1], match[0])), text))
 
 
 class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -256,8 +248,8 @@ def _forget_sample(raw: dict[str, Any], own: str) -> None:
     if "sample" in raw.get("title", ""):
         raw["title"] = name
     if "release" in raw:
-        words = re.findall("[a-z0-9]+", name.lower())
-        raw["release"] = {"name": "_".join(words if name[:1].isalpha() else ["set", *words]), "version": "1.0.0"}
+        slug = "_".join(re.findall("[a-z0-9]+", name.lower()))
+        raw["release"] = {"name": slug if slug[:1].isalpha() else f"set_{slug}", "version": "1.0.0"}
 
 
 def _each(suite: SuiteFile, level: str) -> Iterator[Options]:
@@ -272,12 +264,12 @@ def _each(suite: SuiteFile, level: str) -> Iterator[Options]:
                 raise suite.error(f"give it a name with {SEED}, such as 'model-{SEED}'", f"{level}[{i}].name")
             tables = [{**table, "seed": seed} for table in tables for seed in suite.seeds]
         for table in tables:
-            made = filled(plain, table)
-            name = made.get("name", "none")
+            options = filled(plain, table)
+            name = options.get("name", "none")
             if not isinstance(name, str) or not re.fullmatch(_NAME, name):
                 reason = "cannot be used as a name: use letters, digits, '_', '-', '+' and '.'"
                 raise suite.error(f"{name!r} {reason}", f"{level}[{i}].name")
-            yield made
+            yield options
 
 
 def _set(raw: dict[str, Any], setting: str) -> None:

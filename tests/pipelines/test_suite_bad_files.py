@@ -99,10 +99,10 @@ BAD = {
     "variants from nowhere": ("[variants]\nstopwords='none'\n", ("variants", VARIANT_SOURCES)),
     "a step without a pipeline": ("[[steps]]\nname='a'\n", ("steps[0].pipeline", "must be the command of a pipeline")),
     "a seed without a name": ("[[steps]]\npipeline='perturb typos'\nseed='{seed}'\n", ("give it a name with {seed}",)),
-    "an empty option without needs": (NAMED + "model=''\n", ("systems[0].model", "model is not given")),
+    "an empty option without needs": (NAMED + "model=''\n", ("systems[0] (scores/a/dst)", "model is not given")),
     # two of a name
     "two sets of one name": (TYPOS + TYPOS + "seed='1'\n", ("sets[1].name", "another step is called", "another name")),
-    "a set has the name of a variant": (TYPOS + "name='v1'\n", ("sets[0].name", "'v1'")),
+    "a set has the name of a variant": (TYPOS + "name='v1'\n", ("sets[0]", "'v1'")),
     # references
     "a step that there is not": (
         "[[steps]]\npipeline='statistics'\nvariants='@back_translates'\n[[steps]]\npipeline='back_translate'\n",
@@ -124,8 +124,11 @@ BAD = {
     "no such model file": (NAMED + "model='nowhere.py:Tracker'\n", ("systems[0]", "nowhere.py")),
     # abbreviations
     "an input is a number": ("[inputs]\nbabi=3\n" + TYPOS, ("inputs", "str", "int")),
-    "an empty input": ("[inputs]\nbabi=''\n" + NEAREST.format("task1"), ("steps[0].train", "not given")),
-    "no file for a star": ("[inputs]\nbabi='states'\n" + NEAREST.format("*"), ("steps[0].train", "not given")),
+    "an empty input": ("[inputs]\nbabi=''\n" + NEAREST.format("task1"), ("steps[0] (train)", "train is not given")),
+    "no file for a star": (
+        "[inputs]\nbabi='states'\n" + NEAREST.format("*"),
+        ("steps[0] (train)", "train is not given"),
+    ),
     "a checkpoint is not there": (
         "[inputs]\nt5='nowhere'\n" + NAMED + "train={ model='t5dst', checkpoint='@t5' }\n",
         ("systems[0]", "checkpoint", "nowhere"),
