@@ -129,10 +129,8 @@ def parse_decisions(records: Iterable[Record], path: object) -> tuple[list[Decis
             decision = _decision(used, place)
             first = good.setdefault(decision.response_id, decision)
             if (first.decision, first.text) != (decision.decision, decision.text):
-                reason = (
-                    f"decided twice, differently: the decision in {first.source.rpartition(': ')[2]}, "
-                    f"{first.decision!r}, is used"
-                )
+                used_row = first.source.rpartition(": ")[2]
+                reason = f"decided twice, differently: the decision in {used_row}, {first.decision!r}, is used"
                 bad.append((place, reason, _payload(header, record.cells)))
     return list(good.values()), bad
 
