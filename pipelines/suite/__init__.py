@@ -72,10 +72,7 @@ class Suite(app.Command[Plan]):
     stopped = "run the same command again to continue"
     output: str = option(_DEFAULT_OUTPUT, "local folder to write", group=options.OUTPUT, metavar="OUT")
     suite: str = option(
-        REQUIRED,
-        f"suite in TOML (docs/suite.md), or {', '.join(built_in())}",
-        metavar="FILE|NAME",
-        positional=True,
+        REQUIRED, f"suite in TOML (docs/suite.md), or {', '.join(built_in())}", metavar="FILE|NAME", positional=True
     )
     set: list[str] = option(
         [],
@@ -133,7 +130,7 @@ class Suite(app.Command[Plan]):
     def act(self, plan: Plan) -> int:
         """Runs the steps that have changed, and writes the page."""
         from parapet.pipelines.progress import Display
-        from parapet.pipelines.suite.running import UNCHANGED, Outcome, Runner, locked
+        from parapet.pipelines.suite.running import Runner, locked
 
         for names, first in plan.graph.lacking():
             logging.warning("left out: %s: %s%s", names, first.reason, f" (needs {first.needs})" if first.needs else "")
@@ -141,10 +138,8 @@ class Suite(app.Command[Plan]):
             _show(plan)
             return 0
         with locked(plan.state.output):
-            outcomes = {name: Outcome(UNCHANGED) for name in plan.names}
-            if plan.stale:
-                with Display(plan.suite.title, len(plan.names)) as display:
-                    outcomes = Runner(plan, self.runner_flags, self.jobs or runners.cores(), display).run()
+            with Display(plan.suite.title, len(plan.names)) as display:
+                outcomes = Runner(plan, self.runner_flags, self.jobs or runners.cores(), display).run()
             plan.state.save()
             write_results(plan, outcomes)
         return _end(plan, outcomes)

@@ -382,7 +382,7 @@ class Runner:
         context = multiprocessing.get_context("forkserver")
         messages, to_suite = context.Pipe(duplex=False)
         step = msgspec.structs.replace(step, options=resolved(step.options, output))
-        arguments = (step, output, runner_flags, dict(os.environ), self.folder, self._log(step.name), to_suite)
+        arguments = (step, output, runner_flags, dict(os.environ), self.folder, to_suite)
         process = context.Process(target=_run_step, args=arguments, name=step.name)
         process.start()
         to_suite.close()
@@ -405,7 +405,7 @@ class Runner:
         name = running.step.name
         running.messages.close()
         _signal(running, signal.SIGKILL)  # also ends the processes that it started
-        log = self._log(name)
+        log = log_of(self.state.output, name)
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
         for line in lines:
             if line.startswith("warning: "):
@@ -422,11 +422,6 @@ class Runner:
         self.outcomes[name] = outcome
         self.display.finish(name, text)
 
-    def _log(self, name: str) -> Path:
-        log = self.state.folder / "logs" / f"{name}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        return log
-
     def _check_inputs(self) -> None:
         """Fails the steps whose inputs have changed since they began, and those that use them."""
         changed: list[str] = []
@@ -441,6 +436,13 @@ class Runner:
                 "inputs changed while the suite ran, so the results of %s are not used (%s): run the suite again",
                 *(counted(len(changed), "step"), ", ".join(changed)),
             )
+
+
+def log_of(output: Path, step: str) -> Path:
+    """Returns the path of a step's log, in a folder that exists."""
+    log = output / FOLDER / "logs" / f"{step}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log
 
 
 def _signal(running: _Running, number: signal.Signals) -> None:
@@ -465,14 +467,13 @@ def _run_step(
     runner_flags: Sequence[str],
     environment: dict[str, str],
     folder: Path,
-    log: Path,
     to_suite: Connection,
 ) -> None:
     """Runs a step's command in this process, and exits with its status."""
     os.setsid()  # makes a process group, so that the suite can end the step with its children
     threading.Thread(target=_end_with_suite, daemon=True).start()
     fcntl.flock(os.open(output / FOLDER / "steps.lock", os.O_RDWR | os.O_CREAT), fcntl.LOCK_SH)  # until it ends
-    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    handle = os.open(log_of(output, step.name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(handle, number)
         setattr(sys, name, open(number, "w", encoding="utf-8", buffering=1, closefd=False))  # noqa: SIM115

@@ -260,8 +260,6 @@ def _each(suite: SuiteFile, level: str) -> Iterator[Options]:
             raise suite.error("expected a list of tables such as [{ size = 1 }, { size = 2 }]", f"{level}[{i}].each")
         plain = {key: value for key, value in entry.items() if key != "each"}
         if SEED in str(list(plain.values())):
-            if SEED not in _name_of(plain):
-                raise suite.error(f"give it a name with {SEED}, such as 'model-{SEED}'", f"{level}[{i}].name")
             tables = [{**table, "seed": seed} for table in tables for seed in suite.seeds]
         for table in tables:
             options = filled(plain, table)

@@ -98,7 +98,6 @@ BAD = {
     "two sources of the variants": (VARIANTS + "pivots=['zh']\n", ("variants", VARIANT_SOURCES)),
     "variants from nowhere": ("[variants]\nstopwords='none'\n", ("variants", VARIANT_SOURCES)),
     "a step without a pipeline": ("[[steps]]\nname='a'\n", ("steps[0].pipeline", "must be the command of a pipeline")),
-    "a seed without a name": ("[[steps]]\npipeline='perturb typos'\nseed='{seed}'\n", ("give it a name with {seed}",)),
     "an empty option without needs": (NAMED + "model=''\n", ("systems[0] (scores/a/dst)", "model is not given")),
     # two of a name
     "two sets of one name": (TYPOS + TYPOS + "seed='1'\n", ("sets[1].name", "another step is called", "another name")),
