@@ -6,7 +6,6 @@ A module with one command has it as ``COMMAND``; one with several offers ``comma
 
 from __future__ import annotations
 
-import difflib
 import json
 import typing
 from collections.abc import Hashable, Iterator, Mapping
@@ -17,7 +16,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
 
 from parapet.pipelines.dispatch import canonical
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, no_such
 from parapet.transforms.running import options
 
 if TYPE_CHECKING:
@@ -226,9 +225,7 @@ def from_table(kind: type[Config], table: Mapping[str, Any]) -> Config:
     for key, value in table.items():
         name = canonical(key)
         if name not in flags:
-            near = difflib.get_close_matches(name, flags, n=1)
-            hint = f": did you mean {near[0]!r}?" if near else f": must be one of {', '.join(sorted(flags))}"
-            raise InputError(f"unknown option {key!r}{hint}", "", key)
+            raise InputError(no_such("option", name, sorted(flags)), "", key)
         try:
             values[name] = _from_toml(flags[name], value)
         except InputError as error:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -78,7 +77,12 @@ def spelling(name: str, names: Iterable[str]) -> str | None:
 
 
 def hand_over(
-    program: str, what: str, names: Iterable[str], usage: str, argv: Sequence[str], run: Callable[[str, list[str]], int]
+    program: str,
+    what: str,
+    names: Collection[str],
+    usage: str,
+    argv: Sequence[str],
+    run: Callable[[str, list[str]], int],
 ) -> int:
     """Runs what the first argument names. Returns the exit status.
 
@@ -96,9 +100,9 @@ def hand_over(
     name, *rest = argv
     if spelled := spelling(name, names):
         return run(spelled, rest)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"'{program} --help' lists the {what}s"
-    print(f"{program}: there is no {what} {name!r}: {hint}", file=sys.stderr)
+    from parapet.schemas.errors import no_such
+
+    print(f"{program}: {no_such(what, name, names)}", file=sys.stderr)
     return 2
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import inspect
 import logging
 import os
@@ -20,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile, problems_of, typed
-from parapet.schemas.errors import InputError, UserCodeError
+from parapet.schemas.errors import InputError, UserCodeError, no_such
 from parapet.schemas.json_text import compact_json
 from parapet.schemas.rows import parquet_bytes
 from parapet.schemas.service import Service, parse_service
@@ -112,10 +111,7 @@ def perturbation_of(
 
 def unknown(name: str) -> str:
     """Return the message for an unknown perturbation, with the closest name or all names."""
-    registry = Registry()
-    near = difflib.get_close_matches(name, registry, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"must be one of {', '.join(registry)}"
-    return f"there is no perturbation {name!r}: {hint}"
+    return no_such("perturbation", name, Registry())
 
 
 @contextmanager

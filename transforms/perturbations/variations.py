@@ -10,7 +10,6 @@ The selection is a threshold on the hash, so that a worker does not need other f
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from parapet.schemas.dialogue import DialogueFile, typed
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, no_such
 from parapet.schemas.rows import PERTURBED_TURNS
 from parapet.transforms.perturbation.base import (
     REFUSED,
@@ -646,9 +645,7 @@ def parse_rates(given: str, at_least: int) -> Rates:
     for part in listed(given):
         name, equals, text = part.partition("=")
         if name not in values:
-            near = difflib.get_close_matches(name, values, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"must be one of {', '.join(values)}"
-            raise InputError(f"there is no rate {name!r}: {hint}", "--rates")
+            raise InputError(no_such("rate", name, values), "--rates")
         if not equals:
             raise InputError(f"{name} must be followed by a number (example: {name}={values[name]:g})", "--rates")
         values[name] = float(_decimal(text, "--rates"))

@@ -31,7 +31,7 @@ from parapet.evaluation.endpoint.prompting import prompt_of
 from parapet.evaluation.endpoint.prompts import STYLES, UNPARSED, json_schema, request, state_of, unreadable_state
 from parapet.evaluation.endpoint.values import as_said, moments
 from parapet.pipelines.app import command_line
-from parapet.pipelines.suite.graph import make_graph
+from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.page import _asked
 from parapet.pipelines.suite.steps import command_of
 from parapet.pipelines.suite.suite_file import read_suite
@@ -313,7 +313,7 @@ SYSTEM = 'title = "t"\n[[systems]]\nname = "mine"\nendpoint = "{}"\n'
 def test_a_system_of_a_suite(tmp_path):
     asked = 'model = "m"\nstyle = "tools"\napi_key_env = "MY_KEY"\nmax_calls = 9\nprice = {input=0.15, output=0.6}\n'
     suite = write(tmp_path / "suite.toml", SYSTEM.format("http://127.0.0.1:8080/v1") + asked)
-    graph = make_graph(read_suite(str(suite), ()))
+    graph = Graph(read_suite(str(suite), ()))
     step = graph.steps["predictions/mine/dst"]
     assert step.command == ("predict", "llm")
     wanted = {"endpoint": "http://127.0.0.1:8080/v1", "model": "m", "style": "tools", "key_variable": "MY_KEY"}
@@ -323,7 +323,7 @@ def test_a_system_of_a_suite(tmp_path):
 
 
 def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
-    """Prompt, calls, tokens, cost, the share that could not be read; and the raw answer with a wrong frame."""
+    """Calls, tokens, cost, the share that could not be read; and the raw answer with a wrong frame."""
     answers = iter(range(10_000))
 
     def answer(body):
@@ -334,17 +334,9 @@ def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
         flags = {"endpoint": server.url, "model": "m", "price": "1000,2000", "parallel_calls": 1}
         run("predict", "llm", **flags, output=tmp_path / name)
     suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + 'model = "m"\n')
-    graph = make_graph(read_suite(str(suite), ()))
-    table, prompt = _asked({name: graph.steps[name]}, tmp_path)
-    (row,) = table.rows
-    assert (row[0], row[1], row[3:]) == (
-        "mine, dst",
-        f"m\n{server.url}",
-        ["50", "10.0%\n5 not_json", "0", "350 + 150", "$0.65"],
-    )
-    assert row[2].endswith("style json")
-    template = "\n".join(line for (line,) in prompt.rows)
-    assert not lacking(template, "You keep track of what the user of an assistant", "{% block user %}")
+    graph = Graph(read_suite(str(suite), ()))
+    (row,) = _asked({name: graph.steps[name]}, tmp_path).rows
+    assert row == ["mine/dst", f"m\n{server.url}", "50", "10.0%", "0", "$0.65"]
     scored(tmp_path, predictions=tmp_path / name / "predictions")
     failures = (tmp_path / "scores/failures/original.html").read_text()
     assert "I would &lt;b&gt;rather&lt;/b&gt; not. [not readable: not_json]" in failures
@@ -371,14 +363,12 @@ def test_the_page_of_a_suite_without_usage_or_with_refusals(tmp_path, gold):
     assert "left out of all requests, as the endpoint does not take it: seed" in made.errors
     more = 'model = "m"\ntemperature = "none"\nmax_tokens = 9\nextra_body = { top_k = 1 }\nmax_bad = "5%"\n'
     suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + more + "insecure_key = true\n")
-    step = make_graph(read_suite(str(suite), ())).steps[name]
+    step = Graph(read_suite(str(suite), ())).steps[name]
     line = " ".join(command_line(command_of(step, tmp_path)))
     wanted = ("--temperature=none", "--max_tokens=9", '--extra_body={"top_k": 1}', "--max_bad=5%", "--insecure_key")
     assert not lacking(line, *wanted)
-    table, _ = _asked({name: step}, tmp_path)
-    (row,) = table.rows
-    assert row[2] == "temperature not sent, style json\nsent without seed, which the endpoint does not take"
-    assert row[3:] == ["49", "0.0%", "1\ninvalid: HTTP 400: not this one", "not reported", "–"]
+    (row,) = _asked({name: step}, tmp_path).rows
+    assert row[2:] == ["49", "0.0%", "1", "–"]
     numbers = json_of(tmp_path / name / "run.json")
     assert numbers["counts"]["refusals/invalid: HTTP 400: not this one"] == 1
 
