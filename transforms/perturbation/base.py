@@ -428,15 +428,13 @@ def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile
     return analysis if isinstance(analysis, Analysis) else Analysis(analysis)
 
 
-def checked_analysis(perturbation: Perturbation, files: beam.PCollection[DialogueFile]) -> Analysis:
-    """Return the analysis of a corpus; the pipeline fails if it has too many dead letters."""
+def check_analysis(perturbation: Perturbation, analysis: Analysis) -> None:
+    """Let the pipeline fail if an analysis has too many dead letters."""
     from parapet.transforms.running.runs import check_dead_letters
 
-    analysis = analysis_of(perturbation, files)
     if analysis.dead_letters is not None and analysis.counts is not None:
         tallies, max_bad = perturbation.analysis_tallies, perturbation.max_bad
         check_dead_letters(analysis.dead_letters, analysis.counts, tallies, max_bad)
-    return analysis
 
 
 def changed_turn(dialogue: Mapping[str, Any], position: int, turn: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,8 +32,9 @@ from parapet.transforms.perturbation.base import (
     Place,
     Shared,
     States,
+    analysis_of,
     changed_turn,
-    checked_analysis,
+    check_analysis,
 )
 from parapet.transforms.perturbation.corpora import Corpus, Item, check_languages, checked_items, inlined
 from parapet.transforms.perturbation.languages import other_language
@@ -242,31 +243,57 @@ def guard_for(perturbation: Perturbation, item: Item, services: Services | None)
 def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, services: Services | None) -> Item:
     """Perturb an item of a file for a set; the result has rows, or the error if it cannot be perturbed.
 
-    A dialogue in a language that the perturbation does not know is returned as it is.
-
-    Args:
-      perturbation: the perturbation to apply.
-      item: the dialogue.
-      set_name: the set to make.
-      state: the state of the dialogue, see :meth:`Perturbation.state_of`.
-      services: see :class:`Guard`.
-
-    Raises:
-      UserCodeError: :meth:`Perturbation.perturb` returned a wrong type, which is an error of the class rather than of
-        the dialogue.
+    Args and errors: see :func:`results`.
     """
-    if item.error is not None or other_language(item.dialogue or typed(item.raw), perturbation.languages):
-        return item
     try:
-        guard = guard_for(perturbation, item, services)
-        perturbed = checked(perturbation, perturbation.perturb(item.raw, set_name, state))
-        if guard is not None:
-            guard.check(perturbed.dialogue)
+        ((_, result),) = results(perturbation, item, state, services, set_name)
     except UserCodeError:
         raise
     except InputError as error:
         return item._replace(error=error)
-    return item._replace(raw=perturbed.dialogue, rows=perturbed.rows, dialogue=None)
+    return item._replace(raw=result.dialogue, rows=result.rows, dialogue=None)
+
+
+def results(
+    perturbation: Perturbation, item: Item, state: Any, services: Services | None, set_name: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield the dialogue in every set as Perturbed, or the InputError for a set.
+
+    A dialogue in a language that the perturbation does not know is yielded as it is.
+
+    Args:
+      perturbation: the perturbation to apply.
+      item: the dialogue.
+      state: the state of the dialogue, see :meth:`Perturbation.state_of`.
+      services: see :class:`Guard`.
+      set_name: the only set to make.
+
+    Raises:
+      InputError: the dialogue cannot be perturbed.
+      UserCodeError: the perturbation returned a wrong type, which is an error of the class rather than of the dialogue.
+    """
+    if item.error is not None:
+        raise item.error
+    names = [set_name] if set_name else perturbation.sets
+    if other_language(item.dialogue or typed(item.raw), perturbation.languages):
+        yield from ((name, Perturbed(item.raw)) for name in names)
+        return
+    guard = guard_for(perturbation, item, services)
+    made: Any = perturbation.perturb_sets(item, state)
+    if set_name:
+        made = [(set_name, perturbation.perturb(item.raw, set_name, state))]
+    sets = []
+    for name, perturbed in made:
+        sets.append(name)
+        if not isinstance(perturbed, InputError):
+            checked(perturbation, perturbed)
+            if guard is not None:
+                guard.check(perturbed.dialogue)
+        yield name, perturbed
+    if guard is not None and sorted(sets) != sorted(names):
+        found = ", ".join(map(str, sets)) or "no set"
+        method = f"{type(perturbation).__name__}.perturb_sets"
+        raise UserCodeError(f"{method} returned {found}: expected {', '.join(names)}")
 
 
 def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
@@ -438,7 +465,8 @@ def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, A
                 files = pipeline | "Dialogue files" >> beam.Create(
                     inlined(corpus) if perturbation.analyzes_dialogues else []
                 )
-                analysis = checked_analysis(perturbation, files)
+                analysis = analysis_of(perturbation, files)
+                check_analysis(perturbation, analysis)
                 kept = analysis.side_inputs() | ({"": analysis.states} if analysis.states else {})
                 for i, (name, pairs) in enumerate(kept.items()):
                     batches = pairs | f"Batch {i}" >> beam.BatchElements(64, 4096)
