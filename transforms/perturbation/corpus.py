@@ -279,11 +279,11 @@ def results(
         yield from ((name, Perturbed(item.raw)) for name in names)
         return
     guard = guard_for(perturbation, item, services)
-    made: Any = perturbation.perturb_sets(item, state)
+    of_sets: Any = perturbation.perturb_sets(item, state)
     if set_name:
-        made = [(set_name, perturbation.perturb(item.raw, set_name, state))]
+        of_sets = [(set_name, perturbation.perturb(item.raw, set_name, state))]
     sets = []
-    for name, perturbed in made:
+    for name, perturbed in of_sets:
         sets.append(name)
         if not isinstance(perturbed, InputError):
             checked(perturbation, perturbed)
